@@ -24,31 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl.algorithms import (
-    AcceleratedSGD,
-    Algorithm,
-    Ball,
-    LocalSGD,
-    MinibatchSGD,
-    MultistageSGD,
-)
-from skdpfl.algorithms.theory import (
-    Stage,
-    acsa_scale,
-    lowy2023_one_pass_rounds,
-    multistage,
-    stich2019_schedule,
-)
-from skdpfl.choosing._method import (
-    Committed,
-    Constants,
-    Method,
-    Settings,
-    Training,
-    constants_of,
-    ordinary_distance,
-    smoothed,
-)
+from skdpfl import algorithms
+from skdpfl.algorithms import theory
+from skdpfl.choosing import _method
 from skdpfl.choosing._request import Request
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.mechanisms import Mechanism, ShuffledSums, mechanism_for
@@ -60,23 +38,25 @@ SOLVERS = ("minibatch", "accelerated", "multistage", "local")
 
 
 @dataclass(frozen=True)
-class Solver(Method):
+class Solver(_method.Method):
     """Noisy distributed SGD by one of the solvers."""
 
     name: str
 
-    def algorithm(self, request: Request, settings: Settings) -> Algorithm:
+    def algorithm(self, request: Request, settings: _method.Settings) -> algorithms.Algorithm:
         """Return the algorithm for planning; what it releases does not change after it."""
         self._check_batches(request, settings)
-        ball = Ball() if request.radius is None else Ball(request.radius)
+        ball = algorithms.Ball() if request.radius is None else algorithms.Ball(request.radius)
         if self.name == "local":
-            return LocalSGD(settings.learning_rate, settings.steps, ball)
+            return algorithms.LocalSGD(settings.learning_rate, settings.steps, ball)
         if self.name == "accelerated":
-            return AcceleratedSGD(1 / settings.learning_rate, 0.0, ball, request.average is True)
+            return algorithms.AcceleratedSGD(
+                1 / settings.learning_rate, 0.0, ball, request.average is True
+            )
         if self.name == "multistage":
-            stage = Stage(settings.n_rounds, 1 / settings.learning_rate)
-            return MultistageSGD((stage,), request.alpha, ball, request.average is True)
-        return MinibatchSGD(settings.learning_rate, settings.momentum, ball)
+            stage = theory.Stage(settings.n_rounds, 1 / settings.learning_rate)
+            return algorithms.MultistageSGD((stage,), request.alpha, ball, request.average is True)
+        return algorithms.MinibatchSGD(settings.learning_rate, settings.momentum, ball)
 
     def local_steps(self, request: Request) -> int:
         """Return 5 for solver="local", else 1."""
@@ -104,31 +84,33 @@ class Solver(Method):
         smallest = int(request.facts.silo_sizes.min())
         return max(1, min(MOST_ROUNDS, max(8, round(0.6 * rounds)), smallest))
 
-    def training(self, algorithm: Algorithm, committed: Committed) -> Training:
+    def training(
+        self, algorithm: algorithms.Algorithm, committed: _method.Committed
+    ) -> _method.Training:
         """Return the training with constants from the plan's noise and the scales."""
         request, settings = committed.request, committed.settings
         rate, published = request.learning_rate, request.published_step
-        loss = smoothed(request.loss, committed)
+        loss = _method.smoothed(request.loss, committed)
         if rate is not None and self.name != "multistage":
-            return Training(algorithm, loss, settings)
-        constants = constants_of(loss, committed)
+            return _method.Training(algorithm, loss, settings)
+        constants = _method.constants_of(loss, committed)
         if committed.measured is not None:
             constants = measured_constants(constants, committed, algorithm)
         if not published and committed.plan.private:
             constants = for_longer_steps(constants, committed)
-        if isinstance(algorithm, MultistageSGD):
+        if isinstance(algorithm, algorithms.MultistageSGD):
             algorithm = staged(algorithm, constants, settings.n_rounds, rate)
             rate = 1 / algorithm.stages[0].scale
-        elif isinstance(algorithm, AcceleratedSGD):
+        elif isinstance(algorithm, algorithms.AcceleratedSGD):
             algorithm = replace(algorithm, scale=best_scale(constants, settings.n_rounds))
             rate = 1 / algorithm.scale
         elif published:
             algorithm, rate = _optimal(algorithm, constants, settings)
         else:
-            return Training(algorithm, loss, settings)
-        return Training(algorithm, loss, replace(settings, learning_rate=rate))
+            return _method.Training(algorithm, loss, settings)
+        return _method.Training(algorithm, loss, replace(settings, learning_rate=rate))
 
-    def _check_batches(self, request: Request, settings: Settings) -> None:
+    def _check_batches(self, request: Request, settings: _method.Settings) -> None:
         if request.promise.trust == "shuffler" and isinstance(settings.sampling, PoissonSampling):
             raise ValueError(
                 'trust="shuffler" needs batches of a fixed size, since the number of messages is '
@@ -141,10 +123,10 @@ def _published_rounds(request: Request) -> float:
     """Return the papers' number of rounds for one pass over standardised rows."""
     facts, squared_row = request.facts, request.facts.n_features + 1.0
     n_silos = max(1.0, request.taking_part.silo_fraction * facts.n_silos)
-    return lowy2023_one_pass_rounds(
+    return theory.lowy2023_one_pass_rounds(
         lipschitz=1.0,
         smoothness=squared_row * (0.25 if facts.is_classifier else 1.0),
-        diameter=2 * ordinary_distance(facts, squared_row),
+        diameter=2 * _method.ordinary_distance(facts, squared_row),
         n_records=facts.n_records,
         n_silos=1 / n_silos,  # n_records is that of all silos: n sqrt(M) = n_records / sqrt(M)
         n_parameters=request.model.size,
@@ -158,7 +140,9 @@ def _least_epsilon(epsilon: float | np.ndarray | None) -> float:
     return 1.0 if epsilon is None else min(100.0, float(np.min(epsilon)))
 
 
-def for_longer_steps(constants: Constants, committed: Committed) -> Constants:
+def for_longer_steps(
+    constants: _method.Constants, committed: _method.Committed
+) -> _method.Constants:
     """Return constants for larger steps than the proofs allow; see the module."""
     clipped = math.sqrt(committed.squared_row) / committed.plan.clip_norm
     slack = 2 * max(1.0, min(4.0, clipped))
@@ -171,23 +155,23 @@ def for_longer_steps(constants: Constants, committed: Committed) -> Constants:
 
 
 def measured_constants(
-    constants: Constants, committed: Committed, algorithm: Algorithm
-) -> Constants:
+    constants: _method.Constants, committed: _method.Committed, algorithm: algorithms.Algorithm
+) -> _method.Constants:
     """Return constants with the smoothness measured in a fit without privacy.
 
     The part from sampling grows with the rounds in accelerated steps.
     """
     assert committed.measured is not None
     growth = 1.0
-    if isinstance(algorithm, (AcceleratedSGD, MultistageSGD)):
+    if isinstance(algorithm, (algorithms.AcceleratedSGD, algorithms.MultistageSGD)):
         growth = max(1.0, committed.settings.n_rounds / 3)
     whole, drawn = committed.measured
     return replace(constants, smoothness=whole + growth * drawn)
 
 
-def best_scale(constants: Constants, n_rounds: int) -> float:
+def best_scale(constants: _method.Constants, n_rounds: int) -> float:
     """Return the accelerated solver's v."""
-    return acsa_scale(
+    return theory.acsa_scale(
         n_rounds=n_rounds,
         smoothness=constants.smoothness,
         variance=constants.variance,
@@ -196,8 +180,8 @@ def best_scale(constants: Constants, n_rounds: int) -> float:
 
 
 def staged(
-    algorithm: MultistageSGD, c: Constants, n_rounds: int, rate: float | None
-) -> MultistageSGD:
+    algorithm: algorithms.MultistageSGD, c: _method.Constants, n_rounds: int, rate: float | None
+) -> algorithms.MultistageSGD:
     """Return the multi-stage solver with stages for this number of rounds.
 
     A given learning rate eta sets the smoothness to 1 / (2 eta). The stages' bound of the distance,
@@ -205,7 +189,7 @@ def staged(
     """
     if rate is not None:
         c = replace(c, smoothness=1 / (2 * rate))
-    stages = multistage(
+    stages = theory.multistage(
         n_rounds=n_rounds,
         smoothness=c.smoothness,
         strong_convexity=c.strong_convexity,
@@ -216,27 +200,29 @@ def staged(
     return replace(algorithm, stages=stages)
 
 
-def constant_step(c: Constants, n_steps: int, largest: float) -> float:
+def constant_step(c: _method.Constants, n_steps: int, largest: float) -> float:
     """Return the step that minimises |w*|^2 / (2 eta T) + eta s^2."""
     if not c.variance:
         return largest
     return min(largest, c.distance / math.sqrt(2 * n_steps * c.variance))
 
 
-def _optimal(algorithm: Algorithm, c: Constants, settings: Settings) -> tuple[Algorithm, float]:
+def _optimal(
+    algorithm: algorithms.Algorithm, c: _method.Constants, settings: _method.Settings
+) -> tuple[algorithms.Algorithm, float]:
     """Return plain or local steps with the published step sizes, and the first step."""
     n_rounds, largest = settings.n_rounds, 1 / (2 * c.smoothness)
-    if isinstance(algorithm, LocalSGD):
+    if isinstance(algorithm, algorithms.LocalSGD):
         n_steps = max(settings.steps)
         rate = constant_step(c, n_steps * n_rounds, largest / (4 * n_steps))
         return replace(algorithm, learning_rate=rate), rate
-    assert isinstance(algorithm, MinibatchSGD)
+    assert isinstance(algorithm, algorithms.MinibatchSGD)
     steps = np.full(n_rounds, constant_step(c, n_rounds, largest))
     weights = np.append(0.0, np.ones(n_rounds))
     if c.strong_convexity > 0:
         # weights are those of the models before each round: the last model counts as the one
         # before a further round
-        schedule = stich2019_schedule(
+        schedule = theory.stich2019_schedule(
             n_rounds=n_rounds + 1, strong_convexity=c.strong_convexity, largest_step=largest
         )
         steps, weights = schedule.steps[:-1], schedule.weights

@@ -18,13 +18,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.multiclass import type_of_target
 
-from skdpfl._arguments import (
-    as_generator,
-    check_choice,
-    check_count,
-    check_not_negative,
-    check_number,
-)
+from skdpfl import _arguments
 
 HOW = ("iid", "sorted", "dirichlet", "similarity", "one_class", "pairs")
 
@@ -104,16 +98,16 @@ def split_into_silos(
     array([2, 2, 0, 0, 1, 1])
     """
     target = _target(y)
-    n_silos = check_count("n_silos", n_silos)
+    n_silos = _arguments.check_count("n_silos", n_silos)
     if n_silos > len(target):
         raise ValueError(
             f"n_silos={n_silos} is more than the {len(target)} records: no silo may be empty"
         )
-    how = check_choice("how", how, HOW)
-    rng, most = as_generator(random_state), records_per_silo
+    how = _arguments.check_choice("how", how, HOW)
+    rng, most = _arguments.as_generator(random_state), records_per_silo
     if most is not None:
-        check_count("records_per_silo", most)
-    share = check_number("similarity", similarity, low=0, high=1)
+        _arguments.check_count("records_per_silo", most)
+    share = _arguments.check_number("similarity", similarity, low=0, high=1)
     if how == "one_class":
         if most is None:
             raise ValueError("how='one_class' needs records_per_silo, got None")
@@ -170,7 +164,7 @@ def _similarity(y: np.ndarray, n_silos: int, share: float, rng: np.random.Genera
 
 def _dirichlet(y: np.ndarray, n_silos: int, alpha: float, rng: np.random.Generator) -> np.ndarray:
     """Share out each class by its own Dirichlet proportions."""
-    if check_not_negative("alpha", alpha) == 0:
+    if _arguments.check_not_negative("alpha", alpha) == 0:
         raise ValueError("alpha must be > 0, got 0; use how='sorted' for silos of one class")
     if type_of_target(y) not in ("binary", "multiclass"):
         raise ValueError(

@@ -13,33 +13,14 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpfl import _warnings
 from skdpfl._arguments import advising, refuse_dates, refuse_sparse
 from skdpfl._compat import as_frame, fitting, with_callbacks, with_names
-from skdpfl._warnings import (
-    warn_of_dates,
-    warn_of_forgotten_column,
-    warn_of_people,
-    warn_of_unseen_silos,
-)
 from skdpfl.choosing import PublicFacts, choose, make_plan
+from skdpfl.estimators import _data, _parameters
 from skdpfl.estimators._as_json import from_plain, to_plain
-from skdpfl.estimators._data import (
-    DataElsewhere,
-    LocalData,
-    numbers_in_rows,
-    read_sample_weight,
-    warn_of_counted,
-    warn_of_counted_shares,
-)
 from skdpfl.estimators._docs import refuse_parameters, refusing_parameters, with_constructor
 from skdpfl.estimators._noise_error import summary
-from skdpfl.estimators._parameters import (
-    NO_PARTIAL_FIT,
-    check_named_bounds,
-    check_parameters,
-    check_shape,
-    refuse_arguments,
-)
 from skdpfl.estimators._shapes import interactions, shape_functions
 from skdpfl.estimators._training import Trained
 from skdpfl.federation import Federation, Schema
@@ -95,7 +76,7 @@ class FederatedEstimator(Trained):
     _losses: ClassVar[tuple[str, ...]]
 
     #: raises an error that explains why there is none
-    partial_fit = NO_PARTIAL_FIT
+    partial_fit = _parameters.NO_PARTIAL_FIT
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -153,7 +134,7 @@ class FederatedEstimator(Trained):
     def _check(self) -> None:
         """Raise for the first invalid parameter, before any data are read."""
         words = {"trust": self._trusts, "learning_rate": self._learning_rates, "loss": self._losses}
-        check_parameters(type(self).__name__, self._parameters(), words)
+        _parameters.check_parameters(type(self).__name__, self._parameters(), words)
         self._check_own()
 
     # ---- a family of estimators (one module each), with ``_method`` and ``_unpack_outcome`` ----
@@ -217,7 +198,7 @@ class FederatedEstimator(Trained):
         self : object
             The fitted estimator. A fit that fails leaves the estimator as it was.
         """
-        refuse_arguments(type(self).__name__, unnamed, refused)
+        _parameters.refuse_arguments(type(self).__name__, unnamed, refused)
         with fitting(self):
             return self._fit(X, y, silos, sample_weight)
 
@@ -247,9 +228,9 @@ class FederatedEstimator(Trained):
             self._check()
             return self._train(self._declared(federation, facts))
 
-    def _declared(self, federation: Federation, facts: Schema) -> DataElsewhere:
+    def _declared(self, federation: Federation, facts: Schema) -> _data.DataElsewhere:
         """Check the declared facts of remote data, and set the attributes that depend on them."""
-        sizes = check_shape(facts.silo_sizes, facts.n_features, 2)
+        sizes = _parameters.check_shape(facts.silo_sizes, facts.n_features, 2)
         if federation.n_silos != len(sizes):
             raise ValueError(
                 f"silo_sizes names {len(sizes)} silos, the federation has {federation.n_silos}."
@@ -259,13 +240,13 @@ class FederatedEstimator(Trained):
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if facts.feature_names is not None:
             self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
-        check_named_bounds(self.feature_bounds, facts.feature_names)
+        _parameters.check_named_bounds(self.feature_bounds, facts.feature_names)
         outputs, shares = self._n_outputs(), self._class_shares()
         known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, outputs, shares)
         known = replace(known, elsewhere=not hasattr(federation, "data"))
         known = known.with_columns(None, facts.feature_names, facts.indicators)
         self._indicators = known.indicators
-        return DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
+        return _data.DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 
     def _declare_targets(self) -> None:
         """Set the attributes that depend on targets, for remote data."""
@@ -301,7 +282,7 @@ class FederatedEstimator(Trained):
             Noise and rounds; ``plan.spent()`` is the cost.
         """
         self._check()
-        sizes = check_shape(silo_sizes, n_features, n_classes)
+        sizes = _parameters.check_shape(silo_sizes, n_features, n_classes)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
         shares = getattr(self, "class_shares", None)
         shares = None if shares is None else tuple(shares.values())
@@ -388,7 +369,7 @@ class FederatedEstimator(Trained):
         """
         return from_plain(cls, plain)
 
-    def _read(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> LocalData:
+    def _read(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> _data.LocalData:
         """Validate the data, and set the attributes with their public numbers."""
         refuse_sparse(X)
         X = as_frame(X)
@@ -396,7 +377,7 @@ class FederatedEstimator(Trained):
         with advising(named, y):
             features, y = validate_data(
                 self,
-                with_names(numbers_in_rows(named)),
+                with_names(_data.numbers_in_rows(named)),
                 y,
                 dtype=[np.float64, np.float32],
                 ensure_min_samples=2,
@@ -404,23 +385,25 @@ class FederatedEstimator(Trained):
             )
             y = self._encode(y, features.dtype)
         refuse_dates(named)
-        check_named_bounds(self.feature_bounds, getattr(self, "feature_names_in_", None))
-        warn_of_forgotten_column(named, silos)
-        warn_of_people(named)
+        _parameters.check_named_bounds(
+            self.feature_bounds, getattr(self, "feature_names_in_", None)
+        )
+        _warnings.warn_of_forgotten_column(named, silos)
+        _warnings.warn_of_people(named)
         exact = np.isscalar(self.epsilon) and self.epsilon == np.inf
         if self.feature_bounds is None and self.scaling is not None and not exact:
-            warn_of_dates(named)
+            _warnings.warn_of_dates(named)
         read = read_silos(silos, len(features), X)
         outputs, shares = self._n_outputs(), self._class_shares()
         facts = self._facts(read.ids, read.sizes, features.shape[1], outputs, shares)
         self._indicators = indicators_of(named)
         facts = replace(facts, indicators=self._indicators)
-        weights = read_sample_weight(sample_weight, len(features), X, features.dtype)
+        weights = _data.read_sample_weight(sample_weight, len(features), X, features.dtype)
         class_weights = self._class_weights()
         classes = self.classes_ if self._is_classifier() else None
-        warn_of_counted(weights, class_weights, y, classes)
-        warn_of_counted_shares(shares, y)
-        return LocalData(features, y, read, facts, weights, class_weights)
+        _data.warn_of_counted(weights, class_weights, y, classes)
+        _data.warn_of_counted_shares(shares, y)
+        return _data.LocalData(features, y, read, facts, weights, class_weights)
 
     def _facts(
         self,
@@ -442,7 +425,7 @@ class FederatedEstimator(Trained):
         check_is_fitted(self)
         refuse_sparse(X)
         X = as_frame(X)
-        warn_of_unseen_silos(self, X)
+        _warnings.warn_of_unseen_silos(self, X)
         X = with_names(without_column(X, self.silo_column))
         with advising(X):
             values = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])

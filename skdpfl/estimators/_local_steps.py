@@ -3,17 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from skdpfl import choosing
 from skdpfl.algorithms import Algorithm, Scaffold
-from skdpfl.choosing import (
-    Averaging,
-    Committed,
-    GivenAlgorithm,
-    Method,
-    Request,
-    Settings,
-    Training,
-    control_rate,
-)
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
@@ -38,8 +29,8 @@ class _DPFedAvg(FederatedEstimator):
     noise_schedule: Any = None
     calibrate: bool = True
 
-    def _method(self) -> Method:
-        return Averaging()
+    def _method(self) -> choosing.Method:
+        return choosing.Averaging()
 
 
 @documented
@@ -81,12 +72,12 @@ class DPFedAvgRegressor(_DPFedAvg, FederatedRegressor):
 
 
 @dataclass(frozen=True)
-class _Scaffolding(Method):
+class _Scaffolding(choosing.Method):
     """SCAFFOLD; control variates are computed from noisy gradients, at no additional price."""
 
     warm_start_rounds: int
 
-    def algorithm(self, request: Request, settings: Settings) -> Algorithm:
+    def algorithm(self, request: choosing.Request, settings: choosing.Settings) -> Algorithm:
         """Return SCAFFOLD; raise if the warm start takes all rounds."""
         server, warm = settings.server_step, self.warm_start_rounds
         if warm >= settings.n_rounds:
@@ -96,11 +87,11 @@ class _Scaffolding(Method):
             )
         return Scaffold(settings.learning_rate, settings.steps, server, warm)
 
-    def training(self, algorithm: Algorithm, committed: Committed) -> Training:
+    def training(self, algorithm: Algorithm, committed: choosing.Committed) -> choosing.Training:
         """Return the training, with a learning rate of control variates for the noise."""
         training = super().training(algorithm, committed)
         assert isinstance(algorithm, Scaffold)
-        algorithm = replace(algorithm, control_rate=control_rate(committed))
+        algorithm = replace(algorithm, control_rate=choosing.control_rate(committed))
         return training._replace(algorithm=algorithm)
 
 
@@ -120,7 +111,7 @@ class _DPScaffold(FederatedEstimator):
     noise_schedule: Any = None
     calibrate: bool = True
 
-    def _method(self) -> Method:
+    def _method(self) -> choosing.Method:
         return _Scaffolding(self.warm_start_rounds)
 
 
@@ -182,10 +173,10 @@ class _DPFederated(FederatedEstimator):
     noise_schedule: Any = None
     calibrate: bool = True
 
-    def _method(self) -> Method:
+    def _method(self) -> choosing.Method:
         if self.algorithm is None:
-            return Averaging(given_mechanism=self.mechanism)
-        return GivenAlgorithm(self.algorithm, given_mechanism=self.mechanism)
+            return choosing.Averaging(given_mechanism=self.mechanism)
+        return choosing.GivenAlgorithm(self.algorithm, given_mechanism=self.mechanism)
 
     def _check_own(self) -> None:
         if not isinstance(self.algorithm, Algorithm | None):

@@ -20,16 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from skdpfl.losses import Loss
+from skdpfl.models import _clipping
 from skdpfl.models._base import Model
-from skdpfl.models._clipping import (
-    all_finite,
-    clip_slopes,
-    row_norms,
-    slope_limits,
-    surely_finite,
-    without_bad_records,
-    zero_unless,
-)
 from skdpfl.models._products import (
     Records,
     flat,
@@ -148,14 +140,16 @@ class LinearModel(Model):
 
         In the dtype of X, computed in float64, plus a bound of what underflow loses: never zero.
         """
-        return row_norms(X, float(self.fit_intercept))
+        return _clipping.row_norms(X, float(self.fit_intercept))
 
     @np.errstate(all="ignore")
     def clip_limits(self, squared_norms: NDArray, clip_norm: float | NDArray) -> NDArray | None:
         """Return the largest norm of each slope, shape (..., n); None unless all are finite."""
-        if not all_finite(squared_norms):
+        if not _clipping.all_finite(squared_norms):
             return None
-        return slope_limits(squared_norms, np.asarray(clip_norm)[..., None], self.n_outputs)
+        return _clipping.slope_limits(
+            squared_norms, np.asarray(clip_norm)[..., None], self.n_outputs
+        )
 
     @np.errstate(all="ignore")
     def clipped_gradient_sum(
@@ -199,10 +193,10 @@ class LinearModel(Model):
         by_class = raw_by_class(X, *self._factors(params))
         slopes = by_class[..., : self.n_outputs, :].swapaxes(-1, -2)
         loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
-        if not surely_finite(by_class, squared_norms if limits is None else None, y):
-            good, squared_norms = without_bad_records(y, slopes, squared_norms)
-            X, limits = zero_unless(good, X), None
-        clip_slopes(slopes, squared_norms, np.asarray(clip_norm)[..., None], limits)
+        if not _clipping.surely_finite(by_class, squared_norms if limits is None else None, y):
+            good, squared_norms = _clipping.without_bad_records(y, slopes, squared_norms)
+            X, limits = _clipping.zero_unless(good, X), None
+        _clipping.clip_slopes(slopes, squared_norms, np.asarray(clip_norm)[..., None], limits)
         if weights is not None:
             slopes *= weights[..., None]
         sums = sum_over_records(X, by_class, self.fit_intercept, chunk)
@@ -245,11 +239,11 @@ class LinearModel(Model):
         slopes = by_class[: self.n_outputs].T
         loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
         known = squared_norms if limits is None else None
-        if not surely_finite(by_class[: self.n_outputs], known, y):
-            good, squared_norms = without_bad_records(y, slopes, squared_norms)
+        if not _clipping.surely_finite(by_class[: self.n_outputs], known, y):
+            good, squared_norms = _clipping.without_bad_records(y, slopes, squared_norms)
             products.drop_unless(good)
             limits = None
-        clip_slopes(slopes, squared_norms, clip, limits)
+        _clipping.clip_slopes(slopes, squared_norms, clip, limits)
         return products.sums(by_class, chunk)
 
     def _factors(self, params: NDArray) -> tuple[NDArray, NDArray | None]:

@@ -10,20 +10,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from skdpfl.federation import (
-    BoundedSum,
-    Federation,
-    Named,
-    Question,
-    Schema,
-    SiloBudgets,
-    SumPlan,
-    SumQuestion,
-    Work,
-)
+from skdpfl import federation
 from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.remote import _row
 from skdpfl.remote._declared import pack
 from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, odd_ones
 from skdpfl.remote._journal import FitJournal
@@ -40,15 +31,6 @@ from skdpfl.remote._letters import (
     is_finite,
 )
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
-from skdpfl.remote._row import (
-    Row,
-    SumRow,
-    Together,
-    WholePlan,
-    rows_of,
-    sum_rows_of,
-    whole_plans_of,
-)
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 
@@ -65,7 +47,7 @@ class Spare(NamedTuple):
     colluding: int
 
 
-class RemoteFederation(Federation):
+class RemoteFederation(federation.Federation):
     """Silos elsewhere, as ``fit_federation`` asks them.
 
     Parameters
@@ -104,7 +86,7 @@ class RemoteFederation(Federation):
     def __init__(
         self,
         courier: Courier,
-        facts: Schema,
+        facts: federation.Schema,
         *,
         classes: Sequence[Any] | None = None,
         estimator: str = "fit",
@@ -152,23 +134,29 @@ class RemoteFederation(Federation):
     def absent(self) -> np.ndarray:
         return self._absent
 
-    def agree(self, work: Work, sums: Sequence[SumPlan], seed: int | None) -> None:
+    def agree(
+        self, work: federation.Work, sums: Sequence[federation.SumPlan], seed: int | None
+    ) -> None:
         if self._written is not None:
             raise Refused("A journal is for one fit: give each fit a federation of its own.")
         task = Task.of(work)
         _check_declared(task, "The fit has a part")
         shared = work.plan if work.plan.shares_noise else None
         self._check_masked(shared is not None, smallest_cohort(work.plan), self.masked)
-        made = whole_plans_of if self.masked or shared is not None else rows_of
+        made = _row.whole_plans_of if self.masked or shared is not None else _row.rows_of
         self._offer(made(work.plan, sums), seed, self.estimator, task)
         self._shared = shared
 
     def agree_on_sums(
-        self, sums: Sequence[SumPlan], first: BoundedSum | None, delta: float, seed: int | None
+        self,
+        sums: Sequence[federation.SumPlan],
+        first: federation.BoundedSum | None,
+        delta: float,
+        seed: int | None,
     ) -> None:
         _check_declared(first, "What is asked for is something")
         self._check_masked(any(p.budgets.shares_noise for p in sums), self.n_silos)
-        rows = sum_rows_of(self.names, sums, first, delta)
+        rows = _row.sum_rows_of(self.names, sums, first, delta)
         self._offer(rows, seed, f"{sums[0].purpose} of {self.estimator}", None)
 
     def _check_masked(self, shared: bool, n_silos: int, masked: bool = False) -> None:
@@ -187,7 +175,7 @@ class RemoteFederation(Federation):
 
     def _offer(
         self,
-        rows: Sequence[Row | SumRow | WholePlan],
+        rows: Sequence[_row.Row | _row.SumRow | _row.WholePlan],
         seed: int | None,
         called: str,
         task: Task | None,
@@ -210,12 +198,12 @@ class RemoteFederation(Federation):
         each = [agreed[name] for name in self.names]
         self._keys = tuple(letter.key or "" for letter in each)
         self._signatures = tuple(letter.signature for letter in each)
-        if isinstance(rows[0], Together) and not all(self._keys):
+        if isinstance(rows[0], _row.Together) and not all(self._keys):
             raise SilosMissing("Some silos agreed to masked sums, but sent no key.")
 
-    def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def ask(self, question: federation.Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         ask = Ask(self._fit, question.purpose, question.number, question.asked, np.inf)
-        if isinstance(question, SumQuestion) and question.shared is not None:
+        if isinstance(question, federation.SumQuestion) and question.shared is not None:
             yield self._summed(ask, question.plan.budgets)
             return
         answers, reasons = self._exchange(dict.fromkeys(self.names, ask), Answer)
@@ -224,7 +212,7 @@ class RemoteFederation(Federation):
             raise SilosMissing(f"A question needs the answers of all silos. {in_words(reasons)}")
         yield from self._in_order(answers)
 
-    def _summed(self, ask: Ask, budgets: SiloBudgets) -> tuple[np.ndarray, np.ndarray]:
+    def _summed(self, ask: Ask, budgets: federation.SiloBudgets) -> tuple[np.ndarray, np.ndarray]:
         """Return who is left of all silos, and the masked sum of their answers to a question."""
 
         def asked(number: int, left: np.ndarray, final: bool) -> Came:
@@ -245,7 +233,7 @@ class RemoteFederation(Federation):
         left = np.setdiff1d(everyone, self._absent)
         return left, _as_one(total_of([answers[self.names[i]].values for i in left]), left)
 
-    def start(self, work: Work) -> None:
+    def start(self, work: federation.Work) -> None:
         if self.may_miss and work.memory_size:
             raise Refused(
                 f"{type(work.algorithm).__name__} keeps something in each silo, which a missing "
@@ -380,7 +368,9 @@ class RemoteFederation(Federation):
         for i, name in enumerate(self.names):
             if name in answers:
                 found = answers[name]
-                named = None if found.names is None else [Named(found.values, found.names)]
+                named = (
+                    None if found.names is None else [federation.Named(found.values, found.names)]
+                )
                 yield np.array([i]), found.values[None] if named is None else named
 
     def own_streams(self) -> Streams | None:

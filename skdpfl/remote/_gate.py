@@ -17,20 +17,8 @@ from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.federation import Named
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.remote import _letters
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._letters import (
-    Agreement,
-    Answer,
-    Ask,
-    End,
-    Ended,
-    Hello,
-    Introduction,
-    Offer,
-    Refusal,
-    Waiting,
-    is_finite,
-)
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
@@ -127,7 +115,11 @@ class Gate:
         try:
             with _logging_warnings(self.records.name):
                 letter = unpack(data)
-                fit = letter.fit if isinstance(letter, Offer | Ask | End) else ""
+                fit = (
+                    letter.fit
+                    if isinstance(letter, _letters.Offer | _letters.Ask | _letters.End)
+                    else ""
+                )
                 return self._answered(letter, data)
         except (Refused, WireError) as error:
             reason = str(error)
@@ -140,14 +132,14 @@ class Gate:
         return refusal(fit, reason)
 
     def _answered(self, letter: object, data: bytes) -> bytes:
-        if isinstance(letter, Hello):
-            return pack(Introduction(self.records.name, self._memory.mark))
-        if not isinstance(letter, Offer | Ask | End):
+        if isinstance(letter, _letters.Hello):
+            return pack(_letters.Introduction(self.records.name, self._memory.mark))
+        if not isinstance(letter, _letters.Offer | _letters.Ask | _letters.End):
             raise Refused("A silo answers to Hello, Offer, Ask and End only.")
-        if isinstance(letter, Ask):
+        if isinstance(letter, _letters.Ask):
             with self._at_work():
                 return self._released(letter, data)
-        if isinstance(letter, End):
+        if isinstance(letter, _letters.End):
             with self._at_work():
                 return self._settled(letter)
         letter.check_size()
@@ -163,7 +155,7 @@ class Gate:
             self._memory.check_copies()
             yield
 
-    def _agreed(self, offer: Offer, data: bytes, spent: PrivacySpent) -> bytes:
+    def _agreed(self, offer: _letters.Offer, data: bytes, spent: PrivacySpent) -> bytes:
         """Agree to a fit, or raise; nothing is paid, and no answer depends on records."""
         kept = self._memory.store.read(offer.fit)
         if kept is not None and bytes(kept["offer"]) != data:
@@ -173,22 +165,24 @@ class Gate:
             if self._memory.has_paid(data):
                 raise Refused("This silo paid for this fit, but its memory of it is gone.")
             if self.terms.approval and not self._is_approved(offer, data, spent):
-                return pack(Waiting(offer.fit, "A person at this silo has to say yes first."))
+                return pack(
+                    _letters.Waiting(offer.fit, "A person at this silo has to say yes first.")
+                )
             kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
             kept |= {"round": -1}
             kept |= self._keyed(offer) if offer.masked else {}
             self._memory.agree(offer.fit, kept)
         said = (kept["public"], kept["signature"]) if offer.masked else ()
-        return pack(Agreement(offer.fit, spent.epsilon, *said))
+        return pack(_letters.Agreement(offer.fit, spent.epsilon, *said))
 
-    def _keyed(self, offer: Offer) -> dict[str, str]:
+    def _keyed(self, offer: _letters.Offer) -> dict[str, str]:
         """Return a key for a masked fit, and this silo's signature of it and the plan."""
         key = new_key()
         public = public_of(key)
         signed = signature(self._key, offer, public) if self._key else ""
         return {"key": key, "public": public, "signature": signed}
 
-    def _check_offer(self, offer: Offer, spent: PrivacySpent) -> None:
+    def _check_offer(self, offer: _letters.Offer, spent: PrivacySpent) -> None:
         """Raise unless a fit is one that this silo can take part in."""
         self.terms.check(spent)  # before the records: sizes may be a secret by the terms
         if isinstance(row := offer.row, Together):
@@ -211,7 +205,7 @@ class Gate:
             The cost, by this silo's own computation.
         """
         offer = unpack(data)
-        if not isinstance(offer, Offer):
+        if not isinstance(offer, _letters.Offer):
             raise Refused("This is no offer of a fit.")
         offer.check_size()
         offer.check_silo(self.records.name, self.allow_simulation)
@@ -220,7 +214,7 @@ class Gate:
             self._check_offer(offer, spent)
         return spent
 
-    def _is_approved(self, offer: Offer, data: bytes, spent: PrivacySpent) -> bool:
+    def _is_approved(self, offer: _letters.Offer, data: bytes, spent: PrivacySpent) -> bool:
         """Whether a person said yes; writes down the question, once."""
         said = self._memory.store.verdict(data)
         if said is None:
@@ -252,7 +246,7 @@ class Gate:
                 f"{at_most(spent.epsilon, 4)} at delta={at_most(spent.delta)}."
             ) from error
 
-    def _released(self, ask: Ask, data: bytes) -> bytes:
+    def _released(self, ask: _letters.Ask, data: bytes) -> bytes:
         """Return the answer to a question: the one that was sent before, or a new one."""
         kept = self._memory.store.read(ask.fit)
         if kept is None:
@@ -264,7 +258,7 @@ class Gate:
             raise Refused("This fit ended in this silo, at an answer that could not be given.")
         if kept["records"] != self._digest:
             raise Refused("The records of this silo are no longer those of when it agreed.")
-        if ask.purpose == "round" and not is_finite(ask.content):
+        if ask.purpose == "round" and not _letters.is_finite(ask.content):
             raise Refused(
                 "The broadcast holds numbers that are not finite; the round was not used."
             )
@@ -279,7 +273,7 @@ class Gate:
         self._memory.answered(ask.fit, kept | now | state)
         return answer
 
-    def _settled(self, letter: End) -> bytes:
+    def _settled(self, letter: _letters.End) -> bytes:
         """End a fit, and count it as its rounds that ran, by what this silo remembers of them."""
         kept = self._memory.store.read(letter.fit)
         if kept is None:
@@ -295,9 +289,9 @@ class Gate:
             self._memory.settle(letter.fit, kept, spent)
         except ValueError as error:  # of the ledger, about public numbers
             raise Refused(str(error)) from error
-        return pack(Ended(letter.fit, 0.0 if spent is None else spent.epsilon, n_rounds))
+        return pack(_letters.Ended(letter.fit, 0.0 if spent is None else spent.epsilon, n_rounds))
 
-    def _drawn(self, ask: Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
+    def _drawn(self, ask: _letters.Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
         """Return an answer, and what is kept of the silo.
 
         An error ends the fit: it may tell of what was drawn, which is then not drawn again.
@@ -305,7 +299,7 @@ class Gate:
         try:
             drawn = release.draw()
             found = drawn if isinstance(drawn, Named) else (drawn,)
-            answer = pack(Answer(ask.fit, ask.purpose, ask.number, *found))
+            answer = pack(_letters.Answer(ask.fit, ask.purpose, ask.number, *found))
             return answer, release.state()
         except Exception as error:
             _log_error(f"Silo {self.records.name}", error)
@@ -348,7 +342,7 @@ def answer_of(make: Callable[[], Gate], data: bytes) -> bytes:
 
 def refusal(fit: str, reason: str) -> bytes:
     """Return a refusal as bytes; all are of one length, but for the fit's name."""
-    return pack(Refusal(fit, reason[:_LONGEST_REASON].ljust(_LONGEST_REASON)))
+    return pack(_letters.Refusal(fit, reason[:_LONGEST_REASON].ljust(_LONGEST_REASON)))
 
 
 def _log_error(what: str, error: BaseException) -> None:

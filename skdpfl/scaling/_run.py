@@ -12,16 +12,9 @@ import numpy as np
 
 from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling import _columns
 from skdpfl.scaling._bounds import affine_from_bounds
 from skdpfl.scaling._choice import Look, ScalingPlan
-from skdpfl.scaling._columns import (
-    Columns,
-    ColumnSums,
-    Counts,
-    ExactMoments,
-    Moments,
-    RowMoments,
-)
 from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, shape_library
 from skdpfl.scaling._maps import (
@@ -114,7 +107,7 @@ class ScalingRun(NamedTuple):
     streams: Streams
     curves: Expansion | None = None
 
-    def mean(self, number: int, what: ColumnSums) -> Array:
+    def mean(self, number: int, what: _columns.ColumnSums) -> Array:
         """Return the noisy mean contribution (columns, entries) over all silos."""
         what = replace(what, columns=replace(what.columns, curves=self.curves))
         question = self.plan.sums.question(number, what)
@@ -152,9 +145,9 @@ def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
     found = _first_look(plan, run, boxes)
     for number in range(1, len(plan.moments)):
         look = plan.moments[number]
-        if isinstance(look.what, RowMoments):
+        if isinstance(look.what, _columns.RowMoments):
             around = boxes_around(boxes, found, plan.is_feature)
-            noisy = run.mean(1 + number, RowMoments(plan.columns, around))
+            noisy = run.mean(1 + number, _columns.RowMoments(plan.columns, around))
             found = refine(found, noisy, plan.noise(look), plan.is_feature)
             continue
         boxes = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
@@ -171,7 +164,7 @@ def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
     whole = (0.0, 1.0, 1.0, 1.0)  # features keep their boxes
     prior = Estimate(*(np.where(plan.is_feature, *p) for p in zip(whole, seen, strict=True)))
     inner, look = boxes_around(boxes, prior, plan.is_feature), plan.moments[0]
-    noisy, noise = run.mean(1, Moments(plan.columns, inner)), plan.noise(look)
+    noisy, noise = run.mean(1, _columns.Moments(plan.columns, inner)), plan.noise(look)
     features = estimate(noisy.T, noise, plan.is_feature)
     target = refine(prior, noisy, noise, plan.is_feature)
     parts = zip(features, target, strict=True)
@@ -179,7 +172,7 @@ def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
 
 
 def _moments(plan: ScalingPlan, run: ScalingRun, boxes: Boxes, number: int) -> Estimate:
-    noisy = run.mean(1 + number, Moments(plan.columns, boxes))
+    noisy = run.mean(1 + number, _columns.Moments(plan.columns, boxes))
     return estimate(noisy.T, plan.noise(plan.moments[number]), plan.is_feature)
 
 
@@ -205,7 +198,7 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
 
 def _ranges(plan: ScalingPlan, look: Look, shares: Array) -> tuple[Ranges, np.ndarray, bool, bool]:
     """What noisy shares of bins tell of columns: ranges, which are beyond, unseen, gathered."""
-    assert isinstance(look.what, Counts)
+    assert isinstance(look.what, _columns.Counts)
     assert isinstance(look.what.grid, MagnitudeGrid)
     grid, noise, of_features = look.what.grid, plan.noise(look), look.what.columns.is_feature
     ranges = shape_library(grid).boxes(shares, noise, of_features)
@@ -269,7 +262,7 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     return replace(maps, coarse_target=coarse, target_error=error)
 
 
-def _exact(plan: ScalingPlan, federation: Federation, columns: Columns) -> Scales:
+def _exact(plan: ScalingPlan, federation: Federation, columns: _columns.Columns) -> Scales:
     """Standardise by exact moments, in fits without privacy; ignores values that are not finite."""
     count, total = _exact_sums(columns, federation, 0)
     center = total / np.maximum(count, 1)
@@ -279,12 +272,12 @@ def _exact(plan: ScalingPlan, federation: Federation, columns: Columns) -> Scale
 
 
 def _exact_sums(
-    columns: Columns, federation: Federation, number: int, center: Array | None = None
+    columns: _columns.Columns, federation: Federation, number: int, center: Array | None = None
 ) -> Array:
     """All silos' exact sums (2, columns), silo after silo."""
     n_silos, width = federation.n_silos, 2 * columns.is_feature.size
     total = CohortSum(np.arange(n_silos), np.ones(n_silos), width)
-    for silos, answers in federation.ask(ExactMoments(columns, number, center)):
+    for silos, answers in federation.ask(_columns.ExactMoments(columns, number, center)):
         total.add(silos, answers)
     return total.result().reshape(-1, 2).T
 

@@ -50,15 +50,7 @@ import numpy as np
 from scipy.special import softmax
 
 from skdpfl.federation import SumPlan, Work
-from skdpfl.scaling._calibration import (
-    MOST,
-    STEP,
-    Calibrated,
-    CalibrationPlan,
-    CalibrationRun,
-    PredictionSum,
-    finite,
-)
+from skdpfl.scaling import _calibration
 from skdpfl.scaling._maps import Array
 
 #: the prior's deviation, the curvature in u, and the limits of u
@@ -85,7 +77,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Labels(PredictionSum):
+class Labels(_calibration.PredictionSum):
     """How many records have the second of two labels: 1/2 for each, -1/2 for others.
 
     Weights of records are ignored.
@@ -102,7 +94,7 @@ class Labels(PredictionSum):
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes(PredictionSum):
+class Slopes(_calibration.PredictionSum):
     """The sum of records' slopes in the logarithm of a factor on raw predictions, each cut.
 
     The factor is that of their distance from the anchor.
@@ -119,12 +111,12 @@ class Slopes(PredictionSum):
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         super().check(n_features, n_classes, work)
         for value in (self.factor, *self.anchor):
-            finite(value)
+            _calibration.finite(value)
         mask = work.model.intercept_mask() if self.anchor else None
         if self.anchor and (mask is None or int(mask.sum()) != len(self.anchor)):
             raise ValueError(f"The anchor {self.anchor!r} has not one number for each intercept.")
-        if not 0 < self.cut <= MOST:
-            raise ValueError(f"The cut lies in (0, {MOST}], got {self.cut!r}.")
+        if not 0 < self.cut <= _calibration.MOST:
+            raise ValueError(f"The cut lies in (0, {_calibration.MOST}], got {self.cut!r}.")
 
     def model_params(self, work: Work) -> np.ndarray:
         return drawn(work.model, self.params, Point(self.factor, self.anchor))
@@ -140,7 +132,7 @@ _LABELS = Labels(np.zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
-class TemperaturePlan(CalibrationPlan):
+class TemperaturePlan(_calibration.CalibrationPlan):
     """The sums that estimate the factor, and their cost, from public numbers.
 
     Parameters
@@ -185,19 +177,21 @@ class TemperaturePlan(CalibrationPlan):
     def cut(self) -> float:
         """c, a public number."""
         per = self._noise(1.0)
-        return min(MOST, max(_LEAST_CUT, _NOISE / per)) if per > 0 else MOST
+        return (
+            min(_calibration.MOST, max(_LEAST_CUT, _NOISE / per)) if per > 0 else _calibration.MOST
+        )
 
     @property
     def noise(self) -> float:
         """Standard deviation of the noise of the mean slope."""
         return self._noise(self.cut)
 
-    def asks(self, params: np.ndarray, value: Point | None) -> PredictionSum:  # type: ignore[override]
+    def asks(self, params: np.ndarray, value: Point | None) -> _calibration.PredictionSum:  # type: ignore[override]
         if value is None:
             return Labels(params)
         return Slopes(params, value.factor, self.cut, value.anchor)
 
-    def calibrated(self, run: CalibrationRun, walk: float) -> Calibrated:
+    def calibrated(self, run: _calibration.CalibrationRun, walk: float) -> _calibration.Calibrated:
         model, params = run.work.model, run.params
         mask, intercept = model.output_mask(), model.intercept_mask()
         scaled = run.work.penalty if mask is None else run.work.penalty * mask
@@ -211,7 +205,9 @@ class TemperaturePlan(CalibrationPlan):
         if found.point.anchor and intercept is not None and doubt:
             direction[intercept > 0] -= found.point.anchor
             errors.append(((1 - found.point.factor) * found.pull * doubt, intercept))
-        return Calibrated(moved, found.point.factor, errors=tuple(errors), shares=shares)
+        return _calibration.Calibrated(
+            moved, found.point.factor, errors=tuple(errors), shares=shares
+        )
 
     def _shares(self, mean: Callable[[Any, int], float]) -> tuple[tuple[float, ...] | None, float]:
         """Return the labels' shares, None if they are not known, and the error of the log odds."""
@@ -356,4 +352,4 @@ def _of_labels(raw: Array) -> Array:
 def slope_terms(slopes: Array, cut: float) -> Array:
     """Return the terms of records' slopes (n,): cut, on the grid of all terms; 0 if not finite."""
     terms = np.where(np.isfinite(slopes), slopes, 0.0).astype(np.float64)
-    return np.trunc(np.clip(terms, -cut, cut) / STEP) * STEP
+    return np.trunc(np.clip(terms, -cut, cut) / _calibration.STEP) * _calibration.STEP

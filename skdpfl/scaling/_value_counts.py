@@ -54,15 +54,8 @@ import pandas as pd
 from scipy.special import ndtri
 
 from skdpfl.federation import BoundedSum, Named, SiloBudgets, SiloData, SumQuestion
+from skdpfl.privacy import release
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.release import (
-    DOUBLE,
-    NoisedSum,
-    grid_for,
-    noise_for,
-    relative_error,
-    snapped_release,
-)
 
 #: the part of delta that pays for the threshold: the rest of a pipeline has the same delta, and for
 #: a group of records it counts several times
@@ -103,12 +96,14 @@ class ValueCounts(BoundedSum):
         if self.used.shape != (n_features,) or self.used.dtype != bool or not self.d:
             raise ValueError("The columns that are asked for are none of these records'.")
 
-    def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> NoisedSum:
+    def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> release.NoisedSum:
         delta = self.diameter if budgets.neighbours == "replace" else self.radius
         most = float(max(self.largest, budgets.summed.max()))
-        apart = np.full(len(mu), relative_error((2, DOUBLE)) * most * delta)
-        std = noise_for(mu, delta, 2 * self.d, apart)
-        return NoisedSum(std, np.array([grid_for(s, most) if s else 0.0 for s in std.tolist()]))
+        apart = np.full(len(mu), release.relative_error((2, release.DOUBLE)) * most * delta)
+        std = release.noise_for(mu, delta, 2 * self.d, apart)
+        return release.NoisedSum(
+            std, np.array([release.grid_for(s, most) if s else 0.0 for s in std.tolist()])
+        )
 
     def answers(
         self, question: SumQuestion, data: SiloData, streams: Streams
@@ -134,7 +129,7 @@ class ValueCounts(BoundedSum):
             names, counts = counted
             if noised.std[silo] and len(counts):
                 units = streams.stream(plan.purpose, silo, column).units(counts.shape, np.float64)
-                counts = snapped_release(counts, units, float(noised.grid[silo]))
+                counts = release.snapped_release(counts, units, float(noised.grid[silo]))
             given = counts >= least[silo]
             return ColumnCounts(tuple(compress(names, given)), counts[given])
 

@@ -16,17 +16,10 @@ from numpy.typing import DTypeLike, NDArray
 from skdpfl.losses import Loss
 from skdpfl.models import Architecture, Maps, Model, NetworkRules
 from skdpfl.privacy.randomness.streams import Stream
+from skdpfl.torch import _probe
 from skdpfl.torch._blocks import Blocks, blocks_for, cut, filled
 from skdpfl.torch._by_rows import by_rows
 from skdpfl.torch._fitted import FittedModule, Layout, Params, drawn, maps_of
-from skdpfl.torch._probe import (
-    last_layer,
-    made_up,
-    made_up_rows,
-    probe,
-    refuse_layers,
-    refuse_single,
-)
 from skdpfl.torch._tape import Tape, factors_of, full_precision, one_thread
 
 #: numbers held at once for records' gradients, and records that predictions are made for at once
@@ -71,16 +64,16 @@ class TorchNetwork(Model):
     def _prepare(self) -> TorchNetwork:
         """Return itself, its module made and looked at."""
         module = drawn(self.factory, 0)
-        refuse_layers(module)
+        _probe.refuse_layers(module)
         self._layout = Layout(module)
-        self._last = last_layer(module, self._layout.shapes)
+        self._last = _probe.last_layer(module, self._layout.shapes)
         exact = copy.deepcopy(module).double()
-        refuse_single(exact, self.n_features)
+        _probe.refuse_single(exact, self.n_features)
         known = by_rows(module, _some_rows(module, self.n_features))
         #: what computes gradients: the module, or the graph of its operations
         self._computes, self._own_code = module if known is None else known, known is not module
         exact = exact if known is None else copy.deepcopy(known).double()
-        self._found = probe(exact, self._layout.shapes, self.n_features, known is not None)
+        self._found = _probe.probe(exact, self._layout.shapes, self.n_features, known is not None)
         self._module, self._threads = module, threading.local()
         self._blocks: dict[np.dtype, Blocks] = {}
         return self
@@ -218,7 +211,7 @@ class TorchNetwork(Model):
         if dtype not in self._blocks:
             like = {"dtype": _torch_dtype(dtype), "device": self.device}
             most = max(1, _AT_ONCE // self.numbers_per_record)
-            given, rows, slopes = made_up(self._module, self._layout.shapes, self.n_features)
+            given, rows, slopes = _probe.made_up(self._module, self._layout.shapes, self.n_features)
             given = {name: value.to(**like) for name, value in given.items()}
             self._blocks[dtype] = blocks_for(
                 self._tape(dtype), given, rows.to(**like), slopes.to(**like), most
@@ -291,7 +284,7 @@ class TorchNetwork(Model):
 def _some_rows(module: torch.nn.Module, n_features: int) -> torch.Tensor:
     """Return made-up rows in the dtype of a module."""
     dtype = next(p.dtype for p in module.parameters() if p.is_floating_point())
-    return made_up_rows(copy.deepcopy(module).double(), n_features).to(dtype)
+    return _probe.made_up_rows(copy.deepcopy(module).double(), n_features).to(dtype)
 
 
 def _pieces(n: int, most: int) -> list[slice]:

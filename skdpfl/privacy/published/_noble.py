@@ -16,12 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from skdpfl._arguments import check_choice, check_count, check_positive, check_rate, check_share
-from skdpfl.privacy.published._renyi import (
-    gaussian_curve,
-    most_repeats,
-    smallest_epsilon,
-    wang_sampled,
-)
+from skdpfl.privacy.published import _renyi
 
 
 def noble2022(
@@ -98,7 +93,7 @@ def noble2022(
     n_rounds = check_count("n_rounds", n_rounds)
     delta = _delta(delta, n_silos, n_records)
     one_round = _one_round(sigma_g, n_silos, silo_rate, record_rate, local_steps, view)
-    return smallest_epsilon(lambda n_orders: n_rounds * one_round(n_orders), delta)[0]
+    return _renyi.smallest_epsilon(lambda n_orders: n_rounds * one_round(n_orders), delta)[0]
 
 
 def noble2022_rounds(
@@ -144,7 +139,7 @@ def noble2022_rounds(
     epsilon = check_positive("epsilon", epsilon)
     delta = _delta(delta, n_silos, n_records)
     one_round = _one_round(sigma_g, n_silos, silo_rate, record_rate, local_steps, view)
-    return most_repeats(one_round, epsilon, delta)
+    return _renyi.most_repeats(one_round, epsilon, delta)
 
 
 def noble2022_sigma(
@@ -309,7 +304,7 @@ def noble2022_composed(
     for share in 0.5 ** np.arange(1, 41):
         last = delta * share
         first = min(1.0, (delta - last) / (rounds * silo_rate))
-        alone, _ = smallest_epsilon(one_round, first)
+        alone, _ = _renyi.smallest_epsilon(one_round, first)
         drawn = math.log1p(silo_rate * math.expm1(alone))
         walk = drawn * math.sqrt(2 * rounds * math.log(1 / last))
         best = min(best, walk + rounds * drawn * math.expm1(drawn))
@@ -332,7 +327,8 @@ def _steps_of_round(
     if check_choice("view", view, ("outsider", "server")) == "outsider":
         sigma *= math.sqrt(silo_rate * n_silos)
     return lambda n_orders: (
-        steps * wang_sampled(gaussian_curve(1 / (2 * sigma**2), n_orders), record_rate)
+        steps
+        * _renyi.wang_sampled(_renyi.gaussian_curve(1 / (2 * sigma**2), n_orders), record_rate)
     )
 
 
@@ -343,4 +339,4 @@ def _one_round(
     inner = _steps_of_round(sigma_g, n_silos, silo_rate, record_rate, local_steps, view)
     if view == "server":
         return inner
-    return lambda n_orders: wang_sampled(inner(n_orders), silo_rate)
+    return lambda n_orders: _renyi.wang_sampled(inner(n_orders), silo_rate)
