@@ -286,7 +286,7 @@ def _check_whole_silos(params: dict[str, Any]) -> None:
             'unit="silo" does not go together with trust="shuffler"; nearest are trust="silo" and '
             'trust="server".'
         )
-    if params["silo_weights"] == "size":
+    if isinstance(params["silo_weights"], str) and params["silo_weights"] == "size":
         raise ValueError(
             'silo_weights="size" would tell each silo\'s size, which unit="silo" protects; use '
             '"uniform" or a mapping of public weights.'

@@ -62,6 +62,8 @@ THOROUGH = Search()
 
 #: How close the central-limit approximation is found, and a factor for its slope.
 _CLOSE, _NEARBY = 0.98, 1.01
+#: A price jumps if noise within the first factor changes it by the second.
+_STEEP, _JUMP = 1.25, 100.0
 
 #: More budgets than this are rounded down to steps of this share.
 MANY_BUDGETS, _STEP = 64, 8e-3
@@ -182,20 +184,27 @@ def _central_limit(
 
 
 def _least(price: Callable[[float], float], budget: float, search: Search) -> float:
-    """Return approximately the least z at which a decreasing function is within the budget."""
+    """Return approximately the least z at which a decreasing function is within the budget.
+
+    Where hardly any record is ever in a batch the price jumps: noise costs hardly anything, or far
+    more than there is. Where exactly it does is not looked for.
+    """
     share, start, shift = search.share, search.start, search.shift
     assert start is not None
     target = math.log(budget + 2 * shift / (1 + share)) + math.log1p(share) - math.log(2)
     low, high = 0.0, math.inf  # Too little noise, and enough.
+    too_much, enough = 0.0, math.inf  # their prices
     z, slope, before = start, min(-0.1, max(-20.0, search.slope)), None
     while True:
         cost, gap = price(z), high / low if low else math.inf
         if cost > budget:
-            low = z
+            low, too_much = z, cost
         else:
-            high = z
+            high, enough = z, cost
             if cost >= share * budget or z <= _LEAST or high < low * (1 + search.narrow):
                 return z
+        if not shift and high < _STEEP * low and too_much > _JUMP * enough:
+            return high
         if low >= _MOST:
             raise ValueError(f"epsilon={budget!r} cannot be met with noise up to {_MOST:g}.")
         here = (math.log(z), math.log(cost + shift)) if 0 < cost < math.inf else None

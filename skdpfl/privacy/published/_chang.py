@@ -167,6 +167,7 @@ def chang2022_rounds(
     493
     """
     budget = check_positive("constant_rounds", constant_rounds)
+    start = check_count("start", start, low=0)
     Schedule(scheme, beta, start, max(1, start), local_steps)
     if scheme == 0 or budget <= start or beta == 1:
         return math.floor(budget)
@@ -301,6 +302,8 @@ def _theorem(slope: float, last: float, rate: float, delta: float) -> float:
             f" = {largest:.4g} only; it must be above 1 for method='theorem'."
         )
     log_inverse = math.log(1 / delta)
+    if slope == 0:
+        return log_inverse / (largest - 1)
     order = min(largest, 1 + math.sqrt(log_inverse / slope))
     return slope * order + log_inverse / (order - 1)
 

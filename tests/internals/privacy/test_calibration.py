@@ -230,3 +230,16 @@ def test_randomisers_that_tell_nearly_all_are_calibrated(epsilon):
 
     price = price_epsilon(build(calibrate(build, epsilon, 1e-2, "replace")), 1e-2, "replace")
     assert 0.99 * epsilon <= price <= epsilon
+
+
+def test_where_the_price_jumps_is_not_looked_for(monkeypatch):
+    """Records that are hardly ever in a batch: noise costs nothing, or all there is."""
+    asked = []
+
+    def price(composition, delta, neighbours):
+        asked.append(composition[0][0].noise_multiplier)
+        return 0.5 if asked[-1] > 0.037 else 1e4
+
+    monkeypatch.setattr(calibration, "price_epsilon", price)
+    z = calibrate(lambda z: ((PoissonGaussian(z, 1e-9), 100),), 1.0, 1e-4, "replace")
+    assert 0.037 < z < 1.25 * 0.037 and len(asked) < 14
