@@ -18,7 +18,7 @@ import numpy as np
 #: values that nothing is kept in
 _PLAIN = str, bytes, bool, int, float, complex, type(None), np.generic, np.dtype
 #: what dataclasses and classes without code of their own have; constructors see no record
-_GENERATED = frozenset((
+GENERATED = frozenset((
     "__module__", "__qualname__", "__doc__", "__annotations__", "__annotate_func__",
     "__annotations_cache__", "__static_attributes__", "__firstlineno__", "__dict__", "__weakref__",
     "__slots__", "__match_args__", "__dataclass_fields__", "__dataclass_params__", "__init__",
@@ -57,7 +57,7 @@ def _known(kind: type, unread: frozenset[str]) -> str | None:
             return "declared" if own["stackable"] else None
         if each.__module__ in ("builtins", "abc", "typing", "typing_extensions"):
             continue
-        names = own.keys() - unread - _GENERATED
+        names = own.keys() - unread - GENERATED
         if not _is_ours(each) and not all(isinstance(own[name], _PLAIN) for name in names):
             return None
         if _is_ours(each) and not all(

@@ -22,6 +22,9 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.nn import functional as F
+from torch.nn.modules import module as _all
+
+from skdpfl._apart import GENERATED
 
 #: layers that act on single numbers
 _POINTWISE = (
@@ -66,6 +69,7 @@ _ALONG = frozenset(
     (torch.mean, torch.sum, torch.softmax, torch.log_softmax, F.softmax, F.log_softmax)
 )
 _ALONG_METHODS = frozenset({"mean", "sum", "softmax", "log_softmax", "amax", "amin"})
+_HOOKS = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
 _PLAIN = (int, float, bool, str, type(None), torch.dtype)
 
 
@@ -100,8 +104,11 @@ def _has_own_code(module: nn.Module) -> bool:
     """Whether something beside known layers and Sequential computes."""
     if _is_leaf(module):
         return False
-    written = type(module).forward is not nn.Sequential.forward
-    return written or any(map(_has_own_code, module.children()))
+    if not isinstance(module, nn.Sequential):
+        return True
+    kinds = type(module).__mro__
+    own = {name for kind in kinds[: kinds.index(nn.Sequential)] for name in vars(kind)}
+    return bool(own - GENERATED) or any(map(_has_own_code, module.children()))
 
 
 def _state(module: nn.Module) -> set[str]:
@@ -109,9 +116,10 @@ def _state(module: nn.Module) -> set[str]:
 
 
 def _is_changed(layer: nn.Module) -> bool:
-    """Whether a layer computes something else than its class says."""
-    hooks = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks
-    return bool(hooks) or "forward" in vars(layer)
+    """Whether a layer computes something else than its class says: by hooks, or a method set."""
+    if any(getattr(layer, f"_{kind}") or getattr(_all, f"_global_{kind}") for kind in _HOOKS):
+        return True
+    return any(callable(v) and hasattr(type(layer), name) for name, v in vars(layer).items())
 
 
 def _is_leaf(layer: nn.Module) -> bool:

@@ -122,3 +122,55 @@ def test_what_a_module_keeps_reaches_no_other_record():
     assert np.linalg.norm(total - alone) <= 0.5 + 1e-9
     again = model.clipped_gradient_sum(params, X[1:], y[1:], LogLoss(), clip_norm=0.5)
     np.testing.assert_array_equal(alone, again)
+
+
+class Calls(nn.Sequential):
+    """Its forward is PyTorch's, what calls it is not."""
+
+    def __call__(self, x):
+        return super().__call__(torch.where(x == 0, x.mean(0), x))
+
+
+def hooked(d, k):
+    layer = nn.Linear(4, 4)
+    layer.register_full_backward_pre_hook(lambda module, slopes: None)
+    return nn.Sequential(nn.Linear(d, 4), layer, nn.Linear(4, k))
+
+
+def patched(d, k):
+    layer = nn.Conv1d(1, 1, 2)
+    usual = layer._conv_forward
+    layer._conv_forward = lambda x, *given: usual(torch.where(x == 0, x.mean(0), x), *given)
+    return nn.Sequential(nn.Unflatten(1, (1, d)), layer, nn.Flatten(), nn.Linear(d - 1, k))
+
+
+CODE = {
+    "call": lambda d, k: Calls(nn.Linear(d, 4), nn.Tanh(), nn.Linear(4, k)),
+    "hook": hooked,
+    "method": patched,
+}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_code_beside_forward_sees_one_record_at_a_time(name):
+    model = TorchModel(CODE[name]).build(D, K)
+    params = model.init(streams_for(0).stream("init"))
+    X, y = np.random.default_rng(1).uniform(0.5, 60, (9, D)), np.zeros(9, int)
+    X[0] = 0.0
+    other, nobody = X.copy(), np.ones(9)
+    other[-1], nobody[-1] = -7.0, 0.0  # the last record counts nowhere
+    given = {"clip_norm": 1.0, "weights": nobody}
+    sums = [model.clipped_gradient_sum(params, Z, y, LogLoss(), **given) for Z in (X, other)]
+    np.testing.assert_array_equal(*sums)
+    assert not model._found.together or name == "call"
+    np.testing.assert_array_equal(model.raw(params, X)[:-1], model.raw(params, other)[:-1])
+    assert fitted_one_by_one(model) is not model
+
+
+def test_a_class_that_only_names_its_layers_passes_as_a_batch():
+    class Named(nn.Sequential):
+        def __init__(self, d, k):
+            super().__init__(nn.Linear(d, 4), nn.Tanh(), nn.Linear(4, k))
+
+    model = TorchModel(Named).build(D, K)
+    assert model._found.together and fitted_one_by_one(model) is model
