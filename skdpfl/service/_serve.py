@@ -95,7 +95,7 @@ def check_files(settings: SiloSettings) -> None:
     if settings.path.stat().st_mode & 0o022:
         raise BadFile(f"{settings.path}: others can write to it: chmod go-w")
     for path in (settings.path, settings.records.file):
-        if path.exists() and path.stat().st_uid not in (0, os.getuid()):
+        if path is not None and path.exists() and path.stat().st_uid not in (0, os.getuid()):
             raise BadFile(f"{path}: it belongs to neither root nor the gate's user")
     allowed_users(settings)
 

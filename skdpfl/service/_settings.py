@@ -6,7 +6,8 @@
 
     [records]
     name = "north"                          # the silo's name, its alone
-    file = "records.csv"                    # or .sqlite, with query = "select ... order by id"
+    file = "records.csv"                    # or .sqlite, with query = "select ... order by id"; or
+                                            # PostgreSQL: database = "dbname=clinic", with query
     features = ["age", "pressure"]          # in the order that was agreed on
     target = "ill"
     classes = [0, 1]                        # all that there can be; left out: regression
@@ -53,9 +54,10 @@ class RecordsTable:
     """Where the records are, and what is public of them."""
 
     name: str
-    file: Path
     features: tuple[str, ...]
     target: str
+    file: Path | None = None
+    database: str = ""
     query: str = ""
     classes: tuple[int | str, ...] | None = None
     weight: str = ""
@@ -63,6 +65,11 @@ class RecordsTable:
     size: int | None = None
     bounds: Mapping[str, Any] = field(default_factory=dict)
     neutral: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """Where they are, as errors say it."""
+        return "records.database" if self.file is None else str(self.file)
 
 
 @dataclass(frozen=True)
@@ -248,6 +255,8 @@ def _check(settings: SiloSettings) -> None:
     path, records, terms = settings.path, settings.records, settings.terms
     if not records.features or len(set(records.features)) != len(records.features):
         raise BadFile(f"{path}: records.features names each feature once")
+    if (records.file is None) == (not records.database):
+        raise BadFile(f"{path}: [records] has either a file or a database (of PostgreSQL)")
     if not (terms.epsilon > 0 and 0 < terms.delta < 1 and terms.pace >= 0):
         raise BadFile(f"{path}: terms.epsilon is above 0, delta between 0 and 1, pace 0 or more")
     if terms.colluding < 0:

@@ -1,11 +1,15 @@
-"""The records that an operator names: a CSV file, or one query of an SQLite file.
+"""The records that an operator names: a CSV file, or one query of SQLite or PostgreSQL.
 
 They are read once, when the gate starts: one snapshot, whose digest is kept with each agreement, so
 that a fit does not go on with other records.
 """
 
+import os
 import sqlite3
+import subprocess
 from contextlib import closing
+from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,11 +25,11 @@ def read_records(settings: SiloSettings) -> SiloRecords:
     columns = [*table.features, table.target, *([table.weight] if table.weight else [])]
     missing = [name for name in columns if name not in frame.columns]
     if missing:
-        raise BadFile(f"{table.file}: there is no column {missing[0]!r}")
+        raise BadFile(f"{table.source}: there is no column {missing[0]!r}")
     empty = [name for name in columns if frame[name].isna().any()]
     if empty:
         raise BadFile(
-            f"{table.file}: the column {empty[0]!r} lacks {int(frame[empty[0]].isna().sum())} "
+            f"{table.source}: the column {empty[0]!r} lacks {int(frame[empty[0]].isna().sum())} "
             "values; fill them in, or leave these rows out, by public rules"
         )
     X = np.column_stack([_numbers(table, frame[name]) for name in table.features])
@@ -43,7 +47,7 @@ def read_records(settings: SiloSettings) -> SiloRecords:
         )
     except ValueError:
         raise BadFile(
-            f"{table.file}: features are finite, weights finite and at least 0, and "
+            f"{table.source}: features are finite, weights finite and at least 0, and "
             "records.neutral has finite numbers for other columns"
         ) from None
     _check_public(table, records)
@@ -51,31 +55,50 @@ def read_records(settings: SiloSettings) -> SiloRecords:
 
 
 def _frame(table: RecordsTable) -> pd.DataFrame:
-    if not table.file.exists():
-        raise BadFile(f"{table.file}: there is no such file")
-    if table.file.suffix != ".csv" and "order by" not in table.query.lower():
+    file = table.file
+    if file is not None and not file.exists():
+        raise BadFile(f"{file}: there is no such file")
+    is_csv = file is not None and file.suffix == ".csv"
+    if not is_csv and "order by" not in table.query.lower():
         raise BadFile(
             'records.query is a select with "order by", so that rows come in the same order'
         )
     try:
-        if table.file.suffix == ".csv":
-            return pd.read_csv(table.file, dtype=str)  # numbers are read to the last bit below
-        return _queried(table)
+        if file is None:
+            return pd.read_csv(BytesIO(_asked(table)), dtype=str)
+        if is_csv:
+            return pd.read_csv(file, dtype=str)  # numbers are read to the last bit below
+        return _queried(file, table.query)
     except (OSError, ValueError, sqlite3.Error, pd.errors.DatabaseError) as error:
-        raise BadFile(f"{table.file}: it cannot be read ({type(error).__name__})") from error
+        raise BadFile(f"{table.source}: it cannot be read ({type(error).__name__})") from error
 
 
-def _queried(table: RecordsTable) -> pd.DataFrame:
+def _queried(file: Path, query: str) -> pd.DataFrame:
     """Return the rows of one query, which sees the database as it is at one moment."""
-    with closing(sqlite3.connect(f"{table.file.absolute().as_uri()}?mode=ro", uri=True)) as base:
-        return pd.read_sql_query(table.query, base)
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as base:
+        return pd.read_sql_query(query, base)
+
+
+def _asked(table: RecordsTable) -> bytes:
+    """Return the rows of one query of PostgreSQL as CSV: all of one moment, too."""
+    psql = ["psql", "--no-psqlrc", "--no-password", "--quiet", "--csv", "--set=ON_ERROR_STOP=1"]
+    rules = {"PGOPTIONS": "-c default_transaction_read_only=on", "PGCONNECT_TIMEOUT": "30"}
+    ran = subprocess.run(
+        [*psql, f"--dbname={table.database}", f"--command={table.query}"],
+        env=os.environ | rules,
+        capture_output=True,  # errors may have values in them
+        check=False,
+    )
+    if ran.returncode:
+        raise OSError("psql ended with an error")
+    return ran.stdout
 
 
 def _numbers(table: RecordsTable, column: pd.Series) -> np.ndarray:
     try:
         return np.array(column.tolist(), np.float64)
     except (TypeError, ValueError):
-        raise BadFile(f"{table.file}: the column {column.name!r} holds words") from None
+        raise BadFile(f"{table.source}: the column {column.name!r} holds words") from None
 
 
 def _targets(table: RecordsTable, column: pd.Series) -> np.ndarray:
@@ -87,7 +110,8 @@ def _targets(table: RecordsTable, column: pd.Series) -> np.ndarray:
     others = int((~np.isin(y, np.asarray(table.classes))).sum())
     if others:
         raise BadFile(
-            f"{table.file}: {others} rows have a {table.target!r} that is not among records.classes"
+            f"{table.source}: {others} rows have a {table.target!r} that is not among "
+            "records.classes"
         )
     return y
 
@@ -96,9 +120,9 @@ def _check_public(table: RecordsTable, records: SiloRecords) -> None:
     """Raise unless the records are as it is publicly said of them."""
     n = len(records.y)
     if table.size is not None and n != table.size:
-        raise BadFile(f"{table.file}: {n} rows, and records.size says {table.size}")
+        raise BadFile(f"{table.source}: {n} rows, and records.size says {table.size}")
     columns = dict(zip(table.features, records.X.T, strict=True)) | {table.target: records.y}
     for name, (low, high) in table.bounds.items():
         outside = int(((columns[name] < low) | (columns[name] > high)).sum())
         if outside:
-            raise BadFile(f"{table.file}: {outside} rows have a {name!r} beyond records.bounds")
+            raise BadFile(f"{table.source}: {outside} rows have a {name!r} beyond records.bounds")

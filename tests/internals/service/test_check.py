@@ -82,6 +82,17 @@ FILES = {
     "a feature twice": ('"c", "d"]', '"c", "c"]', "names each feature once"),
     "a column that is not there": ('"c", "d"]', '"c", "e"]', "there is no column 'e'"),
     "no records": ("records.csv", "others.csv", "there is no such file"),
+    "two places of records": (
+        'name = "north"',
+        'name = "north"\ndatabase = "x"',
+        "either a file or",
+    ),
+    "no database": (
+        'file = "records.csv"',
+        'database = "host=/no/where"\nquery = "select 1 order by 1"',
+        "records.database: it cannot be read",
+    ),
+    "a database without order": ('file = "records.csv"', 'database = "a"', 'with "order by"'),
     "another size": ("[terms]", "size = 7\n[terms]", "46 rows, and records.size says 7"),
     "beyond bounds": ("[terms]", "[records.bounds]\na = [0, 1]\n[terms]", "rows have a 'a' beyond"),
     "bounds of nothing": ("[terms]", "[records.bounds]\nz = [0, 1]\n[terms]", "no feature"),
