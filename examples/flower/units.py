@@ -1,7 +1,8 @@
 """The services as the systemd units have them, each as its own user, and an app that would read.
 
-    python examples/flower/units.py OUT          (as root; users that are missing are made)
+    python examples/flower/units.py OUT
 
+as root; OUT is new, in a folder that others can enter, and users that are missing are made. It
 takes the commands and users of ``systemd/*.service`` and the hospital's ``hospital.toml``, puts
 their folders under OUT, starts the three services on this computer, with TLS and keys, and says
 what the operator's commands say. Then it has ``flwr run`` start an app of somebody's own on the
@@ -29,12 +30,15 @@ HERE = Path(__file__).parent
 GATE, LINK, NODE = "skdpfl-gate", "flower-superlink", "flower-supernode"
 #: what anybody could ship; it reports what it could read, by name
 SPY = """
+import json
 import os
+import time
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
-client, server = ClientApp(), ServerApp()
+client = ClientApp()
+server = ServerApp()
 
 
 def tried(path):
@@ -58,11 +62,9 @@ def read(message, context):
 
 @server.main()
 def main(grid, context):
-    import json
-
     config = context.run_config
     while not (nodes := list(grid.get_node_ids())):
-        pass
+        time.sleep(1)
     paths = RecordDict({"paths": ConfigRecord({"paths": config["paths"].split("|")})})
     ask = Message(paths, dst_node_id=nodes[0], message_type="query")
     for reply in grid.send_and_receive([ask]):
@@ -195,23 +197,32 @@ def programs(out):
     """Return a Python path, and a folder of programs, that other users can read.
 
     Where they may not enter the folder of this interpreter, the system's of the same version runs
-    the same packages.
+    the same packages. Status 77 where there is none.
     """
-    own = Path(sys.executable).parent
-    others = {"user": pwd.getpwnam("nobody").pw_uid, "capture_output": True, "cwd": "/"}
-    probe = subprocess.run(["/bin/sh", "-c", f"{sys.executable} -c ''"], check=False, **others)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    python = sys.executable if probe.returncode == 0 else f"/usr/bin/{version}"
-    folder = out / "opt" / "bin"
+    packages = [str(HERE.parents[1]), *(p for p in sys.path if p.endswith("site-packages"))]
+    path = os.pathsep.join(packages)
+    for python in (sys.executable, f"/usr/bin/{version}"):
+        others = {"user": "nobody", "extra_groups": [], "cwd": "/", "env": {"PYTHONPATH": path}}
+        try:
+            words = [python, "-c", "import flwr, skdpfl"]
+            subprocess.run(words, check=True, capture_output=True, **others)
+            break
+        except (OSError, subprocess.CalledProcessError):
+            continue
+    else:
+        print("Other users can read no interpreter with these packages: nothing was started.")
+        raise SystemExit(77)
+    folder, own = out / "opt" / "bin", Path(sys.executable).parent
     folder.mkdir(parents=True)
     for program in [*own.glob("flower-*"), *own.glob("flwr*"), own / "skdpfl"]:
-        lines = program.read_text().split("\n", 1)
-        (folder / program.name).write_text(f"#!{python}\n{lines[1]}")
+        (folder / program.name).write_text(
+            f"#!{python}\n{program.read_text().partition(chr(10))[2]}"
+        )
         (folder / program.name).chmod(0o755)
     for name in ("python", "python3"):
         (folder / name).symlink_to(python)
-    package = str(HERE.parents[1])
-    return os.pathsep.join([package, *(p for p in sys.path if p.endswith("site-packages"))]), folder
+    return path, folder
 
 
 def write_hospital(units):

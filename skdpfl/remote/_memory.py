@@ -257,19 +257,25 @@ class SiloMemory:
 
     def pay(self, agreed: bytes, offer: Offer) -> None:
         """Write down what a whole fit costs, once."""
-        if not self.has_paid(agreed):
-            with self._open() as ledger:
-                ledger.charge(_entry_of(agreed, offer), offer.row.spent(offer.seed))
+        name = _entry_of(agreed, offer)
+        with self._open() as ledger:
+            entry = next((each for each in ledger.entries if each.name == name), None)
+            if entry is None:
+                ledger.charge(name, offer.row.spent(offer.seed))
+            elif entry.settled:  # whatever copy of the memory is here
+                raise Refused("This fit was settled at the price of fewer rounds.")
 
     def settle(self, fit: str, kept: dict[str, Any], spent: PrivacySpent | None) -> None:
         """Keep that a fit has ended, then count it as this; None: it was not paid for."""
-        self.store.write(fit, kept | {"ended": True, "settled": True})
+        ended = kept | {"ended": True, "settled": True}
         if spent is None:
+            self.store.write(fit, ended)
             return
+        if "settled" not in kept:
+            self.answered(fit, ended)
         name = _entry_of(bytes(kept["offer"]), unpack(bytes(kept["offer"])))
         with self._open() as ledger:
-            before = next(entry.spent for entry in ledger.entries if entry.name == name)
-            if before.epsilon != spent.epsilon:  # it is asked again
+            if not next(each for each in ledger.entries if each.name == name).settled:
                 ledger.settle(name, spent)
 
     def answered(self, fit: str, kept: dict[str, Any]) -> None:

@@ -120,7 +120,8 @@ def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> int:
     for number, entry in enumerate(ledger.entries, start=1):
         name, _, offer = entry.name.partition(", offer ")
         cost = f"epsilon={entry.spent.epsilon:<10.6g} delta={entry.spent.delta:g}"
-        print(f"{number:4}  {cost}  {offer[:12]:12}  {name!r}")  # a server chose it
+        ended = "  (ended early)" if entry.settled else ""
+        print(f"{number:4}  {cost}  {offer[:12]:12}  {name!r}{ended}")  # a server chose the name
     print(_left(settings))
     return 0
 

@@ -1,6 +1,5 @@
 """The files for systemd and Docker: read by their own tools; programs know their options."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -78,10 +77,16 @@ def test_a_gate_shares_a_socket_with_its_supernode_and_nothing_with_others():
 
 
 def test_docker_reads_the_file():
-    docker = shutil.which("docker")
-    asked = [docker or "", "compose", "version"]
-    if not docker or subprocess.run(asked, check=False, capture_output=True).returncode:
+    """Docker's plug-in, or the program of before, which Debian has."""
+    for compose_of in (["docker", "compose"], ["docker-compose"]):
+        asked = [*compose_of, "version"]
+        if (
+            shutil.which(compose_of[0])
+            and not subprocess.run(asked, capture_output=True).returncode
+        ):
+            break
+    else:
         pytest.skip("docker compose is not installed")
-    command = [docker, "compose", "-f", HERE / "compose.yaml", "config", "--format", "json"]
+    command = [*compose_of, "-f", HERE / "compose.yaml", "config"]
     said = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert set(json.loads(said.stdout)["services"]) == set(compose()["services"])
+    assert set(yaml.safe_load(said.stdout)["services"]) == set(compose()["services"])

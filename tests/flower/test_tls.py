@@ -46,10 +46,10 @@ def test_nodes_without_a_key_or_with_another_certificate_are_not_let_in(demo, tm
     try:
         deployment.start_link()
         register = "supernode", "register"
-        for name in ("cleveland", "switzerland"):
+        for name in ("east", "south"):
             deployment.flwr(*register, deployment.keys / f"{name}.pub", "demo")
-        deployment.start_node("cleveland")  # as it should be
-        deployment.start_node("hungarian")  # its key was not registered
+        deployment.start_node("east")  # as it should be
+        deployment.start_node("north")  # its key was not registered
         other = tmp_path / "other"
         demo.keys.write(other, "127.0.0.1", ["nobody"])
         right = deployment.node_security
@@ -57,14 +57,14 @@ def test_nodes_without_a_key_or_with_another_certificate_are_not_let_in(demo, tm
             *("--root-certificates", other / "ca.crt"),
             *("--auth-supernode-private-key", deployment.keys / name),
         ]
-        deployment.start_node("switzerland")  # it trusts another authority
+        deployment.start_node("south")  # it trusts another authority
         deployment.node_security = lambda name: ["--insecure"]
-        deployment.start_node("va")  # no TLS, no key
+        deployment.start_node("west")  # no TLS, no key
         deployment.node_security = right
         end = time.monotonic() + PATIENCE
         while not online(deployment):
             assert time.monotonic() < end, "the registered SuperNode is not let in"
-        refused = ("hungarian", "switzerland", "va")
+        refused = ("north", "south", "west")
         while not all(_gave_up(deployment, name) for name in refused):
             assert time.monotonic() < end, [_log(deployment, name)[-600:] for name in refused]
             time.sleep(0.5)

@@ -49,6 +49,7 @@ def test_a_fit_that_ended_early_costs_its_rounds(tmp_path, n_rounds, epsilon):
     assert len(lines) == 4 and '"kind":"settled"' in lines[-1]
 
 
+@pytest.mark.slow
 def test_what_was_settled_can_be_spent_again(tmp_path):
     """A budget of 2.5 admits one fit of epsilon 2 only, or a round of it and another one."""
     here = ended(tmp_path, 2, budget=(2.5, 1e-3))
@@ -127,6 +128,22 @@ def test_a_fit_that_nobody_began_costs_nothing(tmp_path):
     assert settle(here, tmp_path / "journal") == dict.fromkeys(NAMES, 0.0)
     with pytest.raises(SilosMissing, match="This fit ended in this silo"):
         fit(here, tmp_path / "journal", **TWENTY)
+
+
+@pytest.mark.slow
+def test_a_settled_fit_is_not_gone_on_with_by_an_old_copy(tmp_path):
+    """Neither by one of the folder, nor by one of folder and count: the ledger knows."""
+    here = ended(tmp_path, 2)
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path, copy)
+    settle(here, tmp_path / "journal")
+    shutil.rmtree(tmp_path / "north.ledger.fits")
+    shutil.copytree(copy / "north.ledger.fits", tmp_path / "north.ledger.fits")
+    with pytest.raises(SilosMissing, match="north: This silo's ledger cannot be used"):
+        fit(here, tmp_path / "journal", **TWENTY)
+    shutil.copy(copy / "north.ledger.count", tmp_path / "north.ledger.count")
+    with pytest.raises(SilosMissing, match="north: This fit was settled"):
+        fit(here, copy / "journal", **TWENTY)
 
 
 # ---- the ledger ---------------------------------------------------------------------------------

@@ -48,12 +48,16 @@ class Damaged(ValueError):
 
 
 class Entry(NamedTuple):
-    """One fit: its name, whether exact scores were computed, its cost, and when it was charged."""
+    """One fit: its name, whether exact scores were computed, its cost, and when it was charged.
+
+    A fit that ended early may be ``settled``: its cost is then that of its rounds that ran.
+    """
 
     name: str
     scored: bool
     spent: PrivacySpent
     date: str = ""
+    settled: bool = False
 
 
 class Settled(NamedTuple):
@@ -172,7 +176,8 @@ class Book:
         found = [line.item for line in self.lines if isinstance(line.item, Entry)]
         less = {s.name: s.spent for line in self.lines if isinstance(s := line.item, Settled)}
         return [
-            each._replace(spent=less[each.name]) if each.name in less else each for each in found
+            each._replace(spent=less[each.name], settled=True) if each.name in less else each
+            for each in found
         ]
 
     @property
