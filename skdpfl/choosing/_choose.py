@@ -81,6 +81,8 @@ _REACH = 4.0
 _DROWNED = 0.15
 #: mean square of a value uniform on [-1, 1], and of a squashed one: expected of public maps
 _MEAN_SQUARE = 1 / 3
+#: the same of a column of 0 and 1 in units of half its range: most are rarer categories
+_OF_FLAG = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,11 @@ class ScalingStep:
             return float(affine_from_bounds(bounds, centred=False).row_norm or 0.0) ** 2
         if features in ("bounds", "squash"):
             return _MEAN_SQUARE * float(self._n_used)
-        return float(self._n_used)
+        flags = self.plan.indicators
+        if flags is None or bounds is None:
+            return float(self._n_used)
+        n_flags = int((flags & bounds.used).sum())
+        return self._n_used - n_flags + _OF_FLAG * n_flags
 
     @property
     def _n_used(self) -> int:
@@ -163,6 +169,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
             target_bounds=request.target_bounds,
             has_target=not facts.is_classifier,
             centred=request.fit_intercept,
+            indicators=facts.indicators,
         ),
         shifts_target=request.loss.link != "log",
         clips=request.clips_features,
@@ -252,7 +259,7 @@ def with_curves(request: Request, method: Method, model: Any) -> Request:
     if curves is None:
         return request
     names = curves.names
-    facts = dataclasses.replace(request.facts, n_features=len(names), feature_names=names)
+    facts = request.facts.widened(names)
     linear = LinearModel(len(names), facts.n_outputs, request.fit_intercept)
     return dataclasses.replace(
         request, facts=facts, model=linear, feature_bounds=curves.expanded, curves=curves

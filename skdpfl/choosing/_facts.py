@@ -20,6 +20,7 @@ import pandas as pd
 
 from skdpfl._arguments import check_choice, is_auto
 from skdpfl.algorithms.theory import effective_silos
+from skdpfl.preprocessing import KnownRanges
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,8 @@ class PublicFacts:
     class_shares: tuple[float, ...] | None = None
     #: columns (n_features,) whose values are known to be 0 or 1; None: none
     indicators: np.ndarray | None = None
+    #: ranges of columns that follow from earlier steps of a pipeline; None: nothing is known
+    known: KnownRanges | None = None
     #: whether records stay where nobody else can look: no trust but in silos can be advised
     elsewhere: bool = False
 
@@ -60,6 +63,29 @@ class PublicFacts:
         if names is not None and len(names) != d:
             raise ValueError(f"feature_names has {len(names)} names for {d} features.")
         return replace(self, feature_names=names, indicators=given)
+
+    def with_ranges(self, known: KnownRanges | None, indicators: np.ndarray | None) -> PublicFacts:
+        """Return the facts with ranges from earlier steps, and with indicators of either kind."""
+        if known is None or known.width != self.n_features:
+            return replace(self, indicators=indicators)
+        found = known.indicators if indicators is None else known.indicators | indicators
+        return replace(self, known=known, indicators=found if found.any() else None)
+
+    def widened(self, names: Sequence[str]) -> PublicFacts:
+        """Return the facts of a table with more columns behind its own."""
+        found, more = self.indicators, len(names) - self.n_features
+        found = None if found is None else np.append(found, [False] * more)
+        return replace(self, n_features=len(names), feature_names=names, indicators=found)
+
+    @property
+    def ranges(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """What is known of the columns' ranges, NaN where nothing is; None: of no column."""
+        if self.known is None and self.indicators is None:
+            return None
+        low, high = np.full((2, self.n_features), np.nan) if self.known is None else self.known[:2]
+        if self.indicators is not None:
+            low, high = np.where(self.indicators, ([0.0], [1.0]), (low, high))
+        return low, high
 
     @property
     def n_silos(self) -> int:

@@ -275,11 +275,12 @@ def _reliability(promise: Promise, facts: PublicFacts) -> np.ndarray | float:
 
 
 def _feature_bounds(bounds: Any, facts: PublicFacts) -> Bounds | None:
-    if bounds is None and facts.indicators is not None and all(facts.indicators):
-        bounds = 0.0, 1.0
+    known = facts.ranges
+    if bounds is None and known is not None and np.isfinite(known).all():
+        bounds = known
     if bounds is None:
         return None
-    return read_feature_bounds(bounds, facts.n_features, facts.feature_names, facts.indicators)
+    return read_feature_bounds(bounds, facts.n_features, facts.feature_names, known)
 
 
 def _given(

@@ -24,6 +24,7 @@ from skdpfl.estimators._noise_error import summary
 from skdpfl.estimators._shapes import interactions, shape_functions
 from skdpfl.estimators._training import Trained
 from skdpfl.federation import Federation, Schema
+from skdpfl.preprocessing import ranges_before
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.silos import indicators_of, read_silos, split_silo_column, without_column
@@ -245,7 +246,7 @@ class FederatedEstimator(Trained):
         known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, outputs, shares)
         known = replace(known, elsewhere=not hasattr(federation, "data"))
         known = known.with_columns(None, facts.feature_names, facts.indicators)
-        self._indicators = known.indicators
+        self._before, self._indicators = known.known, known.indicators
         return _data.DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 
     def _declare_targets(self) -> None:
@@ -288,6 +289,7 @@ class FederatedEstimator(Trained):
         shares = None if shares is None else tuple(shares.values())
         facts = self._facts(sizes.index, sizes.to_numpy(), int(n_features), outputs, shares)
         facts = facts.with_columns(self.feature_bounds, feature_names, indicators)
+        facts = facts.with_ranges(self.__dict__.get("_given_ranges"), facts.indicators)
         request, method = self._request(facts), self._method()
         streams = streams_for(copy.deepcopy(self.random_state))  # fit draws the same schedule
         schedule = self._schedule_from(streams)
@@ -396,8 +398,9 @@ class FederatedEstimator(Trained):
         read = read_silos(silos, len(features), X)
         outputs, shares = self._n_outputs(), self._class_shares()
         facts = self._facts(read.ids, read.sizes, features.shape[1], outputs, shares)
-        self._indicators = indicators_of(named)
-        facts = replace(facts, indicators=self._indicators)
+        before = self.__dict__.get("_given_ranges") or ranges_before(self, X, self.silo_column)
+        facts = facts.with_ranges(before, indicators_of(named))
+        self._before, self._indicators = facts.known, facts.indicators
         weights = _data.read_sample_weight(sample_weight, len(features), X, features.dtype)
         class_weights = self._class_weights()
         classes = self.classes_ if self._is_classifier() else None

@@ -15,7 +15,8 @@ delta : "auto", float or mapping, default="auto"
     1 / (10 n_records), or 1 / (10 n_silos) with ``unit="silo"``.
 feature_bounds : (low, high) or mapping, default=None
     Public bounds of the features: scalars, arrays, Series (by column name if both have names),
-    or a mapping from column to (low, high). A column with low == high is ignored.
+    or a mapping from column to (low, high). A column with low == high is ignored. In a pipeline
+    None takes the ranges that are known of what earlier steps give out.
 target_bounds : (low, high), default=None
     Public bounds of the target.
 silo_column : str, default=None

@@ -247,7 +247,9 @@ def _cost_on_split(inner: Any, fitted: Any, share: float, cv: Any) -> PrivacySpe
         sizes = np.maximum(1, np.floor(whole * share + 1e-9)).astype(int)
 
     def priced(sizes: NDArray) -> PrivacySpent:
-        plan = clone(inner).plan_for(
+        model = clone(inner)
+        model._given_ranges = getattr(fitted, "_before", None)
+        plan = model.plan_for(
             silo_sizes=dict(zip(ids, sizes.tolist(), strict=True)),
             n_features=fitted.n_features_in_,
             n_classes=len(getattr(fitted, "classes_", (0, 1))),

@@ -26,6 +26,7 @@ from skdpfl._functions import WAYS_OUT, Declared, name_of
 from skdpfl._warnings import warn
 from skdpfl.choosing import relation
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.preprocessing import features_of, ranges_after
 from skdpfl.privacy.events import Neighbours, Trust, Unit, read_trust
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.silos import public_columns
@@ -98,11 +99,13 @@ def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
 
 def columns_seen(model: Any, X: Any) -> dict[str, Any]:
     """Return what is public of the features of the last step, from some rows."""
+    column, known = _pipelines.private_step(model)[1].silo_column, None
     if isinstance(model, Pipeline) and len(model.steps) > 1:
         few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
-        X = clone(model[:-1]).fit(few).transform(few)
-    _, inner = _pipelines.private_step(model)
-    return public_columns(X, inner.silo_column)
+        before = clone(model[:-1]).fit(few)
+        X = before.transform(few)
+        known = features_of(ranges_after(before), X, column)
+    return public_columns(X, column) | {"known": known}
 
 
 def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, Any]:

@@ -8,6 +8,10 @@ from skdpfl.preprocessing._encoder import by_frequency as by_frequency
 from skdpfl.preprocessing._encoder import declared_values as declared_values
 from skdpfl.preprocessing._frames import limit_rows
 from skdpfl.preprocessing._imputer import DPSimpleImputer
+from skdpfl.preprocessing._known_ranges import KnownRanges as KnownRanges
+from skdpfl.preprocessing._known_ranges import features_of as features_of
+from skdpfl.preprocessing._known_ranges import ranges_after as ranges_after
+from skdpfl.preprocessing._known_ranges import ranges_before as ranges_before
 from skdpfl.preprocessing._paying import Learning as Learning
 from skdpfl.preprocessing._paying import PayingTransformer as PayingTransformer
 from skdpfl.preprocessing._paying import SiloSource as SiloSource

@@ -15,6 +15,7 @@ import pandas as pd
 
 from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import Named, SiloBudgets, SumPlan
+from skdpfl.preprocessing._known_ranges import KnownRanges
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource, shared_docs
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Composition, Gaussian
@@ -293,6 +294,10 @@ class DPOneHotEncoder(PayingTransformer):
             codes = pd.Index(categories, tupleize_cols=False).get_indexer_for(X[:, j])
             blocks.append((codes[:, None] == np.arange(self._width(j))).astype(np.float64))
         return np.concatenate(blocks, axis=1)
+
+    def _ranges_out(self, given: KnownRanges | None) -> KnownRanges:
+        width = sum(self._width(j) for j in range(len(self.categories_)))
+        return KnownRanges.of(0.0, 1.0, width, True)
 
     def _width(self, j: int) -> int:
         """How many columns column j becomes."""

@@ -8,6 +8,7 @@ import numpy as np
 from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import Federation, Schema, SiloBudgets
 from skdpfl.preprocessing import _paying
+from skdpfl.preprocessing._known_ranges import KnownRanges, joined
 from skdpfl.scaling import Array, CurvePlan, read_feature_bounds
 from skdpfl.silos import indicators_of
 
@@ -24,8 +25,8 @@ class DPSplineTransformer(_paying.PayingTransformer):
     through quantiles of the histogram, in [-1, 1], and columns of 0 and 1 for bins: cells with
     much of the mass are bins of their own, the rest is cut at quantiles. Bins that the histogram
     does not ask for are 0 everywhere, so that the number of columns is public. All columns lie in
-    [-1, 1]: give the step that follows ``feature_bounds=(-1, 1)``. Columns of dtype bool pass as
-    they are, need no bounds, and cost nothing.
+    [-1, 1], which an estimator behind it in a pipeline knows. Columns of dtype bool pass as they
+    are, need no bounds, and cost nothing.
 
     An estimator's ``model="additive"`` does the same within one budget, and scales the columns by
     the histogram; this is for other estimators, and for a
@@ -122,7 +123,8 @@ class DPSplineTransformer(_paying.PayingTransformer):
                 "that is public knowledge."
             )
         given = (0.0, 1.0) if self.feature_bounds is None else self.feature_bounds
-        bounds = read_feature_bounds(given, d, names, indicators)
+        low, high = np.where(indicators, ([0.0], [1.0]), np.nan)
+        bounds = read_feature_bounds(given, d, names, (low, high))
         columns = np.flatnonzero(bounds.used & ~indicators)
         knots = _KNOTS if is_auto(self.knots) else int(self.knots)
         own = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
@@ -150,6 +152,13 @@ class DPSplineTransformer(_paying.PayingTransformer):
         values = np.clip((found[:, :d] - middle) / half, -1, 1)
         found[:, :d] = np.where(low == high, 0.0, values)  # those that are to be ignored
         return found
+
+    def _ranges_out(self, given: KnownRanges | None) -> KnownRanges:
+        d, curves = self.n_features_in_, self.curves_
+        flags = self._indicators if self._indicators is not None else np.zeros(d, bool)
+        own = KnownRanges.of(np.where(self._coded, -1.0, 0.0), self._coded | flags, d, flags)
+        rank, bins = KnownRanges.of(-1.0, 1.0, 1), KnownRanges.of(0.0, 1.0, curves.n_bins, True)
+        return joined([own, *[rank, bins] * len(curves.curves)])
 
     def _names_out(self, names: np.ndarray) -> np.ndarray:
         own = self._names[len(names) :]

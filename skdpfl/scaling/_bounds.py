@@ -48,11 +48,11 @@ def read_feature_bounds(
     feature_bounds: Any,
     n_features: int,
     feature_names: Sequence[str] | None = None,
-    indicators: np.ndarray | None = None,
+    known: tuple[Array, Array] | None = None,
 ) -> Bounds:
     """Read the parameter ``feature_bounds``.
 
-    A mapping may leave out ``indicators`` (n_features,), which lie in [0, 1].
+    A mapping may leave out columns whose range is ``known``: (low, high), NaN for others.
 
     Scalars or arrays of shape (n_features,), or a mapping column -> (low, high) (column numbers
     where the features have no names). A Series goes by its labels, as a mapping does, where both
@@ -62,9 +62,12 @@ def read_feature_bounds(
     """
     names = list(range(n_features)) if feature_names is None else list(feature_names)
     if isinstance(feature_bounds, Mapping):
-        if indicators is not None:
-            known = {names[j]: (0.0, 1.0) for j in np.flatnonzero(indicators).tolist()}
-            feature_bounds = known | dict(feature_bounds)
+        if known is not None:
+            ends = zip(names, *known, strict=True)
+            found = {
+                name: (low, high) for name, low, high in ends if np.isfinite((low, high)).all()
+            }
+            feature_bounds = found | dict(feature_bounds)
         missing = [name for name in names if name not in feature_bounds]
         if missing:
             raise ValueError(

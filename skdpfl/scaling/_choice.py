@@ -56,6 +56,9 @@ class ScalingPlan:
     centred : bool
         False for models without an intercept: columns and target are scaled by their root mean
         square.
+    indicators : ndarray of shape (n_features,) or None
+        Features of 0 and 1 within bounds, whose scale is half their range: in units of its
+        deviation a rare one would bring as much noise as a common one.
 
     Notes
     -----
@@ -77,6 +80,7 @@ class ScalingPlan:
     advice: str = field(default="", repr=False)
     centred: bool = True
     target_bins: Look | None = None
+    indicators: np.ndarray | None = None
 
     @property
     def looks(self) -> tuple[Look, ...]:
@@ -127,6 +131,14 @@ class ScalingPlan:
         """Those of them that have no bounds."""
         used = np.full(self.n_features, self.features == "private")
         return Columns(used, self.target == "private")
+
+    @property
+    def floors(self) -> Array | float | None:
+        """The smallest scale of each column that is read, in half boxes."""
+        if self.floor is None or self.indicators is None or self.features != "refined bounds":
+            return self.floor
+        fixed = np.append(self.indicators[self.features_read], [False] * self.reads_target)
+        return np.where(fixed, 1.0, self.floor)
 
     @property
     def is_feature(self) -> np.ndarray:
@@ -201,6 +213,7 @@ def plan_scaling(
     has_target: bool = False,
     shares: Shares = TRAINING,
     centred: bool = True,
+    indicators: np.ndarray | None = None,
 ) -> ScalingPlan:
     """Decide how to scale.
 
@@ -220,6 +233,8 @@ def plan_scaling(
         The largest shares of the budget for scaling.
     centred : bool
         False: scale without centring, for models without an intercept.
+    indicators : ndarray of shape (n_features,), optional
+        Which features are 0 or 1.
 
     Returns
     -------
@@ -227,7 +242,7 @@ def plan_scaling(
     """
     plan = ScalingPlan(
         given, n_features, "none", "none", feature_bounds, target_bounds,
-        floor=shares.floor, centred=centred,
+        floor=shares.floor, centred=centred, indicators=indicators,
     )  # fmt: skip
     if scaling is None:
         return plan

@@ -11,7 +11,8 @@
 
 An :class:`Expansion` puts these columns beside the values, which it keeps within their bounds. How
 many there are follows from public numbers: bins that the counts do not ask for are columns of 0.
-The linear model of the columns is then a sum of curves, one a feature, and of products.
+The linear model of the columns is then a sum of curves, one a feature, and of products. The noisy
+counts are smoothed first (:func:`told`): cells of which none stands out keep their mass together.
 
 **Formal guarantee.** Whatever a record holds (a NaN and an infinity, too), it adds a one to exactly
 one cell of each of d columns. So replacing it moves the counts by at most sqrt(2 d) in L2, zeroing
@@ -42,9 +43,9 @@ _APART, _MOST_EDGES = 1e-9, 1024
 _HEAVY, _ALONE = 0.375, 2
 #: a column of which a smaller share is left, beside those before it, says nothing new
 _DISTINCT = 0.02
-#: smaller counts, in deviations of their noise, are nothing; a column of which less is left than
-#: this share has even knots; the rest is cut where it is this many deviations of its sum's noise
-_NOTHING, _LEFT, _SURE = 2.0, 0.2, 3.0
+#: in deviations of their noise: halves of a stretch that differ by less from what is expected are
+#: divided as expected; the least of either half; the rest is cut where its sum is this
+_ALIKE, _LEAST, _SURE = 2.0, 0.5, 3.0
 
 
 def cells(low: float, high: float) -> Array:
@@ -175,10 +176,9 @@ def curve_of(
 
     ``edges`` are those of the cells with both ends; ``noise`` is the deviation of a share.
     """
-    shares = np.where(shares > _NOTHING * noise, shares, 0.0)
-    if shares.sum() < _LEFT:
-        shares, n_bins = np.diff(edges) / (edges[-1] - edges[0]), 0
-    heavy = shares > _HEAVY * shares.sum()
+    widths = np.diff(edges) / (edges[-1] - edges[0])
+    shares = told(shares, widths + 1 / widths.size, noise)
+    heavy = shares > _HEAVY
     knots, first = np.unique(_quantiles(edges, shares, n_knots), return_index=True)
     heights = np.linspace(-1, 1, n_knots + 1)[first]
     rest = np.where(heavy, 0.0, shares)
@@ -196,6 +196,28 @@ def curve_of(
     for number, cell in enumerate(alone.tolist()):
         bins[(middles > edges[cell]) & (middles < edges[cell + 1])] = number
     return Curve(column, edges, shares / shares.sum(), knots, heights, cuts, bins)
+
+
+def told(shares: Array, prior: Array, noise: float, total: float = 1.0) -> Array:
+    """Return shares of a total that are at least 0, from noisy ones.
+
+    The total is divided between both halves of the cells, then each half likewise: as the noisy
+    shares tell, or by the prior where that is within their noise. So a stretch keeps its mass where
+    no single cell stands out.
+    """
+    if shares.size == 1:
+        return np.array([total])
+    half = shares.size // 2
+    left, right = shares[:half].sum(), shares[half:].sum()
+    found = left + (total - left - right) * half / shares.size
+    expected = total * prior[:half].sum() / prior.sum()
+    error = noise * math.sqrt(half * (1 - half / shares.size))
+    if abs(found - expected) <= _ALIKE * error:
+        found = expected
+    least, most = min(expected, _LEAST * error), max(expected, total - _LEAST * error)
+    found = min(max(found, least), most)
+    parts = (shares[:half], prior[:half], found), (shares[half:], prior[half:], total - found)
+    return np.concatenate([told(own, before, noise, part) for own, before, part in parts])
 
 
 def _is_rising(values: Array) -> bool:

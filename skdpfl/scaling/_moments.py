@@ -138,7 +138,7 @@ def narrowed(boxes: Boxes, found: Estimate, noise: Array) -> Boxes:
     return Boxes(boxes.center + boxes.half * found.mean, boxes.half * half)
 
 
-def deviations(found: Estimate, floor: float | None) -> Array:
+def deviations(found: Estimate, floor: Array | float | None) -> Array:
     """Each column's standard deviation in box units, at least ``floor``; None: no floor.
 
     Without a floor, the estimate of a variance far below the noise is a part of the noise. Training
@@ -147,11 +147,11 @@ def deviations(found: Estimate, floor: float | None) -> Array:
     """
     if floor is None:
         return np.sqrt(np.minimum(_positive(found.variance, found.variance_error), 1.0))
-    return np.sqrt(np.clip(found.variance, floor**2, 1.0))
+    return np.sqrt(np.clip(found.variance, np.square(floor), 1.0))
 
 
 def center_and_scale(
-    boxes: Boxes, found: Estimate, floor: float | None, is_feature: np.ndarray
+    boxes: Boxes, found: Estimate, floor: Array | float | None, is_feature: np.ndarray
 ) -> tuple[Array, Array, Array]:
     """Center and scale in the columns' units, and the spread that scaled columns should have.
 
@@ -160,7 +160,7 @@ def center_and_scale(
     """
     deviation = deviations(found, floor)
     if floor is not None:
-        least = np.clip(found.variance_error, _FINEST**2, floor**2)
+        least = np.clip(found.variance_error, _FINEST**2, np.square(floor))
         finer = np.sqrt(np.clip(found.variance, least, 1.0))
         deviation = np.where(is_feature, deviation, finer)
     spread = np.sqrt(np.maximum(found.variance, 0.0)) / deviation

@@ -242,7 +242,7 @@ def _all_zero(shares: Array, noise: Array) -> bool:
 
 
 def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
-    maps = _maps(plan, *center_and_scale(found.last, found.moments, plan.floor, plan.is_feature))
+    maps = _maps(plan, *center_and_scale(found.last, found.moments, plan.floors, plan.is_feature))
     counted, features = found.counted, np.flatnonzero(plan.features_read)
     beyond = counted.beyond[plan.is_feature]
     wide = (counted.wide[plan.is_feature] > _SURELY) & ~beyond
