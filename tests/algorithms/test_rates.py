@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from skdpfl.algorithms import theory
-
-RNG = np.random.default_rng(5)
+from skdpfl.privacy import noise_multiplier_for
 
 
 def setting_of(rng):
@@ -215,3 +214,68 @@ def test_lowy_bound_with_noise_of_ones_own():
     assert theory.lowy2023_bound(0.1, noise=sigma, **known) == pytest.approx(theirs)
     less = theory.lowy2023_bound(0.1, noise=sigma / 2, **known)
     assert theirs - less == pytest.approx(0.1 * 10 * sigma**2 * 0.75 / (2 * 25))
+
+
+def lower_directly(n, N, d, epsilon, delta, power, empirical):
+    """The formulas of the text, searched over a grid; over L D or L^2 / mu."""
+    eta = math.exp(epsilon) - 1 + math.sqrt(8 * d * delta)
+    if not empirical and power == 2:
+        k = min(N**0.5 * n * eta / d**0.5, (2 * n * N / 3) ** 0.5)
+        return (2 / 3 / (2 / 3**0.5 + k)) ** 2 / 8
+    if not empirical:
+        a = 1 / 3 - N**0.5 * n * (2 * delta) ** 0.5
+        b = N**0.5 * n * (math.exp(epsilon) - 1) / (2 * d**0.5)
+        grid = np.exp(np.linspace(-20, 0, 400_001))
+        return max(1 / (4 * (6 * n * N) ** 0.5), (grid * (a - b * grid)).max() / 2)
+    found = [0.0]
+    for m in range(1, n + 1):
+        k = N**0.5 * m * eta / d**0.5
+        if power == 1:
+            found.append(m / n * (1 / 3 - N**0.5 * eta * (m / 2 + 1 / N) / d**0.5) / 2)
+        elif k < 2 / 3:
+            found.append((m / n * (2 / 3 - k) / (2 / 3**0.5 + k)) ** 2 / 8)
+    return max(found)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_lower_bound_is_that_of_the_text_and_below_a_private_mean(seed):
+    """That of mu/2 |w - x|^2, whose silos send one noisy mean of records of norm L / (2 mu)."""
+    rng = np.random.default_rng(seed)
+    n, N, d = (int(v) for v in np.exp(rng.uniform(0, [6, 3, 7])).round())
+    L, D, mu, epsilon = rng.exponential(size=4) + 0.01
+    delta = 0.0 if seed % 2 else 1e-9
+    known = {"lipschitz": L, "n_records": n, "n_silos": N, "n_parameters": d, "epsilon": epsilon}
+    for power, scale, own in (1, L * D, {"diameter": D}), (2, L**2 / mu, {"strong_convexity": mu}):
+        for empirical in (False, True):
+            ours = theory.lowy2023_lower_bound(
+                **known, **own, delta=delta, empirical=empirical
+            )  # fmt: skip
+            theirs = lower_directly(n, N, d, epsilon, delta, power, empirical)
+            assert ours == pytest.approx(scale * theirs, rel=1e-6)
+            order = theory.lowy2023_rate(**known, **own, empirical=empirical)
+            assert ours < order
+    z = noise_multiplier_for(epsilon=epsilon, delta=1e-9, n_steps=1, sampling_rate=1.0)
+    mean = (2 / 3 / n + z**2 * d / n**2) / N
+    own = {"strong_convexity": mu, "delta": 1e-9}
+    assert theory.lowy2023_lower_bound(**known, **own) <= L**2 / (8 * mu) * mean
+
+
+@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("empirical", [False, True])
+def test_lower_bound_has_the_papers_order(curved, empirical):
+    """A hundred times the records; sixteen times the silos."""
+    own = {"strong_convexity": 1.0} if curved else {"diameter": 1.0}
+    power, known = 1 + curved, {"lipschitz": 1.0, "n_parameters": 10**6, "epsilon": 0.01}
+
+    def bound(n, N):
+        return theory.lowy2023_lower_bound(
+            n_records=n, n_silos=N, empirical=empirical, **known, **own
+        )  # fmt: skip
+
+    at = (10**6, 10**4) if not empirical else (10**6, 10)
+    base = bound(*at)
+    if curved or empirical:
+        assert base / bound(100 * at[0], at[1]) == pytest.approx(100**power, rel=0.05)
+        assert base / bound(at[0], 16 * at[1]) == pytest.approx(4**power, rel=0.05)
+    else:  # what many records leave is the draw of the records
+        assert bound(10**5, 4) / bound(10**6, 4) == pytest.approx(10, rel=0.1)

@@ -98,6 +98,7 @@ def cells(quick: bool) -> list[Cell]:
 
 
 FIGURE = Figure(
-    "Insurance, half of the silos a round", "relative RMSE", cells, higher_is_better=False,
-    seeds=tuple(range(40)), tuning=tuple(range(101, 141)), leave_out=(HETEROGENEITY,),
+    "Insurance, half of the silos a round, or as said", "relative RMSE", cells,
+    higher_is_better=False, seeds=tuple(range(40)), tuning=tuple(range(101, 141)),
+    leave_out=(HETEROGENEITY,),
 )  # fmt: skip

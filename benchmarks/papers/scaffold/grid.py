@@ -66,8 +66,10 @@ def by_protocol(spread: float, sigma: float, quick: bool, seed: int, **setting: 
     return Fit(last_of(model, problem)[0])
 
 
-def row(spread: float, sigma: int, at: int, printed: float, quick: bool) -> list[Cell]:
-    """Return all of one sigma and one K."""
+def row(
+    spread: float, sigma: int, at: int, printed: tuple[float, float], quick: bool
+) -> list[Cell]:
+    """Return all of one sigma and one K; ``printed``: the mean of three runs, its deviation."""
     steps, rounds = LOCAL_STEPS[at], ROUNDS[sigma][at]
     place = {"setting": f"sigma_g={sigma}", "x": float(steps)}
     runs = QUICK_SIZE[2] if quick else rounds
@@ -83,7 +85,8 @@ def row(spread: float, sigma: int, at: int, printed: float, quick: bool) -> list
         known("T, printed", EPSILON, rounds, metric="rounds", **place),
         known("T, recomputed", EPSILON, formula, metric="rounds", **place),
         known("sound epsilon", EPSILON, true_price, metric="epsilon", **place),
-        known("published", EPSILON, printed / 100, **place),
+        known("published", EPSILON, printed[0] / 100, **place),
+        known("published, deviation", EPSILON, printed[1] / 100, metric="deviation", **place),
         Cell("ours, the paper's noise", EPSILON, same, axes, **place),
         Cell("ours, by the paper's protocol", EPSILON, protocol, **place),
     ]
@@ -93,7 +96,12 @@ def row(spread: float, sigma: int, at: int, printed: float, quick: bool) -> list
     return found
 
 
-def figure_of(title: str, spread: float, printed: dict[int, tuple[float, ...]]) -> Figure:
+def figure_of(
+    title: str,
+    spread: float,
+    printed: dict[int, tuple[float, ...]],
+    deviations: dict[int, tuple[float, ...]],
+) -> Figure:
     """Return one of the two tables."""
 
     def cells(quick: bool) -> list[Cell]:
@@ -102,7 +110,13 @@ def figure_of(title: str, spread: float, printed: dict[int, tuple[float, ...]]) 
             cell
             for sigma in sigmas
             for at in places
-            for cell in row(spread, sigma, at, printed[sigma][at], quick)
+            for cell in row(spread, sigma, at, (printed[sigma][at], deviations[sigma][at]), quick)
         ]
 
-    return Figure(title, "accuracy", cells, xlabel="local steps K", leave_out=("rounds", "epsilon"))
+    return Figure(
+        title,
+        "accuracy",
+        cells,
+        xlabel="local steps K",
+        leave_out=("rounds", "epsilon", "deviation"),
+    )

@@ -27,6 +27,7 @@ from skdpfl.algorithms.theory._local_steps import (
     noble2022_scaffold_steps,
     noble2022_weights,
 )
+from skdpfl.algorithms.theory._lower import lowy2023_lower_bound
 from skdpfl.algorithms.theory._lowy2023 import (
     effective_silos,
     lowy2023_accelerated_rounds,
@@ -66,6 +67,7 @@ __all__ = [
     "local_steps_excess",
     "lowy2023_accelerated_rounds",
     "lowy2023_bound",
+    "lowy2023_lower_bound",
     "lowy2023_multistage_rounds",
     "lowy2023_one_pass_rounds",
     "lowy2023_rate",

@@ -182,11 +182,13 @@ def lowy2023_rate(
         check_positive("epsilon", epsilon) * sent[check_choice("noise_by", noise_by, tuple(sent))]
     )
     e, s = e if delta is not None else min(1.0, e), 0.0 if empirical else 1 / math.sqrt(n * M)
-    scale, power = _scale(L, diameter, strong_convexity)
+    scale, power = loss_scale(L, diameter, strong_convexity)
     return scale * (s**power + e**power)
 
 
-def _scale(L: float, diameter: float | None, strong_convexity: float | None) -> tuple[float, int]:
+def loss_scale(
+    L: float, diameter: float | None, strong_convexity: float | None
+) -> tuple[float, int]:
     """Return L D and 1, or L^2 / mu and 2."""
     if (diameter is None) == (strong_convexity is None):
         raise ValueError(
@@ -493,7 +495,7 @@ def lowy2023_smoothing(
     10.0
     """
     L = check_positive("lipschitz", lipschitz)
-    scale, power = _scale(L, diameter, strong_convexity)
+    scale, power = loss_scale(L, diameter, strong_convexity)
     private = private_records(n_records, n_parameters, epsilon, delta)
     useful = check_positive("n_silos", n_silos) * min(n_records, private**2)
     return L**2 / scale * math.sqrt(useful) ** power
