@@ -108,6 +108,18 @@ class LocalSteps(_base.Algorithm):
         return np.asarray(state)
 
 
+class FedAvgState(NamedTuple):
+    """The model and how many rounds are done."""
+
+    params: np.ndarray
+    round: int
+
+
+def server_step_in(rates: float | tuple[float, ...], round: int) -> float:
+    """Return the server's step of a round: one number, or one for each round."""
+    return rates[round] if isinstance(rates, tuple) else rates
+
+
 @dataclass(frozen=True)
 class FedAvg(LocalSteps):
     """Federated averaging of ``local_steps`` gradient steps.
@@ -118,14 +130,17 @@ class FedAvg(LocalSteps):
         eta_l, the silos' step size.
     local_steps : int or tuple of int, default=1
         K, one number or one for each round.
-    global_learning_rate : float, default=1.0
-        eta_g, the server's step on the mean message.
+    global_learning_rate : float or tuple of float, default=1.0
+        eta_g, the server's step on the mean message, one number or one for each round.
     momentum : float, default=0.0
         Heavy-ball momentum of the local steps, reset in each round.
     """
 
-    global_learning_rate: float = 1.0
+    global_learning_rate: float | tuple[float, ...] = 1.0
     momentum: float = 0.0
+
+    def init(self, params: np.ndarray) -> FedAvgState:
+        return FedAvgState(params, 0)
 
     def local(self, shared: np.ndarray, memory: np.ndarray, gradient: _base.Gradient) -> np.ndarray:
         if not self.momentum:
@@ -137,8 +152,15 @@ class FedAvg(LocalSteps):
             moved = moved - self.learning_rate * velocity
         return np.asarray(moved)
 
-    def aggregate(self, state: np.ndarray, released: _base.Released) -> np.ndarray:
-        return state + self.global_learning_rate * released.mean
+    def aggregate(self, state: FedAvgState, released: _base.Released) -> FedAvgState:
+        step = server_step_in(self.global_learning_rate, state.round)
+        return FedAvgState(state.params + step * released.mean, state.round + 1)
+
+    def idle(self, state: FedAvgState) -> FedAvgState:
+        return state._replace(round=state.round + 1)
+
+    def params(self, state: FedAvgState) -> np.ndarray:
+        return state.params
 
 
 @dataclass(frozen=True)
@@ -213,8 +235,8 @@ class Scaffold(LocalSteps):
         eta_l, the silos' step size.
     local_steps : int or tuple of int
         K, one number or one for each round.
-    global_learning_rate : float, default=1.0
-        eta_g, the server's step on the mean message.
+    global_learning_rate : float or tuple of float, default=1.0
+        eta_g, the server's step on the mean message, one number or one for each round.
     warm_start_rounds : int, default=0
         Number of first rounds that update the control variates only.
     control_rate : float, default=1.0
@@ -222,7 +244,7 @@ class Scaffold(LocalSteps):
         algorithm; below 1 for whole silos.
     """
 
-    global_learning_rate: float = 1.0
+    global_learning_rate: float | tuple[float, ...] = 1.0
     warm_start_rounds: int = 0
     control_rate: float = 1.0
 
@@ -268,7 +290,8 @@ class Scaffold(LocalSteps):
         )
         if state.round < self.warm_start_rounds:
             return ScaffoldState(state.params, control, state.round + 1)
-        params = state.params + self.global_learning_rate * released.mean
+        step = server_step_in(self.global_learning_rate, state.round)
+        params = state.params + step * released.mean
         return ScaffoldState(params, control, state.round + 1)
 
     def idle(self, state: ScaffoldState) -> ScaffoldState:

@@ -75,7 +75,7 @@ _WIDE_CLIPPED = (
     "{} spread over many powers of ten, and are clipped at four scales from their centers, which "
     "most of them are close to. Take logarithms of these features, or give feature_bounds."
 )
-#: values further from their center are clipped where clip_features=True and there are no bounds
+#: values further from their center, in scales, are clipped, but for bounds that are asked to clip
 _REACH = 4.0
 #: larger errors are said: most such fits end below the mean (benchmarks/auto/warned.py)
 _DROWNED = 0.15
@@ -89,6 +89,7 @@ _OF_FLAG = 0.3
 class ScalingStep:
     """How scales are found before training; decided without data.
 
+    ``asked``: whether it was asked for clipped features, which bounds say where to then.
     ``remedies`` says what helps against noise that is so many times too large; None: a target that
     drowns in noise is not warned of.
     """
@@ -96,7 +97,7 @@ class ScalingStep:
     plan: ScalingPlan
     shifts_target: bool = True
     clips: bool = False
-    tells_of_wide: bool = True
+    asked: bool = False
     remedies: Callable[[float], str] | None = None
     curves: CurvePlan | None = None
 
@@ -135,11 +136,11 @@ class ScalingStep:
             warn(doubt)
         if not self.shifts_target:
             scales = scales.without_shift()
-        if self.clips and self.plan.feature_bounds is not None:
+        if self.asked and self.plan.feature_bounds is not None:
             scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
         elif self.clips:
             scales = scales.clipped_around(_REACH)
-        if scales.wide_features and self.tells_of_wide:
+        if scales.wide_features and not self.asked:
             said = _WIDE_CLIPPED if self.clips else _WIDE
             warn(said.format(values_of(scales.wide_features)))
         if scales.coarse_target:
@@ -172,8 +173,8 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
             indicators=facts.indicators,
         ),
         shifts_target=request.loss.link != "log",
-        clips=request.clips_features,
-        tells_of_wide=not request.asks_to_clip,
+        clips=request.clips_features and request.curves is None,
+        asked=request.asks_to_clip,
         curves=request.curves,
     )
 
@@ -358,7 +359,9 @@ def _settings(
         momentum = rules.momentum(sum(steps), noise) if method.has_momentum(request) else 0.0
     sampling = sampling_of(request.sampling, rate, sum(steps))
     server = _server_step(request, steps)
-    return Settings(steps, request.learning_rate or 1.0, clip, rate, sampling, momentum, server)
+    falls = server > 1 and request.global_learning_rate is None and rules.averages
+    step = request.learning_rate or 1.0
+    return Settings(steps, step, clip, rate, sampling, momentum, server, falls)
 
 
 def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:

@@ -227,8 +227,8 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
     algorithm = method.algorithm(request, committed.settings)
     average = request.average
     helps = request.model.rules.averages or request.promise.hides_silos
-    if average is True and (committed.is_deterministic or not helps):
-        average = False  # there is no noise to average, or little
+    if average is True and (committed.is_deterministic or not helps or committed.settings.falls):
+        average = False  # there is no noise to average, or steps that fall have done it
     walk = walk_of(committed, noise_of_plan(committed.plan)) if committed.plan.private else 0.0
     return method.training(algorithm, committed)._replace(average=average, walk=walk)
 

@@ -42,7 +42,8 @@ class Settings:
     """The settings of a fit, with every "auto" resolved.
 
     ``steps`` is the number of private gradients per silo in each round; ``rate`` the share of its
-    records that a step reads. ``server_step`` is the server's learning rate for the mean update.
+    records that a step reads. ``server_step`` is the server's learning rate for the mean update;
+    ``falls``: it falls linearly in the second half of the rounds, and the last model is used.
     """
 
     steps: tuple[int, ...]
@@ -52,11 +53,20 @@ class Settings:
     sampling: Sampling
     momentum: float = 0.0
     server_step: float = 1.0
+    falls: bool = False
 
     @property
     def n_rounds(self) -> int:
         """The number of rounds."""
         return len(self.steps)
+
+    @property
+    def server_steps(self) -> float | tuple[float, ...]:
+        """The server's step, or that of each round, where it falls to 0 in the second half."""
+        if not self.falls:
+            return self.server_step
+        shares = [min(1.0, 2 * (1 - r / self.n_rounds)) for r in range(self.n_rounds)]
+        return tuple(self.server_step * share for share in shares)
 
 
 class Measured(NamedTuple):
@@ -299,7 +309,7 @@ class Averaging(Method):
         step, server = settings.learning_rate, settings.server_step
         if set(settings.steps) == {1} and request.promise.unit == "record":
             return MinibatchSGD(step * server, settings.momentum)
-        return FedAvg(step, settings.steps, server, settings.momentum)
+        return FedAvg(step, settings.steps, settings.server_steps, settings.momentum)
 
 
 @dataclass(frozen=True)

@@ -129,11 +129,10 @@ class Request:
 
 
 def _clips_features(params: Mapping[str, Any], promise: Any) -> bool:
-    """Whether features are clipped: by default where scales are found without bounds."""
+    """Whether features are clipped: by default where there are scales, and privacy."""
     if not is_auto(params["clip_features"]):
         return bool(params["clip_features"])
-    found = params["feature_bounds"] is None and params["scaling"] is not None
-    return found and not promise.is_exact
+    return params["scaling"] is not None and not promise.is_exact
 
 
 def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> Request:

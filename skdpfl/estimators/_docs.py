@@ -54,10 +54,10 @@ scaling : {"auto", "private"} or None, default="auto"
     estimated with a part of the budget if it is large enough. None: no scaling.
 clip_features : "auto" or bool, default="auto"
     Whether ``fit`` and ``predict`` clip features, so that a typing error or a long tail has no
-    large effect: to ``feature_bounds`` or, without, at four scales from the centers that are found.
-    Then ``X @ coef_.T + intercept_`` are the raw predictions for features between
-    ``scaling_.low`` and ``scaling_.high`` only. "auto": where ``scaling`` finds scales without
-    bounds, and epsilon is finite. True also clips predictions of regressors to ``target_bounds``.
+    large effect. "auto": at four scales from their centers, unless ``scaling`` is None or epsilon
+    infinite. True: to ``feature_bounds``, if there are any, and predictions of regressors to
+    ``target_bounds``. Then ``X @ coef_.T + intercept_`` are the raw predictions for features
+    between ``scaling_.low`` and ``scaling_.high`` only.
 class_weight : mapping, default=None
     Weights of the classes, at least 0: the losses of a class are multiplied by its weight before
     gradients are clipped. Weights are public numbers and cost nothing; a class without an entry has
@@ -116,7 +116,8 @@ momentum : float, default=0.0
 global_learning_rate : "auto" or float, default="auto"
     The server's learning rate for the silos' mean update. "auto" is 1, except with several local
     steps and ``learning_rate="auto"``: then silos take small steps and the server a large one, so
-    that gradients are evaluated near the common model, not where a silo's noise has moved it.
+    that gradients are evaluated near the common model, not where a silo's noise has moved it; in
+    the second half of the rounds the server's falls linearly to 0.
 warm_start_rounds : int, default=0
     Number of initial rounds that only estimate the control variates, at the price of any other
     round. They are not averaged.
@@ -137,7 +138,8 @@ radius : float, default=None
     server (of a silo, with ``solver="local"``). Published learning rates use it as the distance to
     the optimum.
 average : bool, float or int, default=True
-    The rounds whose models are averaged. True: the second half. False: none, the model is that of
+    The rounds whose models are averaged. True: the second half, or none where the server's step
+    falls to 0 (``global_learning_rate``). False: none, the model is that of
     the last round. A float in (0, 1): this last share of the rounds. An integer k: the last k
     rounds, or all if there are fewer.
 half : bool, default=False
@@ -221,7 +223,7 @@ feature_names_in_ : ndarray
 local_steps_ : int or tuple
     The gradient steps of a silo in a round.
 global_learning_rate_ : float
-    The server's learning rate for the silos' mean update.
+    The server's learning rate for the silos' mean update, in the first half of the rounds.
 classes_ : ndarray
     The labels.
 shift_ : float

@@ -79,7 +79,7 @@ class _Scaffolding(choosing.Method):
 
     def algorithm(self, request: choosing.Request, settings: choosing.Settings) -> Algorithm:
         """Return SCAFFOLD; raise if the warm start takes all rounds."""
-        server, warm = settings.server_step, self.warm_start_rounds
+        server, warm = settings.server_steps, self.warm_start_rounds
         if warm >= settings.n_rounds:
             raise ValueError(
                 f"warm_start_rounds={warm} leaves none of the {settings.n_rounds} rounds to train "

@@ -92,7 +92,7 @@ def test_names_of_columns_are_kept_and_checked():
         ({"classes": ["a"]}, "classes are no two labels"),
         ({"feature_names": ["a"]}, "feature_names are 1, not 3"),
         ({"map": "cube"}, "model.map is none of"),
-        ({"map": "limits"}, "limits is a pair for map 'limits'"),
+        ({"limits": None}, "limits is a pair for map 'limits'"),
         ({"loss": "mine"}, "model.loss is none of"),
         ({"more": 1}, "lacks, or should not have, more"),
     ],

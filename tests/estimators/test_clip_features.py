@@ -1,8 +1,8 @@
-"""clip_features=True: features and predictions within given bounds, or features in found ranges."""
+"""clip_features: features and predictions within given bounds, or features in found ranges."""
 
 import numpy as np
 import pytest
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 
 from skdpfl.models import MLP
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make
@@ -97,7 +97,7 @@ def test_clipping_makes_probabilities_usable_where_values_spread_over_powers_of_
     assert losses[0] < 0.65 < losses[1]
 
 
-def test_auto_clips_where_scales_are_found_without_bounds():
+def test_auto_clips_at_four_scales_but_not_without_privacy_or_scaling():
     X, y, silos = heavy()
     kw = {"epsilon": 3.0, "random_state": 0, "n_rounds": 5}
 
@@ -112,15 +112,32 @@ def test_auto_clips_where_scales_are_found_without_bounds():
     np.testing.assert_allclose(
         auto.decision_function(X), (inside @ auto.coef_.T)[:, 0] + auto.intercept_, rtol=1e-9
     )
-    bounded = fitted(feature_bounds=(0.0, 1e6))
-    assert np.array_equal(
-        bounded.coef_, fitted(feature_bounds=(0.0, 1e6), clip_features=False).coef_
-    )
-    exact = fitted(epsilon=np.inf)
-    assert np.array_equal(exact.coef_, fitted(epsilon=np.inf, clip_features=False).coef_)
+    bounded = fitted(feature_bounds=(0.0, 1e6)).scaling_
+    np.testing.assert_allclose(bounded.high, bounded.center + 4 * bounded.scale)
+    to_bounds = fitted(feature_bounds=(0.0, 1e6), clip_features=True)
+    assert (to_bounds.scaling_.low == 0).all() and (to_bounds.scaling_.high == 1e6).all()
+    for params in ({"epsilon": np.inf}, {"scaling": None}):
+        free = fitted(**params)
+        assert np.array_equal(free.coef_, fitted(clip_features=False, **params).coef_)
     assert make("ISRLDPClassifier", scaling=None).clip_features == "auto"  # and fits: see others
     with pytest.raises(ValueError, match='clip_features must be "auto", True or False'):
         fitted(clip_features="yes")
+
+
+def test_rare_indicators_and_long_tails_do_little_harm_within_bounds():
+    rng, n, half = np.random.default_rng(0), 6000, 3000
+    Z, rare = rng.normal(size=(n, 16)), np.arange(16) < 8
+    X = np.where(rare, Z > 1.9, np.exp(1.5 * Z))
+    y = (0.4 * Z[:, 4:].sum(axis=1) - 2.4 + rng.logistic(size=n) > 0).astype(int)
+    kw = {"epsilon": 3.0, "random_state": 0, "feature_bounds": (0.0, np.where(rare, 1.0, 100.0))}
+    likely = []
+    for clips in ("auto", False):
+        model = make("ISRLDPClassifier", clip_features=clips, **kw)
+        model.fit(X[:half], y[:half], silos=np.arange(half) % 6)
+        likely.append(model.predict_proba(X[half:])[:, 1])
+    constant = log_loss(y[half:], np.full(half, y[:half].mean()))
+    losses, areas = ([f(y[half:], p) for p in likely] for f in (log_loss, roc_auc_score))
+    assert losses[0] < constant < losses[1] and areas[0] > areas[1] + 0.03
 
 
 def test_only_features_that_are_wide_are_warned_of():

@@ -278,3 +278,16 @@ def test_calibration_looks_at_many_silos_at_once(monkeypatch):
     clf.fit(X, y, silos=np.arange(4000) % 800)
     assert clf.temperature_ != 1
     assert asked == [4000, 4000], "two slopes of all records at once"
+
+
+@pytest.mark.parametrize("best", [0.02, 0.7, 1.0])
+def test_the_factor_is_found_where_the_loss_is_steep(best):
+    """A step that is right for a flat one overshoots: with heavy tails, or predictions far out."""
+    plan, steep = plan_of(mu=[20.0] * 3), 1.0
+
+    def mean(at, number):
+        return steep * at.factor * (at.factor - best)
+
+    found = plan.find(mean, 2.0, shares=(0.9, 0.1))
+    assert abs(found.point.factor - best) < 0.12
+    assert 0 < found.error < 0.5
