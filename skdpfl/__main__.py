@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from skdpfl._digits import at_least, at_most
+from skdpfl._arguments import at_least, at_most
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.service.commands import add_commands

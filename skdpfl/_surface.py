@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from skdpfl._digits import at_most
+from skdpfl._arguments import at_most
 
 T = TypeVar("T", bound=Callable[..., Any])
 

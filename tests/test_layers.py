@@ -23,7 +23,6 @@ LAYERS = [
         "_arguments",
         "_compat",
         "_compiled",
-        "_digits",
         "_distinct",
         "_durable",
         "_lazy",

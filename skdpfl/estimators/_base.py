@@ -20,8 +20,7 @@ from skdpfl.choosing import PublicFacts, choose, make_plan
 from skdpfl.estimators import _data, _parameters
 from skdpfl.estimators._as_json import from_plain, to_plain
 from skdpfl.estimators._docs import refuse_parameters, refusing_parameters, with_constructor
-from skdpfl.estimators._noise_error import summary
-from skdpfl.estimators._shapes import interactions, shape_functions
+from skdpfl.estimators._noise_error import interactions, shape_functions, summary
 from skdpfl.estimators._training import Trained
 from skdpfl.federation import Federation, Schema
 from skdpfl.preprocessing import ranges_before

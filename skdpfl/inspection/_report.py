@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from skdpfl import __version__
-from skdpfl._digits import at_most, epsilon_text
+from skdpfl._arguments import at_most, epsilon_text
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._cost import privacy_spent

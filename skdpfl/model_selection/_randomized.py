@@ -24,8 +24,16 @@ from skdpfl._functions import Declared
 from skdpfl._pipelines import private_step
 from skdpfl._surface import not_elsewhere
 from skdpfl.model_selection import _wrapped
-from skdpfl.model_selection._candidates import Candidate, Runs, Space, seed_from, warnings_off
-from skdpfl.model_selection._search_budget import SearchBudget, divide_budget, within
+from skdpfl.model_selection._candidates import (
+    Candidate,
+    Runs,
+    SearchBudget,
+    Space,
+    divide_budget,
+    seed_from,
+    warnings_off,
+    within,
+)
 from skdpfl.model_selection.scoring import NoisyScore, split
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import Exact

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl._arguments import at_most
 from skdpfl._compat import one_blas_thread
-from skdpfl._digits import at_most
 from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.federation import Named
 from skdpfl.privacy import PrivacyLedger

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from skdpfl._digits import at_most
+from skdpfl._arguments import at_most
 
 
 class Refused(ValueError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpfl import remote
-from skdpfl._digits import at_least
+from skdpfl._arguments import at_least
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.service._serve import allowed_users, key_of, make_gate, serve

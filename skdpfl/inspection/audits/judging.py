@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl._digits import at_least, at_most, epsilon_text
+from skdpfl._arguments import at_least, at_most, epsilon_text
 from skdpfl.algorithms import sends_one_gradient
 from skdpfl.federation import Work
 from skdpfl.inspection._display import COLOURS, axes_of, tidy

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from skdpfl._digits import at_least, at_most
+from skdpfl._arguments import at_least, at_most
 from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours

@@ -66,7 +66,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl._digits import at_least, at_most
+from skdpfl._arguments import at_least, at_most
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.privacy.events import Composition, Gaussian, Neighbours, change_of
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args
 
-from skdpfl._digits import at_most, epsilon_text
+from skdpfl._arguments import at_most, epsilon_text
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.events import Composition, Exact, Neighbours, Trust, Unit

@@ -7,7 +7,7 @@ import sklearn
 from sklearn.utils.fixes import parse_version
 
 from skdpfl import _surface
-from skdpfl._digits import at_most
+from skdpfl._arguments import at_most
 from tests.estimators.test_html import EACH, fitted
 
 

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.model_selection._search_budget import divide_budget, within
+from skdpfl.model_selection._candidates import divide_budget, within
 from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.model_selection.scoring import NoisyScore, Split
 from skdpfl.privacy import PrivacySpent
