@@ -16,7 +16,7 @@ from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import _on_split, _parts
-from skdpfl.privacy.events import Exact
+from skdpfl.privacy.events import Exact, Protected, promised
 from skdpfl.privacy.spending.as_fitted import changed
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
 
@@ -276,12 +276,8 @@ def _search(
 
 def _nothing(paid: list[PrivacySpent], *, exact: bool) -> PrivacySpent:
     """Return a cost of zero, or of infinity, that adds to the others."""
-    like = paid[0] if paid else None
     return PrivacySpent.from_compositions(
-        unit=like.unit if like else "record",
-        trust=like.trust if like else "silo",
-        colluding=like.colluding if like else None,
-        neighbours=like.neighbours if like else "replace",
-        delta=like.delta if like else 1e-5,
+        **promised(paid[0] if paid else Protected()),
+        delta=paid[0].delta if paid else 1e-5,
         compositions=[((Exact(), 1),) if exact else ()],
     )

@@ -19,6 +19,16 @@ from skdpfl.preprocessing import declared_values
 
 #: the quantiles of a description
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+#: what the functions here hand on to a look as it was given
+_GIVEN = {
+    "epsilon",
+    "delta",
+    "feature_bounds",
+    "trust",
+    "neighbours",
+    "silo_column",
+    "random_state",
+}
 #: normals that noise errors follow from
 _DRAWS = 200
 #: the key of what is of all silos together
@@ -144,18 +154,16 @@ def describe(
     >>> table.attrs["privacy_spent"].epsilon <= 1.0
     True
     """
-    look = FirstLook(
-        epsilon,
-        called="describe",
-        parts=("magnitudes", "spreads", "bins", "known", "words"),
-        delta=delta,
-        feature_bounds=feature_bounds,
-        trust=trust,
-        neighbours=neighbours,
-        silo_column=silo_column,
-        random_state=random_state,
-    ).at(frame, silos, facts, by_silo)
+    look = _looked(locals(), "describe", ("magnitudes", "spreads", "bins", "known", "words"))
     return _by_group(look, by_silo, lambda silo: _table(look, silo))
+
+
+def _looked(given: dict[str, Any], called: str, parts: tuple[str, ...], **own: Any) -> FirstLook:
+    """Return a look by what a function was called with, and by what is its own."""
+    table = given["frame"] if "frame" in given else given["values"]
+    known = {name: given[name] for name in _GIVEN & given.keys()}
+    look = FirstLook(**known, called=called, parts=parts, **own)
+    return look.at(table, given["silos"], given["facts"], given.get("by_silo", False))
 
 
 def _by_group(look: FirstLook, by_silo: bool, statistic: Callable[[int | None], Any]) -> Any:
@@ -300,17 +308,7 @@ def quantile(
     shares = np.atleast_1d(np.asarray(q, dtype=np.float64))
     if shares.ndim != 1 or not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError(f"q must be one or several numbers from 0 to 1; got {q!r}.")
-    look = FirstLook(
-        epsilon,
-        called="quantile",
-        parts=("magnitudes", "bins"),
-        delta=delta,
-        feature_bounds=feature_bounds,
-        trust=trust,
-        neighbours=neighbours,
-        silo_column=silo_column,
-        random_state=random_state,
-    ).at(frame, silos, facts, by_silo)
+    look = _looked(locals(), "quantile", ("magnitudes", "bins"))
     index = pd.Index(look.names[look.used["bins"]], name="column")
 
     def table(silo: int | None) -> pd.DataFrame:
@@ -383,19 +381,7 @@ def histogram(
     (True, True)
     """
     check_count("bins", bins, high=128)
-    look = FirstLook(
-        epsilon,
-        called="histogram",
-        parts=("magnitudes", "bins"),
-        n_bins=int(bins),
-        single=True,
-        delta=delta,
-        feature_bounds=feature_bounds,
-        trust=trust,
-        neighbours=neighbours,
-        silo_column=silo_column,
-        random_state=random_state,
-    ).at(values, silos, facts, by_silo)
+    look = _looked(locals(), "histogram", ("magnitudes", "bins"), n_bins=int(bins), single=True)
     name = look.names[look.used["bins"]][0]
     index = pd.IntervalIndex.from_breaks(look.edges[0], closed="left", name="interval")
 
@@ -467,18 +453,8 @@ def value_counts(
     """
     declared = not is_auto(categories)
     levels = tuple(declared_values(categories).tolist()) if declared else ()
-    look = FirstLook(
-        epsilon,
-        called="value_counts",
-        parts=("levels",) if declared else ("words",),
-        levels=levels,
-        single=True,
-        delta=delta,
-        trust=trust,
-        neighbours=neighbours,
-        silo_column=silo_column,
-        random_state=random_state,
-    ).at(as_words(values), silos, facts, by_silo)
+    values, parts = as_words(values), ("levels",) if declared else ("words",)
+    look = _looked(locals(), "value_counts", parts, levels=levels, single=True)
     name = look.names[0]
 
     def table(silo: int | None) -> pd.Series:
@@ -551,17 +527,7 @@ def correlation(
     >>> bool(abs(found.loc["weight", "height"] - 0.5**0.5) < 0.1)
     True
     """
-    look = FirstLook(
-        epsilon,
-        called="correlation",
-        parts=("magnitudes", "spreads", "products"),
-        delta=delta,
-        feature_bounds=feature_bounds,
-        trust=trust,
-        neighbours=neighbours,
-        silo_column=silo_column,
-        random_state=random_state,
-    ).at(frame, silos, facts, False)
+    look = _looked(locals(), "correlation", ("magnitudes", "spreads", "products"))
     found, shape = look.correlations(), look.products.shape
     error = _error(found, lambda drawn: np.stack([*map(look.correlations, drawn)]), shape)
     names = pd.Index(look.names[look.used["products"]], name=None)

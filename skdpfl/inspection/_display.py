@@ -26,14 +26,20 @@ GREY = "0.35"
 _SILO_FOLDS = (LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold)
 
 
-def axes_of(ax: Any) -> tuple[Any, Any]:
-    """Return (figure, axes), new ones if none were given."""
+def pyplot() -> Any:
+    """Return matplotlib's pyplot; an error that says what to install where it is missing."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
             "Displays need matplotlib; install it with: pip install 'skdpfl[plot]'."
         ) from error
+    return plt
+
+
+def axes_of(ax: Any) -> tuple[Any, Any]:
+    """Return (figure, axes), new ones if none were given."""
+    plt = pyplot()
     if ax is not None:
         return ax.figure, ax
     figure, ax = plt.subplots(layout="constrained")

@@ -33,7 +33,7 @@ from skdpfl.inspection._parts import Unknown, is_priced, parts
 from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
 from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
 from skdpfl.privacy.calibration import delta_of
-from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian, change_of
+from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian, change_of, promised
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.as_fitted import differences, own_digests
 from skdpfl.privacy.spending.ledger import Recorded
@@ -308,10 +308,7 @@ def _of_transformer(
     elif math.isfinite(inner.epsilon):
         composition = ((Approximate(float(inner.epsilon), delta), 1),)
     return PrivacySpent.from_compositions(
-        unit=spent.unit,
-        trust=spent.trust,
-        colluding=spent.colluding,
-        neighbours=spent.neighbours,
+        **promised(spent),
         delta=delta,
         compositions=[composition],
         n_releases=len(composition),

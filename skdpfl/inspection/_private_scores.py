@@ -18,7 +18,7 @@ from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.inspection._display import GREY, Display, next_colour
 from skdpfl.model_selection.scoring import predictions
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import read_trust
+from skdpfl.privacy.events import promised, read_trust
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.account import charge_all
@@ -86,10 +86,7 @@ def _found(
     )
     plan = federation.score_plan(measure, budgets, mu)
     spent = PrivacySpent.from_compositions(
-        unit="record",
-        trust=trust,
-        colluding=colluding if trust == "secagg" else None,
-        neighbours=neighbours,
+        **promised(budgets),
         delta=delta,
         compositions=[plan.composition()],
         silo_ids=groups.ids.tolist(),

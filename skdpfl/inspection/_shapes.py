@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.base import is_classifier
 
 from skdpfl._pipelines import private_step
-from skdpfl.inspection._display import COLOURS, GREY, tidy
+from skdpfl.inspection._display import COLOURS, GREY, pyplot, tidy
 from skdpfl.privacy.spending.spent import SIMULATION
 
 #: panels in a row, their size in inches, and products that are shown unless asked for others
@@ -150,12 +150,6 @@ class ShapeDisplay:
         -------
         self : object
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                "Displays need matplotlib; install it with: pip install 'skdpfl[plot]'."
-            ) from error
         if features is None:
             features = [name for name, f in self.shapes.items() if self._of(f, "value").any()]
         strange = [name for name in features if name not in self.shapes]
@@ -166,7 +160,7 @@ class ShapeDisplay:
         panels = [*features, *pairs]
         rows = max(1, math.ceil(len(panels) / _PER_ROW))
         columns = min(max(1, len(panels)), _PER_ROW)
-        self.figure_ = plt.figure(
+        self.figure_ = pyplot().figure(
             figsize=(_WIDTH * columns, _HEIGHT * rows + 0.3), layout="constrained"
         )
         grid = self.figure_.subplots(rows, columns, squeeze=False).ravel()

@@ -71,6 +71,13 @@ class Protected:
         return self.unit == "silo"
 
 
+def promised(to: Any) -> dict[str, Any]:
+    """Return what a plan, budgets or a cost promises, in the words that costs are stated by."""
+    colluding = to.colluding if to.trust == "secagg" else None
+    words = {"unit": to.unit, "trust": to.trust, "neighbours": to.neighbours}
+    return words | {"colluding": colluding}
+
+
 @dataclass(frozen=True)
 class Event:
     """Base class of releases."""

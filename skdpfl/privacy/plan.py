@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdpfl.privacy.events import Exact, promised
 from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, mechanism_for
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.silo_releases import (
@@ -137,26 +138,23 @@ class PrivacyPlan(PublicNumbers):
             The guarantee of the whole plan, also if fewer rounds are run.
         """
         most = float(self.delta.max())
-        colluding = self.colluding if self.shares_noise else None
         names = self.silo_ids if self.unit == "record" else None
         if not self.private:
-            return PrivacySpent.exact(
-                unit=self.unit,
-                trust=self.trust,
-                neighbours=self.neighbours,
+            return PrivacySpent.from_compositions(
+                **promised(self),
                 delta=most,
+                compositions=[((Exact(), 1),)],
                 silo_ids=names,
+                group_of_silo=[0] * self.n_silos,
+                noise_multiplier=0.0,
                 n_releases=sum(self.steps),
-                colluding=colluding,
             )
         groups = self.groups()
         seen = outsider_multipliers(self) if self.mechanism.fresh_noise else None
         outsider = None if seen is None else costliest(self, self.mechanism, seen)
         before = max((sum(n for _, n in releases) for releases in self.setup), default=0)
         return PrivacySpent.from_compositions(
-            unit=self.unit,
-            trust=self.trust,
-            neighbours=self.neighbours,
+            **promised(self),
             delta=most,
             compositions=groups.compositions,
             group_deltas=self.delta[groups.first].tolist(),
@@ -165,7 +163,6 @@ class PrivacyPlan(PublicNumbers):
             outsider_compositions=outsider,
             noise_multiplier=self._stated_noise,
             n_releases=self.mechanism.n_releases(self) + before,
-            colluding=colluding,
             assignment=assignment,
             simulation_seeds=frozenset(() if simulation_seed is None else (simulation_seed,)),
         )

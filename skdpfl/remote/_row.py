@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from skdpfl.federation import SumPlan, SumQuestion
-from skdpfl.privacy.events import Composition, Gaussian, Neighbours, Trust, Unit, compose
+from skdpfl.privacy.events import Composition, Gaussian, Neighbours, Trust, Unit, compose, promised
 from skdpfl.privacy.mechanisms import Mechanism, SiloGradients, SiloMessages
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import PrecisionError
@@ -96,10 +96,7 @@ class SumRow:
             event.noise_multiplier for event, _ in self.composition if type(event) is Gaussian
         ]
         return PrivacySpent.from_compositions(
-            unit=self.unit,
-            trust=self.trust,
-            colluding=self.colluding if isinstance(self, Together) else None,
-            neighbours=self.neighbours,
+            **promised(self),
             delta=self.delta,
             compositions=[self.composition],
             silo_ids=(self.name,),
@@ -293,16 +290,13 @@ class WholePlan(Together):
         """Price the plan, as this silo does for itself."""
         plan, z = self.plan, float(self.noise_multiplier[self.index])
         return PrivacySpent.from_compositions(
-            unit=self.unit,
-            trust=self.trust,
-            neighbours=self.neighbours,
+            **promised(self),
             delta=float(self.delta[self.index]),
             compositions=[composition_of(plan, plan.mechanism, self.index, z)],
             silo_ids=(self.name,),
             group_of_silo=[0],
             noise_multiplier=z * plan.factor_range[0] if plan.mechanism.gaussian else None,
             n_releases=plan.mechanism.n_releases(plan) + sum(p.n_releases for p in self.sums),
-            colluding=self.colluding if self.shares_noise else None,
             simulation_seeds=frozenset(() if seed is None else (seed,)),
         )
 

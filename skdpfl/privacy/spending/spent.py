@@ -18,7 +18,7 @@ from typing import Any, get_args
 from skdpfl._arguments import at_most, epsilon_text
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.privacy.events import Composition, Exact, Neighbours, Trust, Unit
+from skdpfl.privacy.events import Composition, Neighbours, Trust, Unit
 from skdpfl.privacy.spending.cost import (
     Cost,
     SiloCosts,
@@ -198,32 +198,6 @@ class PrivacySpent(SiloCosts):
             assignment=assignment,
             simulation_seeds=frozenset(simulation_seeds),
             outside=tuple(outsider_compositions) if outsider_compositions else None,
-        )
-
-    @classmethod
-    def exact(
-        cls,
-        *,
-        unit: Unit,
-        trust: Trust,
-        neighbours: Neighbours,
-        delta: float,
-        silo_ids: Sequence[Any] | None = None,
-        n_releases: int = 0,
-        colluding: int | None = None,
-    ) -> PrivacySpent:
-        """Return the cost of a fit without privacy: epsilon is infinite."""
-        return cls.from_compositions(
-            unit=unit,
-            trust=trust,
-            neighbours=neighbours,
-            delta=delta,
-            compositions=[((Exact(), 1),)],
-            silo_ids=silo_ids,
-            group_of_silo=None if silo_ids is None else [0] * len(silo_ids),
-            noise_multiplier=0.0,
-            n_releases=n_releases,
-            colluding=colluding,
         )
 
     def group(self, k: int) -> PrivacySpent:
