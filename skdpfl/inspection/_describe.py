@@ -19,16 +19,8 @@ from skdpfl.preprocessing import declared_values
 
 #: the quantiles of a description
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
-#: what the functions here hand on to a look as it was given
-_GIVEN = {
-    "epsilon",
-    "delta",
-    "feature_bounds",
-    "trust",
-    "neighbours",
-    "silo_column",
-    "random_state",
-}
+#: what a look takes as the functions here are given it
+_GIVEN = FirstLook.__dataclass_fields__.keys() - {"parts", "levels"}
 #: normals that noise errors follow from
 _DRAWS = 200
 #: the key of what is of all silos together

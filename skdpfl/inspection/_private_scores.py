@@ -18,12 +18,12 @@ from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.inspection._display import GREY, Display, next_colour
 from skdpfl.model_selection.scoring import predictions
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import promised, read_trust
+from skdpfl.privacy.events import read_trust
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.account import charge_all
 from skdpfl.privacy.spending.ledger import open_ledgers
-from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.silos import read_silos, split_silo_column
 
 _shared_docs = filled_docs(
@@ -85,16 +85,8 @@ def _found(
         sizes, each, "record", trust, neighbours, colluding=colluding, spare=min(spare, 1)
     )
     plan = federation.score_plan(measure, budgets, mu)
-    spent = PrivacySpent.from_compositions(
-        **promised(budgets),
-        delta=delta,
-        compositions=[plan.composition()],
-        silo_ids=groups.ids.tolist(),
-        group_of_silo=[0] * len(groups.ids),
-        n_releases=plan.n_releases,
-        assignment=groups.digest(),
-        simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
-    )
+    names, digest = groups.ids.tolist(), groups.digest()
+    spent = cost_of_sums((plan,), delta, names, digest, streams.seed, budgets)
     charge_all(open_ledgers(), display.__name__, spent)
     classes = estimator.classes_
     places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)

@@ -23,11 +23,11 @@ from skdpfl.federation import (
 )
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import Neighbours, Unit, compose, read_trust
+from skdpfl.privacy.events import Neighbours, Unit, read_trust
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
-from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.privacy.spending.spent import cost_of_sums
 from skdpfl.silos import read_silos, split_silo_column
 
 #: types of features that are numbers
@@ -205,11 +205,10 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         trust, colluding, spare = read_trust(self.trust)
         kind = self._unit, trust, self._relation
         budgets = SiloBudgets(sizes, mu, *kind, colluding=colluding, spare=min(spare, 1))
-        plan = self._plan(budgets, delta)
+        plan, seed = self._plan(budgets, delta), source.streams.seed
         if plan.sums:
-            seed = source.streams.seed
             source.federation.agree_on_sums(plan.sums, plan.first, delta, seed)
-        spent = self._spent(plan.sums, delta, names, digest, source.streams)
+        spent = cost_of_sums(plan.sums, delta, names, digest, seed, budgets)
         self._charge(spent, mark=mark)
         found = self._learn(source)
         self.privacy_spent_ = spent
@@ -249,29 +248,6 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
     def _learn(self, source: SiloSource) -> str:
         """Release it, set the fitted attributes; return what to say about what was found."""
         raise NotImplementedError
-
-    def _spent(
-        self,
-        sums: tuple[SumPlan, ...],
-        delta: float,
-        names: list[Any],
-        digest: str | None,
-        streams: Streams,
-    ) -> PrivacySpent:
-        trust, colluding, _ = read_trust(self.trust)
-        return PrivacySpent.from_compositions(
-            unit=self._unit,
-            trust=trust,
-            colluding=colluding if trust == "secagg" else None,
-            neighbours=self._relation,
-            delta=delta,
-            compositions=[compose([each for plan in sums for each in plan.composition()])],
-            silo_ids=names,
-            group_of_silo=[0] * len(names),
-            n_releases=sum(plan.n_releases for plan in sums),
-            assignment=digest,
-            simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -117,8 +117,7 @@ def test_whole_silos_have_no_list_of_silos():
 
 
 def test_without_privacy():
-    words = dict(unit="record", trust="silo", neighbours="replace", delta=DELTA)
-    cost = PrivacySpent.exact(**words, silo_ids=["x", "y"])
+    cost = spent(((Exact(), 1),), ids=["x", "y"], groups=[0, 0])
     assert cost.epsilon == math.inf
     assert cost.per_silo.to_dict() == {"x": math.inf, "y": math.inf}
     assert cost.epsilon_at(0.5) == math.inf and cost.delta_at(100.0) == 1

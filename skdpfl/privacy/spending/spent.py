@@ -18,7 +18,7 @@ from typing import Any, get_args
 from skdpfl._arguments import at_most, epsilon_text
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.privacy.events import Composition, Neighbours, Trust, Unit
+from skdpfl.privacy.events import Composition, Neighbours, Trust, Unit, compose, promised
 from skdpfl.privacy.spending.cost import (
     Cost,
     SiloCosts,
@@ -330,6 +330,27 @@ class PrivacySpent(SiloCosts):
             If anything is missing, added, out of range, or does not follow from the rest.
         """
         return from_report(cls, report)
+
+
+def cost_of_sums(
+    sums: Sequence[Any],
+    delta: float,
+    silo_ids: Sequence[Any],
+    assignment: str | None,
+    seed: int | None,
+    budgets: Any,
+) -> PrivacySpent:
+    """Return the cost of plans of sums under one promise, which all silos have alike."""
+    return PrivacySpent.from_compositions(
+        **promised(budgets),
+        delta=delta,
+        compositions=[compose([each for plan in sums for each in plan.composition()])],
+        silo_ids=silo_ids,
+        group_of_silo=[0] * len(silo_ids),
+        n_releases=sum(plan.n_releases for plan in sums),
+        assignment=assignment,
+        simulation_seeds=frozenset(() if seed is None else (seed,)),
+    )
 
 
 def of_copies(spent: PrivacySpent, k: int) -> PrivacySpent:
