@@ -115,7 +115,7 @@ def _mixes(part: Any, what: str, how: str) -> ValueError:
 
 def _alike(a: Any, b: Any) -> bool:
     """Whether two results are the same but for rounding."""
-    a, b = np.asarray(a), np.asarray(b)
+    a, b = np.asarray(a, float), np.asarray(b, float)
     if a.shape != b.shape:
         return False
     known = np.abs(b[np.isfinite(b)])

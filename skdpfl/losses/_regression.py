@@ -97,7 +97,7 @@ class Huber(OfResidual):
     delta: float = 1.35
 
     def __post_init__(self) -> None:
-        check_positive("delta", self.delta)
+        object.__setattr__(self, "delta", check_positive("delta", self.delta))
 
     def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
         r = np.abs(r)
@@ -147,7 +147,7 @@ class Quantile(Kinked, OfResidual):
     q: float = 0.5
 
     def __post_init__(self) -> None:
-        check_share("q", self.q)
+        object.__setattr__(self, "q", check_share("q", self.q))
         super().__post_init__()
 
     @property
@@ -227,7 +227,8 @@ class Poisson(Loss):
     largest: float = inf
 
     def __post_init__(self) -> None:
-        check_number("largest", self.largest, low=0, open_low=True)
+        largest = check_number("largest", self.largest, low=0, open_low=True)
+        object.__setattr__(self, "largest", largest)
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         z = raw[..., 0]

@@ -166,6 +166,10 @@ class DPPCA(_paying.PayingTransformer):
         """Return the declared center, zeros without one, and whether the mean is learnt."""
         if isinstance(self.center, bool | np.bool_):
             return np.zeros(n_features), bool(self.center)
+        if np.asarray(self.center).dtype.kind not in "iuf":
+            raise TypeError(
+                f"center must be True, False or {n_features} numbers; got {self.center!r}."
+            )
         center = check_array(self.center, ensure_2d=False, dtype=np.float64, input_name="center")
         if center.shape != (n_features,):
             raise ValueError(
