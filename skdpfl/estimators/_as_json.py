@@ -1,4 +1,4 @@
-"""Fitted linear models as plain data, which opens anywhere and runs no code.
+"""Fitted linear and additive models as plain data, which opens anywhere and runs no code.
 
 What a model predicts follows from a few numbers::
 
@@ -9,6 +9,8 @@ What a model predicts follows from a few numbers::
     labels     two: classes[raw > 0], more: classes[argmax raw]
     numbers    raw; exp(raw) for loss "poisson"; within target_bounds where they clip
 
+In an additive model z are the columns of its curves less their means (:class:`Expansion`).
+
 Reading checks every field, so that a damaged file is an error and no model.
 """
 
@@ -17,13 +19,22 @@ from typing import Any
 import numpy as np
 
 from skdpfl import __version__
+from skdpfl.estimators._noise_error import NoiseError
 from skdpfl.estimators._parameters import named_loss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.spending.report import keys, listed, one_of, require, text_or_none, whole
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.scaling import AffineScaling, CurveScaling, IdentityScaling, SquashScaling
+from skdpfl.scaling import (
+    AffineScaling,
+    Bounds,
+    Curve,
+    CurveScaling,
+    Expansion,
+    IdentityScaling,
+    SquashScaling,
+)
 
-SCHEMA, VERSION = "skdpfl.LinearModel", 1
+SCHEMA, ADDITIVE, VERSION = "skdpfl.LinearModel", "skdpfl.AdditiveModel", 1
 #: parameters that predictions depend on, beside the loss
 PARAMETERS = ("clip_features", "silo_column", "quantile", "huber_delta", "target_bounds")
 KEYS = {
@@ -31,6 +42,9 @@ KEYS = {
     "feature_names", "dtype", "coef", "intercept", "map", "limits", "squashed", "silo_ids",
     "privacy_spent",
 }  # fmt: skip
+#: of an additive model, beside those; of one curve
+CURVES = {"names", "low", "high", "center", "scale", "pairs", "n_bins", "each", "means"}
+CURVE = {"feature", "edges", "shares", "knots", "heights", "cuts", "bins"}
 
 
 def to_plain(model: Any) -> dict[str, Any]:
@@ -40,11 +54,6 @@ def to_plain(model: Any) -> dict[str, Any]:
             f"{type(model.model_).__name__} is no linear model: only linear models are written as "
             "plain data. coefs_ and intercepts_ hold an MLP's weights; pickle other models."
         )
-    if isinstance(model.scaling_, CurveScaling):
-        raise ValueError(
-            "Curves are not written as plain data. shape_functions_, interactions_ and intercept_ "
-            "hold the model as frames; pickle it, or give model='linear'."
-        )
     named = named_loss(model._loss())
     if not named:
         raise ValueError(
@@ -52,11 +61,13 @@ def to_plain(model: Any) -> dict[str, Any]:
             "model instead."
         )
     names = getattr(model, "feature_names_in_", None)
-    scaling = model.scaling_
+    scaling, curves = model.scaling_, {}
+    if isinstance(scaling, CurveScaling):
+        curves, scaling = {"curves": _plain_curves(scaling)}, scaling.inner
     limits = getattr(scaling, "low", None), getattr(scaling, "high", None)
     squashed = isinstance(scaling, SquashScaling)
     return {
-        "schema": SCHEMA,
+        "schema": ADDITIVE if curves else SCHEMA,
         "version": VERSION,
         "library": f"skdpfl {__version__}",
         "estimator": type(model).__name__,
@@ -77,13 +88,27 @@ def to_plain(model: Any) -> dict[str, Any]:
         "squashed": [_plain(scaling.center), _plain(scaling.scale)] if squashed else None,
         "silo_ids": _plain(model.silo_ids_),
         "privacy_spent": model.privacy_spent_.to_dict(),
-    }
+    } | curves
+
+
+def _plain_curves(scaling: CurveScaling) -> dict[str, Any]:
+    """Return the columns of an additive model."""
+    found = scaling.curves
+    numbers = {name: getattr(found, name) for name in ("low", "high", "center", "scale", "pairs")}
+    each = [
+        {"feature": curve.column} | {name: getattr(curve, name) for name in CURVE - {"feature"}}
+        for curve in found.curves
+    ]
+    more = {"names": scaling.names, "n_bins": found.n_bins, "each": each, "means": found.offset}
+    return _plain(numbers | more)
 
 
 def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     """Return a fitted estimator of a class; raise for data that are not of such a model."""
-    keys(plain, KEYS, "model")
-    for name, said in (("schema", SCHEMA), ("version", VERSION), ("estimator", kind.__name__)):
+    curved = isinstance(plain, dict) and plain.get("schema") == ADDITIVE
+    keys(plain, KEYS | {"curves"} if curved else KEYS, "model")
+    schema = ADDITIVE if curved else SCHEMA
+    for name, said in (("schema", schema), ("version", VERSION), ("estimator", kind.__name__)):
         one_of(plain, name, (said,), "model")
     text_or_none(plain, "library")
     given = plain["parameters"]
@@ -104,16 +129,62 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     dtype = np.dtype(one_of(plain, "dtype", ("float32", "float64"), "model"))
     rows = listed(plain, "coef", "model")
     require(len(rows) == outputs, "coef", f"has {len(rows)} rows, not {outputs}")
-    coef = np.array([_numbers(row, d, "coef") for row in rows]).astype(dtype)
+    curves = _read_curves(plain["curves"], d) if curved else None
+    width = d if curves is None else curves.width
+    coef = np.array([_numbers(row, width, "coef") for row in rows]).astype(dtype)
     intercept = _numbers(plain["intercept"], outputs, "intercept").astype(dtype)
-    model.model_ = LinearModel(d, outputs, model.fit_intercept)
+    model.model_ = LinearModel(width, outputs, model.fit_intercept)
     one_row = not model._is_classifier()
     model.coef_, model.intercept_ = (coef[0], intercept[0]) if one_row else (coef, intercept)
-    model.scaling_ = _scaling(plain, d)
+    model.scaling_, model._ranges = _scaling(plain, width), None
+    if curves is not None:
+        _set_curves(model, plain["curves"], curves)
+    model._noise_error = NoiseError("plain data hold no noise errors")
     model.silo_ids_ = np.asarray(listed(plain, "silo_ids", "model"))
     model.privacy_spent_ = PrivacySpent.from_dict(plain["privacy_spent"])
     model._told_of_silos = []
     return model
+
+
+def _set_curves(model: Any, plain: dict[str, Any], curves: Expansion) -> None:
+    """Let a linear model be one of these columns."""
+    names = tuple(map(str, listed(plain, "names", "curves")))
+    require(len(names) == curves.width, "names", f"are {len(names)}, not {curves.width}")
+    blocks = tuple(curve.whitened(curves.n_bins) for curve in curves.curves)
+    model.model, model._ranges = "additive", Bounds(curves.low, curves.high)
+    model.scaling_ = CurveScaling(curves, model.scaling_, blocks, 0.0, names)
+
+
+def _read_curves(plain: Any, d: int) -> Expansion:
+    """Return the columns of an additive model."""
+    keys(plain, CURVES, "curves")
+    curves = []
+    for part in listed(plain, "each", "curves"):
+        keys(part, CURVE, "each")
+        names = CURVE - {"feature", "bins"}
+        floats = {n: _numbers(part[n], len(listed(part, n, "each")), n) for n in names}
+        require(bool((floats["shares"] >= 0).all()), "shares", "are below 0")
+        bins = np.array(_wholes(part["bins"], "bins"), np.int64)
+        curves.append(Curve(column=whole(part, "feature", "each", 0), bins=bins, **floats))
+    pairs = [_wholes(pair, "pairs") for pair in listed(plain, "pairs", "curves")]
+    require(all(len(pair) == 2 for pair in pairs), "pairs", "are not of two features")
+    numbers = {name: _numbers(plain[name], d, name) for name in ("low", "high", "center", "scale")}
+    found = Expansion(
+        curves=tuple(curves),
+        n_bins=whole(plain, "n_bins", "curves", 0),
+        pairs=np.array(pairs, np.int64).reshape(-1, 2),
+        **numbers,
+    )
+    found.check(d)
+    vars(found)["offset"] = _numbers(plain["means"], found.width, "means")  # to the last bit
+    return found
+
+
+def _wholes(values: Any, where: str) -> list[int]:
+    """Return whole numbers."""
+    fine = isinstance(values, list) and all(type(value) is int for value in values)
+    require(fine, where, "is no list of whole numbers")
+    return list(values)
 
 
 def _scaling(plain: dict[str, Any], d: int) -> Any:
@@ -142,6 +213,8 @@ def _numbers(values: Any, size: int, where: str) -> np.ndarray:
 
 def _plain(value: Any) -> Any:
     """Return arrays as lists."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, list | tuple):

@@ -342,7 +342,7 @@ class FederatedEstimator(Trained):
         return interactions(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a fitted linear model as plain data, for a file that runs no code.
+        """Return a fitted linear or additive model as plain data, for a file that runs no code.
 
         Returns
         -------

@@ -267,8 +267,6 @@ def test_fits_go_on_and_are_kept(tmp_path):
     again = pickle.loads(pickle.dumps(alone))
     assert np.array_equal(again.predict_proba(X), alone.predict_proba(X))
     assert again.shape_functions_["a"].equals(alone.shape_functions_["a"])
-    with pytest.raises(ValueError, match="Curves are not written"):
-        alone.to_dict()
 
 
 def test_fewer_honest_silos_have_more_noise():

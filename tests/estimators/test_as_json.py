@@ -15,6 +15,7 @@ X = rng.normal(size=(120, 3))
 SILOS = np.repeat(["north", "south", "west"], 40)
 LINE = X @ [1.0, -1.0, 0.5]
 BOUNDS = {"feature_bounds": (-3, 3)}
+CURVED = {"model": "additive", "epsilon": 30.0}
 MODELS = {
     "two labels": (ISRLDPClassifier(3.0, random_state=0, **BOUNDS), np.where(LINE > 0, "b", "a")),
     "three labels": (ISRLDPClassifier(3.0, random_state=0), np.digitize(LINE, [-0.5, 0.5])),
@@ -34,6 +35,14 @@ MODELS = {
             random_state=0, **BOUNDS,
         ),
         LINE,
+    ),
+    "curves": (ISRLDPClassifier(random_state=0, **CURVED, **BOUNDS), LINE > 0),
+    "curves of classes, clipped": (
+        ISRLDPClassifier(random_state=0, clip_features=True, **CURVED, **BOUNDS),
+        np.digitize(LINE, [-0.5, 0.5]),
+    ),
+    "curves of numbers": (
+        ISRLDPRegressor(target_bounds=(-9, 9), random_state=0, **CURVED, **BOUNDS), LINE
     ),
 }  # fmt: skip
 
@@ -71,6 +80,36 @@ def test_the_formula_of_the_page_needs_no_library():
     assert (labels == model.predict(rows)).all()
 
 
+def curve_columns(plain, rows):
+    """The columns of an additive model, as the page says."""
+    c = plain["curves"]
+    values, more = rows.copy(), []
+    for curve in c["each"]:
+        j = curve["feature"]
+        x = np.clip(rows[:, j], c["low"][j], c["high"][j])
+        place = (x[:, None] >= np.array(curve["cuts"])).sum(axis=1)
+        values[:, j] = x
+        more.append(np.interp(x, curve["knots"], curve["heights"]))
+        more += [np.array(curve["bins"])[place] == k for k in range(c["n_bins"])]
+    u = np.clip((rows - c["center"]) / c["scale"], -3, 3)
+    more += [u[:, a] * u[:, b] for a, b in c["pairs"]]
+    return np.column_stack([values, *more])
+
+
+def test_the_formula_of_the_page_gives_curves_as_well():
+    model = fitted("curves")
+    plain = json.loads(json.dumps(model.to_dict()))
+    z = curve_columns(plain, 4 * X) - plain["curves"]["means"]
+    raw = z @ np.array(plain["coef"]).T + plain["intercept"]
+    np.testing.assert_allclose(raw[:, 0], model.decision_function(4 * X), rtol=1e-12)
+    assert plain["schema"] == "skdpfl.AdditiveModel"
+    again = ISRLDPClassifier.from_dict(plain)
+    ours, theirs = model.shape_functions_["x0"], again.shape_functions_["x0"]
+    assert np.array_equal(ours[["from", "to", "value"]], theirs[["from", "to", "value"]])
+    assert np.array_equal(model.interactions_["coefficient"], again.interactions_["coefficient"])
+    assert list(again.summary()["coefficient"]) == list(model.summary()["coefficient"])
+
+
 def test_names_of_columns_are_kept_and_checked():
     frame = pd.DataFrame(X, columns=["age", "weight", "dose"]).assign(ward=SILOS)
     model = ISRLDPClassifier(3.0, silo_column="ward", random_state=0, **BOUNDS)
@@ -99,6 +138,36 @@ def test_names_of_columns_are_kept_and_checked():
 )
 def test_damaged_data_are_errors_that_name_the_field(change, words):
     plain = fitted("two labels").to_dict() | change
+    with pytest.raises(ValueError, match=words):
+        ISRLDPClassifier.from_dict(plain)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_bins": 1}, "means is no list"),
+        ({"low": [0.0]}, "low is no list of 3"),
+        ({"pairs": [[0, 9]]}, "The curves are none"),
+        ({"pairs": [[0]]}, "pairs are not of two"),
+        ({"pairs": [[0.5, 1]]}, "pairs is no list of whole numbers"),
+        ({"means": [1.0]}, "means is no list"),
+        ({"names": ["a"]}, "names are 1"),
+        ({"each": []}, "means is no list|coef is no list"),
+        ({"more": 1}, "lacks, or should not have, more"),
+        ({"each": {"knots": [1.0, 0.0]}}, "The curves are none"),
+        ({"each": {"bins": ["0"]}}, "bins is no list of whole numbers"),
+        ({"each": {"edges": "all"}}, "edges"),
+        ({"each": {"shares": [float("inf")]}}, "shares is no list"),
+        ({"each": {"shares": [-1.0]}}, "shares are below 0"),
+    ],
+)
+def test_damaged_curves_are_errors_that_name_the_field(change, words):
+    plain = json.loads(json.dumps(fitted("curves").to_dict()))
+    ((name, value),) = change.items()
+    if isinstance(value, dict):
+        plain["curves"]["each"][0] |= value
+    else:
+        plain["curves"][name] = value
     with pytest.raises(ValueError, match=words):
         ISRLDPClassifier.from_dict(plain)
 
