@@ -88,7 +88,8 @@ def is_entrywise(step: FunctionTransformer) -> bool:
     """
     func, words = step.func, dict(step.kw_args or {})
     if isinstance(func, partial) and not func.args:
-        func, words = func.func, func.keywords | words
+        words = func.keywords | words
+        func = func.func
     if _NOT_ALONE & words.keys():
         return False
     if isinstance(func, np.ufunc):

@@ -10,11 +10,6 @@ reports".
 Sound numbers come from :func:`skdpfl.privacy.epsilon_of`.
 """
 
-from skdpfl.privacy.published._bhaskar import (
-    bhaskar2025_degradation,
-    bhaskar2025_epsilon,
-    bhaskar2025_utility,
-)
 from skdpfl.privacy.published._chang import chang2022, chang2022_rounds, chang2022_variances
 from skdpfl.privacy.published._chang_convergence import ConvergenceBound, chang2022_convergence
 from skdpfl.privacy.published._lowy import lowy2023_batch, lowy2023_sigma
@@ -25,7 +20,12 @@ from skdpfl.privacy.published._noble import (
     noble2022_server,
     noble2022_sigma,
 )
-from skdpfl.privacy.published._takakura import takakura2025
+from skdpfl.privacy.published._of_2025 import (
+    bhaskar2025_degradation,
+    bhaskar2025_epsilon,
+    bhaskar2025_utility,
+    takakura2025,
+)
 
 __all__ = [
     "ConvergenceBound",
