@@ -9,9 +9,8 @@ from typing import Any
 
 def stub_names(path: Path) -> dict[str, str]:
     """Return the names that a stub imports, each with its module."""
-    imports = [
-        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)
-    ]
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 

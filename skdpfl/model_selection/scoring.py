@@ -9,8 +9,7 @@ Under ``trust="server"`` the number of runs is a secret, so noise must not follo
 model's score is then a release of its own, of the whole z, as random repetition takes every run to
 be the same mechanism (:mod:`skdpfl.privacy.spending.repetition`).
 
-The split of a search into training and scoring, drawn from public numbers before data are read.
-
+The split of a search into training and scoring is drawn from public numbers, before data are read.
 ``unit="record"``: a share of each silo's records is for scoring. ``unit="silo"``: a share of the
 silos is, with all their records. A silo used for both would pay for both, and whether it can be
 split would reveal its size, which is protected.
@@ -29,6 +28,8 @@ from skdpfl.model_selection._wrapped import Protection, protection_of
 from skdpfl.privacy.events import change_of
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.silos import Silos
+
+__all__ = ["NoisyScore", "Split", "default_measure", "predictions", "protection_of", "split"]
 
 
 class Split(NamedTuple):
@@ -88,9 +89,6 @@ def _of_silos(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
     scores = np.zeros(n, dtype=bool)
     scores[streams.stream("holdout").subset(n, n_scoring)] = True
     return scores[silos.codes]
-
-
-__all__ = ["NoisyScore", "default_measure", "predictions", "protection_of"]
 
 
 def predictions(
