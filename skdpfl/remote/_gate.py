@@ -97,6 +97,7 @@ class Gate:
         self.allow_simulation = allow_simulation
         self._memory = SiloMemory(ledger, folder, counter)
         self._digest = _digest_of(records)
+        self._last: tuple[bytes, _letters.Offer] | None = None
 
     def answer(self, data: bytes) -> bytes:
         """Answer a letter.
@@ -263,7 +264,7 @@ class Gate:
                 "The broadcast holds numbers that are not finite; the round was not used."
             )
         agreed = bytes(kept["offer"])
-        offer = unpack(agreed)
+        offer = self._agreed_to(agreed)
         with one_blas_thread(), np.errstate(all="ignore"):
             streams, roster = streams_of(offer), self.terms.silos
             release = planned(ask, offer, self.records, kept, streams, roster)
@@ -290,6 +291,12 @@ class Gate:
         except ValueError as error:  # of the ledger, about public numbers
             raise Refused(str(error)) from error
         return pack(_letters.Ended(letter.fit, 0.0 if spent is None else spent.epsilon, n_rounds))
+
+    def _agreed_to(self, data: bytes) -> _letters.Offer:
+        """Return an offer as it was agreed to; that of the last letter is read once."""
+        if self._last is None or self._last[0] != data:
+            self._last = data, unpack(data)
+        return self._last[1]
 
     def _drawn(self, ask: _letters.Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
         """Return an answer, and what is kept of the silo.

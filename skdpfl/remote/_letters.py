@@ -15,7 +15,9 @@ and the first letter that is answered in a common sum has the keys of all.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +36,7 @@ from skdpfl.federation import (
 from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.remote._declared import declare
+from skdpfl.remote._declared import declare, pack
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._row import Row, SharedSums, SumRow, Together, WholePlan
 from skdpfl.remote._terms import Refused
@@ -189,6 +191,12 @@ class Offer:
     def masked(self) -> bool:
         """Whether the silo's messages are masked."""
         return isinstance(self.row, Together)
+
+    @cached_property
+    def agreed(self) -> bytes:
+        """A digest of what all silos of a masked fit have to have been told alike."""
+        assert isinstance(self.row, Together)
+        return hashlib.sha256(pack((self.fit, self.release, self.row.common))).digest()
 
     def check_size(self) -> None:
         """Raise for what would take long to price, whoever it is for; the first of all checks."""

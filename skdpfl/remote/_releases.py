@@ -19,7 +19,7 @@ from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
 from skdpfl.remote._masks import FEWEST, mask, masked, on_grid
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._roster import agreed, secrets_of
+from skdpfl.remote._roster import secrets_of
 from skdpfl.remote._row import Row, SumRow, Together, WholePlan, checked
 from skdpfl.remote._terms import Refused
 
@@ -148,7 +148,7 @@ def _hidden(
         weight = float(row.weights[row.index])
         steps = on_grid(steps, weight, part.step, len(part.among))
     asked = hashlib.sha256(pack((ask.content, ask.clip_norm))).hexdigest()
-    what = pack((agreed(offer).hex(), ask.purpose, ask.number, part.round, part.among, asked))
+    what = pack((offer.agreed.hex(), ask.purpose, ask.number, part.round, part.among, asked))
     return masked(steps, mask(secrets, row.index, part.among.tolist(), what, len(steps)))
 
 

@@ -61,15 +61,9 @@ def public_key(private: str) -> str:
     return _signer(private).public_key().public_bytes_raw().hex()
 
 
-def agreed(offer: Offer) -> bytes:
-    """Return a digest of what all silos of a masked fit have to have been told alike."""
-    assert isinstance(offer.row, Together)
-    return hashlib.sha256(pack((offer.fit, offer.release, offer.row.common))).digest()
-
-
 def signature(private: str, offer: Offer, key: str) -> str:
     """Return a silo's signature of its key for a fit."""
-    found: bytes = _signer(private).sign(_words(agreed(offer), offer.row.name, key))
+    found: bytes = _signer(private).sign(_words(offer.agreed, offer.row.name, key))
     return found.hex()
 
 
@@ -78,7 +72,7 @@ def check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> Non
     assert isinstance(offer.row, Together) and part.keys is not None
     from cryptography.exceptions import InvalidSignature
 
-    plan = agreed(offer)
+    plan = offer.agreed
     for name, key, signed in zip(offer.row.silos, part.keys, part.signatures, strict=True):
         try:
             public = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(roster[name]))

@@ -60,6 +60,10 @@ FITS = {
     ),
     "three of four": ("DPFedAvgClassifier", {**PLAIN, "local_steps": 1, "silo_fraction": 0.75}),
     "disjoint batches": ("ISRLDPClassifier", {**PLAIN, "sampling": "disjoint"}),
+    "whole silos in turn": (
+        "DPFedAvgClassifier",
+        {**PLAIN, "unit": "silo", "silo_fraction": 0.75, "epsilon": 20.0, "delta": 0.01},
+    ),
     "whole silos": (
         "DPFedEXPClassifier",
         {"trust": "secagg", "epsilon": 20.0, "delta": 0.01, "scaling": None},
