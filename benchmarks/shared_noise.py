@@ -101,8 +101,8 @@ def models(n_seeds: int) -> None:
 
 def released(m: int = 10) -> None:
     """Print the second table."""
-    print("\n| silos, colluding | epsilon | noise over a trusted server's, in bounds | without bounds |"
-          " sqrt(m / (m - t)) |\n|---|---|---|---|---|")  # fmt: skip
+    columns = "silos, colluding", "epsilon", "in bounds", "without bounds", "sqrt(m / (m - t))"
+    print(f"\nNoise over a trusted server's\n\n| {' | '.join(columns)} |\n|---|---|---|---|---|")
     for t in (1, 3):
         for epsilon in (0.5, 1.0, 3.0):
             ratios = []
