@@ -54,6 +54,16 @@ def read_records(settings: SiloSettings) -> SiloRecords:
     return records
 
 
+def read_features(settings: SiloSettings, rows: Path) -> pd.DataFrame:
+    """Return the features of the rows of a CSV file."""
+    table, frame = settings.records, pd.read_csv(rows, dtype=str)
+    missing = [name for name in table.features if name not in frame.columns]
+    if missing:
+        raise BadFile(f"{rows}: there is no column {missing[0]!r}")
+    columns = {name: _numbers(table, frame[name]) for name in table.features}
+    return pd.DataFrame(columns).astype(table.dtype)
+
+
 def _frame(table: RecordsTable) -> pd.DataFrame:
     file = table.file
     if file is not None and not file.exists():

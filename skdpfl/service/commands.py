@@ -4,18 +4,24 @@ Each command prints lines and returns 0, or 1.
 """
 
 import argparse
+import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from skdpfl import remote
+import numpy as np
+import pandas as pd
+
+from skdpfl import estimators, remote
+from skdpfl._adapted import HEADS, SiloAdapted
 from skdpfl._arguments import at_least
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.service._serve import allowed_users, key_of, make_gate, serve
 from skdpfl.service._settings import BadFile, SiloSettings, read_settings
+from skdpfl.service._tables import read_features, read_records
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -28,9 +34,21 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
             command.add_argument(
                 "--offer", type=Path, help="an offer, as a file: what it would cost"
             )
+        if name == "predict":
+            _add_files(command)
         if name in ("approve", "refuse"):
             command.add_argument("number", help="the question's number, as pending shows it")
         command.set_defaults(run=_in_one_line, silo=run)
+
+
+def _add_files(command: argparse.ArgumentParser) -> None:
+    """Add what predictions are made from."""
+    command.add_argument("model", type=Path, help="the joint model: JSON, as to_dict() gives it")
+    command.add_argument("rows", type=Path, help="a CSV file with the features of new records")
+    command.add_argument("to", type=Path, help="the CSV file to write, which stays here")
+    command.add_argument(
+        "--head", choices=(*HEADS, "none"), default=HEADS[0], help="this silo's own part"
+    )
 
 
 def _in_one_line(asked: argparse.Namespace) -> int:
@@ -154,6 +172,33 @@ def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:
     return 0
 
 
+def _predict(settings: SiloSettings, asked: argparse.Namespace) -> int:
+    """Fit this silo's own part on its own records, and predict new ones with it."""
+    records, features = read_records(settings), list(settings.records.features)
+    try:
+        plain = json.loads(asked.model.read_text())
+        joint = getattr(estimators, str(plain["estimator"])).from_dict(plain)
+        head = None if asked.head == "none" else asked.head
+        own, rows = pd.DataFrame(records.X, columns=features), read_features(settings, asked.rows)
+        if not hasattr(joint, "feature_names_in_"):
+            own, rows = own.to_numpy(), rows.to_numpy()
+        model = SiloAdapted(joint, head).fit_heads(own, records.y)
+        here = np.zeros(len(rows), int)
+        found = pd.DataFrame({"prediction": model.predict(rows, silos=here)})
+        if hasattr(model, "predict_proba"):
+            shares = model.predict_proba(rows, silos=here)
+            found[[f"probability of {label}" for label in model.classes_]] = shares
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadFile(f"{asked.model}, {asked.rows}: {error}") from None
+    with open(os.open(asked.to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        found.to_csv(file, index=False)
+    print(
+        f"{asked.to}: {len(found)} predictions with an own part of {len(own)} records, without "
+        "noise: they are for this silo alone"
+    )
+    return 0
+
+
 def _store(settings: SiloSettings) -> remote.SiloStore:
     budget = settings.ledger
     return remote.SiloStore(budget.folder or f"{budget.file}.fits")
@@ -182,4 +227,5 @@ _COMMANDS: dict[str, tuple[Callable[[SiloSettings, argparse.Namespace], int], st
     "approve": (lambda s, a: _say(s, a, True), "say yes to a fit"),
     "refuse": (lambda s, a: _say(s, a, False), "say no to a fit"),
     "ledger": (_ledger, "show what each fit cost"),
+    "predict": (_predict, "predict new records by a joint model with this silo's own part"),
 }

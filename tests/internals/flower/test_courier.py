@@ -9,9 +9,11 @@ pytest.importorskip("flwr")
 
 from flwr.app import Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
+from sklearn.base import clone
 
 from skdpfl.flower import FlowerCourier
 from skdpfl.flower._client import content_of, letter_in
+from skdpfl.models import Additive
 from skdpfl.remote import SilosMissing
 from tests.remote.silos_here import (
     NAMES,
@@ -72,13 +74,19 @@ class Grid:
         return [self.replies.pop(i) for i in list(ids) if i in self.replies]
 
 
-def test_a_fit_by_messages_is_that_of_one_process(tmp_path):
+CURVES = {"model": Additive(4), "feature_bounds": (-4, 4)}
+
+
+@pytest.mark.parametrize("options", [{}, CURVES], ids=["linear", "curves"])
+def test_a_fit_by_messages_is_that_of_one_process(tmp_path, options):
     data = problem()
     here = Here(tmp_path, data)
     grid = Grid(here)
     here.deliver = FlowerCourier(grid, timeout=5.0).deliver
-    model = fit_elsewhere(estimator(calibrate=False), here)
-    assert np.array_equal(model.coef_, fit_here(estimator(calibrate=False), data).coef_)
+    asked = estimator(calibrate=False, **options)
+    model = fit_elsewhere(asked, here)
+    assert np.array_equal(model.coef_, fit_here(clone(asked), data).coef_)
+    assert model.coef_.shape[1] > 4 or not options
 
 
 def test_a_silo_that_moved_to_another_node_gets_its_letter_there(tmp_path):
