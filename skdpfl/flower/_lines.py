@@ -16,8 +16,9 @@ import socket
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 from skdpfl.flower._client import LINE_NAME, LINE_PATIENCE, kept_alive
@@ -43,9 +44,7 @@ class Door:
     def __init__(self, address: str) -> None:
         self._address, self._tokens = address, set[bytes]()
         self.met: queue.SimpleQueue[Met] = queue.SimpleQueue()
-        host, _, port = address.rpartition(":")
-        here = host if host in ("127.0.0.1", "localhost") else ""
-        self._socket = socket.create_server((here, int(port)))
+        self._socket = _listening(address)
         self._tls, self._certificate = _own_certificate()
         threading.Thread(target=self._meet_all, daemon=True).start()
 
@@ -68,20 +67,36 @@ class Door:
                 threading.Thread(target=self._meet, args=(line,), daemon=True).start()
 
     def _meet(self, plain: socket.socket) -> None:
-        """Let in who has a token, and ask for its silo."""
-        with suppress(OSError, WireError):
+        """Let in who has a token, and ask for its silo; others' lines are closed."""
+        with ExitStack() as stack, suppress(OSError, WireError):
             plain.settimeout(LINE_PATIENCE)
-            line = self._tls.wrap_socket(plain, server_side=True)
+            stack.enter_context(plain)
+            line = stack.enter_context(self._tls.wrap_socket(plain, server_side=True))
             token = receive(line, most=_TOKEN)
-            if token in self._tokens:
-                self._tokens.discard(token)
-                send(line, pack(Hello()))
-                silo = unpack(receive(line, most=2**16))
-                if isinstance(silo, Introduction):
-                    self.met.put(Met(token, silo, kept_alive(line)))
-                    return
-            line.close()
-        plain.close()
+            if token not in self._tokens:
+                return
+            self._tokens.discard(token)
+            send(line, pack(Hello()))
+            silo = unpack(receive(line, most=2**16))
+            if isinstance(silo, Introduction):
+                self.met.put(Met(token, silo, kept_alive(line)))
+                stack.pop_all()
+
+
+def _listening(address: str) -> socket.socket:
+    """Listen at a port, which the process of a run that was killed may still have for a moment."""
+    host, _, port = address.rpartition(":")
+    here, last = (
+        host if host in ("127.0.0.1", "localhost") else "",
+        time.monotonic() + LINE_PATIENCE,
+    )
+    while True:
+        try:
+            return socket.create_server((here, int(port)))
+        except OSError:
+            if time.monotonic() > last:
+                raise
+            time.sleep(0.5)
 
 
 class OpenLine:

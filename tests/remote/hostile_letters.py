@@ -196,6 +196,9 @@ def main(folder, seed, count):
         if b'"fit"' in data and len(parts(data)[0]["v"]["fit"]) < 100:
             said[name] = with_field(data, "v", "fit", value=f"hostile: {name}")
     said |= {name: make() for name, make in long_ones()}
+    for value in EXTREME:
+        end = {"fit": unpack(letters[0]).fit, "rounds": value}
+        said[f"the end after {value!r:.20}"] = message({"o": "remote.End", "v": end})
     limit = memory("VmSize") + ROOM
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     for name, data in said.items():

@@ -158,3 +158,12 @@ def test_letters_that_are_under_way_are_not_sent_twice(port):
     with other:
         other.settimeout(1)
         assert other.recv(1) == b""
+
+
+def test_a_door_waits_for_its_port(port):
+    """The run before, which was killed, may have it for a moment."""
+    other = socket.create_server(("127.0.0.1", port))
+    threading.Timer(0.3, other.close).start()
+    door = Door(f"127.0.0.1:{port}")
+    assert served(door.invitation()[1], lambda letter: b"")
+    door.close()
