@@ -17,15 +17,12 @@ from benchmarks.speed_parts.workloads import Data, Sizes, fit_w1, fit_w2, fit_w3
 
 PARTS = {
     "matrix products": [
-        "skdpfl.models._linear.raw_by_class",
-        "skdpfl.models._linear.sum_over_records",
         "skdpfl.models._products.NumpyProducts.raw",
         "skdpfl.models._products.NumpyProducts.sums",
         "skdpfl.models._products.CompiledProducts.raw",
         "skdpfl.models._products.CompiledProducts.sums",
     ],
     "loss and clipping": [
-        "skdpfl.models._linear.LinearModel.clipped_gradient_sum",
         "skdpfl.models._linear.LinearModel.clipped_gradient_sums",
     ],
     "noise": [
@@ -42,7 +39,6 @@ PARTS = {
     ],
     "gathering rows": [
         "skdpfl.federation._data.SiloData.at",
-        "skdpfl.federation._stacks.StackBatches._whole",
         "skdpfl.federation._batches.GroupBatches._all",
         "skdpfl.models._products.Records.gathered",
     ],

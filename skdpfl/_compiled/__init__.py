@@ -1,6 +1,7 @@
 """Inner loops in C. Each is optional: where a module is None, NumPy does the same.
 
-``products``  matrix products of large silos; for x86 processors with AVX2; the same to rounding
+``products``  matrix products of silos, and a step of one output; for x86 processors with AVX2; the
+              same to rounding
 ``noise``     random words, normals, exact release; the same to the last bit
 
 They are None where they were not built (no compiler) or only from an older source, where the
@@ -25,7 +26,7 @@ def _load(name: str, newest: str = "") -> Any:
     return module if not outdated and getattr(module, "available", lambda: True)() else None
 
 
-products = _load("products", "few_sums")
+products = _load("products", "step")
 noise = _load("noise")
 
 __all__ = ["noise", "products"]

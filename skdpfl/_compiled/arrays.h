@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct arguments {
-    Py_buffer held[6];
+    Py_buffer held[8];
     int count;
 };
 

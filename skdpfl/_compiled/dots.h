@@ -1,10 +1,10 @@
-/* The two matrix products of a few outputs, in blocks that stay in registers.
+/* The two matrix products of a few outputs, in blocks that stay in registers, and what is between.
 
        raw[c][j]  = sum_i x_j[i] W[i][c] + b[c]       i < d, c < k <= FEW
        sums[i][c] = sum_j a_j[i] slopes[c][j]         a_j = (x_j, 1)
 
-   Included for each precision, with REAL, NAME and MASKED (a load of some lanes, the others zero)
-   defined. A raw prediction is one chain of operations, the same for all records: products of
+   Included for each precision, with REAL, NAME, MASKED (a load of some lanes, the others zero) and
+   what e^x needs of the precision defined. A raw prediction is one chain of operations, the same for all records: products of
    features i = q, q + LANES, .. are added one after the other for each lane q, by fused
    multiply-adds, then the lanes, then b[c]. So it depends neither on which other records, outputs
    or silos are computed beside it, nor on how many there are. A sum adds the products of its own
@@ -15,6 +15,7 @@
 
 typedef REAL NAME(vector) __attribute__((vector_size(32)));
 typedef REAL NAME(half) __attribute__((vector_size(16)));
+typedef INTEGER NAME(integers) __attribute__((vector_size(32)));
 /* the same at any address */
 typedef REAL NAME(unaligned) __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
 
@@ -74,46 +75,52 @@ INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, const NAME(vecto
     }
 }
 
-/* All silos, one after the other. */
-WITH_AVX2 static void NAME(raws)(const struct call *call, const Py_buffer *params,
-                                 const Py_buffer *out, void *space)
+/* A silo's raw predictions in `k` rows of `out`, `wide` numbers apart. */
+WITH_AVX2 static void NAME(raw)(struct records X, const REAL *params, ptrdiff_t k, REAL *out,
+                                ptrdiff_t wide, void *space)
 {
-    const ptrdiff_t d = call->X.d, k = call->k, wide = STRIDE(out);
-    for (ptrdiff_t s = 0; s < call->silos; s++) {
-        struct records X = silo(call, s);
-        const REAL *from = ROW_OF(params, s);
-        REAL *w = space, *to = (REAL *)out->buf + call->edges[s];
-        memset(w + d / LANES * LANES * k, 0, LANES * k * sizeof(REAL));
-        if (k == 1)
-            memcpy(w, from, d * sizeof(REAL));
-        else
-            for (ptrdiff_t i = 0; i < d; i++)
-                for (ptrdiff_t c = 0; c < k; c++)
-                    w[(i / LANES * k + c) * LANES + i % LANES] = from[i * k + c];
-        const ptrdiff_t n = X.n, last = n % 8 < 5 ? n % 8 : 0; /* fewer to fill up */
-        switch (k) {
-        case 1:
-            X.n = n - last;
-            NAME(dots)(&X, 0, space, to, wide, 8, 1);
-            X.n = n;
-            NAME(dots)(&X, n - last, space, to, wide, 4, 1);
-            break;
-        case 2: NAME(dots)(&X, 0, space, to, wide, 4, 2); break;
-        case 3: NAME(dots)(&X, 0, space, to, wide, 4, 3); break;
-        case 4: NAME(dots)(&X, 0, space, to, wide, 3, 4); break;
-        }
-        for (ptrdiff_t c = 0; X.intercept && c < k; c++)
-            for (ptrdiff_t j = 0; j < n; j++) to[c * wide + j] += from[d * k + c];
+    const ptrdiff_t n = X.n, d = X.d, last = n % 8 < 5 ? n % 8 : 0; /* fewer to fill up */
+    REAL *w = space;
+    memset(w + d / LANES * LANES * k, 0, LANES * k * sizeof(REAL));
+    if (k == 1)
+        memcpy(w, params, d * sizeof(REAL));
+    else
+        for (ptrdiff_t i = 0; i < d; i++)
+            for (ptrdiff_t c = 0; c < k; c++)
+                w[(i / LANES * k + c) * LANES + i % LANES] = params[i * k + c];
+    switch (k) {
+    case 1:
+        X.n = n - last;
+        NAME(dots)(&X, 0, space, out, wide, 8, 1);
+        X.n = n;
+        NAME(dots)(&X, n - last, space, out, wide, 4, 1);
+        break;
+    case 2: NAME(dots)(&X, 0, space, out, wide, 4, 2); break;
+    case 3: NAME(dots)(&X, 0, space, out, wide, 4, 3); break;
+    case 4: NAME(dots)(&X, 0, space, out, wide, 3, 4); break;
     }
+    for (ptrdiff_t c = 0; X.intercept && c < k; c++)
+        for (ptrdiff_t j = 0; j < n; j++) out[c * wide + j] += params[d * k + c];
 }
 
-/* Add records j to j + rows times their slopes to `sum`, which has room for whole vectors. */
+/* All silos, one after the other. */
+static void NAME(raws)(const struct call *call, const Py_buffer *params, const Py_buffer *out,
+                       void *space)
+{
+    for (ptrdiff_t s = 0; s < call->silos; s++)
+        NAME(raw)(silo(call, s), ROW_OF(params, s), call->k, (REAL *)out->buf + call->edges[s],
+                  STRIDE(out), space);
+}
+
+/* Add records j to j + rows times their slopes to `sum`, which has room for whole vectors. Records
+   of slope 0 are not read: they may not be finite. */
 INLINE void NAME(gather)(const struct records *X, ptrdiff_t j, const REAL *slopes,
                          NAME(vector) *sum, __m256i left, const int rows)
 {
     const REAL *x[8];
     ptrdiff_t i = 0;
-    for (int r = 0; r < rows; r++) x[r] = ROW(X, j + r);
+    for (int r = 0; r < rows; r++)
+        x[r] = slopes[j + r] == 0 ? ZEROS(sum, X->d) : ROW(X, j + r);
     for (; i + LANES <= X->d; i += LANES, sum++)
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
             *sum += *(const NAME(unaligned) *)(x[r] + i) * slopes[j + r];
@@ -121,35 +128,101 @@ INLINE void NAME(gather)(const struct records *X, ptrdiff_t j, const REAL *slope
         *sum += (NAME(vector))MASKED(x[r] + i, left) * slopes[j + r];
 }
 
-/* Each silo's sums, at most `chunk` records at a time. */
-WITH_AVX2 static void NAME(sums)(const struct call *call, const Py_buffer *slopes,
-                                 const Py_buffer *out, void *space)
+/* A silo's sums of slopes in `k` rows, `wide` numbers apart, at most `chunk` records at a time. */
+WITH_AVX2 static void NAME(sum)(const struct records *X, ptrdiff_t k, const REAL *slopes,
+                                ptrdiff_t wide, ptrdiff_t chunk, REAL *to, void *space)
 {
-    const ptrdiff_t d = call->X.d, k = call->k;
+    const ptrdiff_t d = X->d, parts = (X->n + chunk - 1) / chunk;
     const __m256i left = NAME(tail)(d);
+    memset(to, 0, (d + X->intercept) * k * sizeof(REAL));
+    for (ptrdiff_t p = 0; p < parts * k; p++) {
+        const ptrdiff_t c = p % k, end = (large)X->n * (p / k + 1) / parts;
+        const REAL *z = slopes + c * wide;
+        NAME(vector) lanes = {0};
+        REAL rest = 0;
+        ptrdiff_t j = (large)X->n * (p / k) / parts, q = j;
+        memset(space, 0, (d + LANES) * sizeof(REAL));
+        for (; j + 8 <= end; j += 8) NAME(gather)(X, j, z, space, left, 8);
+        for (; j < end; j++) NAME(gather)(X, j, z, space, left, 1);
+        for (ptrdiff_t i = 0; i < d; i++) to[i * k + c] += ((REAL *)space)[i];
+        for (; q + LANES <= end; q += LANES) lanes += *(const NAME(unaligned) *)(z + q);
+        for (; q < end; q++) rest += z[q];
+        if (X->intercept) to[d * k + c] += NAME(total)(lanes) + rest;
+    }
+}
+
+static void NAME(sums)(const struct call *call, const Py_buffer *slopes, const Py_buffer *out,
+                       void *space)
+{
     for (ptrdiff_t s = 0; s < call->silos; s++) {
         const struct records X = silo(call, s);
-        const ptrdiff_t parts = (X.n + call->chunk - 1) / call->chunk;
-        REAL *to = ROW_OF(out, s);
-        memset(to, 0, out->shape[1] * sizeof(REAL));
-        for (ptrdiff_t p = 0; p < parts * k; p++) {
-            const ptrdiff_t c = p % k, end = (large)X.n * (p / k + 1) / parts;
-            const REAL *z = (const REAL *)ROW_OF(slopes, c) + call->edges[s];
-            NAME(vector) lanes = {0};
-            REAL rest = 0;
-            ptrdiff_t j = (large)X.n * (p / k) / parts, q = j;
-            memset(space, 0, (d + LANES) * sizeof(REAL));
-            for (; j + 8 <= end; j += 8) NAME(gather)(&X, j, z, space, left, 8);
-            for (; j < end; j++) NAME(gather)(&X, j, z, space, left, 1);
-            for (ptrdiff_t i = 0; i < d; i++) to[i * k + c] += ((REAL *)space)[i];
-            for (; q + LANES <= end; q += LANES) lanes += *(const NAME(unaligned) *)(z + q);
-            for (; q < end; q++) rest += z[q];
-            if (X.intercept) to[d * k + c] += NAME(total)(lanes) + rest;
+        NAME(sum)(&X, call->k, (const REAL *)slopes->buf + call->edges[s], STRIDE(slopes),
+                  call->chunk, ROW_OF(out, s), space);
+    }
+}
+
+/* e^x for |x| <= LARGEST: 2^n e^r, |r| <= log(2) / 2, by a Taylor series. */
+INLINE NAME(vector) NAME(exponential)(NAME(vector) x)
+{
+    const NAME(vector) shifted = x * (REAL)1.4426950408889634074 + SHIFT, n = shifted - SHIFT;
+    const NAME(vector) r = (x - n * (REAL)LOG2_HIGH) - n * (REAL)LOG2_LOW;
+    NAME(vector) sum = r * (1 / (REAL)TERMS) + 1;
+    _Pragma("GCC unroll 16") for (int i = TERMS - 1; i > 0; i--) sum = sum * r * (1 / (REAL)i) + 1;
+    return (NAME(vector))((NAME(integers))sum + ((NAME(integers))shifted << MANTISSA));
+}
+
+/* Each lane of `a` where `mask` is set, else of `b`. */
+INLINE NAME(vector) NAME(choose)(NAME(integers) mask, NAME(vector) a, NAME(vector) b)
+{
+    return (NAME(vector))(((NAME(integers))a & mask) | ((NAME(integers))b & ~mask));
+}
+
+/* Replace raw predictions z, with room for whole vectors, by slopes z - y, or 1 / (1 + e^-z) - y,
+   cut to `limits`; by 0 where anything is not finite, the limits in that they are NaN. */
+WITH_AVX2 static void NAME(slopes)(REAL *z, const REAL *y, const REAL *limits, ptrdiff_t n,
+                                   int logistic)
+{
+    const __m256i left = NAME(tail)(n), all = _mm256_set1_epi32(-1);
+    const NAME(vector) none = {0}, far = none + (REAL)LARGEST;
+    for (ptrdiff_t j = 0; j < n; j += LANES) {
+        const int whole = j + LANES <= n;
+        NAME(vector) *at = (NAME(vector) *)(z + j), s = *at;
+        const NAME(vector) target = (NAME(vector))MASKED(y + j, whole ? all : left);
+        const NAME(vector) most = (NAME(vector))MASKED(limits + j, whole ? all : left);
+        const NAME(integers) known = (s == s) & (most == most);
+        if (logistic) {
+            s = NAME(choose)(s > far, far, NAME(choose)(s < -far, -far, s));
+            s = 1 / (1 + NAME(exponential)(-s));
         }
+        s -= target;
+        const NAME(integers) good = known & (s - s == none);
+        s = NAME(choose)(s > most, most, NAME(choose)(s < -most, -most, s));
+        *at = NAME(choose)(good, s, none);
+    }
+}
+
+/* Each silo's clipped sum, one output: raw predictions, slopes and sums while it is in the cache. */
+static void NAME(steps)(const struct call *call, const Py_buffer *params, const Py_buffer *out,
+                        const REAL *y, const REAL *limits, const REAL *weights, int logistic,
+                        void *space, REAL *z)
+{
+    for (ptrdiff_t s = 0; s < call->silos; s++) {
+        const struct records X = silo(call, s);
+        NAME(raw)(X, ROW_OF(params, s), 1, z, 0, space);
+        NAME(slopes)(z, y + call->edges[s], limits + call->edges[s], X.n, logistic);
+        for (ptrdiff_t j = 0; weights && j < X.n; j++) z[j] *= weights[call->edges[s] + j];
+        NAME(sum)(&X, 1, z, 0, call->chunk, ROW_OF(out, s), space);
     }
 }
 
 #undef LANES
+#undef MANTISSA
+#undef SHIFT
+#undef TERMS
+#undef LARGEST
+#undef LOG2_HIGH
+#undef LOG2_LOW
+#undef INTEGER
 #undef INLINE
 #undef REAL
 #undef MASKED

@@ -1,7 +1,6 @@
 /* skdpfl._compiled.products: see products.pyi for what the functions compute.
 
-   This file reads and checks arguments; tiles.h and dots.h do the arithmetic. Nothing here knows a
-   loss, a clip norm or noise. */
+   This file reads and checks arguments; tiles.h and dots.h do the arithmetic. */
 
 #include "arrays.h"
 
@@ -93,6 +92,16 @@ static Py_buffer *hold_flat(struct call *call, PyObject *argument, const char *n
         view->shape[1] == ((large)call->X.d + call->X.intercept) * call->k)
         return view;
     complain(name, "must be (silos, (d + intercept) k)");
+    return NULL;
+}
+
+/* A number for each record. */
+static const void *hold_each(struct call *call, PyObject *argument, const char *name)
+{
+    const Py_buffer *view = hold_reals(call, argument, name, 1, 0);
+    if (view == NULL) return NULL;
+    if (view->shape[0] >= call->n) return view->buf;
+    complain(name, "fewer than records");
     return NULL;
 }
 
@@ -188,12 +197,29 @@ static int settle_type(struct call *call, PyObject *argument, const char *name)
 
 /* the largest number of outputs that `few` takes */
 #define FEW 4
+/* bytes to work in: weights, or a sum; then a record of zeros, which nobody writes to */
+#define FOR_FEW(d) (64 * ((size_t)(d) + 16))
+#define ZEROS(space, d) ((const void *)((const char *)(space) + FOR_FEW(d) / 2))
 #define REAL float
+#define INTEGER int32_t
+#define MANTISSA 23
+#define SHIFT 0x1.8p23f
+#define TERMS 7
+#define LARGEST 87
+#define LOG2_HIGH 0x1.62e4p-1f /* of so few bits that products with n are exact */
+#define LOG2_LOW 0x1.7f7d1cp-20f
 #define MASKED(x, mask) _mm256_maskload_ps(x, mask)
 #define NAME(x) few_##x##_float
 #include "dots.h"
 
 #define REAL double
+#define INTEGER int64_t
+#define MANTISSA 52
+#define SHIFT 0x1.8p52
+#define TERMS 13
+#define LARGEST 708
+#define LOG2_HIGH 0x1.62e42feep-1
+#define LOG2_LOW 0x1.a39ef35793c76p-33
 #define MASKED(x, mask) _mm256_maskload_pd(x, mask)
 #define NAME(x) few_##x##_double
 #include "dots.h"
@@ -261,10 +287,11 @@ static PyObject *with_few(PyObject *const *given, Py_ssize_t count, int forward)
         complain("by class", "more than 4 outputs");
         return finish(&call.given, 0);
     }
-    if ((space = aligned_alloc(64, 64 * ((size_t)call.X.d + 16))) == NULL) {
+    if ((space = aligned_alloc(64, FOR_FEW(call.X.d))) == NULL) {
         PyErr_NoMemory();
         return finish(&call.given, 0);
     }
+    memset(space, 0, FOR_FEW(call.X.d));
     Py_BEGIN_ALLOW_THREADS
     if (forward)
         (call.type == 'f' ? few_raws_float : few_raws_double)(&call, flat, by_class, space);
@@ -283,6 +310,47 @@ static PyObject *few(PyObject *self, PyObject *const *given, Py_ssize_t count)
 static PyObject *few_sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     return with_few(given, count, 0);
+}
+
+/* Both products of one output and the slopes between them. */
+static PyObject *step(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    struct call call = {0};
+    const Py_buffer *params, *out;
+    const void *y, *limits, *weights = NULL;
+    char *space;
+    if (count != 11) return PyErr_Format(PyExc_TypeError, "step takes 11 arguments");
+    const int logistic = PyObject_IsTrue(given[10]);
+    call.X.intercept = PyObject_IsTrue(given[8]);
+    call.chunk = PyLong_AsSsize_t(given[9]);
+    call.k = 1;
+    if (PyErr_Occurred()) return NULL;
+    if (call.chunk < 1) return PyErr_Format(PyExc_ValueError, "chunk");
+    if (settle_type(&call, given[0], "table") || hold_edges(&call, given[2]) ||
+        hold_records(&call, given[0], given[1]) ||
+        (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
+        (out = hold_flat(&call, given[4], "out", 1)) == NULL ||
+        (y = hold_each(&call, given[5], "y")) == NULL ||
+        (limits = hold_each(&call, given[6], "limits")) == NULL ||
+        (given[7] != Py_None && (weights = hold_each(&call, given[7], "weights")) == NULL))
+        return finish(&call.given, 0);
+    call.chunk = call.chunk <= call.n ? call.chunk : call.n + 1;
+    const size_t first = FOR_FEW(call.X.d);
+    if ((space = aligned_alloc(64, first + 64 * ((size_t)call.n / 8 + 2))) == NULL) {
+        PyErr_NoMemory();
+        return finish(&call.given, 0);
+    }
+    memset(space, 0, first);
+    Py_BEGIN_ALLOW_THREADS
+    if (call.type == 'f')
+        few_steps_float(&call, params, out, y, limits, weights, logistic, space,
+                        (float *)(space + first));
+    else
+        few_steps_double(&call, params, out, y, limits, weights, logistic, space,
+                         (double *)(space + first));
+    Py_END_ALLOW_THREADS
+    free(space);
+    return finish(&call.given, 1);
 }
 
 static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
@@ -321,6 +389,7 @@ static PyMethodDef methods[] = {
     {"raw", (PyCFunction)(void (*)(void))raw, METH_FASTCALL, NULL},
     {"few", (PyCFunction)(void (*)(void))few, METH_FASTCALL, NULL},
     {"few_sums", (PyCFunction)(void (*)(void))few_sums, METH_FASTCALL, NULL},
+    {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL, NULL},
     {"narrow", set_narrow, METH_O, NULL},
     {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, NULL},
 #endif

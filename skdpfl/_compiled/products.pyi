@@ -51,7 +51,30 @@ def few_sums(
 ) -> None:
     """Write each silo's sums of at most 4 outputs, as ``sums`` does, from the records themselves.
 
+    Records of slope 0 are not read.
+
     The slopes themselves are added up in another order, which depends on the chunk's length alone.
+    """
+
+def step(
+    table: NDArray,
+    rows: NDArray,
+    edges: NDArray,
+    params: NDArray,
+    out: NDArray,
+    y: NDArray,
+    limits: NDArray,
+    weights: NDArray | None,
+    intercept: bool,
+    chunk: int,
+    logistic: bool,
+    /,
+) -> None:
+    """Write each silo's sums (S, P) of one output's slopes, clipped: `few`, slopes, `few_sums`.
+
+    Slopes are z - y of raw predictions z, or 1 / (1 + e^-z) - y, cut to the record's limit (n,),
+    and 0 if they are not finite or the limit is NaN; then times the record's weight. Records of
+    slope 0 are not read.
     """
 
 def sums(

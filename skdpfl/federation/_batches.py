@@ -1,8 +1,7 @@
 """Drawing batches: the records of a silo that a step uses, and their rows.
 
-Each silo and step has its own random stream, so batches do not depend on how silos are computed
-together: in groups of silos of any sizes (here) or in stacks (:mod:`skdpfl.federation._stacks`).
-The batch of a large silo is cut into parts of at most PART numbers; consecutive records are not
+Each silo and step has its own random stream, so batches do not depend on how silos are grouped. The
+batch of a large silo is cut into parts of at most PART numbers; consecutive records are not
 copied. Only batches of a single part are grouped with those of other silos. All records of silos
 that stay together are looked up once, and their clipping is prepared once.
 
@@ -27,7 +26,7 @@ import numpy as np
 
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import Rows, SiloData
-from skdpfl.federation._gradient import Ahead, Draw, Group
+from skdpfl.federation._gradient import Ahead, Batch, Draw
 from skdpfl.models import Records
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import Precision
@@ -126,11 +125,11 @@ class Batches:
 #: a part of a batch has about this many numbers
 PART = 2**20
 #: the largest number of bytes of a group
-GROUP = 2**23
+GROUP = 6 * 2**20
 #: what is known of more records is not kept for the next step
 KEPT = 2**17
 #: by first silo: the silos of a group and their records
-Kept = dict[int, tuple[np.ndarray, list[Group]]]
+Kept = dict[int, tuple[np.ndarray, list[Batch]]]
 #: larger groups of silos, or silos of more than a 512th of this, draw Poisson batches one by one
 MASKED = 2**20
 
@@ -144,7 +143,7 @@ class GroupBatches:
     def __init__(self, batches: Batches, clip: np.ndarray | None) -> None:
         self._batches, self._model = batches, batches.work.model
         self._most, data, chunk = batches.work.plan.largest_batches, batches.data, batches.chunk
-        self._as_is = data.X.dtype == batches.dtype or self._model.converts_records
+        self._as_is = data.X.dtype == batches.dtype
         self._in_place = self._as_is and data.transform is None and data.is_by_row
         self._share = 1 if self._as_is else 3  # a copy in double precision, and its source
         # whole chunks, so that cutting into parts does not change the order of summation
@@ -153,22 +152,16 @@ class GroupBatches:
         # of a byte each, not of eight
         self._masks = Ahead(self._draw_masks, int(data.sizes.max(initial=1)) // 8)
         self._everybody = isinstance(batches.sampling, Everyone)
-        self._keeps = self._everybody and self._in_place and len(data.y) <= KEPT
-        #: a cohort's large silos, the number of jobs, and how they are cut
-        self._last: tuple[np.ndarray, int, list[np.ndarray]] | None = None
+        small = self._in_place or data.X.nbytes <= GROUP
+        self._keeps = self._everybody and small and len(data.y) <= KEPT
         self._kept: Kept = {}
         self._clip = clip
 
     def cut(self, silos: np.ndarray, jobs: int) -> list[np.ndarray]:
         """Cut silos into groups of about equal work, a multiple of ``jobs`` of them.
 
-        Silos whose batches are cut into parts are groups of their own. The last result is kept.
+        Silos whose batches are cut into parts are groups of their own.
         """
-        if self._last is None or self._last[0] is not silos or self._last[1] != jobs:
-            self._last, self._kept = (silos, jobs, self._groups(silos, jobs)), {}
-        return self._last[2]
-
-    def _groups(self, silos: np.ndarray, jobs: int) -> list[np.ndarray]:
         model, most = self._model, self._most[silos]
         numbers = most * model.numbers_per_record + 4.0 * model.size
         total = numbers.sum()
@@ -206,7 +199,7 @@ class GroupBatches:
     def _longest(self, silos: np.ndarray) -> int:
         return int(np.maximum.reduce(self._batches.data.sizes[silos]))
 
-    def _all(self, silos: np.ndarray, kept: Kept | None) -> Iterable[Group]:
+    def _all(self, silos: np.ndarray, kept: Kept | None) -> Iterable[Batch]:
         """Return all records of the silos; they are kept if they are few and read in place."""
         before = None if kept is None else kept.get(int(silos[0]))
         if before is not None and before[0] is silos:
@@ -217,10 +210,25 @@ class GroupBatches:
         if kept is None or records.edges[-1] > self._at_once:
             return parts
         groups = list(parts)
-        if kept is not self._kept:  # a round's steps: one copy, read step by step
-            groups = [part._replace(records=part.records.copied()) for part in groups]
+        if kept is not self._kept and self._in_place:  # one copy, read step by step
+            groups = [self._to_be_read_again(part, silos) for part in groups]
         kept[int(silos[0])] = silos, groups
         return groups
+
+    def _to_be_read_again(self, part: Batch, silos: np.ndarray) -> Batch:
+        """Return a part, its records side by side, with what the model knows of clipping them."""
+        limits = part.limits
+        if limits is None:
+            clip = math.inf if self._clip is None else self._clip[silos]
+            limits = self._limits(part.squared_norms, clip, part.records.lengths)
+        return part._replace(records=part.records.copied(), limits=limits)
+
+    def _limits(
+        self, norms: np.ndarray, clip: np.ndarray | float, lengths: np.ndarray
+    ) -> np.ndarray | None:
+        each = np.repeat(clip, lengths) if np.ndim(clip) else clip
+        limits = self._model.clip_limits(norms[:, None], each)
+        return None if limits is None else limits[:, 0]
 
     @cached_property
     def _clipping(self) -> np.ndarray | None:
@@ -228,27 +236,27 @@ class GroupBatches:
         data = self._batches.data
         if self._clip is None or len(data.y) > KEPT:
             return None
-        each = np.repeat(self._clip, data.sizes)
-        if data.order is not None:
-            each[data.order] = each.copy()
-        limits = self._model.clip_limits(self._batches.squared_norms[:, None], each)
-        return None if limits is None else limits[:, 0]
+        norms, order = self._batches.squared_norms, data.order
+        limits = self._limits(norms if order is None else norms[order], self._clip, data.sizes)
+        if limits is not None and order is not None:
+            limits[order] = limits.copy()
+        return limits
 
-    def _in_parts(self, records: Records) -> Iterator[Group]:
+    def _in_parts(self, records: Records) -> Iterator[Batch]:
         if len(records.lengths) > 1:
             yield self._as_group(records)
             return
         for part in _cut(records.rows, self._at_once):
             yield self._as_group(Records.of_silos(records.table, [part]))
 
-    def _as_group(self, records: Records) -> Group:
+    def _as_group(self, records: Records) -> Batch:
         """Return the silos' records; products gather and convert them if it is not done here."""
         batches, data, rows = self._batches, self._batches.data, records.rows
         if not self._in_place:
             X = data.at(rows, None if self._as_is else batches.dtype)[0]
             records = Records(X, slice(0, len(X)), records.edges)
         limits = None if self._clipping is None else self._clipping[rows]
-        return Group(records, data.targets(rows), batches.squared_norms[rows], limits)
+        return Batch(records, data.targets(rows), batches.squared_norms[rows], limits)
 
 
 def _cut(rows: Rows, most: int) -> Iterator[Rows]:

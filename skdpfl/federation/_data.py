@@ -214,11 +214,6 @@ class SiloData:
             for start in range(0, int(sizes[silo]), most):
                 yield np.array([silo]), self.rows_of(silo, slice(start, start + most))
 
-    def first_rows(self, silos: np.ndarray) -> np.ndarray:
-        """Return the rows of the silos' first records."""
-        starts = self.starts[silos]
-        return starts if self.order is None else self.order[starts].astype(np.intp)
-
     def at(self, rows: Rows, dtype: np.dtype | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the records at ``rows`` of the whole data, in C order.
 

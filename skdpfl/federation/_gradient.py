@@ -1,13 +1,13 @@
 """The private gradient, which algorithms get instead of data, and its noise.
 
     gradient(params) = [ sum_{j in batch} clip_C(grad_j(params)) + noise ] / divisor + alpha params
-    noise            = grid * units,   units of shape (size,) or, for a stack, (n_silos, size)
+    noise            = grid * units,   units of shape (n_silos, size)
 
 Sum and noise are added exactly, in the precision that the clip norm was reduced for
 (:mod:`skdpfl.privacy.release`). The parameters are public, so the penalty, which leaves out the
 intercept, is not noised. If the server or a shuffler adds the noise, noise and penalty are left out
-here, and the engine adds alpha params to the released mean. One instance is for a group or a stack
-of silos, with a leading axis, in one round.
+here, and the engine adds alpha params to the released mean. One instance is for a group of silos,
+with a leading axis, in one round.
 
 The plan's mechanism draws the noise for each silo and step. Each draw has a fixed overhead, so the
 numbers of several steps are drawn at once where one step needs few. Streams have addresses: numbers
@@ -31,22 +31,10 @@ from skdpfl.privacy.release import NoisedSum, Precision
 
 
 class Batch(NamedTuple):
-    """Records of a stack: X (..., n, d), y, |(x, 1)|^2 and 0/1 weights (..., n) or None.
+    """Records of a group of silos; the other arrays (n,) are silo by silo.
 
-    ``silos``: which of the stack's silos; pieces of a stack come in order. ``limits``: what the
-    model computed for clipping records that come again (`Model.clip_limits`), or None.
+    ``limits``: what the model computed for clipping records that come again (`Model.clip_limits`).
     """
-
-    X: np.ndarray
-    y: np.ndarray
-    squared_norms: np.ndarray
-    weights: np.ndarray | None = None
-    silos: slice = slice(None)
-    limits: np.ndarray | None = None
-
-
-class Group(NamedTuple):
-    """Records of a group of silos; the other arrays (n,) are silo by silo. ``limits``: as above."""
 
     records: Records
     y: np.ndarray
@@ -54,8 +42,8 @@ class Group(NamedTuple):
     limits: np.ndarray | None = None
 
 
-#: a step's records, in one part or several
-Draw = Callable[[], Iterable[Batch | Group]]
+#: a step's records, in one part or several, of the same silos
+Draw = Callable[[], Iterable[Batch]]
 
 
 class Noise(NamedTuple):
@@ -66,7 +54,7 @@ class Noise(NamedTuple):
 
 
 class SumTerms(NamedTuple):
-    """A silo's (or stack's) gradient terms: clip norm (...,) and divisor, (...,) or (..., 1).
+    """Silos' gradient terms: clip norm (n,) or a number, and divisor (n, 1).
 
     ``dtype`` is that of gradients, ``precision`` that of their sums; None: unchanged.
     """
@@ -114,47 +102,30 @@ class PrivateGradient:
         """Return the gradient of the only silo, for vectors instead of stacks."""
         return OneGradient(self)
 
-    def _sum(self, params: np.ndarray, batch: Iterable[Batch | Group]) -> np.ndarray:
+    def _sum(self, params: np.ndarray, batch: Iterable[Batch]) -> np.ndarray:
         """Return the sum of the clipped gradients, in the precision of the release."""
         precision = self._terms.precision
-        pieces: list[np.ndarray] = []
-        for total, of_piece in map(partial(self._part, params), batch):  # one part in memory
-            if of_piece or not pieces:
-                pieces.append(total)
-            else:
-                pieces[0] += total
-        total = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        parts = map(partial(self._part, params), batch)  # one part in memory
+        total = next(parts)
+        for part in parts:
+            total += part
         return total if precision is None else total.astype(precision.release, copy=False)
 
-    def _part(self, params: np.ndarray, batch: Batch | Group) -> tuple[np.ndarray, bool]:
-        """Return the sum of a part, and whether parts are of different silos (not of records)."""
-        terms, model, y, norms = self._terms, self._work.model, batch.y, batch.squared_norms
-        loss, clip, precision = loss_for(self._work.loss, y), terms.clip, terms.precision
-        chunk = None if precision is None else precision.chunk
-        before = {} if batch.limits is None else {"limits": batch.limits}
-        if isinstance(batch, Group):
-            dtype = batch.records.table.dtype if precision is None else precision.products
-            params, given = params.astype(dtype, copy=False), batch.records
-            sums = model.clipped_gradient_sums(
-                params, given, y, loss, clip_norm=clip, squared_norms=norms, chunk=chunk, **before
-            )
-            return sums, False
-        X, weights, silos = batch.X, batch.weights, batch.silos
-        params = params.astype(X.dtype, copy=False)
-        params = params[silos] if params.ndim > 1 else params
-        clip = clip[silos] if isinstance(clip, np.ndarray) else clip
-        sums = model.clipped_gradient_sum(
-            params,
-            X,
-            y,
-            loss,
-            clip_norm=clip,
-            squared_norms=norms,
-            weights=weights,
-            chunk=chunk,
+    def _part(self, params: np.ndarray, batch: Batch) -> np.ndarray:
+        """Return the sum of a part of the records."""
+        precision, before = self._terms.precision, {}
+        if batch.limits is not None:
+            before["limits"] = batch.limits
+        return self._work.model.clipped_gradient_sums(
+            params.astype(batch.records.table.dtype, copy=False),
+            batch.records,
+            batch.y,
+            loss_for(self._work.loss, batch.y),
+            clip_norm=self._terms.clip,
+            squared_norms=batch.squared_norms,
+            chunk=None if precision is None else precision.chunk,
             **before,
         )
-        return sums, True
 
     def check_used(self) -> None:
         """Raise unless the declared number of gradients was used."""
@@ -176,19 +147,18 @@ class OneGradient:
         return self._stack(np.asarray(params)[None])[0]
 
 
-#: at most this many numbers are drawn ahead for a stack
+#: at most this many numbers are drawn ahead for a group of silos, and for so many groups
 AHEAD = 2**15
-#: and for at most this many stacks; the sizes of a fit's stacks differ by factors of two
-STACKS = 64
+GROUPS = 64
 
 #: (silos, steps) -> (len(steps), len(silos), ...)
 Make = Callable[[np.ndarray, range], np.ndarray]
 
 
 class Ahead:
-    """The results of ``make`` for stacks of silos, step by step; keeps each stack's last block.
+    """The results of ``make`` for groups of silos, step by step; keeps each group's last block.
 
-    ``stop`` is the first step at which the stack may be another one. Stacks are identified by
+    ``stop`` is the first step at which the group may be another one. Groups are identified by
     their array of silos, which must stay the same object.
     """
 
@@ -212,7 +182,7 @@ class Ahead:
         """Keep a block; drop the oldest if there are too many."""
         self._blocks.pop(id(silos), None)
         self._blocks[id(silos)] = silos, steps, block
-        for first in list(self._blocks)[:-STACKS]:  # a copy, as other threads may add blocks
+        for first in list(self._blocks)[:-GROUPS]:  # a copy, as other threads may add blocks
             self._blocks.pop(first, None)
 
 

@@ -1,22 +1,17 @@
-"""All silos in this process: small ones stacked into one batched product, others on threads.
+"""All silos in this process: groups of them in one call, large groups on threads.
 
-Large silos, and silos of unlike sizes where the model takes them in one call, are computed in
-groups: operations on single records or coordinates are one NumPy call per group, so that threads
-wait less for the interpreter's lock.
-
-Whether silos are stacked depends on sizes only, not on ``n_jobs``; how they are grouped does,
-without changing any bit. Each silo has its own random streams: the same seed gives the same model
-for any number of threads.
+Operations on single records or coordinates are one NumPy call per group, or compiled code. How
+silos are grouped depends on ``n_jobs`` and changes no bit. Each silo has its own random streams:
+the same seed gives the same model for any number of threads.
 
 Formal guarantee. A silo's message is a function of its own records, memory, deal and streams, of
-the plan's public numbers and of what was broadcast, to the last bit: stacks
-(:mod:`skdpfl.federation._stacks`) and groups do not change it. So if sizes and cohorts are secret
-(unit "silo"), no bit of a silo's message depends on another silo's size, on its records, or on
-whether it takes part. This is not automatic: arrays of another length are added in another order,
-and many local steps can amplify a rounding error to O(clip norm) in the messages of all other
-silos, which the noise is not calibrated for. Likewise, with unit "record", no bit of a silo's
-message depends on the number of records that another silo drew: that a record was drawn is what
-sampling keeps secret. Stacks are padded to public lengths, or silos are computed in groups.
+the plan's public numbers and of what was broadcast, to the last bit: groups do not change it
+(:mod:`skdpfl.models._products`). So if sizes and cohorts are secret (unit "silo"), no bit of a
+silo's message depends on another silo's size, on its records, or on whether it takes part. This is
+not automatic: arrays of another length are added in another order, and many local steps can amplify
+a rounding error to O(clip norm) in the messages of all other silos, which the noise is not
+calibrated for. Likewise, with unit "record", no bit of a silo's message depends on the number of
+records that another silo drew: that a record was drawn is what sampling keeps secret.
 """
 
 import copy
@@ -37,7 +32,6 @@ from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._batches import Batches, GroupBatches
 from skdpfl.federation._data import LARGE, SiloData, keep_freed_memory
 from skdpfl.federation._gradient import Draw, NoiseMaker, PrivateGradient, SumTerms
-from skdpfl.federation._stacks import STACK_SIZE, StackBatches, Stacking
 from skdpfl.federation._sums import Question
 from skdpfl.privacy.mechanisms import Senders
 from skdpfl.privacy.plan import PrivacyPlan
@@ -104,8 +98,10 @@ class SiloStates:
         self.n_answered[who] += 1
 
 
-#: several small silos and their numbers
-Stack = tuple[np.ndarray, SumTerms]
+#: silos that are computed together, and their numbers
+Group = tuple[np.ndarray, SumTerms]
+#: the largest number of numbers in the messages of silos of one part of a round
+MESSAGES = 2**22
 #: a round with fewer multiplications is not worth starting threads
 WORTH_THREADS = 200_000_000
 #: no machine has more threads
@@ -177,18 +173,16 @@ class LocalFederation(Federation):
         self._dtype = DOUBLE if later else work.dtype
         norms, deals = self._squared_norms(work), self.kept.deals
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
-        self._stacking = Stacking(work)
+        self._typical = float(np.median(plan.expected_sizes)) * work.model.work_per_record
         self._clips = bool(np.isfinite(terms.clip).any())
-        clip = terms.clip if self._clips else None
-        self._groups = GroupBatches(batches, clip)
-        self._stacks = StackBatches(batches, self._stacking, clip)
+        self._groups = GroupBatches(batches, terms.clip if self._clips else None)
         self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
         # single / single rounds to the same quotient in both precisions (53 digits >= 2 * 24 + 2)
         single = terms.divisor.astype(work.dtype)
         self._divisor = single if (single == terms.divisor).all() else terms.divisor
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
-        self._last: tuple[np.ndarray, list[tuple[list[Stack], np.ndarray]]] | None = None
-        self._at_once = max(1, STACK_SIZE // work.model.size)
+        self._last: tuple[np.ndarray, int, list[list[Group]]] | None = None
+        self._at_once = max(1, MESSAGES // work.model.size)
         if self._at_once < MANY_THREADS:
             self._at_once = max(self._at_once, _threads(self._n_jobs))
         # random numbers are drawn ahead for cohorts that stay the same
@@ -217,58 +211,51 @@ class LocalFederation(Federation):
         """Run a round with silos that are here; ``among`` counts those elsewhere with them."""
         self.kept.answer(cohort, round)
         told = round, shared, clip_norm, len(cohort) if among is None else among
-        for stacks, others in self._parts_of(cohort):
-            for silos, terms in stacks:
-                messages = self._stack(round, shared, silos, terms)
+        jobs = self._jobs(round, len(cohort))
+        for groups in self._parts_of(cohort, jobs):
+            for silos, messages in self._messages(round, shared, groups, jobs):
                 yield silos, self._finish(*told, silos, messages)
-            if len(others):
-                messages = self._side_by_side(round, shared, others)
-                yield others, self._finish(*told, others, messages)
 
-    def _parts_of(self, cohort: np.ndarray) -> list[tuple[list[Stack], np.ndarray]]:
-        """Cut a cohort into parts, each with stacks and large silos; the last result is kept.
+    def _jobs(self, round: int, n_silos: int) -> int:
+        """Return the number of threads for a round."""
+        work = self._typical * self._work.plan.steps[round] * n_silos
+        return 1 if work < WORTH_THREADS else min(_threads(self._n_jobs), max(1, n_silos))
+
+    def _parts_of(self, cohort: np.ndarray, jobs: int) -> list[list[Group]]:
+        """Cut a cohort into parts, each with groups of silos; the last result is kept.
 
         There are several parts if messages are long, so that the engine, which adds messages in the
         order of the silos, does not have to hold all of them.
         """
-        if self._last is None or self._last[0] is not cohort:
-            at_once, parts = self._at_once, []
+        if self._last is None or self._last[0] is not cohort or self._last[1] != jobs:
+            apart, at_once, parts = self._new_algorithm is not None, self._at_once, []
             for i in range(0, len(cohort), at_once):
-                piece = cohort if len(cohort) <= at_once else cohort[i : i + at_once]
-                stacks, others = self._stacking.cut(piece)
-                if self._new_algorithm is not None:
-                    stacks = [one for stack in stacks for one in _one_by_one(stack)]
-                parts.append(([(silos, self._terms_of(silos)) for silos in stacks], others))
-            self._last = cohort, parts
-        return self._last[1]
+                piece = cohort[i : i + at_once]
+                groups = _one_by_one(piece) if apart else self._groups.cut(piece, jobs)
+                parts.append([(silos, self._terms_of(silos)) for silos in groups])
+            self._last = cohort, jobs, parts
+        return self._last[2]
 
-    def _side_by_side(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
-        """Return the messages of large silos, shape (n, size)."""
-        work = self._stacking.typical * self._work.plan.steps[round] * len(silos)
-        jobs = 1 if work < WORTH_THREADS else min(_threads(self._n_jobs), len(silos))
-        apart = self._new_algorithm is not None
-        groups = _one_by_one(silos) if apart else self._groups.cut(silos, jobs)
-        of_group = partial(self._group, round, shared)
+    def _messages(
+        self, round: int, shared: Any, groups: list[Group], jobs: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield groups of silos and their messages, shape (n, size)."""
+        of_group, silos = partial(self._group, round, shared), (who for who, _ in groups)
         if jobs == 1:
-            return np.concatenate(list(map(of_group, groups)))
+            yield from zip(silos, map(of_group, groups), strict=True)
+            return
         with ThreadPoolExecutor(jobs) as pool:
-            return np.concatenate(list(pool.map(of_group, groups)))
+            yield from zip(silos, pool.map(of_group, groups), strict=True)
 
-    def _group(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
-        """Return the messages of some large silos, shape (n, size)."""
+    def _group(self, round: int, shared: Any, group: Group) -> np.ndarray:
+        """Return the messages of some silos, shape (n, size)."""
+        silos, terms = group
         numbers = self._work.plan.step_numbers(round)
         stop = self._together_until or numbers.stop
+        if self._new_algorithm is not None:  # too many groups to draw ahead for each
+            stop = numbers.stop
         with self._drawing:
             batches = self._groups.of(silos, numbers, stop)
-        return self._walk(round, shared, silos, self._terms_of(silos), batches, stop)
-
-    def _stack(self, round: int, shared: Any, silos: np.ndarray, terms: SumTerms) -> np.ndarray:
-        """Return the messages of several small silos, shape (n, size)."""
-        numbers = self._work.plan.step_numbers(round)
-        stop = self._together_until or numbers.stop
-        if self._new_algorithm is not None:  # too many stacks to draw ahead for each
-            stop = numbers.stop
-        batches = self._stacks.of(silos, numbers, stop)
         return self._walk(round, shared, silos, terms, batches, stop)
 
     def _terms_of(self, silos: np.ndarray) -> SumTerms:

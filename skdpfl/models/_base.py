@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise, starmap
-from math import inf
+from math import inf, prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -222,16 +222,6 @@ class Model(ABC):
         """Approximate number of multiplications for the gradient of a record."""
         return self.size
 
-    @property
-    def converts_records(self) -> bool:
-        """Whether `clipped_gradient_sums` takes records of another dtype than parameters."""
-        return False
-
-    @property
-    def joins_silos(self) -> bool:
-        """Whether `clipped_gradient_sums` takes few calls for many silos of any sizes."""
-        return False
-
     def clip_limits(self, squared_norms: NDArray, clip_norm: float | NDArray) -> NDArray | None:
         """Return what `clipped_gradient_sum` takes as ``limits``; by default None, for nothing.
 
@@ -280,7 +270,7 @@ class Model(ABC):
         params : ndarray of shape (P,) or (S, P)
             Flat parameters; one vector for all silos, or one a silo.
         records : Records
-            The silos' features; in the dtype of `params` unless `converts_records`.
+            The silos' features, in the dtype of `params`.
         y : ndarray of shape (sum n_i,)
             The silos' targets, one silo after the other.
         loss : Loss
@@ -322,6 +312,44 @@ class Model(ABC):
         norms = self.squared_row_norms(X)
         fit = loss.value(y, self.raw(params, X), squared_norms=norms).mean(axis=-1)
         return fit + alpha / 2 * np.square(params) @ self.penalty_mask()
+
+
+def of_stack(
+    model: Any,
+    params: NDArray,
+    X: NDArray,
+    y: NDArray,
+    loss: Loss,
+    clip_norm: float | NDArray,
+    squared_norms: NDArray | None,
+    weights: NDArray | None,
+    **more: Any,
+) -> NDArray:
+    """Return `Model.clipped_gradient_sum` by one call of the model's `clipped_gradient_sums`."""
+    if squared_norms is None:
+        squared_norms = model.squared_row_norms(X)
+    shape = np.broadcast_shapes(params.shape[:-1], X.shape[:-2], np.shape(clip_norm))
+    count, n = prod(shape), X.shape[-2]
+
+    def flat(values: NDArray) -> NDArray:
+        return np.broadcast_to(values, (*shape, n)).reshape(count * n)
+
+    each = {"weights": weights} | more
+    more = {k: flat(v) if isinstance(v, np.ndarray) else v for k, v in each.items()}
+    if params.ndim > 1:
+        params = np.broadcast_to(params, (*shape, model.size)).reshape(count, model.size)
+    X = X.astype(params.dtype, copy=False)
+    X = np.broadcast_to(X, (*shape, *X.shape[-2:])).reshape(count * n, X.shape[-1])
+    sums = model.clipped_gradient_sums(
+        params,
+        Records.in_turn(X, [n] * count),
+        flat(np.asarray(y)),
+        loss,
+        clip_norm=np.broadcast_to(clip_norm, shape).reshape(count),
+        squared_norms=flat(squared_norms),
+        **more,
+    )
+    return sums.reshape(*shape, model.size)
 
 
 class Architecture(Described, ABC):

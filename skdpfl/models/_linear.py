@@ -22,20 +22,15 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from skdpfl._arguments import check_count, is_auto
-from skdpfl.losses import Loss
+from skdpfl.losses import LogLoss, Loss, SquaredError
 from skdpfl.models import _clipping
-from skdpfl.models._base import Architecture, Model
-from skdpfl.models._products import (
-    Records,
-    flat,
-    group_products,
-    in_one_piece,
-    is_quick,
-    raw_by_class,
-    sum_over_records,
-)
+from skdpfl.models._base import Architecture, Model, of_stack
+from skdpfl.models._products import Records, group_products
 from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
+
+#: losses whose slopes in one output are compiled, and whether they are logistic
+_IN_C: dict[type[Loss], bool] = {LogLoss: True, SquaredError: False}
 
 
 @dataclass(frozen=True)
@@ -66,16 +61,6 @@ class LinearModel(Model):
     def numbers_per_record(self) -> int:
         """Features and slopes: per-record gradients are not formed."""
         return self.n_features + self.n_outputs
-
-    @property
-    def converts_records(self) -> bool:
-        """See `Model`."""
-        return not is_quick()
-
-    @property
-    def joins_silos(self) -> bool:
-        """See `Model`."""
-        return is_quick()
 
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
         """Return the starting point: zeros, whatever the stream."""
@@ -154,7 +139,6 @@ class LinearModel(Model):
             squared_norms, np.asarray(clip_norm)[..., None], self.n_outputs
         )
 
-    @np.errstate(all="ignore")
     def clipped_gradient_sum(
         self,
         params: NDArray,
@@ -190,20 +174,10 @@ class LinearModel(Model):
         on top: see `skdpfl.privacy.release.noised_sum`. A record of weight 0 does not change the
         result, bit for bit, even if it is not finite.
         """
-        y, X = np.asarray(y), in_one_piece(X)
-        if squared_norms is None:
-            squared_norms = self.squared_row_norms(X)
-        by_class = raw_by_class(X, *self._factors(params))
-        slopes = by_class[..., : self.n_outputs, :].swapaxes(-1, -2)
-        loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
-        if not _clipping.surely_finite(by_class, squared_norms if limits is None else None, y):
-            good, squared_norms = _clipping.without_bad_records(y, slopes, squared_norms)
-            X, limits = _clipping.zero_unless(good, X), None
-        _clipping.clip_slopes(slopes, squared_norms, np.asarray(clip_norm)[..., None], limits)
-        if weights is not None:
-            slopes *= weights[..., None]
-        sums = sum_over_records(X, by_class, self.fit_intercept, chunk)
-        return flat(sums, self.n_outputs)
+        more = {} if limits is None else {"limits": limits}
+        return of_stack(
+            self, params, X, y, loss, clip_norm, squared_norms, weights, chunk=chunk, **more
+        )
 
     @np.errstate(all="ignore")
     def clipped_gradient_sums(
@@ -215,10 +189,11 @@ class LinearModel(Model):
         *,
         clip_norm: float | NDArray,
         squared_norms: NDArray,
+        weights: NDArray | None = None,
         chunk: int | None = None,
         limits: NDArray | None = None,
     ) -> NDArray:
-        """Return each silo's :meth:`clipped_gradient_sum`, without weights, in fewer calls.
+        """Return each silo's :meth:`clipped_gradient_sum` in few calls.
 
         Operations on single records are done for the records of all silos at once.
 
@@ -229,12 +204,17 @@ class LinearModel(Model):
         not depend on the other silos of the group, bit for bit. Compiled products add the terms in
         sequence, NumPy's in any order; the rounding bounds hold for every order.
         """
-        if params.ndim == 1:
-            params = np.broadcast_to(params, (len(records.edges) - 1, self.size))
         products = group_products(records, self.n_outputs, self.fit_intercept)
         clip = np.asarray(clip_norm)
         if clip.ndim:
             clip = np.repeat(clip, records.lengths)
+        logistic = _IN_C.get(type(loss)) if self.n_outputs == 1 else None
+        if logistic is not None and products.has_step:
+            if limits is None:
+                limits = _clipping.slope_limits(squared_norms, clip, 1)
+                if not _clipping.all_finite(squared_norms):
+                    limits[~np.isfinite(squared_norms)] = np.nan
+            return products.step(params, y, limits, weights, chunk, logistic)
         if len(y) < 2:  # NumPy would add the classes of a single record in another order
             y, squared_norms = np.resize(y, 2), np.resize(squared_norms, 2)
             clip, limits = np.resize(clip, 2) if clip.ndim else clip, None
@@ -247,12 +227,9 @@ class LinearModel(Model):
             products.drop_unless(good)
             limits = None
         _clipping.clip_slopes(slopes, squared_norms, clip, limits)
+        if weights is not None:
+            slopes *= weights[:, None]
         return products.sums(by_class, chunk)
-
-    def _factors(self, params: NDArray) -> tuple[NDArray, NDArray | None]:
-        """Return W, and b or None."""
-        weights, intercept = self.split(params)
-        return weights, intercept if self.fit_intercept else None
 
 
 #: the most pieces of a curve that can be asked for

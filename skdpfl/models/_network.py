@@ -12,14 +12,14 @@ The gradient of record j in (W_l, b_l) is (a_l, 1) s_l^T. Its norm follows from 
 (:mod:`skdpfl.models._clipping`), and the clipped sum is one matrix product for each layer.
 
 Formal guarantee. Row j of every a_l and s_l depends on row j of the records and on the weights
-only, bit for bit (:func:`forward` with ``exact``, :func:`backward`): neither the number of rows nor
+only, bit for bit (:func:`_forward_rows`, :func:`backward`): neither the number of rows nor
 a row's place changes it. *Proof.* Products are those of :mod:`skdpfl.models._products`; activations
 and losses act on single numbers or sum over a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -30,9 +30,9 @@ from numpy.typing import DTypeLike, NDArray
 from skdpfl._arguments import check_count
 from skdpfl.losses import Loss
 from skdpfl.models._activations import ACTIVATIONS, Activation
-from skdpfl.models._base import Architecture, Model
+from skdpfl.models._base import Architecture, Model, of_stack
 from skdpfl.models._clipping import clip_factors, row_norms, zero_unless
-from skdpfl.models._products import in_one_piece, row_products
+from skdpfl.models._products import Records, row_products
 from skdpfl.models._rules import NetworkRules
 from skdpfl.models._start import Maps, Start
 from skdpfl.privacy.randomness.streams import Stream
@@ -187,42 +187,60 @@ class Network(Model):
         order, before chunks are: `skdpfl.privacy.release.noised_sum` counts that. Factors of
         weight 0 make f 0: such a record does not change the result.
         """
-        y, X = np.asarray(y), in_one_piece(X)
-        if squared_norms is None:
-            squared_norms = self.squared_row_norms(X)
-        layers = self.split(params)
-        with np.errstate(all="ignore"):
-            entering, raw = forward(layers, self.activation, X, exact=True)
-            last = loss.gradient(y, raw, squared_norms=squared_norms, out=raw)
-            slopes = backward(layers, self.activation, entering, last)
-            ahead = [squared_norms, *(row_norms(a, 1.0) for a in entering[1:])]
-            squared = [(A, row_norms(s, 0.0)) for A, s in zip(ahead, slopes, strict=True)]
-            good = finite(squared, y)
-            if not good.all():
-                entering = [zero_unless(good, a) for a in entering]
-                slopes = [zero_unless(good, s) for s in slopes]
-                squared = [(np.where(good, A, 1), np.where(good, D, 1)) for A, D in squared]
-            clip = np.asarray(clip_norm)[..., None]
-            factors = clip_factors(squared, clip, max(self.units))
-            if weights is not None:
-                factors = weights if factors is None else factors * weights
-            if factors is not None:
-                slopes = [np.multiply(s, factors[..., None], out=s) for s in slopes]
-            return self._sums(entering, slopes, chunk)
+        return of_stack(self, params, X, y, loss, clip_norm, squared_norms, weights, chunk=chunk)
 
-    def _sums(self, entering: list[NDArray], slopes: list[NDArray], chunk: int | None) -> NDArray:
-        """Return the flat sums of outer products, at most ``chunk`` records at a time."""
-        last = slopes[-1]
-        total = np.empty((*last.shape[:-2], self.size), last.dtype)
-        part = total
-        for i, rows in enumerate(pieces(last.shape[-2], chunk)):
-            if i == 1:
-                part = np.empty_like(total)
-            a, s = ([v[..., rows, :] for v in each] for each in (entering, slopes))
-            outer_sums(self.split(part), a, s)
-            if i:
-                total += part
-        return total
+    @np.errstate(all="ignore")
+    def clipped_gradient_sums(
+        self,
+        params: NDArray,
+        records: Records,
+        y: NDArray,
+        loss: Loss,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray,
+        weights: NDArray | None = None,
+        chunk: int | None = None,
+    ) -> NDArray:
+        """Return each silo's :meth:`clipped_gradient_sum`; records of all silos at once."""
+        lengths, layers = records.lengths, self.split(params)
+        X = np.ascontiguousarray(records.gathered())
+        entering, raw = _forward_rows(layers, self.activation, X, records.edges)
+        last = loss.gradient(y, raw, squared_norms=squared_norms, out=raw)
+        slopes = backward(layers, self.activation, entering, last, records.edges)
+        ahead = [squared_norms, *(row_norms(a, 1.0) for a in entering[1:])]
+        squared = [(A, row_norms(s, 0.0)) for A, s in zip(ahead, slopes, strict=True)]
+        good = finite(squared, y)
+        if not good.all():
+            entering = [zero_unless(good, a) for a in entering]
+            slopes = [zero_unless(good, s) for s in slopes]
+            squared = [(np.where(good, A, 1), np.where(good, D, 1)) for A, D in squared]
+        clip = np.repeat(clip_norm, lengths) if np.ndim(clip_norm) else clip_norm
+        factors = clip_factors(squared, clip, max(self.units))
+        if weights is not None:
+            factors = weights if factors is None else factors * weights
+        if factors is not None:
+            slopes = [np.multiply(s, factors[:, None], out=s) for s in slopes]
+        return self._sums(entering, slopes, records.edges, chunk)
+
+    def _sums(
+        self, entering: list[NDArray], slopes: list[NDArray], edges: NDArray, chunk: int | None
+    ) -> NDArray:
+        """Return each silo's flat sums of outer products, at most ``chunk`` records at a time."""
+        lengths = np.diff(edges)
+        out = np.empty((len(lengths), self.size), slopes[0].dtype)
+        each: Iterable[tuple[Any, tuple[int, int]]] = enumerate(pairwise(edges.tolist()))
+        if len(lengths) > 1 and (lengths == lengths[0]).all():  # the same in fewer calls
+            shape = len(lengths), int(lengths[0]), -1
+            entering, slopes = ([v.reshape(shape) for v in part] for part in (entering, slopes))
+            each = [(slice(None), (0, shape[1]))]
+        parts = list(zip(self.split(out), entering, slopes, strict=True))
+        for i, (start, stop) in each:
+            for rows in pieces(start, stop, chunk):
+                for (w, b), a, s in parts:
+                    some = a[..., rows, :], s[..., rows, :]
+                    _add_outer(w[i], b[i], *some, add=rows.start > start)
+        return out
 
     def fitted_attributes(
         self, params: NDArray, maps: Maps, *, is_classifier: bool
@@ -313,25 +331,40 @@ class MLP(Architecture):
 
 
 def forward(
-    layers: Sequence[Layer], activation: Activation, X: NDArray, exact: bool = False
+    layers: Sequence[Layer], activation: Activation, X: NDArray
 ) -> tuple[list[NDArray], NDArray]:
     """Return what enters each layer, and the raw predictions."""
     entering, z = [], X
-    product = row_products if exact else np.matmul
     for i, (weights, intercept) in enumerate(layers):
         entering.append(z if i == 0 else activation.value(z))
-        z = product(entering[-1], weights)
+        z = np.matmul(entering[-1], weights)
         z += intercept[..., None, :]
     return entering, z
 
 
+def _forward_rows(
+    layers: Sequence[Layer], activation: Activation, X: NDArray, edges: NDArray
+) -> tuple[list[NDArray], NDArray]:
+    """Return the same of the records of several silos, exact."""
+    entering, z = [], X
+    for i, (weights, intercept) in enumerate(layers):
+        entering.append(z if i == 0 else activation.value(z))
+        z = row_products(entering[-1], weights, edges)
+        z += intercept if intercept.ndim == 1 else np.repeat(intercept, np.diff(edges), axis=0)
+    return entering, z
+
+
 def backward(
-    layers: Sequence[Layer], activation: Activation, entering: Sequence[NDArray], last: NDArray
+    layers: Sequence[Layer],
+    activation: Activation,
+    entering: Sequence[NDArray],
+    last: NDArray,
+    edges: NDArray,
 ) -> list[NDArray]:
     """Return the slopes s_l of all layers, in their order, exact; ``last`` are those of raw."""
     slopes = [last]
     for (weights, _), a in zip(layers[:0:-1], entering[:0:-1], strict=True):
-        slopes.append(row_products(slopes[-1], np.swapaxes(weights, -1, -2)))
+        slopes.append(row_products(slopes[-1], np.swapaxes(weights, -1, -2), edges))
         slopes[-1] *= activation.slope(a)
     return slopes[::-1]
 
@@ -345,14 +378,17 @@ def finite(squared: Sequence[tuple[NDArray, NDArray]], y: NDArray) -> NDArray:
     return good & np.isfinite(y) if y.dtype.kind == "f" else good
 
 
-def outer_sums(out: Sequence[Layer], entering: list[NDArray], slopes: list[NDArray]) -> None:
-    """Write each layer's sum over records of (a_l, 1) s_l^T into ``out``."""
-    for (weights, intercept), a, s in zip(out, entering, slopes, strict=True):
+def _add_outer(weights: NDArray, intercept: NDArray, a: NDArray, s: NDArray, *, add: bool) -> None:
+    """Write a layer's sum over records of (a, 1) s^T into ``weights`` and ``intercept``."""
+    if add:
+        weights += np.matmul(np.swapaxes(a, -1, -2), s)
+        intercept += np.add.reduce(s, axis=-2)
+    else:
         np.matmul(np.swapaxes(a, -1, -2), s, out=weights)
         np.add.reduce(s, axis=-2, out=intercept)
 
 
-def pieces(n: int, chunk: int | None) -> Iterator[slice]:
+def pieces(start: int, stop: int, chunk: int | None) -> Iterator[slice]:
     """Yield slices of equal length, of at most ``chunk`` records."""
-    count = 1 if chunk is None else max(1, -(-n // chunk))
-    return (slice(a, b) for a, b in pairwise(n * i // count for i in range(count + 1)))
+    n, count = stop - start, 1 if chunk is None else max(1, -(-(stop - start) // chunk))
+    return (slice(a, b) for a, b in pairwise(start + n * i // count for i in range(count + 1)))

@@ -1,12 +1,12 @@
 """Products of records and weights, in which no record and no silo depends on another, bit for bit.
 
-Shapes (k' >= k and n' >= n: zero columns make products faster and are not read)::
+A batch is :class:`Records`: rows of one table, one silo after the other. Shapes (k' >= k: rows of
+zeros make products faster and are not read)::
 
-    X         (..., n, d)    for several silos at once: (S, n, d), a list of S (n_i, d), or rows of
-                             one table, one silo after the other
-    by_class  (..., k', n')  raw = X W + b, then slopes s_j, one row a class: reductions over
-                             classes run along contiguous records
-    sums      (..., k', d + intercept)    sum_j s_j a_j^T; of groups (S, P), flat
+    X         (n, d)     the records, silo s's from edges[s] to edges[s + 1]
+    by_class  (k', n)    raw = X W + b, then slopes s_j, one row a class: reductions over classes
+                         run along contiguous records
+    sums      (S, P)     sum_j s_j a_j^T of each silo, flat
 
 Formal guarantee
 ----------------
@@ -17,24 +17,23 @@ changes a gradient by O(clip norm). How many records a step drew is secret, and 
 sampling compares a batch with the same batch and one more record: the others' gradients must not
 change. *Proof.* In C each number is one chain of operations over the features, the same for all
 rows (``dots.h``, ``tiles.h``). Where nothing is compiled, rows are multiplied in blocks of a fixed
-size, the last one filled up, so that no kernel is chosen by their number; made-up rows are tried at
-all places of a block first, for the numbers of features and outputs. If places differ, each row is
-multiplied by itself.
+size, the last one of a silo filled up, so that no kernel is chosen by their number; made-up rows
+are tried at all places of a block first, for the numbers of features and outputs. If places differ,
+each row is multiplied by itself.
 
 *Silos.* A silo's part of either product depends on its own records, parameters and slopes only:
-products are formed silo by silo, by NumPy or in C. A record of zeros with slope zero does not
-change the compiled products. NumPy copies the records of a silo to remove one that is not finite,
-and may then add the others in another order; the rounding bounds hold for every order.
+which operations form it follows from its own number of records. A record of zeros with slope zero
+does not change the compiled products. NumPy copies records to remove one that is not finite; the
+rounding bounds hold for every order of addition.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import accumulate, pairwise
-from typing import Protocol
+from itertools import accumulate, pairwise, starmap
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,13 +49,10 @@ FEW = 4
 
 
 def products_by_class(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray) -> None:
-    """Write raw predictions without intercepts into ``out`` (k, n).
-
-    X (n, d) are the records, those of silo s from edges[s] to edges[s + 1]; weights (S, d, k).
-    """
+    """Write raw predictions without intercepts into ``out`` (k, n), for weights (S, d, k)."""
     (n, d), k, kind = X.shape, len(out), out.dtype
     if compiled is None or kind.char not in "fd":
-        _by_numpy(np.ascontiguousarray(X, kind), edges, weights, out)
+        _by_numpy(np.ascontiguousarray(X, kind), edges, np.ascontiguousarray(weights, kind), out)
         return
     X, flat = _in_lines(X, kind), _in_lines(weights.reshape(-1, d * k), kind)
     if k <= FEW:
@@ -66,15 +62,22 @@ def products_by_class(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray
 
 
 def _by_numpy(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray) -> None:
-    weights = np.ascontiguousarray(weights, out.dtype)
-    products = _in_blocks if _places_are_alike(*weights.shape[1:], out.dtype) else _by_output
-    (n, d), silos = X.shape, len(weights)
-    if silos and n % silos == 0 and (edges == np.arange(silos + 1) * (n // silos)).all():
-        stack = products(X.reshape(silos, n // silos, d), weights)
-        out[:, :n] = stack.reshape(n, len(out)).T
-        return
-    for W, (a, b) in zip(weights, pairwise(edges.tolist()), strict=True):
-        out[:, a:b] = products(X[None, a:b], W[None])[0].T
+    (d, k), kind = weights.shape[1:], out.dtype
+    products = _in_blocks if _places_are_alike(d, k, kind) else _by_output
+    for silos, rows, n in of_one_length(edges):
+        out[:, rows] = products(X[rows].reshape(-1, n, d), weights[silos]).reshape(-1, k).T
+
+
+def of_one_length(edges: NDArray) -> Iterator[tuple[Any, Any, int]]:
+    """Yield silos of one length, their records in turn, and the length; but for empty silos."""
+    lengths = np.diff(edges)
+    for n in set(lengths.tolist()) - {0}:
+        silos = np.flatnonzero(lengths == n)
+        start = int(edges[silos[0]])
+        if len(silos) == 1 or len(silos) == len(lengths):
+            yield silos, slice(start, start + n * len(silos)), n
+        else:
+            yield silos, (edges[silos, None] + np.arange(n)).ravel(), n
 
 
 def _in_blocks(X: NDArray, weights: NDArray) -> NDArray:
@@ -114,157 +117,51 @@ def _in_lines(table: NDArray, kind: np.dtype) -> NDArray:
     return np.array(table, kind, order="C")
 
 
-def row_products(X: NDArray, weights: NDArray) -> NDArray:
-    """Return X W, (..., n, h) of (..., n, d) and (..., d, h)."""
-    return np.ascontiguousarray(products_of_stack(X, weights).swapaxes(-1, -2))
+def row_products(X: NDArray, weights: NDArray, edges: NDArray | None = None) -> NDArray:
+    """Return X W, (n, h), for weights (d, h) of all records or (S, d, h) of the silos."""
+    if weights.ndim == 2:
+        weights, edges = weights[None], np.array([0, len(X)])
+    assert edges is not None
+    out = np.empty((weights.shape[-1], len(X)), np.result_type(X, weights))
+    products_by_class(X, edges, weights, out)
+    return np.ascontiguousarray(out.T)
 
 
-def products_of_stack(X: NDArray, weights: NDArray, height: int = 0) -> NDArray:
-    """Return (X W)^T, (..., k, n) of (..., n, d) and (..., d, k); rows up to height are zero."""
-    silos, (n, d), k = X.shape[:-2], X.shape[-2:], weights.shape[-1]
-    if weights.ndim > 2 and weights.shape[:-2] != silos:
-        silos = np.broadcast_shapes(silos, weights.shape[:-2])
-        X = np.broadcast_to(X, (*silos, n, d))
-        weights = np.broadcast_to(weights, (*silos, d, k))
-    kind = X.dtype if X.dtype == weights.dtype else np.result_type(X, weights)
-    each, count = weights.reshape(-1, d, k), math.prod(silos)
-    alike = len(each) if weights.ndim > 2 else 1  # silos, or all records as those of one
-    out = np.empty((max(k, height), count * n), kind)
-    edges = _edges(alike, count * n // max(1, alike))
-    products_by_class(X.reshape(-1, d), edges, each, out[:k] if height > k else out)
-    if height > k:
-        out[k:] = 0
-    if not silos or len(out) == 1:
-        return out.reshape(*silos, len(out), n)
-    return np.ascontiguousarray(np.moveaxis(out.reshape(-1, *silos, n), 0, -2))
-
-
-@lru_cache(maxsize=64)
-def _edges(count: int, n: int) -> NDArray:
-    """Return the edges of silos of n records each."""
-    edges = np.arange(count + 1) * n
-    edges.setflags(write=False)
-    return edges
-
-
-#: several silos' features: (S, n, d), or a list of (n_i, d)
-Features = NDArray | list[NDArray]
-
-#: most columns that :func:`spare_columns` asks for
+#: most rows of zeros that make a product faster
 SPARE = 3
-#: records whose features are converted to another dtype at once
-CONVERTED = 2048
-
-
-def in_one_piece(X: NDArray) -> NDArray:
-    """Return features as matrices that BLAS multiplies directly, copied if necessary.
-
-    For other layouts NumPy uses another order of summation, and so does BLAS for narrow matrices
-    with gaps between rows. A copy, made when some record is not finite, would then change the last
-    bits of the result.
-    """
-    (n, d), (down, along) = X.shape[-2:], X.strides[-2:]
-    by_record = along == X.itemsize and down == d * X.itemsize
-    by_feature = down == X.itemsize and along >= n * X.itemsize
-    return X if by_record or by_feature else np.ascontiguousarray(X)
-
-
-def edges_of(X: Features) -> list[int]:
-    """Return the start of each silo's records, and the end of the last."""
-    return [0, *accumulate(len(x) for x in X)]
-
-
-def spare_columns(n_records: int, n_features: int, n_outputs: int) -> int:
-    """Return the number of zero columns that make an (n, d) by (d, k) product faster.
-
-    It pays from 5 left-over columns on (:func:`_left_over`), except for products so small that the
-    copies cost more.
-    """
-    return _left_over(n_outputs) if n_records * n_features * n_outputs > 2**20 else 0
 
 
 def _left_over(n_outputs: int) -> int:
-    """Return how many columns are missing to a multiple of eight, if they are few.
+    """Return how many outputs are missing to a multiple of eight, if they are few.
 
-    Matrix kernels process 8 or more columns at a time: 47 take a third longer than 48 (measured
-    with OpenBLAS).
+    Matrix kernels process 8 or more at a time: 47 take a third longer than 48 (measured with
+    OpenBLAS).
     """
     spare = -n_outputs % 8
     return spare if spare <= SPARE else 0
 
 
-def raw_by_class(X: NDArray, weights: NDArray, intercept: NDArray | None) -> NDArray:
-    """Return the raw predictions (..., k', n)."""
-    n_outputs = weights.shape[-1]
-    height = n_outputs + spare_columns(X.shape[-2], X.shape[-1], n_outputs)
-    out = products_of_stack(X, weights, height)
-    if intercept is not None:
-        out[..., :n_outputs, :] += intercept[..., None]
-    return out
-
-
-def raws_by_class(X: Features, weights: NDArray, intercept: NDArray | None, n: int) -> NDArray:
-    """Return the raw predictions of several silos, (k', n); columns past theirs are zero."""
-    n_outputs, edges = weights.shape[-1], edges_of(X)
-    by_class = np.empty((n_outputs + _left_over(n_outputs), n), weights.dtype)
-    by_class[n_outputs:] = 0
-    by_class[:, edges[-1] :] = 0
-    raw = by_class[:n_outputs]
-    if isinstance(X, np.ndarray) and X.dtype == weights.dtype:
-        products_by_class(X.reshape(-1, X.shape[-1]), np.array(edges), weights, raw)
-    else:
-        for x, w, a in zip(X, weights, edges, strict=False):
-            for i in range(0, len(x), CONVERTED):  # converted, if necessary
-                some = x[i : i + CONVERTED]
-                at = slice(a + i, a + i + len(some))
-                products_by_class(some, np.array((0, len(some))), w[None], raw[:, at])
-    if intercept is not None:
-        raw[:, : edges[-1]] += np.repeat(intercept.T, np.diff(edges), axis=1)
-    return by_class
-
-
-def sums_over_records(
-    X: Features, by_class: NDArray, intercept: bool, chunk: int | None
-) -> NDArray:
-    """Return each silo's sum_j s_j a_j^T, (S, k', d + intercept), from its columns (k', n)."""
-    edges = edges_of(X)
-    if isinstance(X, np.ndarray):
-        apart = by_class[:, : edges[-1]].reshape(len(by_class), *X.shape[:2])
-        return sum_over_records(X, apart.swapaxes(0, 1), intercept, chunk)
-    parts = (by_class[:, a:b] for a, b in pairwise(edges))
-    each = zip(X, parts, strict=True)
-    return np.stack([sum_over_records(x, part, intercept, chunk) for x, part in each])
-
-
 def sum_over_records(X: NDArray, by_class: NDArray, intercept: bool, chunk: int | None) -> NDArray:
-    """Return sum_j s_j a_j^T for slopes (..., k', n), at most ``chunk`` records at a time."""
+    """Return silos' sum_j s_j a_j^T, (..., k', d + intercept), ``chunk`` records at a time."""
     n = by_class.shape[-1]
-    if chunk is None or n <= chunk:
-        return _product(X, by_class, intercept)
-    count = -(-n // chunk)
+    count = 1 if chunk is None else max(1, -(-n // chunk))
     edges = [n * i // count for i in range(count + 1)]
-    total = _product(X[..., : edges[1], :], by_class[..., : edges[1]], intercept)
-    for start, stop in pairwise(edges[1:]):
-        total += _product(X[..., start:stop, :], by_class[..., start:stop], intercept)
+    cuts = starmap(slice, pairwise(edges))
+    parts = (_product(X[..., c, :], by_class[..., c], intercept) for c in cuts)
+    total = next(parts)
+    for part in parts:
+        total += part
     return total
 
 
 def _product(X: NDArray, by_class: NDArray, intercept: bool) -> NDArray:
     """Return sum_j s_j a_j^T in one matrix product."""
-    n_features = X.shape[-1]
-    if n_features == 1:  # BLAS adds in another order where the matrix is part of a larger one
-        by_class = np.ascontiguousarray(by_class)
-    out = np.empty((*by_class.shape[:-1], n_features + intercept), by_class.dtype)
-    np.matmul(by_class, X, out=out[..., :n_features])
+    d = X.shape[-1]
+    out = np.empty((*by_class.shape[:-1], d + intercept), by_class.dtype)
+    np.matmul(by_class, X, out=out[..., :d])
     if intercept:
         np.add.reduce(by_class, axis=-1, out=out[..., -1])
     return out
-
-
-def flat(sums: NDArray, n_outputs: int) -> NDArray:
-    """Return sums (..., k', d + intercept) as flat parameters (..., P)."""
-    by_feature = sums[..., :n_outputs, :].swapaxes(-1, -2)
-    return by_feature.reshape(*sums.shape[:-2], -1)
 
 
 #: bytes that the compiled products keep together
@@ -326,8 +223,26 @@ class Records:
 class GroupProducts(Protocol):
     """Both products of one group, the second after the first."""
 
+    #: whether there is a :meth:`step`
+    has_step: bool
+
+    def step(
+        self,
+        params: NDArray,
+        y: NDArray,
+        limits: NDArray,
+        weights: NDArray | None,
+        chunk: int | None,
+        logistic: bool,
+    ) -> NDArray:
+        """Return the sums (S, P) of one output's slopes in one pass.
+
+        Slopes z - y, or 1 / (1 + e^-z) - y, are cut to ``limits``. They are 0 where anything is not
+        finite or the limit is NaN, whatever the record holds.
+        """
+
     def raw(self, params: NDArray, n_columns: int) -> NDArray:
-        """Return raw predictions (k', n_columns) of parameters (S, P)."""
+        """Return raw predictions (k', n_columns) of parameters (S, P), or of the same (P,)."""
 
     def drop_unless(self, good: NDArray) -> None:
         """Set the records that are not good to zero in the sums."""
@@ -342,45 +257,48 @@ def group_products(records: Records, n_outputs: int, intercept: bool) -> GroupPr
     return make(records, n_outputs, intercept)
 
 
-def is_quick() -> bool:
-    """Return whether :func:`group_products` takes few calls for any number of silos.
-
-    If not, it accepts records of another dtype than parameters, and converts some at a time. The
-    result does not depend on how many.
-    """
-    return compiled is not None
-
-
 class NumpyProducts:
     """Gathers the records; sums are formed by BLAS, silo by silo."""
 
+    has_step = False
+
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
-        X, silos = records.gathered(), len(records.edges) - 1
-        alike = silos > 1 and (records.lengths == records.lengths[0]).all()
-        each = [X[a:b] for a, b in pairwise(records.edges.tolist())]
-        self._X: Features = [in_one_piece(x) for x in each]
-        if alike:
-            self._X = in_one_piece(X.reshape(silos, -1, X.shape[-1]))
+        self._X, self._edges = np.ascontiguousarray(records.gathered()), records.edges
         self._n_outputs, self._intercept = n_outputs, intercept
 
+    def step(self, *args: Any) -> NDArray:
+        raise NotImplementedError
+
     def raw(self, params: NDArray, n_columns: int) -> NDArray:
-        n_weights = params.shape[-1] - self._intercept * self._n_outputs
-        weights = params[:, :n_weights].reshape(len(params), -1, self._n_outputs)
-        intercept = params[:, n_weights:] if self._intercept else None
-        return raws_by_class(self._X, weights, intercept, n_columns)
+        k, n = self._n_outputs, len(self._X)
+        by_class = np.zeros((k + _left_over(k), n_columns), params.dtype)
+        n_weights, edges = self._X.shape[1] * k, self._edges
+        alike = params.ndim == 1  # records of all silos as those of one
+        each, ends = (params[None], edges[[0, -1]]) if alike else (params, edges)
+        weights = each[:, :n_weights].reshape(len(each), -1, k)
+        products_by_class(self._X, ends, weights, by_class[:k, :n])
+        if self._intercept:
+            by_class[:k, :n] += np.repeat(each[:, n_weights:].T, np.diff(ends), axis=1)
+        return by_class
 
     def drop_unless(self, good: NDArray) -> None:
-        each = zip(self._X, pairwise(edges_of(self._X)), strict=True)
-        # arrays of other silos are kept: products of a copy may differ in the last bits
-        self._X = [x if good[a:b].all() else zero_unless(good[a:b], x) for x, (a, b) in each]
+        self._X = zero_unless(good[: len(self._X)], self._X)
 
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
-        sums = sums_over_records(self._X, by_class, self._intercept, chunk)
-        return flat(sums, self._n_outputs)
+        k, (_, d) = len(by_class), self._X.shape
+        out = np.zeros((len(self._edges) - 1, k, d + self._intercept), by_class.dtype)
+        for silos, rows, n in of_one_length(self._edges):
+            # in one layout: BLAS adds in another order where a matrix is part of a larger one
+            slopes = np.ascontiguousarray(by_class[:, rows].reshape(k, -1, n).swapaxes(0, 1))
+            X = self._X[rows].reshape(-1, n, d)
+            out[silos] = sum_over_records(X, slopes, self._intercept, chunk)
+        return out[:, : self._n_outputs].swapaxes(1, 2).reshape(len(out), -1)
 
 
 class CompiledProducts:
     """Reads the records in place; with more than FEW outputs the second product reads a copy."""
+
+    has_step = True
 
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
         self._n_outputs, self._intercept = n_outputs, intercept
@@ -389,9 +307,36 @@ class CompiledProducts:
         if not (in_lines and self._table.flags.aligned):
             self._hold(records.gathered())
 
+    def step(
+        self,
+        params: NDArray,
+        y: NDArray,
+        limits: NDArray,
+        weights: NDArray | None,
+        chunk: int | None,
+        logistic: bool,
+    ) -> NDArray:
+        kind = self._table.dtype
+        params = self._of_each(params)
+        y = y if y.dtype == kind and y.flags.c_contiguous else np.ascontiguousarray(y, kind)
+        out = np.empty(params.shape, kind)
+        compiled.step(
+            self._table,
+            self._rows,
+            self._edges,
+            params,
+            out,
+            y,
+            limits if limits.dtype == kind else limits.astype(kind),
+            None if weights is None else np.ascontiguousarray(weights, kind),
+            self._intercept,
+            chunk or max(1, len(self._rows)),
+            logistic,
+        )
+        return out
+
     def raw(self, params: NDArray, n_columns: int) -> NDArray:
-        if params.strides[1] != params.itemsize:
-            params = np.ascontiguousarray(params)
+        params = self._of_each(params)
         n, lanes = len(self._rows), LINE // self._table.itemsize
         by_class = np.empty((self._n_outputs, n_columns), self._table.dtype)
         by_class[:, n:] = 0
@@ -405,10 +350,11 @@ class CompiledProducts:
         return by_class
 
     def drop_unless(self, good: NDArray) -> None:
+        if self._n_outputs <= FEW:  # records of slope 0 are not read
+            return
         n, size = len(self._rows), (self._table.shape[1] + self._intercept) * self._n_outputs
         self._hold(zero_unless(good[:n], self._table.take(self._rows, axis=0, mode="clip")))
-        if self._n_outputs > FEW:  # for its copy
-            self.raw(np.zeros((len(self._edges) - 1, size), self._table.dtype), n)
+        self.raw(np.zeros((len(self._edges) - 1, size), self._table.dtype), n)  # for its copy
 
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
         d, intercept, at_once = self._table.shape[1], self._intercept, chunk or len(self._rows) or 1
@@ -419,6 +365,12 @@ class CompiledProducts:
         else:
             compiled.sums(self._copy, self._edges, by_class, out, d, intercept, at_once)
         return out
+
+    def _of_each(self, params: NDArray) -> NDArray:
+        """Return the parameters of each silo (S, P)."""
+        if params.ndim == 1:
+            return params[None].repeat(len(self._edges) - 1, axis=0)
+        return params if params.strides[1] == params.itemsize else np.ascontiguousarray(params)
 
     def _hold(self, X: NDArray) -> None:
         """Replace the records by the rows of ``X``."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl.federation import SiloData
-from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
+from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, work_of
 
@@ -21,19 +21,6 @@ def setting(sampling=None, **kw):
         options |= {"n_rounds": 2, "steps": [1, 1]}
     options["weights"] = np.array(SIZES) / sum(SIZES)
     return Setting(**(options | {"sampling": sampling or Everyone()} | kw))
-
-
-def test_silos_of_one_size_that_stand_together_are_not_copied():
-    p, s = problem(sizes=(6, 6, 6, 4)), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
-    federation = federation_of(p)
-    federation.start(work_of("fedavg", p, s))
-    for silos, together in [([0, 1, 2], True), ([1, 2], True), ([0, 2], False), ([2, 3], False)]:
-        (batch,) = federation._stacks.of(np.array(silos), range(1), 1)[0]()
-        assert np.shares_memory(batch.X, federation._data.X) == together
-        for i, silo in enumerate(silos):
-            X, y = p.silos[silo]
-            assert np.array_equal(batch.X[i, : len(y)], X)
-            assert np.array_equal(batch.y[i, : len(y)], y)
 
 
 def test_a_cohorts_silos_are_yielded_once():
@@ -120,13 +107,3 @@ def test_rows_of_a_silo_are_its_rows(codes):
         assert np.arange(len(codes))[whole].tolist() == mine.tolist()
         some = np.arange(len(mine))[::2]
         assert data.at(data.rows_of(i, some))[1].tolist() == mine[::2].tolist()
-
-
-@pytest.mark.parametrize("sampling", [PoissonSampling(0.3), WithoutReplacement(0.3)], ids=str)
-def test_padding_repeats_the_silos_own_records(sampling):
-    p, s = problem(sizes=SIZES), setting(sampling)
-    federation = federation_of(p)
-    federation.start(work_of("fedavg", p, s))
-    (batch,) = federation._stacks.of(np.arange(5), range(1), 1)[0]()
-    for i, (X, _) in enumerate(p.silos):
-        assert all((row == X).all(axis=1).any() for row in batch.X[i])

@@ -176,6 +176,81 @@ def test_sums_of_few_outputs_are_each_silos_own(d, k, dtype):
             np.testing.assert_allclose(out[s], want, rtol=0, atol=200 * np.finfo(dtype).eps)
 
 
+def step_of(table, rows, edges, params, y, limits, weights, chunk, logistic):
+    """The sums of `step`, and by `few`, NumPy's slopes and `few_sums`."""
+    out, raw, want = np.full_like(params, 7), np.empty((1, len(rows)), y.dtype), params.copy()
+    given = y, limits, weights, True, chunk, logistic
+    products.step(table, rows, edges, params, out, *given)
+    products.few(table, rows, edges, params, raw, True)
+    with np.errstate(all="ignore"):
+        slopes = (1 / (1 + np.exp(-raw)) if logistic else raw) - y
+    slopes = np.where(np.isfinite(slopes), np.minimum(np.maximum(slopes, -limits), limits), 0)
+    slopes *= 1 if weights is None else weights
+    products.few_sums(table, rows, edges, want, slopes.astype(y.dtype), True, chunk)
+    return out, want
+
+
+@pytest.mark.parametrize("d", [0, 1, 3, 8, 17, 33])
+@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_step_is_both_products_and_the_slopes_between(d, logistic, weighted, dtype):
+    """In large and small numbers; and each silo's bits are its own."""
+    rng = np.random.default_rng(d)
+    lengths = (0, 1, 9, 2, 3, 29, 8, 5)
+    table = (rng.standard_normal((50, d + 2)) * 10.0 ** rng.uniform(-3, 2, (50, 1))).astype(dtype)
+    table, edges = table[:, 1 : d + 1], np.cumsum([0, *lengths])
+    rows, params = rng.integers(0, 50, edges[-1]), rng.standard_normal((8, d + 1)).astype(dtype)
+    y, limits = (rng.uniform(0, 1, len(rows)).astype(dtype) for _ in range(2))
+    weights = (rng.uniform(size=len(rows)) < 0.5).astype(dtype) if weighted else None
+    for chunk in (1, 5, 100):
+        out, want = step_of(table, rows, edges, params, y, limits, weights, chunk, logistic)
+        scale = 100 * np.abs(table).max(initial=1) * np.finfo(dtype).eps
+        np.testing.assert_allclose(out, want, rtol=0, atol=scale)
+        for s, (a, b) in enumerate(pairwise(edges)):
+            w = None if weights is None else weights[a:b].copy()
+            alone = rows[a:b], np.array([0, b - a]), params[s : s + 1]
+            own = y[a:b].copy(), limits[a:b].copy(), w, chunk, logistic
+            np.testing.assert_array_equal(step_of(table, *alone, *own)[0][0], out[s])
+
+
+@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_step_does_not_read_records_that_are_not_finite(logistic, dtype):
+    """Nor does what they hold change a bit of others: it is as if their weight were 0."""
+    rng = np.random.default_rng(0)
+    table, rows, edges = (
+        rng.standard_normal((30, 5)).astype(dtype),
+        np.arange(30),
+        np.array([0, 30]),
+    )
+    params, y = rng.standard_normal((1, 6)).astype(dtype), np.zeros(30, dtype)
+    limits, weights, bad = np.full(30, 0.4, dtype), np.ones(30, dtype), [3, 8, 17, 28, 29]
+    weights[bad] = 0
+    want = step_of(table, rows, edges, params, y, limits, weights, 7, logistic)[0]
+    assert np.isfinite(want).all() and want.any()
+    limits[bad[:3]], table[bad[:2]], table[bad[2], 2] = np.nan, np.nan, np.inf
+    y[bad[3]], y[bad[4]] = np.nan, -np.inf
+    got = step_of(table, rows, edges, params, y, limits, None, 7, logistic)[0]
+    np.testing.assert_array_equal(got, want)
+    params[:] = np.inf  # raw predictions are NaN
+    assert not step_of(table, rows, edges, params, y, limits, None, 7, logistic)[0].any()
+
+
+def test_slopes_of_the_log_loss_are_exact_to_some_last_bits():
+    """Of raw predictions of any size, the largest among them."""
+    for dtype in DTYPES:
+        z = np.concatenate([np.linspace(-40, 40, 4001), [-1e30, -800, -90, 0, 90, 800, 1e30]])
+        table, n, out = z.astype(dtype)[:, None], len(z), np.empty((len(z), 2), dtype)
+        y, limits = np.zeros(n, dtype), np.ones(n, dtype)
+        params, edges = np.tile(np.array([1, 0], dtype), (n, 1)), np.arange(n + 1)
+        products.step(table, np.arange(n), edges, params, out, y, limits, None, True, 1, True)
+        with np.errstate(over="ignore"):
+            want = 1 / (1 + np.exp(-np.clip(table[:, 0].astype(np.longdouble), -708, 708)))
+        small = 1e-37 if dtype == np.float32 else 0
+        np.testing.assert_allclose(out[:, 1], want, rtol=4 * np.finfo(dtype).eps, atol=small)
+
+
 @pytest.mark.parametrize("k", [1, 6])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_record_of_slope_zero_moves_no_bit(dtype, k):
@@ -275,6 +350,10 @@ def arguments(function):
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, True]
     if function == "few_sums":
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, True, 5]
+    if function == "step":
+        table, rows, each = np.zeros((4, 3), single), np.array([0, 3, 1]), np.zeros(3, single)
+        flat = np.zeros((1, 4), single)
+        return [table, rows, edges, flat, flat.copy(), each, each, each, True, 5, True]
     return [packed, edges, wide, flat, 2, True, 5]
 
 
@@ -329,6 +408,16 @@ REFUSED = {
     "slopes of five outputs": ("few_sums", 4, lambda a: np.zeros((5, 3), np.float32)),
     "few chunks of nothing": ("few_sums", 6, lambda a: 0),
     "few in chunks of no number": ("few_sums", 6, lambda a: "5"),
+    "a row too far for a step": ("step", 1, lambda a: np.array([0, 4, 1])),
+    "parameters of another length": ("step", 3, lambda a: a[:, :2].copy()),
+    "steps to be kept": ("step", 4, read_only),
+    "sums of two outputs": ("step", 4, lambda a: np.zeros((1, 8), np.float32)),
+    "too few targets": ("step", 5, lambda a: a[:2].copy()),
+    "targets of another type": ("step", 5, lambda a: a.astype(np.float64)),
+    "too few limits": ("step", 6, lambda a: a[:2].copy()),
+    "limits of two axes": ("step", 6, lambda a: a[:, None]),
+    "too few weights of records": ("step", 7, lambda a: a[:2].copy()),
+    "steps in chunks of nothing": ("step", 9, lambda a: 0),
     "no copy": ("sums", 0, lambda a: a[:63].copy()),
     "edges beyond the slopes": ("sums", 1, lambda a: np.array([0, 4])),
     "too few slopes": ("sums", 2, lambda a: a[:, :2].copy()),
@@ -379,6 +468,8 @@ def test_sizes_whose_product_overflows_are_refused(features):
         ("few", 4, 1),
         ("few", 4, 2),
         ("few_sums", 3, 2),
+        ("step", 4, 1),
+        ("step", 4, 2),
     ],
 )
 @pytest.mark.parametrize("backwards", [False, True])
@@ -417,7 +508,7 @@ def test_arguments_are_let_go(function, place):
 
 
 @pytest.mark.parametrize(
-    ("function", "count"), [("raw", 7), ("sums", 7), ("few", 6), ("few_sums", 7)]
+    ("function", "count"), [("raw", 7), ("sums", 7), ("few", 6), ("few_sums", 7), ("step", 11)]
 )
 def test_the_number_of_arguments_is_checked(function, count):
     with pytest.raises(TypeError, match=f"takes {count} arguments"):

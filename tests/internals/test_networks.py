@@ -101,9 +101,9 @@ def terms_of(monkeypatch, model, *args, **kwargs):
     """What enters each layer, and clipped slopes, as they are multiplied."""
     seen = []
 
-    def keep(self, entering, slopes, chunk):
+    def keep(self, entering, slopes, edges, chunk):
         seen.append([(a.copy(), s.copy()) for a, s in zip(entering, slopes, strict=True)])
-        return np.zeros(self.size)
+        return np.zeros((1, self.size))
 
     monkeypatch.setattr(type(model), "_sums", keep)
     model.clipped_gradient_sum(*args, **kwargs)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl.engine import run
-from skdpfl.federation import _stacks
+from skdpfl.federation import _batches
 from skdpfl.federation._gradient import NoiseMaker
 from skdpfl.models import LinearModel
 from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
@@ -134,12 +134,12 @@ class Noting(LinearModel):
         return super().clipped_gradient_sums(*args, clip_norm=clip_norm, **kw)
 
 
-@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_each_silo_clips_to_the_norm_that_its_own_noise_pays_for(monkeypatch, dtype, stacked):
+def test_each_silo_clips_to_the_norm_that_its_own_noise_pays_for(monkeypatch, dtype, together):
     """More noise, a wider grid, and so a smaller norm: silos of little noise have a larger one."""
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+    if not together:
+        monkeypatch.setattr(_batches, "GROUP", 1)
     p = problem(sizes=(5, 7, 6))
     s = Setting(1, [1], 0.1, 0.7, [0.5, 500.0, 20.0], np.full(3, 1 / 3))
     work = work_of("minibatch", p, s, dtype)

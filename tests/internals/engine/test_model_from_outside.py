@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl.federation import LocalFederation, SiloData, _stacks
+from skdpfl.federation import LocalFederation, SiloData, _batches
 from skdpfl.models import MLP
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Everyone, PoissonSampling, WithoutReplacement
@@ -28,13 +28,13 @@ def messages(work, X, y):
     return out
 
 
-@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("trust", ["silo", "server"])
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.parametrize("kind", [OneLayer(), MLP((4, 3), "tanh")], ids=["outside", "inside"])
-def test_messages_hold_the_sums_by_hand_and_noise(monkeypatch, kind, sampling, trust, stacked):
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+def test_messages_hold_the_sums_by_hand_and_noise(monkeypatch, kind, sampling, trust, together):
+    if not together:
+        monkeypatch.setattr(_batches, "GROUP", 1)
     model, (X, y) = kind.build(D, 1), records(SIZES.sum())
     work = work_of(model, sampling, trust=trust)
     # the same noise, and no record that counts

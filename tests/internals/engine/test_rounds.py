@@ -2,7 +2,7 @@
 
 import pytest
 
-from skdpfl.federation import _local, _stacks
+from skdpfl.federation import _batches, _local
 from tests.engine.settings import federation_of, problem
 from tests.engine.test_rounds import compare, setting
 
@@ -11,16 +11,8 @@ from tests.engine.test_rounds import compare, setting
 @pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
 def test_large_silos_agree_with_the_reference(monkeypatch, algorithm, who):
     """The threaded back end, and sums in several chunks."""
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+    monkeypatch.setattr(_batches, "GROUP", 500)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     s, decay = setting(algorithm, "noised", who)
     p = problem()
     compare(algorithm, p, s, decay, federation=federation_of(p, n_jobs=2))
-
-
-@pytest.mark.parametrize("mask_rate", [0.0, 2.0])
-def test_masked_and_gathered_stacks_agree_with_the_reference(monkeypatch, mask_rate):
-    monkeypatch.setattr(_stacks, "MASK_RATE", mask_rate)
-    monkeypatch.setattr(_stacks, "MASK_WORK", 0)
-    s, decay = setting("scaffold", "noised", "poisson-records")
-    compare("scaffold", problem(), s, decay)

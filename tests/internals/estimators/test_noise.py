@@ -8,7 +8,7 @@ independent normals a sample deviation is off by 5.2 / sqrt(2 N) of itself with 
 import numpy as np
 import pytest
 
-from skdpfl.federation import _local, _stacks
+from skdpfl.federation import _batches, _local
 from skdpfl.federation._gradient import NoiseMaker
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.estimators.fits import ALL, CLASSIFIERS, data, plain
@@ -37,16 +37,15 @@ def test_noise_of_one_round(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_noise_of_large_silos_in_threads(name, monkeypatch):
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     assert deviation(name, n_jobs=2) == pytest.approx(0.01, rel=0.05)
 
 
-@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("name", ALL)
-def test_noise_in_single_precision(name, stacked, monkeypatch):
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+def test_noise_in_single_precision(name, together, monkeypatch):
+    if not together:
+        monkeypatch.setattr(_batches, "GROUP", 1)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     assert deviation(name, X=X0.astype(np.float32)) == pytest.approx(0.01, rel=0.05)
 
@@ -87,15 +86,15 @@ def test_noise_of_local_steps(name):
     assert stepwise == pytest.approx(0.01 * np.sqrt(1 + 1 / 4 + 1 / 16), rel=0.05)
 
 
-@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_no_two_noises_are_correlated(dtype, stacked, monkeypatch):
+def test_no_two_noises_are_correlated(dtype, together, monkeypatch):
     """Silos, rounds and local steps: 5 x 4 x 3 vectors of 4000 numbers, 1770 pairs.
 
     A correlation beyond 6.4 / sqrt(4000) has probability 2e-10 for one pair, 3e-7 for any.
     """
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+    if not together:
+        monkeypatch.setattr(_batches, "GROUP", 1)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     drawn = []
     original = NoiseMaker._noise
@@ -115,13 +114,11 @@ def test_no_two_noises_are_correlated(dtype, stacked, monkeypatch):
 
 
 @pytest.mark.parametrize("trust", ["silo", "server"])
-@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("rate", [1e-9, 0.3])
-def test_an_empty_batch_still_releases_noise(stacked, rate, trust, monkeypatch):
-    monkeypatch.setattr(_stacks, "MASK_RATE", 0.2 if rate == 1e-9 else 0.0)
-    monkeypatch.setattr(_stacks, "MASK_WORK", 0)
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+def test_an_empty_batch_still_releases_noise(together, rate, trust, monkeypatch):
+    if not together:
+        monkeypatch.setattr(_batches, "GROUP", 1)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     X, y, silos = np.ones((12, 5)), np.arange(12) % 2, np.arange(12) % 4
     seed = 0
@@ -142,8 +139,8 @@ def test_an_empty_batch_still_releases_noise(stacked, rate, trust, monkeypatch):
 @pytest.mark.parametrize("name", ALL)
 def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(name, monkeypatch):
     X, y, silos = data(name)
-    for stack_work in (_stacks.STACK_WORK, 0):
-        monkeypatch.setattr(_stacks, "STACK_WORK", stack_work)
+    for least in (_local.WORTH_THREADS, 0):
+        monkeypatch.setattr(_local, "WORTH_THREADS", least)
         fits = [
             plain(name, n_rounds=5, local_steps=2, sampling_rate=0.5, n_jobs=jobs)
             .fit(X, y, silos=silos)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _gradient, _local, _stacks
+from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _gradient, _local
 from skdpfl.federation._local import Memory
 from skdpfl.models._products import group_products
 from skdpfl.privacy.randomness import streams
@@ -31,15 +31,14 @@ SAMPLINGS = [
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
-def test_threads_and_stacks_give_the_same_model(monkeypatch, algorithm, sampling, dtype):
+def test_threads_give_the_same_model(monkeypatch, algorithm, sampling, dtype):
     p = problem(sizes=SIZES, k=3, alpha=0.1)
     steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
     s = setting(sampling, **steps)
-    stacked = run_rounds(algorithm, p, s, dtype)
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+    one = run_rounds(algorithm, p, s, dtype)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     threads = run_rounds(algorithm, p, s, dtype, federation=federation_of(p, dtype, n_jobs=2))
-    np.testing.assert_allclose(stacked, threads, rtol=3e-4 if dtype == np.float32 else 1e-9)
+    np.testing.assert_allclose(one, threads, rtol=3e-4 if dtype == np.float32 else 1e-9)
 
 
 #: how much is done at once: (numbers in a part of a batch, numbers in a group of silos)
@@ -53,7 +52,6 @@ AT_ONCE = {"parts": (10, 2**21), "groups": (2**20, 2**21), "small groups": (2**2
 def test_the_number_of_threads_never_changes_a_bit(
     monkeypatch, algorithm, sampling, dtype, at_once
 ):
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_batches, "PART", at_once[0])
     monkeypatch.setattr(_batches, "GROUP", 8 * at_once[1])
@@ -81,7 +79,6 @@ def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, 
     p, n = problem(sizes=tuple(sizes), k=k, seed=seed), len(sizes)
     s = setting(PoissonSampling(rate), z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stacks, "STACK_WORK", 0)
         patch.setattr(_local, "WORTH_THREADS", 0)
         whole = run_rounds("scaffold", p, s, np.float32)
         patch.setattr(_batches, "GROUP", group)
@@ -90,7 +87,6 @@ def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3, 8])
 def test_groups_keep_the_order_share_the_work_and_leave_large_batches_alone(monkeypatch, jobs):
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_batches, "PART", 2 * 40)
     monkeypatch.setattr(_batches, "GROUP", 8 * 400)
@@ -107,57 +103,15 @@ def test_groups_keep_the_order_share_the_work_and_leave_large_batches_alone(monk
     assert max(others) * (10 * 3 + 4 * 3) <= 400 + 42
 
 
-@settings(max_examples=40)
-@given(
-    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
-    stack_size=st.sampled_from([1, 40, 300, 2**22]),
-    sampling=st.sampled_from(SAMPLINGS[:4]),
-    seed=st.integers(0, 2**32),
-)
-def test_the_model_does_not_depend_on_how_stacks_are_cut(sizes, stack_size, sampling, seed):
-    p = problem(sizes=tuple(sizes), seed=seed)
-    n = len(sizes)
-    s = setting(sampling, z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
-    whole = run_rounds("scaffold", p, s)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stacks, "STACK_SIZE", stack_size)
-        np.testing.assert_allclose(run_rounds("scaffold", p, s), whole, rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("chunk", [1, 4, 7])
-@pytest.mark.parametrize("stacked", [True, False])
-def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, stacked):
+@pytest.mark.parametrize("together", [True, False])
+def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, together):
     p, s = problem(sizes=SIZES), setting(PoissonSampling(0.6))
     whole = run_rounds("fedavg", p, s)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: chunk)
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-        monkeypatch.setattr(_local, "WORTH_THREADS", 0)
+    if not together:
+        monkeypatch.setattr(_batches, "GROUP", 1)
     np.testing.assert_allclose(run_rounds("fedavg", p, s), whole, rtol=1e-9)
-
-
-@pytest.mark.parametrize("stacked", [True, False])
-def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
-    """It has a probability below 2^-100; so the bound is lowered for this test."""
-    monkeypatch.setattr(PoissonSampling, "largest_batch", lambda self, n: 3)
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-        monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    p, s = problem(sizes=(20, 20, 20, 20, 20)), setting(PoissonSampling(0.6))
-    work = work_of("fedavg", p, s)
-    federation = federation_of(p)
-    federation.start(work)
-    stacks, batches = federation._stacks, federation._stacks._batches
-    for step in range(5):
-        if stacked:
-            (batch,) = stacks.of(np.arange(5), range(step, step + 1), step + 1)[0]()
-            assert set(batch.weights.sum(axis=1)) == {3}
-            kept = [np.flatnonzero(row)[:3].tolist() for row in batch.weights]
-        else:
-            kept = [batches.draw(i, step).tolist() for i in range(5)]
-        for i in range(5):
-            drawn = streams_for(0).stream("batch", i, step).poisson_sample(20, 0.6)
-            assert kept[i] == drawn[:3].tolist()
 
 
 @pytest.mark.parametrize("order", ["sorted", "mixed"])
@@ -166,7 +120,6 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     """Parts have whole chunks; records that stand together are not copied."""
     p, s = problem(sizes=(50, 64)), setting(sampling, z=[1.0] * 2, weights=np.full(2, 0.5))
     whole = run_rounds("fedavg", p, s, federation=federation_of(p, shuffle=order == "mixed"))
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
     monkeypatch.setattr(_batches, "PART", 30)
@@ -191,7 +144,6 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
 def test_what_is_kept_or_drawn_ahead_changes_no_bit(monkeypatch, algorithm, sampling, order, name):
     """Of silos of unlike sizes, in rounds of one step or several."""
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     sizes = (6, 19, 33, 7, 1, 16)
     p, s = problem(sizes=sizes), setting(sampling, z=[1.0] * 6, weights=np.full(6, 1 / 6))
     models = []
@@ -207,7 +159,6 @@ def test_what_is_kept_or_drawn_ahead_changes_no_bit(monkeypatch, algorithm, samp
 @pytest.mark.parametrize("order", ["sorted", "mixed"])
 def test_batches_drawn_for_many_silos_are_those_of_each(monkeypatch, order):
     """Cut ones among them: at most three of a silo's records, of which twelve are expected."""
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(PoissonSampling, "largest_batch", lambda self, n: 3)
     p, n = problem(sizes=(20, 0, 31, 5)), 4
     s = setting(PoissonSampling(0.6), z=[1.0] * n, weights=np.full(n, 1 / n))
@@ -241,7 +192,6 @@ def test_data_read_often_are_put_in_order_once(monkeypatch, sampling):
 @pytest.mark.parametrize("k", [1, 3, 6])
 def test_where_features_are_cast_no_bit_tells_whether_data_are_in_order(monkeypatch, k):
     """Single precision data, products in double precision: the last of 2049 is cast by itself."""
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     double = precision.Precision(precision.DOUBLE, 4096, precision.DOUBLE)
     monkeypatch.setattr(precision, "_candidates", lambda *_: iter([double]))
     sizes = (2049, 2050, 300)
@@ -304,22 +254,6 @@ def test_data_in_order_are_transformed_and_cast_as_batches_are(monkeypatch, mixe
                 assert np.array_equal(targets, y[where])
 
 
-@pytest.mark.parametrize("sampling", [*SAMPLINGS[:4], WithoutReplacement(0.9)], ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_where_stacks_are_cut_into_pieces_changes_no_bit(monkeypatch, shuffle, dtype, sampling):
-    sizes = (6, 6, 6, 4, 6, 6, 9)
-    p, n = problem(sizes=sizes, k=3), len(sizes)
-    s = setting(sampling, z=[1.0] * n, weights=np.full(n, 1 / n))
-    models = []
-    for piece in (2**20, 50, 1):
-        monkeypatch.setattr(_stacks, "PIECE", piece)
-        federation = federation_of(p, dtype, shuffle=shuffle)
-        models.append(run_rounds("scaffold", p, s, dtype, federation=federation))
-    assert np.array_equal(models[0], models[1])
-    assert np.array_equal(models[0], models[2])
-
-
 def test_silos_of_few_records_are_not_put_in_order(monkeypatch):
     """What is kept for each of them leaves no room for a copy of large data."""
     p, s = problem(sizes=(6, 6, 6, 4)), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
@@ -366,7 +300,6 @@ def test_threads_are_started_only_for_rounds_that_are_worth_it(monkeypatch, leas
     started = []
     pool = _local.ThreadPoolExecutor
     monkeypatch.setattr(_local, "ThreadPoolExecutor", lambda n: started.append(n) or pool(n))
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", least)
     p, s = problem(sizes=SIZES), setting()
     run_rounds("fedavg", p, s, federation=federation_of(p, n_jobs=2))
@@ -375,7 +308,7 @@ def test_threads_are_started_only_for_rounds_that_are_worth_it(monkeypatch, leas
 
 def test_threads_may_draw_ahead_at_once(monkeypatch):
     """Without care one of two runs breaks, as threads throw away the same oldest block."""
-    monkeypatch.setattr(_gradient, "STACKS", 2)
+    monkeypatch.setattr(_gradient, "GROUPS", 2)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -395,10 +328,10 @@ def test_threads_may_draw_ahead_at_once(monkeypatch):
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rate", [0.2, 0.7])
-@pytest.mark.parametrize("mask_work", [0, 20_000])
-def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, mask_work, rate, dtype, k):
-    """Sampling keeps secret whether a record was drawn; a longer stack would add up otherwise."""
-    monkeypatch.setattr(_stacks, "MASK_WORK", mask_work)
+@pytest.mark.parametrize("masked", [0, 2**20])
+def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, masked, rate, dtype, k):
+    """Sampling keeps secret whether a record was drawn."""
+    monkeypatch.setattr(_batches, "MASKED", masked)
     p, n = problem(sizes=(90, 80, 85, 70), d=7, k=k), 4
     s = setting(
         PoissonSampling(rate), z=[1.0] * n, weights=np.full(n, 0.25), n_rounds=1, steps=[6], lr=50

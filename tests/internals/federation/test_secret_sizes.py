@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from skdpfl.algorithms import FedAvg
-from skdpfl.federation import LocalFederation, SiloData, Work, _local, _stacks
+from skdpfl.federation import LocalFederation, SiloData, Work, _batches, _local
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.privacy import PrivacyPlan
@@ -78,11 +78,10 @@ def messages(first, sampling, dtype, k, layout, cohort=None, transform=None):
     [Everyone(), PoissonSampling(0.3), PoissonSampling(0.8), WithoutReplacement(0.4)],
     ids=str,
 )
-@pytest.mark.parametrize("stack_work", [200_000, 150])
-def test_no_bit_tells_of_another_silo(monkeypatch, stack_work, sampling, dtype, k, layout):
+@pytest.mark.parametrize("group", [2**23, 3000, 1])
+def test_no_bit_tells_of_another_silo(monkeypatch, group, sampling, dtype, k, layout):
     """Not of its size, which comes near the others' and far from them, nor of wild records."""
-    monkeypatch.setattr(_stacks, "STACK_WORK", stack_work)
-    monkeypatch.setattr(_stacks, "PIECE", 500)
+    monkeypatch.setattr(_batches, "GROUP", group)
     numbers = sampling, dtype, k, layout
     before = messages(first_silo(40, k=k), *numbers)
     assert np.abs(before).max() > 0
@@ -97,7 +96,6 @@ def test_no_bit_tells_of_another_silo(monkeypatch, stack_work, sampling, dtype, 
 @pytest.mark.parametrize("k", [1, 3])
 def test_no_bit_tells_who_takes_part_where_batches_are_transformed(monkeypatch, k, layout):
     """Silos that stand together are read as they are, others are gathered."""
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "LARGE", 0)
     numbers = first_silo(40, k=k), Everyone(), np.float64, k, layout
     everyone = messages(*numbers, transform=np.negative)

@@ -8,7 +8,7 @@ import pytest
 import skdpfl
 from skdpfl.engine import run
 from skdpfl.estimators import _data
-from skdpfl.federation import _stacks
+from skdpfl.federation import _batches
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import (
     Disjoint,
@@ -42,12 +42,12 @@ SAMPLINGS = [
 ]
 
 
-@pytest.mark.parametrize("stack_work", [200_000, 0])
+@pytest.mark.parametrize("group", [_batches.GROUP, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize(("algorithm", "k"), [("minibatch", 1), ("fedavg", 3), ("scaffold", 13)])
-def test_a_silo_alone_sends_the_same_bits(monkeypatch, algorithm, k, sampling, dtype, stack_work):
-    monkeypatch.setattr(_stacks, "STACK_WORK", stack_work)
+def test_a_silo_alone_sends_the_same_bits(monkeypatch, algorithm, k, sampling, dtype, group):
+    monkeypatch.setattr(_batches, "GROUP", group)
     p = problem(sizes=SIZES, k=k, alpha=0.1)
     disjoint = isinstance(sampling, Disjoint)
     steps = {} if algorithm != "minibatch" or disjoint else {"steps": [1] * 4}

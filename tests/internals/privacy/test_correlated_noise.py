@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.algorithms import MinibatchSGD
-from skdpfl.federation import Work, _stacks
+from skdpfl.federation import Work, _batches
 from skdpfl.federation._gradient import NoiseMaker
 from skdpfl.losses import AbsoluteError
 from skdpfl.models import LinearModel
@@ -13,11 +13,11 @@ from skdpfl.privacy.sampling import Everyone
 from tests.privacy.test_correlated_noise import plan_of, released
 
 
-@pytest.mark.parametrize("stacked", [True, False])
-def test_sums_up_to_a_step_have_the_noise_of_its_nodes(stacked, monkeypatch):
+@pytest.mark.parametrize("together", [True, False])
+def test_sums_up_to_a_step_have_the_noise_of_its_nodes(together, monkeypatch):
     """As many normals as t has binary ones. False alarms: below 2e-7 for 6 % of 4000 numbers."""
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+    if not together:
+        monkeypatch.setattr(_batches, "GROUP", 1)
     plan = plan_of([4, 4, 4], 8, Everyone())
     X = np.zeros((12, 4000))
     units = released(plan, X, np.ones(12), np.arange(12) % 3)

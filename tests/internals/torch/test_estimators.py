@@ -12,12 +12,12 @@ from tests.torch.test_estimators import BOUNDS, SILOS, X, Y, small
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-@pytest.mark.parametrize("stacked", [True, False])
-def test_threads_change_nothing(stacked, monkeypatch):
-    from skdpfl.federation import _stacks
+@pytest.mark.parametrize("together", [True, False])
+def test_threads_change_nothing(together, monkeypatch):
+    from skdpfl.federation import _batches
 
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+    if not together:
+        monkeypatch.setattr(_batches, "GROUP", 1)
     fits = [
         DPScaffoldClassifier(5.0, model=TorchModel(small), n_rounds=3, n_jobs=jobs, **BOUNDS)
         .fit(X, Y, silos=SILOS)
