@@ -203,7 +203,7 @@ _DISJOINT_STEPS = 25
 _SILO_STEPS = 5
 #: the server's step over the silos', per local step, where a step is split between them; the fewest
 #: rounds then; the most where few silos take part in each: a silo pays for its own rounds only
-_SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 30.0, 20, 100
+_SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 30.0, 40, 100
 
 
 class Choice(NamedTuple):

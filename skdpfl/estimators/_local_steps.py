@@ -65,7 +65,7 @@ class DPFedAvgRegressor(_DPFedAvg, FederatedRegressor):
     ...     2.0, local_steps=5, feature_bounds=(-8, 8), target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).n_rounds_
-    20
+    40
     >>> model.score(data.data, data.target) > 0.5
     True
     """
@@ -126,7 +126,7 @@ class DPScaffoldClassifier(_DPScaffold, FederatedClassifier):
     >>> data = make_federated_classification(5, 400, n_features=10, n_classes=2, random_state=0)
     >>> clf = DPScaffoldClassifier(2.0, local_steps=20, feature_bounds=(-8, 8), random_state=0)
     >>> clf.fit(data.data, data.target, silos=data.silos).n_rounds_
-    20
+    40
     >>> clf.score(data.data, data.target) > 0.75
     True
     """
@@ -145,7 +145,7 @@ class DPScaffoldRegressor(_DPScaffold, FederatedRegressor):
     ...     2.0, local_steps=20, feature_bounds=(-8, 8), target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).n_rounds_
-    20
+    40
     >>> model.score(data.data, data.target) > 0.5
     True
     """
