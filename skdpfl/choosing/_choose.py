@@ -29,6 +29,7 @@ from skdpfl.choosing._noise_level import (
 from skdpfl.choosing._request import Request
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.models import Additive, LinearModel, RuleTask
+from skdpfl.preprocessing import KnownRanges
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import (
@@ -89,7 +90,8 @@ _OF_FLAG = 0.3
 class ScalingStep:
     """How scales are found before training; decided without data.
 
-    ``asked``: whether it was asked for clipped features, which bounds say where to then.
+    ``asked``: whether it was asked for clipped features, which bounds say where to then; ``known``:
+    ranges that earlier steps of a pipeline give out, to which features are clipped as well.
     ``remedies`` says what helps against noise that is so many times too large; None: a target that
     drowns in noise is not warned of.
     """
@@ -98,6 +100,7 @@ class ScalingStep:
     shifts_target: bool = True
     clips: bool = False
     asked: bool = False
+    known: KnownRanges | None = None
     remedies: Callable[[float], str] | None = None
     curves: CurvePlan | None = None
 
@@ -139,7 +142,8 @@ class ScalingStep:
         if self.asked and self.plan.feature_bounds is not None:
             scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
         elif self.clips:
-            scales = scales.clipped_around(_REACH)
+            within = None if self.known is None else self.known[:2]
+            scales = scales.clipped_around(_REACH, within)
         if scales.wide_features and not self.asked:
             said = _WIDE_CLIPPED if self.clips else _WIDE
             warn(said.format(values_of(scales.wide_features)))
@@ -175,6 +179,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
         shifts_target=request.loss.link != "log",
         clips=request.clips_features and request.curves is None,
         asked=request.asks_to_clip,
+        known=facts.known,
         curves=request.curves,
     )
 

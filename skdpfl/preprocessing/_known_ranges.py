@@ -185,6 +185,18 @@ def _of_splines(step: Any, given: KnownRanges | None) -> KnownRanges | None:
     return None if grows else KnownRanges.of(0.0, 1.0, step.n_features_out_)
 
 
+def _of_flags(step: Any, given: KnownRanges | None) -> KnownRanges | None:
+    """Of values of 0 and 1; as below."""
+    d = getattr(step, "n_features_in_", None)
+    return None if d is None else KnownRanges.of(0.0, 1.0, d, True)
+
+
+def _of_directions(step: Any, given: KnownRanges | None) -> KnownRanges | None:
+    """Of rows of norm 1, which need no fit: a frozen one may not know how many columns."""
+    d = getattr(step, "n_features_in_", None)
+    return None if d is None else KnownRanges.of(-1.0, 1.0, d)
+
+
 #: transformers of scikit-learn -> the ranges of what leaves them
 _KINDS: dict[type, Callable[[Any, KnownRanges | None], KnownRanges | None]] = {
     Pipeline: _of_pipeline,
@@ -193,8 +205,8 @@ _KINDS: dict[type, Callable[[Any, KnownRanges | None], KnownRanges | None]] = {
     SimpleImputer: _of_constants,
     PolynomialFeatures: _of_products,
     SplineTransformer: _of_splines,
-    Binarizer: lambda step, given: KnownRanges.of(0.0, 1.0, step.n_features_in_, True),
-    Normalizer: lambda step, given: KnownRanges.of(-1.0, 1.0, step.n_features_in_),
+    Binarizer: _of_flags,
+    Normalizer: _of_directions,
     OneHotEncoder: lambda step, given: KnownRanges.of(
         0.0, 1.0, len(step.get_feature_names_out()), True
     ),

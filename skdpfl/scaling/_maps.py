@@ -308,15 +308,19 @@ class Scales:
         assert isinstance(features, AffineScaling)  # with bounds scales are affine
         return replace(self, features=replace(features, low=low, high=high))
 
-    def clipped_around(self, n_scales: float) -> Scales:
+    def clipped_around(self, n_scales: float, within: tuple[Array, Array] | None = None) -> Scales:
         """Return scales of features whose values are clipped to so many scales from the centers.
 
-        Squashed features are bounded as they are.
+        And to ranges (lows, highs), NaN where there is none. Squashed features are bounded as they
+        are.
         """
         if not isinstance(self.features, AffineScaling):
             return self
         center, reach = self.features.center, n_scales * self.features.scale
-        return self.clipped(center - reach, center + reach)
+        low, high = center - reach, center + reach
+        if within is not None:
+            low, high = np.fmax(low, within[0]), np.fmin(high, within[1])
+        return self.clipped(low, high)
 
     def without_shift(self) -> Scales:
         """Return scales for a log link: targets divided by their root mean square."""

@@ -115,6 +115,8 @@ def test_scores_are_as_noisy_as_was_priced():
     score = NoisyScore(base(), protection_of(base()), Split(rows, {}, rows, codes))
 
     class Right:
+        plan_for = None  # as models of skdpfl have it
+
         def predict(self, features):
             return np.ones(len(features))
 
@@ -133,6 +135,8 @@ def test_the_noise_of_a_score_does_not_tell_the_number_of_runs():
     score = NoisyScore(base(), guarantee, Split(rows, {}, rows, np.zeros(n, int)))
 
     class Right:
+        plan_for = None  # as models of skdpfl have it
+
         def predict(self, features):
             return np.ones(len(features))
 
