@@ -204,18 +204,17 @@ class ShapeDisplay:
         if name in self.histograms:
             edges, shares = self.histograms[name]
             below = ax.inset_axes((0, 0, 1, 0.14), sharex=ax)
-            height = shares / np.diff(edges)
+            ends = np.linspace(edges[0], edges[-1], _CELLS)  # cells are of many widths
+            part = np.diff(np.interp(ends, edges, np.append(0.0, np.cumsum(shares))))
             below.bar(
-                edges[:-1], height / height.max(), np.diff(edges), align="edge", color=GREY,
-                alpha=0.4,
-            )  # fmt: skip
+                ends[:-1], part / part.max(), np.diff(ends), align="edge", color=GREY, alpha=0.4
+            )
             below.axis("off")
 
     def _product(self, ax: Any, first: Any, second: Any) -> None:
         coefficient = float(self._of(self.products.loc[[(first, second)]], "coefficient")[0])
         coded = self.products.attrs["coded"]
-        ends = [_ends(self.shapes[name]) for name in (first, second)]
-        x, y = (np.linspace(*end, _CELLS) for end in ends)
+        x, y = (_values(self.shapes[name]) for name in (first, second))
         u, v = (
             np.clip((values - coded[name][0]) / coded[name][1], -coded["most"], coded["most"])
             for values, name in ((x, first), (y, second))
@@ -224,13 +223,17 @@ class ShapeDisplay:
         most = np.abs(table).max() or 1.0
         drawn = ax.pcolormesh(x, y, table, cmap="RdBu_r", vmin=-most, vmax=most, shading="nearest")
         ax.figure.colorbar(drawn, ax=ax, shrink=0.8)
+        ax.set_xticks(x if x.size == 2 else ax.get_xticks()[1:-1])
+        ax.set_yticks(y if y.size == 2 else ax.get_yticks()[1:-1])
         ax.set_xlabel(str(first), fontsize="small")
         ax.set_ylabel(str(second), fontsize="small")
 
 
-def _ends(frame: pd.DataFrame) -> tuple[float, float]:
-    """Return where a curve begins and ends."""
-    return float(frame["from"].min()), float(frame["to"].max())
+def _values(frame: pd.DataFrame) -> np.ndarray:
+    """Return the values of a feature that a heat map shows: both of an indicator."""
+    if len(frame) == 2 and (frame["from"] == frame["to"]).all():
+        return frame["from"].to_numpy()
+    return np.linspace(frame["from"].min(), frame["to"].max(), _CELLS)
 
 
 def _histograms(model: Any, names: list[Any]) -> dict[Any, tuple[np.ndarray, np.ndarray]]:
