@@ -21,12 +21,13 @@ z are the noise multipliers that ``privacy_spent_`` lists. Where only the lack o
 prices records that fits read and those that scores read apart: one of both has to hold. Coins
 (batches, cohorts) follow from the integer seed and are the same in both fits.
 
-Three releases are counted otherwise. A record's shuffled message is a share of its silo's sum: z
-is that of one message, and K of them have sqrt(K) times its noise. Bits behind a shuffler are
-noised by a binomial draw: it is recorded, and the shift of a sum has to be one that the protocol
-was priced for. A message by PrivUnit has no sum: what is recorded is which randomiser took it,
-whose epsilon is to be what was priced, and that one silo's message alone was another one. That the
-randomisers keep their epsilon is tested by their laws (tests/privacy/test_privunit.py).
+Four releases are counted otherwise. What silos hide in a common sum is added up before its noise,
+of which a colluding silo's share does not count. A record's shuffled message is a share of its
+silo's sum: z is that of one message, and K of them have sqrt(K) times its noise. Bits behind a
+shuffler are noised by a binomial draw: it is recorded, and the shift of a sum has to be one that
+the protocol was priced for. A message by PrivUnit has no sum: what is recorded is which randomiser
+took it, whose epsilon is to be what was priced, and that one silo's message alone was another one.
+That the randomisers keep their epsilon is tested by their laws (tests/privacy/test_privunit.py).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import importlib.util
 import itertools
+import math
 import pickle
 import sys
 import warnings
@@ -60,12 +62,14 @@ from skdpfl.preprocessing import (
     DPPCA,
     DPMinMaxScaler,
     DPSimpleImputer,
+    DPSplineTransformer,
     DPStandardScaler,
 )
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.mechanisms import ShuffledGradients, ShuffledSums
 from skdpfl.privacy.mechanisms.privunit import PrivateMessages, PrivUnitMechanism
 from skdpfl.privacy.release import grid
+from skdpfl.privacy.release.sharing import SharedNoise
 
 #: deviations of the noise in units of the grid, by the sum's dtype
 UNITS = {"float32": 2.0**grid.UNIT_BITS, "float64": 2.0**grid.FINE_BITS}
@@ -75,6 +79,8 @@ SLACK = 1 + 1e-9
 
 #: releases that are no noised sums
 _BITS, _RANDOMISED = ShuffledSums.release, PrivUnitMechanism.randomise
+#: what silos hide in a common sum, that sum, and how many of three silos may tell their noise
+_STEPS, _TOTAL, COLLUDING = SharedNoise.steps, SharedNoise.total, 1
 
 
 class Released(NamedTuple):
@@ -95,6 +101,7 @@ class Replay:
 
     before: list[Released] | None = None
     sums: list[Released] = field(default_factory=list)
+    hidden: list[np.ndarray] = field(default_factory=list)
 
     def note(self, exact: Any, public: Any, deviation: Any, result: np.ndarray) -> None:
         """Add a release; ``result`` becomes that of the recorded fit."""
@@ -132,6 +139,20 @@ class Replay:
         self.note(ones, (repr(protocol), aggregate.divisor), deviation, result)
         return result
 
+    def share(self, noise: SharedNoise, sums: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Keep what a silo hides in a common sum, before noise."""
+        self.hidden.append(np.rint(sums / noise.grid) * noise.grid)
+        return _STEPS(noise, sums, units)
+
+    def total(self, noise: SharedNoise, steps: np.ndarray) -> np.ndarray:
+        """Note a common sum: its noise is what enough silos add, if the others tell theirs."""
+        exact = sum(each.reshape(-1, *steps.shape).sum(axis=0) for each in self.hidden)
+        self.hidden = []
+        honest = noise.std * math.sqrt(noise.n_silos - COLLUDING)
+        result = np.array(_TOTAL(noise, steps))
+        self.note(exact, (noise.std, noise.grid, noise.n_silos), honest, result)
+        return result
+
     def randomised(
         self, randomiser: PrivUnitMechanism, vectors: np.ndarray, uniforms: Any, normals: Any
     ) -> PrivateMessages:
@@ -164,10 +185,13 @@ def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     for module in holders:
         module.snapped_release = release  # type: ignore[attr-defined]
     ShuffledSums.release, PrivUnitMechanism.randomise = bits, randomised  # type: ignore
+    SharedNoise.steps = lambda noise, *args: replay.share(noise, *args)  # type: ignore
+    SharedNoise.total = lambda noise, *args: replay.total(noise, *args)  # type: ignore
     try:
         yield replay
     finally:
         ShuffledSums.release, PrivUnitMechanism.randomise = _BITS, _RANDOMISED  # type: ignore
+        SharedNoise.steps, SharedNoise.total = _STEPS, _TOTAL  # type: ignore
         for module in holders:
             module.snapped_release = original  # type: ignore[attr-defined]
 
@@ -336,6 +360,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "PrivUnit": {"mechanism": "privunit", "epsilon": 8.0, "n_rounds": 3},
     "additive": {"model": "additive", "feature_bounds": (-4, 4), "epsilon": 8.0},
+    "additive server": {"model": "additive", "feature_bounds": (-4, 4), "trust": "server"},
+    "shared noise": {"trust": "secagg", "n_rounds": 5, "feature_bounds": (-4, 4)},
+    "shared noise, curves": {"trust": "secagg", "model": "additive", "feature_bounds": (-4, 4)},
+    "whole silos, shared noise": {"unit": "silo", "trust": "secagg", "epsilon": 8.0},
     "cut": {"clip_features": True, "feature_bounds": (-1, 1)},
     "shares": {"class_shares": {0: 0.5, 1: 0.5}, "feature_bounds": (-4, 4)},
     "network": {"model": MLP((5,)), "feature_bounds": (-4, 4), "n_rounds": 6},
@@ -395,6 +423,7 @@ OTHERS: dict[str, Any] = {
         2.0, strategy="median", feature_bounds=(-4, 4), random_state=3
     ),
     "DPPCA": DPPCA(2, 2.0, random_state=3),
+    "DPSplineTransformer": DPSplineTransformer(2.0, feature_bounds=(-4, 4), random_state=3),
     "DPRandomizedSearchCV": DPRandomizedSearchCV(
         skdpfl.ISRLDPClassifier(n_rounds=4, feature_bounds=(-4, 4)),
         {"alpha": [0.0, 0.1, 1.0]},

@@ -74,6 +74,13 @@ def check_count(
     return int(value)
 
 
+def check_flags(**flags: Any) -> None:
+    """Raise for what is neither True nor False."""
+    for name, value in flags.items():
+        if not isinstance(value, bool | np.bool_ | Integral):
+            raise ValueError(f"{name} must be True or False; got {value!r}.")
+
+
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> Any:
     """Return the value if it is one of the choices, or say what they are."""
     if not any(value is c or (isinstance(value, str) and value == c) for c in choices):

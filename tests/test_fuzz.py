@@ -3,25 +3,35 @@
 ``benchmarks/fuzz.py`` has them; it runs 40,000, each in a process that may be ended.
 """
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
 from benchmarks import fuzz
-from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import (
+    DPFedAvgClassifier,
+    DPFedEXPClassifier,
+    ISRLDPClassifier,
+    ISRLDPRegressor,
+)
 from skdpfl.algorithms import Ball, FedAvg
+from skdpfl.datasets import make_federated_classification
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import PrivacyUtilityDisplay, heterogeneity
 from skdpfl.losses import Huber, Poisson, Quantile
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
-from skdpfl.preprocessing import DPOneHotEncoder, DPStandardScaler, limit_rows
+from skdpfl.preprocessing import DPPCA, DPOneHotEncoder, DPStandardScaler, limit_rows
 from skdpfl.privacy import (
     PrivacyLedger,
+    check_independent,
     epsilon_per_record,
     n_steps_for,
     noise_multiplier_for,
 )
+from skdpfl.privacy.published import chang2022_rounds
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 y = np.arange(30) % 2
@@ -58,6 +68,8 @@ def test_a_call_that_does_not_end_is_ended(monkeypatch):
     worker.end()
 
 
+CHANG = {"scheme": 1, "beta": 0.9, "local_steps": 5, "constant_rounds": 60}
+TWO = {"silo_sizes": {"a": 9, "b": 9}, "n_features": 2}
 RATE = {"sampling_rate": 0.5, "delta": 1e-5}
 WORDS = np.array(["yes", "no"])[y]
 NOTHING = make_pipeline(DPStandardScaler(), ISRLDPClassifier())
@@ -98,6 +110,10 @@ def display(epsilons, y=y):
         (lambda: price(neighbours=np.zeros(2)), "neighbours must be one of"),
         (lambda: n_steps_for(epsilon=1e30, noise_multiplier=1, **RATE), "promises nothing"),
         (lambda: ISRLDPClassifier(feature_bounds=np.array(0.5)).fit(X, y), "feature_bounds"),
+        (lambda: DPFedEXPClassifier(silo_weights=ONE["c"]).plan_for(**TWO), "entry|silo_weights"),
+        (lambda: DPPCA(2, center=b"x").fit(X), "center must be True, False or 2 numbers"),
+        (lambda: make_federated_classification(unit_norm=pd.NA), "unit_norm must be True or False"),
+        (lambda: chang2022_rounds(**CHANG, start=np.datetime64("2020")), "start must be an integ"),
         (lambda: heterogeneity(X, WORDS, silos=y), "y holds a str where a number"),
         (lambda: display(3.0), "epsilons must be a sequence"),
         (lambda: display(()), "epsilons must be a sequence"),
@@ -126,3 +142,9 @@ def test_models_that_diverge_or_never_move_have_no_noise_error(how, why):
     how = {"trust": "server", "random_state": 4, "n_rounds": 40} | how
     summary = ISRLDPClassifier(**how).fit(X, y).summary()
     assert list(summary) == ["coefficient"] and why in summary.attrs["no_noise_error"]
+
+
+def test_numbers_of_other_kinds_are_numbers():
+    """A fraction is one, to losses, too."""
+    for loss in (Huber(Fraction(1, 3)), Quantile(Fraction(1, 3)), Poisson(Fraction(3))):
+        check_independent(loss)

@@ -26,7 +26,7 @@ import pandas as pd
 from sklearn.datasets import fetch_file
 from sklearn.utils import Bunch
 
-from skdpfl._arguments import check_count
+from skdpfl._arguments import check_count, check_flags
 from skdpfl._surface import filled_docs
 
 
@@ -57,6 +57,7 @@ class Shape:
     silo_column: str | None
 
     def __post_init__(self) -> None:
+        check_flags(as_frame=self.as_frame, return_X_y=self.return_X_y)
         if self.silo_column is not None and not self.as_frame:
             raise ValueError(f"silo_column={self.silo_column!r} needs as_frame=True")
 

@@ -23,6 +23,7 @@ from skdpfl._arguments import (
     as_generator,
     check_choice,
     check_count,
+    check_flags,
     check_not_negative,
     check_number,
 )
@@ -115,6 +116,7 @@ def make_federated_classification(
     d, k = check_count("n_features", n_features), check_count("n_classes", n_classes, low=2)
     spread = np.sqrt([check_not_negative("alpha", alpha), check_not_negative("beta", beta)])
     check_number("label_noise", label_noise, low=0, high=1)
+    check_flags(iid=iid, standardize=standardize, unit_norm=unit_norm)
     rng = as_generator(random_state)
     common = _models(rng, 1, d, k, *spread) if iid else None
     X, y = np.empty((sizes.sum(), d)), np.empty(sizes.sum(), dtype=np.int64)
@@ -259,6 +261,7 @@ def make_federated_regression(
     d = check_count("n_features", n_features)
     spread = (check_not_negative("alpha", alpha), check_not_negative("beta", beta))
     check_not_negative("noise", noise)
+    check_flags(iid=iid)
     general = check_choice("design", design, ("general", "fedexp")) == "general"
     rng = as_generator(random_state)
     draw = _general if general else _fedexp
