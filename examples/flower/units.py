@@ -114,7 +114,7 @@ class Units:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         for name in self.made:
-            subprocess.run(["userdel", name], check=False, capture_output=True)
+            subprocess.run(["userdel", "--force", name], check=False, capture_output=True)
 
     def user(self, unit):
         """Return a unit's user; it is made if it is not there."""
