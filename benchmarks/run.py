@@ -35,7 +35,7 @@ BENCHMARKS = {
     "targets": Benchmark("auto/targets.py", None, "docs/auto.md", "auto/targets.md"),
     "wide": Benchmark("auto/wide.py", None, "docs/auto.md", "auto/wide.md"),
     "whole": Benchmark("auto/whole.py", 1, "docs/auto.md", "auto/whole.md", True),
-    "budgets": Benchmark("auto/budgets.py", 15, "docs/auto.md", "auto/budgets.md", True),
+    "budgets": Benchmark("auto/budgets.py", 15, "docs/auto.md", quick=True),
     "unseen": Benchmark("auto/unseen.py", 1, "docs/auto.md", "auto/unseen.md", True),
     "rare": Benchmark("auto/rare.py", 0.5, "docs/rare_labels.md", "auto/rare.md", True),
     "curves": Benchmark("auto/curves.py", None, "docs/curves.md", "auto/curves.md"),
