@@ -99,7 +99,7 @@ def test_a_local_step_is_one_product_forward_and_one_per_chunk_back(
         assert (counted["compiled"], counted["products"]) == (2 * calls, 0)
         assert counted["gathers"] == 1  # for the norms of all records
     else:
-        assert counted["products"] == calls * (1 + chunks * (4 if together else 1))
+        assert counted["products"] == calls * (1 + chunks)
         assert counted["gathers"] == calls + 1
     # a batch, its state, the noise, its state, second draws
     assert counted["draws"] <= 3 * steps
