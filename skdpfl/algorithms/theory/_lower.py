@@ -113,8 +113,8 @@ def lowy2023_lower_bound(
             found = np.square(m / n * np.maximum(0, 2 / 3 - k) / (A + k)) / 8
         return float(scale * max(0.0, found.max()))
     if power == 2:
-        k = min(per_record * n, math.sqrt(2 * n * N / 3))
-        return scale * (2 / 3 / (2 / math.sqrt(3) + k)) ** 2 / 8
+        most = min(per_record * n, math.sqrt(2 * n * N / 3))
+        return scale * (2 / 3 / (2 / math.sqrt(3) + most)) ** 2 / 8
     a, b = 1 / 3 - math.sqrt(N * 2 * delta) * n, math.sqrt(N / d) * n * ratio / 2
     share = min(1.0, a / (2 * b))
     private = share * (a - b * share) / 2 if a > 0 else 0.0

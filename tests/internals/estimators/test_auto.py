@@ -106,11 +106,11 @@ def test_a_round_of_local_steps_goes_as_far_as_its_average_bears(n_rounds, longe
 
 
 def test_local_steps_take_as_many_rounds_as_pay():
-    """Twenty at least, and more where few silos take part in each: each pays for its own rounds."""
+    """Forty at least, and more where few silos take part in each: each pays for its own rounds."""
     for kw, rounds in (
-        ({"local_steps": 5}, 20),
-        ({"local_steps": 20}, 20),
-        ({"local_steps": 5, "silo_fraction": 0.5}, 40),
+        ({"local_steps": 5}, 40),
+        ({"local_steps": 20}, 40),
+        ({"local_steps": 5, "silo_fraction": 0.5}, 80),
         ({"local_steps": 5, "silo_fraction": 0.1}, 100),
         ({"local_steps": 20, "learning_rate": 0.1}, 5),
         ({"silo_fraction": 0.5}, 100),
