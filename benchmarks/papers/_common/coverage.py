@@ -84,7 +84,12 @@ def page(folder: Path) -> str:
         states = [row.state for row in rows if paper in (row.paper, "all")]
         lines.append(f"| {paper} | " + " | ".join(str(states.count(s)) for s in STATES) + " |")
     for paper in papers:
-        lines += ["", f"## {paper}", "", "| item | where | seeds | state | what is missing |"]
+        lines += [
+            "",
+            f"## {paper}",
+            "",
+            "| item | where | seeds | state | what is missing, or how ours differs |",
+        ]
         lines += ["|---|---|---|---|---|"]
         lines += [line(row) for row in rows if row.paper == paper]
     return "\n".join(lines)
