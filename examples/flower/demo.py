@@ -5,9 +5,9 @@
 needs no data and no network. It writes records of four synthetic hospitals, starts a SuperLink, and
 a gate and a SuperNode for each hospital, on the loopback interface, and fits
 
-    ISRL-DP                                 a hospital's gate and SuperNode are killed
+    ISRL-DP                                 the SuperLink is killed, and all that it had started
     DP-SCAFFOLD                             the server's app is killed, and goes on from its journal
-    ISRL-DP, noise that hospitals share     the SuperLink is killed, and all that it had started
+    ISRL-DP, noise that hospitals share     a hospital's gate and SuperNode are killed
 
 with ``kill -9``. The models are those of one process, bit for bit, and each ledger has each fit
 once. A fourth fit is refused. Then it measures Flower's own empty round. All ends with this script.
@@ -34,9 +34,9 @@ BIN = Path(sys.executable).parent
 HOSPITALS = ("east", "north", "south", "west")
 #: what is fitted, and what is killed meanwhile, after the hospital VICTIM has answered so often
 FITS = {
-    "ISRLDPClassifier": "hospital",
+    "ISRLDPClassifier": "SuperLink",
     "DPScaffoldClassifier": "server's app",
-    "ISRLDPClassifier-secagg": "SuperLink",
+    "ISRLDPClassifier-secagg": "hospital",
 }
 VICTIM, ANSWERS = "west", 3
 #: seconds before a SuperNode that ended is started again; Flower has to miss one with keys first

@@ -79,7 +79,7 @@ class PrivacyPlan(PublicNumbers):
     >>> clf = DPScaffoldClassifier(epsilon=1.0, local_steps=10, scaling=None)
     >>> plan = clf.plan_for(silo_sizes=[500, 500, 1000], n_features=20)
     >>> plan.n_rounds, plan.steps[0], plan.delta[0]
-    (20, 10, np.float64(1e-05))
+    (40, 10, np.float64(1e-05))
     >>> plan.spent().epsilon <= 1.0
     True
 

@@ -5,8 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import skdpfl
-from skdpfl.algorithms import FedAvg, Scaffold
-from skdpfl.algorithms._base import Released
+from skdpfl.algorithms import FedAvg, Released, Scaffold
 
 
 @pytest.mark.parametrize("kind", [FedAvg, Scaffold])

@@ -76,16 +76,16 @@ def reuse(patch):
 
 
 def clip_batches(patch):
-    sums = LinearModel.clipped_gradient_sum
+    sums = LinearModel.clipped_gradient_sums
 
-    def of_batch(self, *args, clip_norm, weights=None, **kw):
-        total = sums(self, *args, clip_norm=np.inf, weights=weights, **kw)
-        n = args[2].shape[-1] if weights is None else weights.sum(axis=-1, keepdims=True)
+    def of_batches(self, params, records, y, loss, *, clip_norm, limits=None, **kw):
+        total = sums(self, params, records, y, loss, clip_norm=np.inf, **kw)
+        n = records.lengths[:, None]
         norms = np.linalg.norm(total, axis=-1, keepdims=True)
         return total * np.minimum(n, np.asarray(clip_norm)[..., None] * n / np.maximum(norms, 1e-9))
 
-    of_batch.__module__ = LinearModel.__module__  # a bug of ours: a stranger sees no batch
-    patch.setattr(LinearModel, "clipped_gradient_sum", of_batch)
+    of_batches.__module__ = LinearModel.__module__  # a bug of ours: a stranger sees no batch
+    patch.setattr(LinearModel, "clipped_gradient_sums", of_batches)
 
 
 def no_noise_on_empty(patch):

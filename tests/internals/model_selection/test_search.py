@@ -115,7 +115,7 @@ def test_scores_are_as_noisy_as_was_priced():
     score = NoisyScore(base(), protection_of(base()), Split(rows, {}, rows, codes))
 
     class Right:
-        plan_for = None  # as models of skdpfl have it
+        __module__, plan_for = "sklearn", None  # known to keep rows apart; and no search inside
 
         def predict(self, features):
             return np.ones(len(features))
@@ -135,7 +135,7 @@ def test_the_noise_of_a_score_does_not_tell_the_number_of_runs():
     score = NoisyScore(base(), guarantee, Split(rows, {}, rows, np.zeros(n, int)))
 
     class Right:
-        plan_for = None  # as models of skdpfl have it
+        __module__, plan_for = "sklearn", None  # known to keep rows apart; and no search inside
 
         def predict(self, features):
             return np.ones(len(features))

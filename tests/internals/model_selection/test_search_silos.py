@@ -32,7 +32,7 @@ def test_training_silos_pay_for_every_fit_and_scoring_silos_for_the_scores():
 class Says:
     """A model that always gives the same label."""
 
-    plan_for = None  # as models of skdpfl have it
+    __module__, plan_for = "sklearn", None  # known to keep rows apart; and no search inside
 
     def __init__(self, label):
         self.label = label
