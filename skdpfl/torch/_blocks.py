@@ -17,6 +17,8 @@ records' values (parts of the batch with layers of their own), records are compu
 Several sizes are used if they agree, too, in all bits.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple

@@ -14,6 +14,8 @@ the first, or on numbers of one record; the axes are checked on made-up rows of 
 numbers, and shapes do not depend on values. Layers count by their exact class, without hooks.
 """
 
+from __future__ import annotations
+
 import copy
 import operator
 from collections.abc import Callable

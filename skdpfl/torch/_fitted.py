@@ -1,5 +1,7 @@
 """A module's parameters: one flat vector, and the fitted module, which is pickled as arrays."""
 
+from __future__ import annotations
+
 import copy
 import math
 import threading

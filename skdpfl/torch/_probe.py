@@ -3,6 +3,8 @@
 Modules that cannot be trained record by record are refused by name, with the way out.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Collection
 from typing import NamedTuple

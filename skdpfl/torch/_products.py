@@ -6,6 +6,8 @@ theirs by :class:`LinearRows`. Others, of functions and of layers such as LSTM, 
 :class:`SeenOperations` tells which other operations may treat records unlike.
 """
 
+from __future__ import annotations
+
 import math
 from functools import partial
 from typing import Any
