@@ -102,7 +102,7 @@ def realised(patch):
 
     def dividing(self, params, batch):
         batch = list(batch)
-        n = np.concatenate([b.weights.sum(axis=-1) for b in batch])
+        n = np.sum([b.records.lengths for b in batch], axis=0)
         public = self._terms.divisor
         self._terms = self._terms._replace(divisor=np.where(n > 0, n, public[:, 0])[:, None])
         return sums(self, params, batch)
