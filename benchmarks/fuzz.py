@@ -262,7 +262,7 @@ def silos_of(rng: Rng, n: int) -> Any:
 
 FAMILIES = ["ISRLDP", "DPScaffold", "DPFedAvg", "DPFedEXP", "DPFederated"]
 TRANSFORMERS = ["DPStandardScaler", "DPMinMaxScaler", "DPSimpleImputer", "DPOneHotEncoder", "DPPCA"]
-PUBLISHED = [name for name in dir(published) if name[-1].isdigit() or "20" in name]
+PUBLISHED = [name for name in published.__all__ if "20" in name]
 PRICES = [privacy.epsilon_of, privacy.noise_multiplier_for, privacy.n_steps_for]
 
 
