@@ -104,6 +104,7 @@ def display(epsilons, y=y):
         (lambda: ISRLDPClassifier(trust=pd.NA).fit(X, y), "trust must be one of"),
         (lambda: ISRLDPClassifier(silo_column=np.zeros(2)).fit(ONE, y), "name of a column"),
         (lambda: limit_rows(None, 2), "one id for each row"),
+        (lambda: limit_rows(np.zeros((3, 1)), 2), "people must be ids that can be compared"),
         (lambda: DPOneHotEncoder(categories=3).fit(X), "categories must be"),
         (lambda: Ball("x"), "radius must be a number"),
         (lambda: FedAvg(b"x"), "learning_rate must be a number"),

@@ -199,4 +199,8 @@ def limit_rows(people: Any, most: int) -> np.ndarray:
             f"people has {int(ids.isna().sum())} missing value(s); give each row a person, or "
             "drop the rows that have none."
         )
-    return (ids.groupby(ids, sort=False).cumcount() < most).to_numpy()
+    try:
+        earlier = ids.groupby(ids, sort=False).cumcount()
+    except TypeError:  # what has no hash
+        raise ValueError("people must be ids that can be compared: text or numbers.") from None
+    return (earlier < most).to_numpy()
