@@ -12,6 +12,7 @@ import pytest
 import skdpfl
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+PAID = Path(__file__).parent / "paid.py"
 STORIES = sorted(p.name for p in EXAMPLES.glob("plot_*.py"))
 
 
@@ -28,8 +29,8 @@ def run(script, *args, cwd):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
-def test_a_story_runs_without_warnings(name, tmp_path):
-    done = run(str(EXAMPLES / name), cwd=tmp_path)
+def test_a_story_runs_without_warnings_and_all_is_paid_for(name, tmp_path):
+    done = run(str(PAID), str(EXAMPLES / name), cwd=tmp_path)
     assert "Warning" not in done.stderr, done.stderr
 
 

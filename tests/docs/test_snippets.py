@@ -12,6 +12,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
+from tests.paid import check_paid
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PRINTS = re.compile(r"# prints (.*)$", re.MULTILINE)
@@ -40,4 +42,5 @@ def test_snippets_run(page, tmp_path, monkeypatch, capsys):
             exec(compile(code, name, "exec"), namespace)
             if promised := PRINTS.findall(code):
                 assert capsys.readouterr().out.splitlines() == promised, name
+        check_paid(namespace)
     plt.close("all")

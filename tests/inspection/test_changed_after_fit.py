@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection import SharedBudget, SiloStratifiedKFold
-from skdpfl.preprocessing import DPStandardScaler
+from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
 
 pytestmark = pytest.mark.filterwarnings("ignore:The noise will drown")
 X, y = load_breast_cancer(return_X_y=True)
@@ -210,3 +210,17 @@ def test_members_that_were_fitted_before_are_known():
     stack = StackingClassifier([("a", member)], cv="prefit", final_estimator=LogisticRegression())
     words = spent(stack.fit(X, y))[1]
     assert "changed" not in words
+
+
+def test_a_step_that_releases_nothing_may_be_in_several_pipelines():
+    """It is the same after each fit; one that pays has the cost of the last one only."""
+    public, paid = DPMinMaxScaler(feature_bounds=(-1, 1)), DPStandardScaler(1.0)
+    for step in (public, paid):
+        first = make_pipeline(step, clf()).fit(X, y)
+        make_pipeline(step, Normalizer(), clf()).fit(X, y)
+        if step is public:
+            assert skdpfl.privacy_spent(first).epsilon <= 1.0
+        else:
+            assert spent(first)[0] == np.inf
+    first.steps[0] = ("dpminmaxscaler", public)
+    assert spent(first)[0] == np.inf  # the fit that released knows what was around it

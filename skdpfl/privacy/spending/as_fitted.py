@@ -68,17 +68,23 @@ def changed_around(obj: Any, fits: Iterable[Any]) -> list[str]:
     """Return the parameters of a meta-estimator or pipeline that were changed after its fit.
 
     ``fits`` are the private estimators inside. Nothing is known, and nothing returned, where they
-    were fitted in other processes.
+    were fitted in other processes. Those that released nothing are asked only if there is no other:
+    such a step may have been fitted in another pipeline since, which changes no cost.
     """
-    now = _digests_around(obj)
+    now, fits = _digests_around(obj), list(fits)
     found: list[str] = []
-    for fitted in fits:
+    for fitted in [each for each in fits if _released(each)] or fits:
         before: AsFitted | None = getattr(fitted, "_as_fitted", None)
         kinds = [] if before is None else [d for kind, d in before.around if kind == _kind(obj)]
         if kinds:
             unlike = [differences(digests, now) for digests in kinds]
             found += unlike[int(np.argmin([len(names) for names in unlike]))]
     return sorted(set(found))
+
+
+def _released(fitted: Any) -> bool:
+    """Return whether a fit gave out anything of the records."""
+    return any(cost.composition for cost in fitted.privacy_spent_.costs)
 
 
 def differences(before: Digests, now: Digests) -> list[str]:
