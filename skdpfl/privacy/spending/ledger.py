@@ -86,6 +86,10 @@ class PrivacyLedger(Account):
     A ledger is for one data set: all fits are assumed to use the same records. Fits in worker
     processes are recorded, too: a pickled or cloned estimator keeps its ledgers.
 
+    It has the costs of private fits. What other steps of a pipeline learn from the records, and
+    what functions mix before a fit, is not in it: :func:`skdpfl.privacy_spent` of the fitted
+    pipeline names them.
+
     The file is text with one JSON object per line, readable by its owner only; reading it runs no
     code. If the file is deleted or replaced by an older copy while no ledger has it open, this
     cannot be detected.
