@@ -160,7 +160,9 @@ class Gates(Courier):
     def __init__(self, folder: Path, names: list[str], n_records: int, n_features: int) -> None:
         keys = {name: new_silo_key() for name in names}
         terms = Terms(silos={name: public_key(key) for name, key in keys.items()})
-        rng, self.ended, self.gates = np.random.default_rng(0), [], {}
+        rng = np.random.default_rng(0)
+        self.ended: list[float] = []
+        self.gates: dict[str, Gate] = {}
         for name in names:
             X, y = rng.normal(size=(n_records, n_features)), np.arange(n_records) % 2
             ledger = PrivacyLedger(10.0, 1e-3, path=folder / f"{name}.ledger")

@@ -345,7 +345,7 @@ def main():
             say(f"{name}: {np.median(seconds[name]):.2f} s a round")
         again = deployment.run(next(iter(FITS)), rounds, asked.patience, report="again")
         say(f"once more: {again.get('error')}")
-        empty = deployment.run("empty", 3, asked.patience)
+        empty = deployment.run("empty", 2, asked.patience)
         seconds["Flower, empty"] = empty["seconds per round"]
         say(f"Flower's empty round: {np.median(seconds['Flower, empty']):.2f} s")
     result = {

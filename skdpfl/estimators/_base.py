@@ -24,6 +24,7 @@ from skdpfl.estimators._noise_error import interactions, shape_functions, summar
 from skdpfl.estimators._training import Trained
 from skdpfl.federation import Federation, Schema
 from skdpfl.preprocessing import ranges_before
+from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.silos import indicators_of, read_silos, split_silo_column, without_column
@@ -53,7 +54,7 @@ class FederatedEstimator(Trained):
     model: Any = "linear"
     scaling: str | None = "auto"
     clip_features: bool | str = "auto"
-    trust: str = "silo"
+    trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
     noise_multiplier: float | None = None
     n_rounds: Any = "auto"

@@ -16,6 +16,7 @@ from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import Schema
 from skdpfl.inspection._look import FirstLook, as_words
 from skdpfl.preprocessing import declared_values
+from skdpfl.privacy.events import SecureAggregation
 
 #: the quantiles of a description
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -86,7 +87,7 @@ def describe(
     random_state: Any = None,
     silos: Any = None,
     by_silo: bool = False,
-    trust: str = "silo",
+    trust: str | SecureAggregation = "silo",
     neighbours: str = "auto",
     facts: Schema | None = None,
 ) -> pd.DataFrame:
@@ -255,7 +256,7 @@ def quantile(
     random_state: Any = None,
     silos: Any = None,
     by_silo: bool = False,
-    trust: str = "silo",
+    trust: str | SecureAggregation = "silo",
     neighbours: str = "auto",
     facts: Schema | None = None,
 ) -> pd.DataFrame:
@@ -325,7 +326,7 @@ def histogram(
     random_state: Any = None,
     silos: Any = None,
     by_silo: bool = False,
-    trust: str = "silo",
+    trust: str | SecureAggregation = "silo",
     neighbours: str = "auto",
     facts: Schema | None = None,
 ) -> pd.Series:
@@ -397,7 +398,7 @@ def value_counts(
     random_state: Any = None,
     silos: Any = None,
     by_silo: bool = False,
-    trust: str = "silo",
+    trust: str | SecureAggregation = "silo",
     neighbours: str = "auto",
     facts: Schema | None = None,
 ) -> pd.Series:
@@ -472,7 +473,7 @@ def correlation(
     delta: Any = "auto",
     random_state: Any = None,
     silos: Any = None,
-    trust: str = "silo",
+    trust: str | SecureAggregation = "silo",
     neighbours: str = "auto",
     facts: Schema | None = None,
 ) -> pd.DataFrame:

@@ -36,6 +36,7 @@ import pandas as pd
 from skdpfl import preprocessing, scaling
 from skdpfl._arguments import refuse_dates
 from skdpfl.federation import Federation, Schema, SiloBudgets, SumPlan
+from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 #: how much a part's error matters
@@ -83,7 +84,7 @@ class FirstLook(preprocessing.PayingTransformer):
     single: bool = False
     delta: Any = "auto"
     feature_bounds: Any = None
-    trust: str = "silo"
+    trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
     silo_column: Any = None
     random_state: Any = None

@@ -18,7 +18,7 @@ from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.inspection._display import GREY, Display, next_colour
 from skdpfl.model_selection.scoring import predictions
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import read_trust
+from skdpfl.privacy.events import SecureAggregation, read_trust
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.account import charge_all
@@ -201,7 +201,7 @@ class DPRocCurveDisplay(Display):
         epsilon: float,
         silos: Any = None,
         delta: Any = "auto",
-        trust: str = "silo",
+        trust: str | SecureAggregation = "silo",
         neighbours: str = "replace",
         random_state: Any = None,
         name: str | None = None,
@@ -324,7 +324,7 @@ class DPConfusionMatrixDisplay(Display):
         epsilon: float,
         silos: Any = None,
         delta: Any = "auto",
-        trust: str = "silo",
+        trust: str | SecureAggregation = "silo",
         neighbours: str = "replace",
         random_state: Any = None,
         name: str | None = None,

@@ -11,7 +11,7 @@ from skdpfl._arguments import check_choice, check_count, check_positive
 from skdpfl._compat import as_frame
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
-from skdpfl.privacy.events import Neighbours, Unit
+from skdpfl.privacy.events import Neighbours, SecureAggregation, Unit
 from skdpfl.scaling import Array, RowMean, SecondMoments, cut
 from skdpfl.silos import without_column
 
@@ -98,7 +98,7 @@ class DPPCA(_paying.PayingTransformer):
     row_norm: float = 1.0
     center: Any = True
     unit: str = "record"
-    trust: str = "silo"
+    trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
     silo_column: Any = None
     keep_silo_column: bool = True

@@ -18,7 +18,7 @@ from skdpfl.federation import Named, SiloBudgets, SumPlan
 from skdpfl.preprocessing._known_ranges import KnownRanges
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource, shared_docs
 from skdpfl.privacy.calibration import calibrate
-from skdpfl.privacy.events import Approximate, Composition, Gaussian
+from skdpfl.privacy.events import Approximate, Composition, Gaussian, SecureAggregation
 from skdpfl.scaling import SHARE, ColumnCounts, ValueCounts, threshold
 
 
@@ -182,7 +182,7 @@ class DPOneHotEncoder(PayingTransformer):
     categories: Any = "auto"
     delta: Any = "auto"
     max_categories: int | None = None
-    trust: str = "silo"
+    trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
     silo_column: Any = None
     keep_silo_column: bool = True

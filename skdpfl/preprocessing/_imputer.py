@@ -29,6 +29,7 @@ from skdpfl.federation import BoundedSum, SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
 from skdpfl.preprocessing._encoder import Vocabulary, beside_threshold
 from skdpfl.preprocessing._known_ranges import KnownRanges
+from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 #: numbers of a median's bins, and the error of its rank, as a share of the records, to stay below
@@ -243,7 +244,7 @@ class DPSimpleImputer(_paying.PayingTransformer):
     strategy: str = "mean"
     delta: Any = "auto"
     feature_bounds: Any = None
-    trust: str = "silo"
+    trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
     silo_column: Any = None
     keep_silo_column: bool = True

@@ -23,7 +23,7 @@ from skdpfl.federation import (
 )
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import Neighbours, Unit, read_trust
+from skdpfl.privacy.events import Neighbours, SecureAggregation, Unit, read_trust
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
@@ -115,7 +115,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
     silo_column: Any
     random_state: Any
     #: if they are no parameters
-    trust: str = "silo"
+    trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
     keep_silo_column: bool = True
 

@@ -9,6 +9,7 @@ from skdpfl import scaling
 from skdpfl.federation import SiloBudgets
 from skdpfl.preprocessing import _paying
 from skdpfl.preprocessing._known_ranges import KnownRanges
+from skdpfl.privacy.events import SecureAggregation
 
 #: the range of DPMinMaxScaler: this many standard deviations on each side of the mean
 _REACH = 2.5
@@ -22,7 +23,7 @@ class PrivateScaler(_paying.PayingTransformer):
     _: KW_ONLY
     delta: Any = "auto"
     feature_bounds: Any = None
-    trust: str = "silo"
+    trust: str | SecureAggregation = "silo"
     silo_column: Any = None
     random_state: Any = None
 

@@ -9,6 +9,7 @@ from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import Federation, Schema, SiloBudgets
 from skdpfl.preprocessing import _paying
 from skdpfl.preprocessing._known_ranges import KnownRanges, joined
+from skdpfl.privacy.events import SecureAggregation
 from skdpfl.scaling import Array, CurvePlan, read_feature_bounds
 from skdpfl.silos import indicators_of
 
@@ -80,7 +81,7 @@ class DPSplineTransformer(_paying.PayingTransformer):
     knots: Any = "auto"
     delta: Any = "auto"
     feature_bounds: Any = None
-    trust: str = "silo"
+    trust: str | SecureAggregation = "silo"
     silo_column: Any = None
     random_state: Any = None
 
