@@ -1,4 +1,4 @@
-"""The command ``skdpfl``: what is done without writing a program.
+"""The command line interface ``skdpfl``.
 
 skdpfl silo serve hospital.toml     and check, status, pending, approve, refuse, ledger
 skdpfl ledger show FILE             the fits in a ledger's file, and what is left
@@ -16,7 +16,9 @@ from skdpfl.service.commands import add_commands
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its status."""
-    parser = argparse.ArgumentParser(prog="skdpfl", description="Private federated learning.")
+    parser = argparse.ArgumentParser(
+        prog="skdpfl", description="Differentially private federated learning."
+    )
     parts = parser.add_subparsers(dest="part", required=True)
     words = "a silo's gate, as a service of its own"
     add_commands(parts.add_parser("silo", help=words, description=words))

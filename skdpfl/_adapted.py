@@ -6,13 +6,13 @@
     silo i    raw(x) + z(x) B_i,    B_i = argmin mean_j loss(y_j, raw(x_j) + z(x_j) B) + (l/2) |B|^2
               over its own records; l by cross-validation among them, infinity (B = 0) included
 
-``z`` is 1 for an own intercept; for a ridge the joint scores and the numeric columns beside it, in
-units of the silo's own deviations. The loss is squared error, or log loss on labels.
+``z`` is 1 for an own intercept; for a ridge the joint scores and the numeric columns beside it,
+standardised within the silo. The loss is squared error, or log loss on labels.
 
-**Formal guarantee.** There is none for a head, and none is needed as long as it stays where its
-records are: B_i is a function of silo i's records and of the joint model, and is given to nobody.
-So what leaves is the joint model, at its own price. A prediction of silo i's head, or a score of
-such predictions, is a function of its records without noise: it must not leave either.
+**Formal guarantee.** A silo's own part (its head) has none, and needs none as long as it stays at
+the silo: B_i is a function of silo i's records and of the joint model, and is given to nobody. So
+only the joint model leaves, at its own price. A prediction by silo i's head, or a score of such
+predictions, depends on its records without noise, so it must not leave either.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HEADS: tuple[Literal["intercept", "ridge"], ...] = ("intercept", "ridge")
 
 
 class Head(NamedTuple):
-    """One silo's own part: B (p, k), and what its columns are measured from and in."""
+    """One silo's own part: the coefficients B (p, k), and the centre and scale of its columns."""
 
     weights: np.ndarray
     center: np.ndarray
@@ -52,14 +52,14 @@ class Head(NamedTuple):
     penalty: float
 
     def added(self, raw: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return raw predictions (n, k) with the own part."""
+        """Return raw predictions (n, k) with the silo's own part added."""
         return (
             raw + _design(raw, columns, self.center, self.scale, len(self.weights)) @ self.weights
         )
 
 
 class SiloHeads(Mapping[Any, Head]):
-    """Each silo's own part by its id. It shows no value, and cannot be pickled."""
+    """Silos' own parts by silo id. The repr shows no values; it cannot be pickled."""
 
     def __init__(self, heads: dict[Any, Head]) -> None:
         self._heads = heads
@@ -78,8 +78,8 @@ class SiloHeads(Mapping[Any, Head]):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "Own parts were fitted on silos' records without noise: they are not pickled, and a "
-            "pickled SiloAdapted holds the joint model alone."
+            "The silos' own parts were fitted without noise, so they cannot be pickled. Pickle the "
+            "SiloAdapted itself: the pickle then holds the joint model alone."
         )
 
 
@@ -106,9 +106,9 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
     estimator : estimator
         An estimator of this library, or a pipeline that ends in one: the joint model.
     head : {"intercept", "ridge"} or None, default="intercept"
-        What each silo fits for itself; None: nothing. Intercepts help where silos differ by a level
-        and have at least some ten records; ridges from some hundred records on, and not on a joint
-        model that is mostly noise.
+        What each silo fits for itself; None: nothing. Intercepts help where silos differ in level
+        and have at least about ten records. A ridge needs at least some hundred records, and a
+        joint model that is not mostly noise.
 
     Attributes
     ----------
@@ -132,9 +132,9 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    A silo's predictions with its own part, and any score of them, are moved by one of its records
-    as a whole. So private searches, ``score_federation`` and displays refuse this estimator: search
-    for the joint model, adapt it afterwards.
+    A single record may change a silo's predictions with its own part, and any score of them, by any
+    amount. So private searches, ``score_federation`` and displays refuse this estimator: search for
+    the joint model, and adapt it afterwards.
 
     Examples
     --------
@@ -197,14 +197,14 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         return self.fit_heads(X, y, silos=silos)
 
     def fit_heads(self, X: Any, y: Any, *, silos: Any = None) -> SiloAdapted:
-        """Fit the silos' own parts on top of a joint model that is fitted already.
+        """Fit the silos' own parts on top of a joint model that is already fitted.
 
         This is what a silo does for itself: ``estimator`` is then the fitted joint model.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Records of the silos that fit; of one, at that silo.
+            The records of the silos whose parts are fitted; at a silo, its own.
         y : array-like of shape (n_samples,)
             Their targets.
         silos : array-like of shape (n_samples,), default=None
@@ -315,7 +315,7 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         float
-            The score. It is not for others than the silos whose records are in X.
+            The score. It is not private: show it only to the silos whose records are in X.
         """
         measure = accuracy_score if is_classifier(self) else r2_score
         return float(measure(y, self.predict(X, silos=silos)))
@@ -390,8 +390,8 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         if heads is None:
             if named and getattr(self, "_heads_stayed", False):
                 warn(
-                    "The silos' own parts stayed where they were fitted, a pickle has none: the "
-                    "joint model predicts. At a silo, fit_heads(X, y) fits its own part again."
+                    "This model was unpickled, and a pickle leaves out the silos' own parts, so "
+                    "the joint model predicts. At a silo, fit_heads(X, y) fits its own part again."
                 )
             return raw
         if not named or not heads:

@@ -1,10 +1,10 @@
-"""What is run apart: code that this package does not know sees one record, or one silo, at a time.
+"""Run code from outside this package on one record, or one silo, at a time.
 
 Algorithms, losses and models are called with many silos and records at once, which is fast. A mean
-over the wrong axis would then mix them, and no clip bounds what a record changes. So what users
-plug in is called with one record (losses, models) or one silo (algorithms) at a time, unless its
-class says ``stackable = True``: its author declares that no record and no silo changes what others
-get. :func:`skdpfl.privacy.check_independent` tries that.
+over the wrong axis would then mix them, and clipping would no longer bound what one record changes.
+So classes from outside are called with one record (losses, models) or one silo (algorithms) at a
+time, unless they set ``stackable = True``. With it, the author declares that no record and no silo
+changes the results of others. :func:`skdpfl.privacy.check_independent` tests that.
 """
 
 import copy
@@ -30,9 +30,9 @@ GENERATED = frozenset((
 def is_stackable(value: Any, unread: frozenset[str] = frozenset()) -> bool:
     """Whether an object may be called with many records and silos at once.
 
-    It may if its code is this package's, or its class declares so; and if that holds for whatever
-    it holds. ``unread``: names of methods that no record and no message reaches, which a class from
-    outside may have of its own.
+    This holds if its class sets ``stackable = True``; or if its code is part of this package, and
+    the same holds for all objects in its attributes. ``unread`` names methods that never see a
+    record or a message, so a class from outside may define them.
     """
     if isinstance(value, _PLAIN) or type(value) is np.ndarray:
         return True
@@ -50,7 +50,7 @@ def is_stackable(value: Any, unread: frozenset[str] = frozenset()) -> bool:
 
 
 def _known(kind: type, unread: frozenset[str]) -> str | None:
-    """Return why a class is known, if it is: the first that says something decides."""
+    """Return why a class may see many records; the first class in its MRO that says so decides."""
     for each in kind.__mro__:
         own = vars(each)
         if "stackable" in own:
@@ -68,18 +68,18 @@ def _known(kind: type, unread: frozenset[str]) -> str | None:
 
 
 def _is_ours(what: Any) -> bool:
-    """Whether a class or function was written here (or by dataclasses, for a class of ours)."""
+    """Whether code is part of this package, or generated for it by dataclasses."""
     return str(what.__module__).split(".")[0] in ("skdpfl", "dataclasses", "abc", "contextlib")
 
 
 def _held(value: Any) -> Iterator[Any]:
-    """Yield what an object holds."""
+    """Yield the objects in an object's attributes."""
     yield from getattr(value, "__dict__", {}).values()
     if dataclasses.is_dataclass(value):
         yield from (getattr(value, field.name, None) for field in dataclasses.fields(value))
 
 
 def anew(value: Any) -> Callable[[], Any]:
-    """Return a function that gives an object as it is now, whatever its copies have kept since."""
+    """Return a function that makes fresh copies of an object as it is now."""
     plain = all(isinstance(held, _PLAIN) for held in _held(value))
     return lambda: copy.copy(value) if plain else copy.deepcopy(value)

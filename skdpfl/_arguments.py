@@ -1,11 +1,10 @@
-"""Arguments and data that cannot be used: one wording of errors, with what to do about them.
+"""Checks of arguments and data, and the wording of their errors.
 
-An error names the argument, what would be right and what was given. Advice on data learns nothing
-from the records. scikit-learn's own advice for missing values is an imputer; one that reads a mean
-off the records would cost privacy that nothing pays for. Whether a column holds numbers is public,
-and so is, by the error itself, that a value is missing.
-
-And numbers in texts: rounded to the side that promises less privacy, not to the nearest.
+An error names the argument, what would be valid and what was given. Advice on data learns nothing
+from the records. For missing values scikit-learn advises an imputer; one that learns a mean from
+the records would cost privacy that is not accounted for. Whether a column holds numbers is public,
+and the error itself makes public that a value is missing. Numbers in texts are rounded towards less
+privacy, not to the nearest.
 """
 
 import math
@@ -32,7 +31,7 @@ def check_number(
     open_high: bool = False,
     words: str = "",
 ) -> float:
-    """Return a real number within its range, or say what the range is."""
+    """Return a real number within its range; raise an error that states the range otherwise."""
     left, right = ("(" if open_low else "["), (")" if open_high else "]")
     wanted = f"a number in {left}{low:g}, {high:g}{right}"
     fine = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
@@ -44,29 +43,29 @@ def check_number(
 
 
 def check_positive(name: str, value: Any, words: str = "") -> float:
-    """Return a positive finite number, or say what is wrong."""
+    """Return a positive finite number, or raise."""
     return check_number(name, value, low=0, open_low=True, open_high=True, words=words)
 
 
 def check_not_negative(name: str, value: Any, words: str = "") -> float:
-    """Return a finite number of at least 0, or say what is wrong."""
+    """Return a finite number of at least 0, or raise."""
     return check_number(name, value, low=0, open_high=True, words=words)
 
 
 def check_rate(name: str, value: Any, words: str = "") -> float:
-    """Return a number in (0, 1], or say what is wrong."""
+    """Return a number in (0, 1], or raise."""
     return check_number(name, value, low=0, high=1, open_low=True, words=words)
 
 
 def check_share(name: str, value: Any, words: str = "") -> float:
-    """Return a number in (0, 1), or say what is wrong."""
+    """Return a number in (0, 1), or raise."""
     return check_number(name, value, low=0, high=1, open_low=True, open_high=True, words=words)
 
 
 def check_count(
     name: str, value: Any, *, low: int = 1, high: int | None = None, words: str = ""
 ) -> int:
-    """Return an integer in [low, high], or say what is wrong."""
+    """Return an integer in [low, high], or raise."""
     fine = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
     if not fine or int(value) < low or (high is not None and int(value) > high):
         limit = f"of at least {low}" if high is None else f"in [{low}, {high}]"
@@ -75,21 +74,21 @@ def check_count(
 
 
 def check_flags(**flags: Any) -> None:
-    """Raise for what is neither True nor False."""
+    """Raise unless all values are True or False."""
     for name, value in flags.items():
         if not isinstance(value, bool | np.bool_ | Integral):
             raise ValueError(f"{name} must be True or False; got {value!r}.")
 
 
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> Any:
-    """Return the value if it is one of the choices, or say what they are."""
+    """Return the value if it is one of the choices; raise an error that lists them otherwise."""
     if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
     return value
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """Return a generator from None, an int, a RandomState or a Generator; nothing private."""
+    """Return a generator from ``random_state``, for draws that protect nothing."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.RandomState):
@@ -105,12 +104,12 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 
 def is_auto(value: Any) -> bool:
-    """Tell whether a parameter was left to us."""
+    """Whether a parameter is "auto"."""
     return isinstance(value, str) and value == "auto"
 
 
 def _dense_size(X: Any) -> str:
-    """Return what a dense copy takes, in words."""
+    """Return the size of a dense copy as text."""
     megabytes = X.shape[0] * X.shape[1] * 8 / 1e6
     return f"{megabytes / 1e3:.1f} GB" if megabytes >= 1e3 else f"{megabytes:.1f} MB"
 
@@ -135,9 +134,9 @@ def _all_sparse(X: pd.DataFrame) -> bool:
 
 
 def check_average(value: Any) -> bool | float:
-    """Return which rounds' models are averaged, as Python's own type; raise if it says nothing.
+    """Return the parameter ``average`` as a bool, a float or an int, or raise.
 
-    True is not one round and 1 is not a share: the type says what is meant.
+    The type says what is meant: True is not one round, and 1 is not a share.
     """
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
@@ -153,10 +152,10 @@ def check_average(value: Any) -> bool | float:
 
 @contextmanager
 def advising(X: Any, y: Any = None) -> Iterator[None]:
-    """Explain an error that text, missing values or missing labels caused; leave others alone.
+    """Explain errors caused by text, missing values or missing labels; pass others on.
 
-    NumPy and scikit-learn quote what they cannot read: a record's words must not be in a message,
-    nor in the error behind it. So positions are named, and nothing stands behind.
+    NumPy and scikit-learn quote the value that they cannot read. A record's values must not appear
+    in an error, nor in its ``__cause__``. So the error names positions, and has no cause.
     """
     try:
         yield
@@ -171,7 +170,7 @@ def advising(X: Any, y: Any = None) -> Iterator[None]:
 
 @contextmanager
 def naming_no_values(values: Any, name: str) -> Iterator[None]:
-    """Raise errors of conversion without the values that NumPy quotes."""
+    """Raise conversion errors without the values that NumPy quotes."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -188,7 +187,7 @@ _QUOTING = ("could not convert", "Complex data not supported", "complex() arg", 
 
 
 def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | None:
-    """Return where the value is that an error quotes; None where it quotes none."""
+    """Return an error's text with the value's position instead; None if it quotes no value."""
     said = str(error)
     if not said.startswith(_QUOTING):
         return None
@@ -198,8 +197,8 @@ def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | 
         for place in zip(*np.nonzero(~np.vectorize(_is_number, otypes=[bool])(table)), strict=True):
             where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
             kind = type(table[place]).__name__
-            return f"{start}{called} holds a {kind} where a number is needed, in {where}."
-    return f"{start}{name} holds something where a number is needed."
+            return f"{start}{called} must hold numbers; it holds a {kind} in {where}."
+    return f"{start}{name} holds a value that is not a number."
 
 
 def _is_number(value: Any) -> bool:
@@ -214,7 +213,7 @@ def _is_number(value: Any) -> bool:
 
 
 def refuse_dates(X: Any) -> None:
-    """Raise for columns of dates or times, which NumPy takes for counts of nanoseconds."""
+    """Raise for columns of dates or times, which NumPy would convert to nanoseconds."""
     columns = zip(X.columns, X.dtypes, strict=True) if hasattr(X, "dtypes") else ()
     times = ("date", "time", "duration")  # pandas' and polars' names of types, in small letters
     if names := [name for name, dtype in columns if str(dtype).lower().startswith(times)]:
@@ -225,26 +224,27 @@ def refuse_dates(X: Any) -> None:
 
 
 def _advice(X: Any, y: Any, error: Exception) -> str | None:
-    """Return what to do, or None where the error speaks for itself."""
+    """Return advice for an error; None if it needs none."""
     said = str(error)
     if said.startswith("at least one array or dtype"):  # a frame without columns
         return (
-            f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required, "
-            "beside the silo column if there is one."
+            f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required, in "
+            "addition to the silo column if there is one."
         )
     names = [] if said.startswith("The feature names") else getattr(X, "columns", [])
     if strange := [name for name in names if not _holds_numbers(X[name])]:
         return (
-            f"X has column(s) {strange[:5]!r} that hold no numbers. Leave them out, or encode them "
-            "by categories that are public: OneHotEncoder(categories=[...], sparse_output=False). "
-            "skdpfl.preprocessing.DPOneHotEncoder finds and pays for those that are not."
-            + _ids_hint(strange)
+            f"X has column(s) {strange[:5]!r} that hold no numbers. Leave them out, or encode "
+            "them. If their categories are public, use OneHotEncoder(categories=[...], "
+            "sparse_output=False); if not, skdpfl.preprocessing.DPOneHotEncoder finds them within "
+            "its own epsilon." + _ids_hint(strange)
         )
     if "X contains NaN" in said:
         return (
             "Input X contains NaN. Fill missing values with constants that are public, "
             'SimpleImputer(strategy="constant", fill_value=...), or leave such rows out. A mean or '
-            "a median is learnt from the records: skdpfl.preprocessing.DPSimpleImputer pays for it."
+            "a median would be learnt from the records: skdpfl.preprocessing.DPSimpleImputer "
+            "learns it within its own epsilon."
         )
     of_labels = isinstance(error, TypeError) or "NaN" in said or "label type" in said
     if y is not None and of_labels and np.any(pd.isna(_flat(y))):
@@ -255,19 +255,19 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
         one = kinds[0] if len(kinds) == 1 else "str"
         if np.asarray(y).dtype == object and (len(kinds) > 1 or not unlike):
             return (
-                f"Unknown label type: y holds labels of type {' and '.join(kinds)} as objects; "
-                f"make them of one plain type: y.astype({one})."
+                "Unknown label type: y is an object array with labels of type "
+                f"{' and '.join(kinds)}; convert them to one type: y.astype({one})."
             )
     of_y = y is not None and np.asarray(X).dtype.kind not in "OUS"
     if of_y and said.startswith("could not convert string to float"):
-        return "y holds no numbers: a regressor needs some; for labels there are classifiers."
+        return "A regressor needs numbers in y; got labels. Use a classifier for labels."
     return None
 
 
 def _ids_hint(names: list[Any]) -> str:
-    """Return what else to do where one of the columns may hold ids of silos or of people."""
+    """Return further advice if a column may hold ids of silos or of people."""
     if silos := silo_like(names):
-        return f" If {silos[0]!r} says who holds a record: silo_column={silos[0]!r}."
+        return f"  If {silos[0]!r} says which silo holds a record, give silo_column={silos[0]!r}."
     if people := person_like(names):
         return (
             f" If {people[0]!r} says whose row it is, leave it out; where people have several "
@@ -277,7 +277,7 @@ def _ids_hint(names: list[Any]) -> str:
 
 
 def _holds_numbers(column: Any) -> bool:
-    """Tell whether a frame's column can be read as numbers, missing ones apart."""
+    """Whether the non-missing values of a frame's column can be read as numbers."""
     if getattr(column, "ndim", 1) != 1:
         return True  # two columns of one name are none of our business
     present = pd.Series(column.to_numpy()).dropna().to_numpy()
@@ -291,7 +291,7 @@ def _holds_numbers(column: Any) -> bool:
 
 
 def _flat(y: Any) -> np.ndarray:
-    """Return targets as objects, whatever holds them."""
+    """Return targets as a flat object array."""
     return np.asarray(y, dtype=object).ravel()
 
 
@@ -310,7 +310,7 @@ def at_least(value: float, digits: int = 3, *, decimals: int | None = None) -> s
 
 
 def epsilon_text(epsilon: float) -> str:
-    """Return an epsilon, rounded up, in a few characters."""
+    """Return an epsilon as short text, rounded up."""
     return at_most(epsilon, decimals=2) if epsilon >= 0.1 else at_most(epsilon, 2)
 
 

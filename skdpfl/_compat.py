@@ -1,4 +1,4 @@
-"""What scikit-learn and BLAS lack: callbacks, polars names (1.8), pyarrow tables, one thread."""
+"""Support for several versions of scikit-learn, for polars and pyarrow tables, and BLAS threads."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +17,10 @@ except ImportError:  # scikit-learn < 1.9
     _SEES_POLARS = False
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in: no callbacks can be set."""
+        """Replacement where scikit-learn has no callbacks: an empty mixin."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method as it is."""
+        """Replacement where scikit-learn has no callbacks: return the method unchanged."""
         return method
 
 
@@ -30,7 +30,7 @@ def _controller() -> ThreadpoolController:
 
 
 def one_blas_thread() -> Any:
-    """Limit BLAS to one thread: threads are for silos, and results must not depend on cores."""
+    """Limit BLAS to one thread, so that results do not depend on the number of cores."""
     return _controller().limit(limits=1, user_api="blas")
 
 
@@ -53,9 +53,9 @@ _CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
 @contextmanager
 def fitting(estimator: Any) -> Iterator[None]:
-    """Restore all attributes if the block raises, so that no estimator is half fitted.
+    """Restore all attributes if the block raises, so that no estimator is left half fitted.
 
-    Arithmetic does not warn inside (or raise, with np.seterr): that would tell of one wild record.
+    NumPy's floating-point warnings and errors are off inside: they could reveal a single record.
     """
     before = dict(vars(estimator))
     try:

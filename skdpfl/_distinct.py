@@ -1,4 +1,4 @@
-"""Distinct rows of a table that is given by its columns; of few rows without NumPy's overhead."""
+"""Distinct rows of a table given by its columns; faster than ``np.unique`` for few rows."""
 
 from typing import NamedTuple
 
@@ -9,14 +9,14 @@ FEW = 128
 
 
 class Distinct(NamedTuple):
-    """``first`` (k,): a row of each kind, in the order of the kinds; ``of_row`` (n,): its kind."""
+    """``first`` (k,): where each distinct row occurs first; ``of_row`` (n,): its number."""
 
     first: np.ndarray
     of_row: np.ndarray
 
 
 def distinct(*columns: np.ndarray) -> Distinct:
-    """Return the kinds of rows, sorted by the columns, (n,) or (n, m) each, from the first on.
+    """Return the distinct rows, sorted; columns are (n,) or (n, m).
 
     Numbers must not be NaN.
 

@@ -1,4 +1,4 @@
-"""Files that outlive processes: one that is killed leaves what was there before, or after."""
+"""Crash-safe files: a process that is killed while writing leaves the old content or the new."""
 
 import errno
 import hashlib
@@ -12,7 +12,7 @@ except ImportError:  # not a POSIX system
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
-    """Put a whole file in the place of another; it is on the disk when this returns."""
+    """Replace a file atomically; the new content is on disk when this returns."""
     new = beside(path, "new")
     with suppress(FileNotFoundError):
         os.unlink(new)  # left by a process that was killed
@@ -37,10 +37,10 @@ def write_new(path: str, data: bytes, mode: int) -> None:
 
 
 def append(file: int, data: bytes, size: int, before: bytes, header: bytes) -> None:
-    """Put bytes at the end of a file of a size, then a header over the one before, of its length.
+    """Append bytes to a file of known size, then overwrite its header by one of the same length.
 
-    The bytes are on the disk before the header is written, and the header when this returns. If
-    either fails, the file is as it was.
+    The bytes are on disk before the header is written, and the header when this returns. If either
+    fails, the file is unchanged.
     """
     try:
         _write_at(file, data, size)
@@ -55,14 +55,14 @@ def append(file: int, data: bytes, size: int, before: bytes, header: bytes) -> N
 
 
 def _write_at(file: int, data: bytes, at: int) -> None:
-    """Write all bytes at a place."""
+    """Write all bytes at an offset."""
     while data:
         n = os.pwrite(file, data, at)
         data, at = data[n:], at + n
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
-    """Wait until a file's name is on the disk."""
+    """Sync a folder, so that the names of its files are on disk."""
     folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -74,9 +74,9 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
 
 
 def hold(path: str | os.PathLike[str]) -> int:
-    """Lock a file's name, by a second file beside it; BlockingIOError if somebody else holds it.
+    """Lock a file by a lock file beside it; BlockingIOError if another process holds the lock.
 
-    A process that is killed holds nothing. What is returned goes to :func:`let_go`.
+    The lock ends with the process. Release it by passing the result to :func:`let_go`.
     """
     if fcntl is None:
         raise OSError(errno.ENOLCK, "this system has no POSIX locks")
@@ -97,13 +97,13 @@ def hold(path: str | os.PathLike[str]) -> int:
 
 
 def let_go(path: str | os.PathLike[str], held: int) -> None:
-    """Give a lock back."""
+    """Release a lock."""
     with suppress(OSError):
         os.unlink(beside(path, "lock"))
     os.close(held)
 
 
 def beside(path: str | os.PathLike[str], ending: str) -> str:
-    """Return a name for this use alone: always the same one, which no user's file has."""
+    """Return an internal file's name beside another file; it does not clash with users' files."""
     own = hashlib.blake2b(os.fsencode(os.path.basename(path)), digest_size=4).hexdigest()
     return f"{os.fspath(path)}.{own}.{ending}"

@@ -1,13 +1,14 @@
-"""Functions that users plug into pipelines: which of them treat every record by itself.
+"""Functions in pipelines: which of them treat each record by itself.
 
 A ``FunctionTransformer`` stores nothing, but its function sees many records at once, and may mix
-them: ``lambda D: D.fillna(D.mean())`` fills one record's gap with what others hold. A record then
-changes what other records contribute, and what is priced for one record covers that no more.
+them: ``lambda D: D.fillna(D.mean())`` fills one record's gap with what others hold. One record then
+changes what other records contribute, and the price, which is for one record's contribution, no
+longer holds.
 
-No trial can show that a function does not mix; it may do so for one value in a million. So what is
-free is free by what it is: a function of :data:`ENTRYWISE`, one that is run one row at a time
-(:class:`skdpfl.preprocessing.RowTransformer`), or one that its user declares (``public=``). Trials
-on made-up rows (:func:`mixes`) find declarations that are wrong.
+No test can show that a function does not mix records; it may do so for one value in a million. So a
+function is free of cost only if it is in :data:`ENTRYWISE`, is run one row at a time
+(:class:`skdpfl.preprocessing.RowTransformer`), or was declared by its user (``public=``). Tests on
+made-up rows (:func:`mixes`) find declarations that are wrong.
 """
 
 import warnings
@@ -54,29 +55,29 @@ _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S")
 
 
 class Declared:
-    """Steps that the user declared by ``public=``, by name or path, and the steps that exist."""
+    """The steps that a user declared by ``public=``, by name or path, and all steps there are."""
 
     def __init__(self, names: Collection[str] = ()) -> None:
         self._names = frozenset((names,) if isinstance(names, str) else names)
         self._used, self._seen = set[str](), list[str]()
 
     def covers(self, path: str) -> bool:
-        """Whether a step is declared, by its path or its name."""
+        """Whether a step was declared, by its path or its name."""
         self._seen.append(path)
         used = self._names & {path, path.rsplit("__", 1)[-1]}
         self._used |= used
         return bool(used)
 
     def covers_part(self, path: str) -> bool:
-        """Whether an innermost step is declared, or a step that it is in."""
+        """Whether an innermost step, or one that contains it, was declared."""
         parts = path.split("__")
         return any([self.covers("__".join(parts[: i + 1])) for i in range(len(parts))])
 
     def check(self) -> None:
-        """Raise for names that no step has."""
+        """Raise for declared names that are not steps."""
         unknown = sorted(self._names - self._used)
         if unknown:
-            raise ValueError(f"public={unknown!r} names no step; there are {self._seen!r}.")
+            raise ValueError(f"public={unknown!r} is not a step; the steps are {self._seen!r}.")
 
 
 def is_entrywise(step: FunctionTransformer) -> bool:
@@ -99,7 +100,7 @@ def is_entrywise(step: FunctionTransformer) -> bool:
 
 
 def name_of(step: Any) -> str:
-    """Return how to call a step's function, or a frozen step, in a message."""
+    """Return the name of a step's function, or of a frozen step, for messages."""
     if not isinstance(step, FunctionTransformer):
         return type(step.estimator).__name__
     return str(getattr(step.func, "__name__", type(step.func).__name__))
@@ -108,17 +109,17 @@ def name_of(step: Any) -> str:
 #: what to do about a function that may mix; ``public`` is where to declare it
 WAYS_OUT = (
     "Run it row by row (skdpfl.preprocessing.RowTransformer); fill gaps by DPSimpleImputer, encode "
-    "categories by DPOneHotEncoder; or, if each row that it gives out follows from that one row, "
-    "declare it by {public}."
+    "categories by DPOneHotEncoder; or, if each row of its output depends on the same row of its "
+    "input alone, declare it by {public}."
 )
 
 
 def mixes(step: FunctionTransformer, like: Any = None, n_rows: int = _MANY) -> bool:
-    """Return whether a step's function is seen to mix rows, on made-up ones.
+    """Return whether a step's function mixes rows in a test on made-up rows.
 
     ``like``: a frame with the columns' types; ``n_rows``: how many rows the step has seen. A row's
-    result must be the same whatever the other rows are and however many there are. What the
-    function cannot read at all (numbers where it wants dates) is not tried.
+    result must be the same whatever the other rows are and however many there are. Inputs on which
+    the function raises (numbers where it expects dates) are skipped.
     """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -148,7 +149,7 @@ def _mixes(step: FunctionTransformer, rows: Any) -> bool:
 
 
 def _called(step: FunctionTransformer, rows: Any) -> np.ndarray | None:
-    """Return what the function makes of some rows; None where it raises."""
+    """Return the function's output for some rows; None if it raises."""
     try:
         found = step.func(rows.copy(), **(step.kw_args or {}))
         found = found.toarray() if hasattr(found, "toarray") else found
@@ -165,7 +166,7 @@ def _taken(rows: Any, kept: np.ndarray) -> Any:
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether two results are the same but for rounding."""
+    """Return whether two results are equal up to rounding."""
     if a.shape != b.shape:
         return False
     try:
@@ -230,7 +231,7 @@ def _words(rng: np.random.Generator, width: int) -> Iterator[np.ndarray]:
 
 
 def _tables(values: np.ndarray, names: Any) -> Iterator[Any]:
-    """Yield numbers as the step is given them: an array, a frame where it has seen one."""
+    """Yield numbers as an array, or as a frame if the step was fitted on one."""
     yield values if names is None else _frame(values, names)
     if names is None:  # not fitted yet, or on arrays: its function may want a frame
         yield pd.DataFrame(values)
@@ -241,7 +242,7 @@ def _frame(values: np.ndarray, names: Any) -> pd.DataFrame:
 
 
 def _like(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return made-up rows of a frame's names and types; nothing of its values."""
+    """Return made-up rows with a frame's names and types, and none of its values."""
     columns = {}
     for name, dtype in frame.dtypes.items():
         numbers = rng.integers(0, 100, _ROWS)

@@ -1,4 +1,4 @@
-"""Public names that are imported on first use, so that ``import skdpfl`` stays light."""
+"""Public names are imported on first use, so that ``import skdpfl`` is fast."""
 
 import ast
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def stub_names(path: Path) -> dict[str, str]:
-    """Return the names that a stub imports, each with its module."""
+    """Return the names that a stub file imports, each with its module."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
     imports = [node for node in body if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(node.module) for node in imports for alias in node.names}

@@ -1,4 +1,4 @@
-"""Pipelines around our estimators: the private step, its silos, and steps that learn nothing."""
+"""Pipelines around this package's estimators, and which of their steps cost nothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -86,23 +86,23 @@ def check_fits_elsewhere(model: Any) -> None:
         names = ", ".join(type(step).__name__ for _, step in model.steps[:-1])
         last = type(model.steps[-1][1]).__name__
         raise Refused(
-            f"A pipeline is fitted where its records are: {names} would have to learn from silos "
-            f"that give out nothing but the releases of {last}'s own fit. Fit {last} alone: with "
-            "feature_bounds or scaling='private' instead of a scaler; steps that learn nothing, or "
+            f"A pipeline cannot be fitted with silos elsewhere: {names} would have to learn from "
+            f"their records, and they only answer the fit of {last}. Fit {last} alone, with "
+            "feature_bounds or scaling='private' instead of a scaler. Steps that learn nothing, or "
             "from public data only, are applied by each silo before it makes its SiloRecords."
         )
     try:
         model.fit_federation  # noqa: B018
     except AttributeError as error:
         name = type(model).__name__
-        raise Refused(f"{name} is not fitted with silos elsewhere. {error}") from error
+        raise Refused(f"{name} cannot be fitted with silos elsewhere. {error}") from error
 
 
 def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
-    """Return the costs of steps or members, which read the same rows, and whom they trust.
+    """Return the costs and trust of steps or members that read the same rows.
 
-    One that was not told the silos took all rows as one: it protects against those outside only,
-    so whoever has the rows of all silos is trusted, as with ``trust="server"``. A warning says so.
+    A step that was not given the silos took all rows as one silo. It protects against outsiders
+    only: whoever holds the rows of all silos is trusted, as with ``trust="server"``. It warns.
     """
     told = [len(cost.silo_ids or ()) for cost in costs]
     most = max(told, default=0)
@@ -112,9 +112,10 @@ def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
     ]
     if any(pooled):
         warn(
-            f"{sum(pooled)} step(s) or member(s) took all records as one silo, another was told "
-            f"of {most}: what those release is protected as with a trusted server, and the cost "
-            "says trust='server'. Give them silo_column=..., or the silos by metadata routing.",
+            f"{sum(pooled)} step(s) or member(s) took all records as one silo, where another was "
+            f"given {most} silos. What they release is protected only as with a trusted server, "
+            "so the cost says trust='server'. Give them silo_column=..., or the silos by metadata "
+            "routing.",
             PrivacyLeakWarning,
         )
     own = zip(costs, pooled, strict=True)
@@ -122,13 +123,13 @@ def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
 
 
 def is_as_released(part: Any) -> bool:
-    """Tell whether a part's code is scikit-learn's or ours; a subclass may do anything."""
+    """Whether a part's class is scikit-learn's or ours; a user's subclass may do anything."""
     changed = {"fit", "fit_transform", "transform"} & getattr(part, "__dict__", {}).keys()
     return type(part).__module__.startswith(("sklearn.", "skdpfl.")) and not changed
 
 
 def learns_nothing(step: Any) -> bool:
-    """Tell whether a fitted step is the same whatever the records were."""
+    """Whether a fitted step is the same whatever the records were."""
     if step is None or isinstance(step, str):  # "passthrough", "drop"
         return True
     if not is_as_released(step):
@@ -156,10 +157,10 @@ def learns_nothing(step: Any) -> bool:
 
 
 def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
-    """Return whether what a fitted object makes of a row is known to follow from that row alone.
+    """Return whether a fitted object's output for a row is known to depend on that row alone.
 
-    So it is if it holds classes and functions of :data:`KNOWN` packages only. Code of the user's,
-    that of a subclass for instance, may compare rows.
+    This holds if all its classes and functions come from :data:`KNOWN` packages. A user's own code,
+    such as a subclass, may compare rows.
     """
     if id(part) in seen:
         return True
@@ -186,7 +187,7 @@ def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
 
 
 def gives_out_width(step: Any) -> bool:
-    """Tell whether how many columns a fitted step gives out was found in the records."""
+    """Whether the number of columns of a fitted step's output was learnt from the records."""
     if isinstance(step, Pipeline):
         return any(gives_out_width(part) for _, part in step.steps)
     if isinstance(step, ColumnTransformer):
@@ -201,9 +202,9 @@ def gives_out_width(step: Any) -> bool:
 
 
 def _dropped(imputer: SimpleImputer) -> bool:
-    """Tell whether a column was left out since no record has a value there.
+    """Whether a column was left out because no record has a value there.
 
-    The number of columns is public: where none was left out, constants are all there is.
+    The number of columns is public: if none was left out, the step has learnt constants only.
     """
     if imputer.keep_empty_features or not hasattr(imputer, "statistics_"):
         return False
@@ -211,7 +212,7 @@ def _dropped(imputer: SimpleImputer) -> bool:
 
 
 def _declared(encoder: Any) -> bool:
-    """Tell whether an encoder's categories were given, and none is merged by its frequency."""
+    """Whether an encoder's categories were given, and none are merged by frequency."""
     given = not isinstance(encoder.categories, str)
     rare = [getattr(encoder, n, None) for n in ("min_frequency", "max_categories")]
     if_binary = isinstance(getattr(encoder, "drop", None), str) and encoder.drop == "if_binary"
@@ -219,7 +220,7 @@ def _declared(encoder: Any) -> bool:
 
 
 def leaves(step: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield path and step of all innermost steps; of frozen ones those that may mix rows."""
+    """Yield path and step of all innermost steps; of frozen steps only those that may mix rows."""
     if isinstance(step, FrozenEstimator):
         if not keeps_rows_apart(step.estimator):
             yield path, step
@@ -257,25 +258,25 @@ def chosen_by_functions(step: Any) -> list[str]:
 
 
 def is_declared(step: Any, path: str, public: Declared, like: Any) -> bool:
-    """Return whether a step that will be fitted is a function which its user declares.
+    """Return whether a step to be fitted is a function that its user declared.
 
-    Raise if it is seen to mix rows of the kind of ``like``, or learns and so cannot be declared.
+    Raise if it mixes rows in a test on rows like ``like``, or if it learns.
     """
     if not public.covers_part(path) or learns_nothing(step):
         return False
     if not isinstance(step, FunctionTransformer | FrozenEstimator):
         raise ValueError(
-            f"public names {path!r}, and {type(step).__name__} is fitted on the records here: only "
-            "functions can be declared. Give FrozenEstimator(fitted) if it was fitted on public "
-            "data."
+            f"public names {path!r}, but {type(step).__name__} learns from the records; only "
+            "functions can be declared. If it was fitted on public data, give "
+            "FrozenEstimator(fitted)."
         )
     frozen = isinstance(step, FrozenEstimator)
     inside = [part for _, part in leaves(step.estimator, path)] if frozen else [step]
     functions = [part for part in inside if isinstance(part, FunctionTransformer)]
     if any(mixes(each, None if frozen else like, _num_samples(like)) for each in functions):
         raise ValueError(
-            f"public names {path!r}, but {name_of(step)} mixes records: on made-up rows, what it "
-            f"gave out for one row changed with the others. {WAYS_OUT.partition('; or')[0]}."
+            f"public names {path!r}, but {name_of(step)} mixes records: in a test on made-up rows, "
+            f"its output for one row changed with the other rows. {WAYS_OUT.partition('; or')[0]}."
         )
     return True
 
@@ -287,7 +288,7 @@ def check_columns_are_named(model: Any, public: Declared) -> None:
             place = f"{path}__{name}" if path else name
             if not public.covers_part(place):
                 raise ValueError(
-                    f"{place}: a function of the records chooses the columns, and nothing pays for "
-                    "it. Name them, choose them by make_column_selector, or declare the step by "
-                    f"public=[{name!r}] if they follow from the columns' names and types."
+                    f"{place}: a function chooses the columns by the records, at no privacy cost. "
+                    "Name the columns, choose them by make_column_selector, or declare the step by "
+                    f"public=[{name!r}] if the choice depends on the columns' names and types only."
                 )

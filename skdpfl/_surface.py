@@ -1,8 +1,8 @@
-"""What a class shows beside its methods: shared docstrings, its HTML picture, reasons for gaps.
+"""Shared docstrings, HTML representations, and errors for methods that are missing on purpose.
 
-The HTML picture of an estimator links to its page of this documentation and says what it cost.
-Where the pages are is for whoever serves them to say: ``$SKDPFL_DOCS`` (any URL, ``file:///...``
-too), else the package's "Documentation" URL. Where neither is set there is no link, not a dead one.
+An estimator's HTML representation links to its page of this documentation and shows its cost. The
+link starts with ``$SKDPFL_DOCS`` (any URL, ``file:///...`` too), else with the package's
+"Documentation" URL. If neither is set there is no link.
 """
 
 import functools
@@ -19,10 +19,10 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 
 def filled_docs(parts: Mapping[str, str]) -> Callable[[T], T]:
-    """Return a decorator that writes parts of a docstring in place of lines with their names.
+    """Return a decorator that fills named parts into a docstring.
 
-    A part begins with a line break; it replaces a line that is its name in brackets. All
-    indentation goes, as Python 3.13 takes away that of every docstring.
+    A part begins with a line break and replaces the line that is its name in brackets. Indentation
+    is removed, as Python 3.13 does for every docstring.
     """
 
     def fill(documented: T) -> T:
@@ -36,9 +36,9 @@ def filled_docs(parts: Mapping[str, str]) -> Callable[[T], T]:
 
 
 class Described:
-    """Base class of what estimators take beside numbers and words: it has parameters itself.
+    """Base class of objects that are parameters of estimators and have parameters themselves.
 
-    A constructor keeps each argument under its own name, as estimators have it.
+    As in estimators, a constructor stores each argument under its own name.
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Described:
         return self
 
     def __repr__(self) -> str:
-        """Return the constructor's call, without what is as by default."""
+        """Return the constructor's call, without arguments at their defaults."""
         signature = inspect.signature(type(self)).parameters
         given = ((name, getattr(self, name), p.default) for name, p in signature.items())
         shown = (f"{n}={value!r}" for n, value, usual in given if repr(value) != repr(usual))
@@ -87,17 +87,17 @@ class Described:
 
 
 def refuse_own_parts(model: Any, error: type[ValueError] = ValueError) -> None:
-    """Raise for a model with silos' own parts, of which nothing may leave its silo."""
+    """Raise for a model with silos' own parts: nothing of them may leave their silo."""
     if getattr(model, "stays_at_silos", False):
         raise error(
-            f"{type(model).__name__} has silos' own parts, fitted on their records without noise: "
-            "one record moves every prediction and score of it, so nothing of it may leave its "
-            "silo. Search, score or display the joint model, and adapt it afterwards."
+            f"{type(model).__name__} has silos' own parts, which were fitted on their records "
+            "without noise. Its predictions and scores are not private and may not leave the silo. "
+            "Search, score or display the joint model, and adapt it afterwards."
         )
 
 
 class DocLinks:
-    """Mixin that overrides parts of scikit-learn's picture; comes before BaseEstimator."""
+    """Mixin for the HTML representation of estimators; it comes before BaseEstimator."""
 
     _doc_link_module = "skdpfl"
 
@@ -107,13 +107,13 @@ class DocLinks:
         return f"{home.rstrip('/')}/generated/{{public_name}}.html" if home else ""
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
-        """Return what the template needs: the name under which users import the class."""
+        """Return the name under which users import the class, for the link's template."""
         package, part, *_ = type(self).__module__.split(".")
         place = package if part == "estimators" else f"{package}.{part}"
         return {"public_name": f"{place}.{type(self).__name__}"}
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """Return the table of fitted attributes; values are cut at 30 characters there."""
+        """Return the table of fitted attributes, whose values are cut at 30 characters."""
         table = super()._get_fitted_attr_html(doc_link)  # type: ignore[misc]
         if "privacy_spent_" in table:
             row = table["privacy_spent_"]
@@ -124,7 +124,7 @@ class DocLinks:
 
 
 def _said_with(model: Any, spent: Any) -> dict[str, Any]:
-    """Return the other half of a cost's statement, by the names of the attributes."""
+    """Return what an epsilon must be stated with: what is protected, and from whom."""
     words = {f"privacy_spent_.{name}": getattr(spent, name) for name in _STATED}
     silos = getattr(model, "silo_ids_", None)
     if spent.simulation:
@@ -136,7 +136,7 @@ _STATED = ("unit", "trust", "neighbours")
 
 
 class _Word:
-    """Shows a word or a number whole: scikit-learn cuts strings at nine characters."""
+    """Text shown in full: scikit-learn cuts strings at nine characters."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -146,7 +146,7 @@ class _Word:
 
 
 class _Price:
-    """Shows what matters most of a cost in few characters."""
+    """Short text of a cost: its epsilon and delta."""
 
     def __init__(self, spent: Any) -> None:
         self._spent = spent
@@ -157,7 +157,7 @@ class _Price:
 
 @functools.cache
 def declared_home() -> str:
-    """Return the documentation's URL in the package's metadata, or nothing."""
+    """Return the documentation's URL from the package's metadata; empty if there is none."""
     try:
         urls = importlib.metadata.metadata("skdpfl").get_all("Project-URL") or []
     except importlib.metadata.PackageNotFoundError:
@@ -167,7 +167,7 @@ def declared_home() -> str:
 
 
 class Missing:
-    """Descriptor in place of a method; its error says why there is none, and what to do instead."""
+    """Descriptor for a missing method; its error says why it is missing, and what to do instead."""
 
     def __init__(self, words: str) -> None:
         self._words = words
@@ -177,8 +177,8 @@ class Missing:
 
 
 def not_elsewhere(instead: str) -> Missing:
-    """Return what stands for ``fit_federation`` where records have to be in one place."""
+    """Return a descriptor for ``fit_federation`` of classes that cannot be fitted remotely."""
     return Missing(
-        "there is no fit_federation: silos elsewhere answer the questions of the estimators' own "
-        f"fits only, and pay for nothing else. {instead}"
+        "there is no fit_federation: silos elsewhere only answer and pay for fits of skdpfl's own "
+        f"estimators. {instead}"
     )

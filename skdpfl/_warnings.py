@@ -1,7 +1,7 @@
-"""Warnings that point at the user's line, however deep inside they arise.
+"""Warnings that point at the user's line.
 
-Those about data go by names alone: unseen silos, forgotten silo columns, columns of people or of
-years. Silo ids and the names of columns are public; nothing else is read here.
+Warnings about data look at names alone: of unseen silos, forgotten silo columns, columns of people
+or of years. Silo ids and column names are public; nothing else is read here.
 """
 
 import re
@@ -58,12 +58,12 @@ _EXPECTED = ContextVar("silos that were not in the fit are scored on purpose", d
 
 
 class LeftOut(np.ndarray):
-    """Rows of a test set whose silos were kept out of the training set on purpose."""
+    """Rows of a test set whose silos were left out of the training set on purpose."""
 
 
 @contextmanager
 def new_silos_expected() -> Iterator[None]:
-    """Give no UnseenSiloWarning inside: silos are scored one by one, and named."""
+    """Suppress UnseenSiloWarning while silos are scored one by one."""
     token = _EXPECTED.set(True)
     try:
         yield
@@ -83,10 +83,10 @@ def warn_of_unseen_silos(model: Any, X: Any) -> None:
     model._told_of_silos.append(True)  # in place: predicting sets no attribute
     more = f" and {len(unseen) - 5} more" if len(unseen) > 5 else ""
     warn(
-        f"X has records of silo(s) that were not in the fit: {unseen[:5]!r}{more}; the model has "
-        "seen nothing like them. In a cross-validation SiloStratifiedKFold(silo_column=...) has "
-        "every silo in each training set; LeaveOneSiloOut and SiloKFold leave silos out on purpose "
-        "and give no such warning. It is given once per fitted model.",
+        f"X has records of silo(s) that were not in the fit: {unseen[:5]!r}{more}. Predictions "
+        "for them may be poor. In a cross-validation SiloStratifiedKFold(silo_column=...) has "
+        "every silo in each training set; LeaveOneSiloOut and SiloKFold leave silos out on "
+        "purpose and do not warn. This warning appears once per fitted model.",
         UnseenSiloWarning,
     )
 
@@ -98,10 +98,10 @@ def _ids(column: Any) -> pd.Index:
 
 
 def _left_out_on_purpose() -> bool:
-    """Tell whether scikit-learn, or this library, scores a fold that our splitters left out.
+    """Whether a fold that this package's splitters left out is being scored.
 
-    The splitters mark the rows of such test sets; the mark is found where those rows are in use,
-    also in another process.
+    The splitters mark the rows of such test sets; the mark stays with the rows, also in another
+    process.
     """
     frame = sys._getframe()
     while frame is not None:
@@ -115,14 +115,14 @@ def _left_out_on_purpose() -> bool:
 
 
 def silo_like(names: Any) -> list[str]:
-    """Return the names of columns that may well hold silo ids, the likeliest first."""
+    """Return the names of columns that probably hold silo ids, the likeliest first."""
     places = [(_silo_place(name), name) for name in names if isinstance(name, str)]
     likely = [(place, name) for place, name in places if place is not None]
     return [name for _, name in sorted(likely, key=lambda each: each[0])]
 
 
 def _silo_place(name: str) -> int | None:
-    """Return how far down the list of silos' names this one is; None if it is not there."""
+    """Return a name's rank among the usual names of silo columns; None if it is not one."""
     words = [word for word in _words(name) if word not in _BESIDE]
     if len(words) != 1 or not _one_of(words[0], _NAMES):
         return None
@@ -130,7 +130,7 @@ def _silo_place(name: str) -> int | None:
 
 
 def person_like(names: Any) -> list[str]:
-    """Return the names of columns that may well hold people's ids."""
+    """Return the names of columns that probably hold people's ids."""
     return [name for name in names if isinstance(name, str) and _is_person_like(name)]
 
 
@@ -155,38 +155,38 @@ def _one_of(word: str, names: Collection[str]) -> bool:
 
 
 def warn_of_forgotten_column(X: Any, silos: Any) -> None:
-    """Warn where no silos are given and a column has the name of some.
+    """Warn if no silos are given and a column is named like a silo column.
 
-    It goes by the name alone. Names are public; how many distinct values a column has, or whether
-    they are all whole numbers, is learnt from the records.
+    Only the name is looked at, which is public. How many distinct values a column has, or whether
+    they are all integers, would be learnt from the records.
     """
     if silos is None and (found := silo_like(getattr(X, "columns", ()))):
         warn(
-            f"X has a column {found[0]!r}, and neither silos nor silo_column was given: the column "
-            "is used as a feature, and all records are one silo. If it says who holds a record, "
-            f"give silo_column={found[0]!r}; if not, rename it or leave it out."
+            f"X has a column {found[0]!r}, but neither silos nor silo_column was given: the column "
+            "is used as a feature, and all records form one silo. If it says which silo holds a "
+            f"record, give silo_column={found[0]!r}; if not, rename it or leave it out."
         )
 
 
 def warn_of_people(X: Any) -> None:
-    """Warn where a feature has the name of people's ids; by the name alone, as above."""
+    """Warn if a feature is named like an id of people; only the name is looked at."""
     if found := person_like(getattr(X, "columns", ())):
         warn(
-            f"X has a column {found[0]!r}, which is used as a feature. If it says whose row this "
-            f"is, leave it out: X.drop(columns={found[0]!r}). And epsilon protects one row: "
-            "where people have several, keep at most k of each, "
+            f"X has a column {found[0]!r}, which is used as a feature. If it identifies people, "
+            f"leave it out: X.drop(columns={found[0]!r}). Note that epsilon protects one row: if "
+            "people have several, keep at most k of each, "
             f"skdpfl.preprocessing.limit_rows(X[{found[0]!r}], k), and report "
             "privacy_spent_.group(k); the page 'People with several rows' shows how."
         )
 
 
 def warn_of_dates(X: Any) -> None:
-    """Warn where a feature without bounds has the name of dates as numbers; by the name alone."""
+    """Warn if a feature without bounds is named like a date; only the name is looked at."""
     names = [name for name in getattr(X, "columns", ()) if isinstance(name, str)]
     if found := [name for name in names if _is_date_like(name)]:
         warn(
-            f"X has a column {found[0]!r}. Years and times lie far from 0 and vary little beside "
-            "that, so without bounds their scales may not be found, and what they say is lost. "
+            f"X has a column {found[0]!r}. Years and times are far from 0 and vary little in "
+            "comparison, so without bounds their scale may not be found, and the feature is lost. "
             f"Subtract a public number (X[{found[0]!r}] - 2000, say), or give feature_bounds."
         )
 

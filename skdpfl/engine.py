@@ -1,9 +1,14 @@
 """The round loop.
 
-state = init;  in each round:  messages = the cohort's;  released = mechanism(sum of messages);
-state = aggregate(state, released);  in the end an average of the rounds' models.
+::
 
-A round depends on earlier ones through a :class:`Progress` only. With a saved one and restored
+    state = init
+    in each round:  messages = those of the cohort
+                    released = mechanism(sum of messages)
+                    state    = aggregate(state, released)
+    model = an average of the rounds' models
+
+A round depends on earlier ones through a :class:`Progress` only. From a saved one, with restored
 silos (:class:`skdpfl.federation.Silo`), a run continues with the same result.
 """
 
@@ -70,9 +75,9 @@ def run(
     streams : Streams
         The server's random streams, for one fit: cohorts and the noise on the aggregate.
     average : bool, float or int, default=True
-        True: the model is the average that the algorithm names, by default of the second half of
-        the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
-        number of last rounds (an integer): the mean of their models.
+        Which rounds' models are averaged. True: the algorithm decides, by default the second half.
+        False: only the last. A float in (0, 1): this share of the rounds, the last ones. An
+        integer: this number of last rounds.
     on_round : callable, optional
         Called with the round's number and the current model; a true result stops the run.
     after : Progress, optional
@@ -138,22 +143,21 @@ def _check_counted(work: Work) -> None:
     counted_on = plan.mechanism.gradients_only or plan.gradients_only
     if counted_on and not (sends_one_gradient(algorithm) and max(plan.steps) <= 1):
         raise ValueError(
-            f"{type(algorithm).__name__} sends more than one fresh gradient a round, or something "
-            f'else; this plan with trust="{plan.trust}" needs a GradientMethod (one local step, '
-            "nothing kept by silos)."
+            f'trust="{plan.trust}" with this plan needs a GradientMethod, whose silos send one '
+            f"fresh gradient per round and keep no state; got {type(algorithm).__name__}."
         )
 
 
 def _check_continues(plan: PrivacyPlan, streams: Streams) -> None:
     """Raise if a balanced schedule would start again: a silo could exceed its priced rounds.
 
-    Cohorts that are independent in each round may come from any streams.
+    Cohorts that are drawn independently in each round may use new streams.
     """
     dealt = plan.schedule is None and plan.silo_fraction < 1 and plan.cohort == "balanced"
     if dealt and plan.unit == "silo" and not streams.is_simulation:
         raise ValueError(
-            'A secret deal of silos (cohort="balanced") ends with the run that made it; use '
-            'cohort="uniform" or "poisson" where a run must be continued.'
+            'A run with cohort="balanced" cannot be continued: its secret schedule of silos ends '
+            'with the run. Use cohort="uniform" or "poisson" instead.'
         )
 
 
@@ -206,7 +210,7 @@ def _weight_of(r: int, n_rounds: int, algorithm: Algorithm, average: bool | floa
 
 
 def last_rounds(average: float, n_rounds: int) -> int:
-    """Return how many last models a share of the rounds (or a number of them) averages; False: 1.
+    """Return how many of the last rounds' models ``average`` stands for; False: 1.
 
     Examples
     --------
@@ -231,8 +235,9 @@ def _round(
 ) -> Released:
     """Run one round: sum the cohort's weighted messages and release their mean.
 
-    The sum is divided by the share of the silos that took part, not by their weight: its mean over
-    cohorts of any one size is then the weighted mean over all silos, however unequal the weights.
+    The sum is divided by the share of the silos that took part, not by their weight. Its
+    expectation over cohorts of a given size is then the weighted mean over all silos, however
+    unequal the weights are.
     """
     plan, width = work.plan, work.model.size + work.plan.mechanism.n_extra
     weights, size = plan.weights[now.cohort], work.model.size

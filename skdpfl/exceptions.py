@@ -2,7 +2,7 @@
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Something was learnt from the data at no privacy cost.
+    """Something is learnt from the data that the privacy cost does not cover.
 
     One warning per cause; its text names the cause and a remedy.
     """
@@ -11,8 +11,8 @@ class PrivacyLeakWarning(UserWarning):
 class UnseenSiloWarning(UserWarning):
     """A model predicts for silos that were not in its fit.
 
-    Once per fitted model; its text names the silos. Not given where silos are left out on purpose:
-    by :class:`~skdpfl.model_selection.LeaveOneSiloOut` or
+    It appears once per fitted model and names the silos. It does not appear if silos are left out
+    on purpose by :class:`~skdpfl.model_selection.LeaveOneSiloOut` or
     :class:`~skdpfl.model_selection.SiloKFold`, or scored one by one.
     """
 

@@ -1,9 +1,9 @@
-"""Trials of what users plug in: does a record, or a silo, change what others get?
+"""Tests of users' own parts: does one record, or silo, change the results of others?
 
-Algorithms, losses and models from outside see one silo or record at a time, whatever they compute.
-Whoever declares a class ``stackable = True`` says that it may see many at once. Here that is tried
-on made-up numbers: ordinary ones, zeros, ties and extremes. A fit tries it before it charges
-anything. No trial can prove it: what treats rare numbers in another way is the author's to know.
+Algorithms, losses and models from outside see one silo or record at a time. A class with
+``stackable = True`` declares that it may see many at once. Here that is tested on made-up numbers:
+ordinary ones, zeros, ties and extremes. A fit runs these tests before it charges anything. No test
+can prove independence: the author has to know of numbers that are treated differently.
 """
 
 from collections.abc import Iterator
@@ -29,16 +29,15 @@ _LARGE, _SMALL = 1e6, 1e-6
 def check_independent(part: Any, *, size: int = 7) -> None:
     """Raise if an algorithm, a loss, a model or an activation mixes silos or records.
 
-    For the tests of whoever writes one: with it, the class may say ``stackable = True``, and is
-    then given many silos or records at once, which is faster. Without, it sees one at a time.
+    Use it in the tests of your own class. A class that passes may set ``stackable = True``, and is
+    then given many silos or records at once, which is faster. Otherwise it sees one at a time.
 
     Parameters
     ----------
     part : Algorithm, Loss, Model, Architecture or Activation
-        What is tried: with several silos or records at once, and with each alone.
+        The object to test: with several silos or records at once, and with each alone.
     size : int, default=7
-        The number of parameters that an algorithm is tried with, and of features of an
-        architecture.
+        The number of parameters to test an algorithm with, or of features for an architecture.
 
     Returns
     -------
@@ -48,12 +47,12 @@ def check_independent(part: Any, *, size: int = 7) -> None:
     Raises
     ------
     ValueError
-        If results differ: it mixes silos, or records. Or if a record's gradient is longer than the
-        norm that it was to be clipped to.
+        If the results differ, so that silos or records are mixed; or if a record's clipped gradient
+        is longer than the clip norm.
 
     Notes
     -----
-    Trials cannot prove independence. They find what shows on ordinary numbers, zeros, ties and
+    Tests cannot prove independence. They find what shows on ordinary numbers, zeros, ties and
     numbers of very different size.
 
     See Also
@@ -86,7 +85,7 @@ def check_independent(part: Any, *, size: int = 7) -> None:
 
 
 def check_declared(algorithm: Algorithm, loss: Loss, model: Model) -> None:
-    """Raise if one of a fit's parts is from outside, declared stackable, and mixes in a trial."""
+    """Raise if a part of a fit from outside is declared stackable, but mixes records in a test."""
     if _is_declared(algorithm) and takes_stacks(algorithm):
         _try_algorithm(algorithm, model.size)
     if _is_declared(loss) and record_by_record(loss) is loss:
@@ -107,14 +106,14 @@ def _is_declared(part: Any) -> bool:
 
 def _mixes(part: Any, what: str, how: str) -> ValueError:
     return ValueError(
-        f"{type(part).__name__} mixes {what}: {how}. What it makes for one may depend on that one "
-        "only (an operation without axis=-1 is the usual reason). Mend it, or leave out "
-        f"stackable = True: it then sees one {what.removesuffix('s')} at a time."
+        f"{type(part).__name__} mixes {what}: {how}. The result for each may depend on that one "
+        "only; the usual cause is an operation without axis=-1. Mend it, or leave out stackable = "
+        f"True: it then sees one {what.removesuffix('s')} at a time."
     )
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether two results are the same but for rounding."""
+    """Whether two results are equal up to rounding."""
     a, b = np.asarray(a, float), np.asarray(b, float)
     if a.shape != b.shape:
         return False
@@ -163,13 +162,21 @@ def _try_algorithm(algorithm: Algorithm, size: int) -> None:
             each = zip(slopes, offsets, memory, strict=True)
             alone = [new().local(shared, m.copy(), _MadeUp(a, b, n_steps)) for a, b, m in each]
             if not _alike(stack, alone):
-                raise _mixes(algorithm, "silos", "messages of a stack differ from each alone")
+                raise _mixes(
+                    algorithm,
+                    "silos",
+                    "messages of several silos together differ from those of each alone",
+                )
             kept = np.array(alone)
             after = new().remember(shared, memory.copy(), kept.copy())
             pairs = zip(memory, kept, strict=True)
             apart = [new().remember(shared, m.copy(), k.copy()) for m, k in pairs]
             if not _alike(after, apart):
-                raise _mixes(algorithm, "silos", "memories of a stack differ from each alone")
+                raise _mixes(
+                    algorithm,
+                    "silos",
+                    "memories of several silos together differ from those of each alone",
+                )
             memory = np.array(apart)
             squared = float(np.square(kept).sum(axis=-1).mean())
             state = algorithm.aggregate(state, Released(kept.mean(axis=0), 1.0, 1.0, squared, 0.5))
@@ -217,7 +224,9 @@ def _try_loss(loss: Loss) -> None:
                         for j in range(_MANY)
                     ]
                 if not (_alike(together, alone) and _alike(stack[0], alone)):
-                    raise _mixes(loss, "records", f"{name} of a batch differs from each alone")
+                    raise _mixes(
+                        loss, "records", f"{name} of a batch differs from that of each record alone"
+                    )
 
 
 # ---- models --------------------------------------------------------------------------------------
@@ -233,7 +242,11 @@ def _try_model(model: Model) -> None:
     for X in _silos(model.n_features):
         alone = [model.raw(params, X[[j]])[0] for j in range(_MANY)]
         if not _alike(model.raw(params, X), alone):
-            raise _mixes(model, "records", "raw predictions of a batch differ from each alone")
+            raise _mixes(
+                model,
+                "records",
+                "raw predictions of a batch differ from those of each record alone",
+            )
         _try_sums(model, params, X, y, loss)
 
 
@@ -247,19 +260,21 @@ def _try_sums(model: Model, params: NDArray, X: NDArray, y: NDArray, loss: Loss)
     alone = np.array([of([j], params) for j in range(_MANY)])
     if (np.linalg.norm(alone, axis=-1) > clip * (1 + _TOLERANCE)).any():
         raise ValueError(
-            f"{type(model).__name__}: a record's part of clipped_gradient_sum is longer than "
-            "clip_norm, which is what noise is calibrated for."
+            f"{type(model).__name__}: one record's part of clipped_gradient_sum is longer than "
+            "clip_norm, which the noise is calibrated for."
         )
     if not _alike(of(slice(None), params), alone.sum(axis=0)):
-        raise _mixes(model, "records", "sums of a batch are not those of its records")
+        raise _mixes(model, "records", "the sum of a batch differs from the sum over its records")
     pairs = np.arange(_MANY - 1)[:, None] + np.arange(2)
     stack = of(pairs, np.broadcast_to(params, (len(pairs), model.size)))
     if not _alike(stack, alone[pairs].sum(axis=1)):
-        raise _mixes(model, "silos", "sums of a stack of silos are not those of each alone")
+        raise _mixes(
+            model, "silos", "sums of several silos together differ from those of each alone"
+        )
 
 
 def _try_activation(activation: Activation) -> None:
-    """Raise if a number changes what others become."""
+    """Raise if one number changes the values for others."""
     new = anew(activation)
     for z in _silos(_MANY):
         together = new().value(z.copy())
@@ -267,4 +282,8 @@ def _try_activation(activation: Activation) -> None:
         slopes = [[new().slope(np.array([[v]]))[0, 0] for v in row] for row in together]
         same = _alike(together, alone) and _alike(new().slope(together.copy()), slopes)
         if not same:
-            raise _mixes(activation, "records", "numbers together differ from each alone")
+            raise _mixes(
+                activation,
+                "records",
+                "values for several numbers together differ from those for each alone",
+            )

@@ -1,4 +1,4 @@
-"""Reading the silo of each row: from an argument, or from a column of a frame.
+"""Read the silo of each row from an argument, or from a column of a frame.
 
 Silo ids and silo sizes are public. Silos are never guessed: anything but one silo id for each row
 is an error.
@@ -34,7 +34,7 @@ class Silos(NamedTuple):
         return np.bincount(self.codes, minlength=len(self.ids))
 
     def digest(self) -> str:
-        """A digest of the map record -> silo; if it is equal, costs add silo by silo.
+        """A digest of which silo has which record; if equal, costs add up silo by silo.
 
         Records are identified by their labels, in any order, or by their position without labels.
         """
@@ -56,7 +56,7 @@ def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:
         return X, silos
     if silos is not None:
         raise ValueError(
-            f"silos were passed although silo_column={silo_column!r} is set: give one of the two."
+            f"Both silos and silo_column={silo_column!r} were given: give one of the two."
         )
     if not hasattr(X, "columns"):
         raise ValueError(
@@ -74,7 +74,7 @@ def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:
 
 
 def _prefixed(silo_column: Any, X: Any) -> str:
-    """Return what to do where an earlier step has renamed the column, or made others of it."""
+    """Return advice if an earlier step has renamed or encoded the column."""
     names = [str(name) for name in X.columns]
     if any(name.endswith(f"__{silo_column}") for name in names):
         return " ColumnTransformer(verbose_feature_names_out=False) leaves names as they are."
@@ -95,11 +95,11 @@ def without_column(X: Any, silo_column: Any) -> Any:
 
 
 def read_silos(silos: Any, n_rows: int, X: Any = None) -> Silos:
-    """Return each of ``n_rows`` rows' silo; without any, all rows are one silo named 0.
+    """Return the silo of each of ``n_rows`` rows; without any, all rows are one silo named 0.
 
     ``silos`` has one id per row: numbers, strings, a Series or a Categorical, whose unused
-    categories are no silos. X are the data as they were passed: a Series whose index holds the same
-    labels as a frame's in another order is refused, since it would be read by position.
+    categories are ignored. X is the data as passed: a Series with the labels of X's index in
+    another order is refused, since it would be read by position.
     """
     return _read(silos, n_rows, X)._replace(rows=_labels(X))
 
@@ -135,7 +135,7 @@ def _read(silos: Any, n_rows: int, X: Any) -> Silos:
     if (codes < 0).any():
         raise ValueError(
             f"silos has {int((codes < 0).sum())} missing value(s); give each row a silo, or drop "
-            "the rows that have none."
+            "the rows without one."
         )
     named = pd.Index(ids, tupleize_cols=False)
     _warn_of_missing(named)
@@ -143,16 +143,17 @@ def _read(silos: Any, n_rows: int, X: Any) -> Silos:
 
 
 def _warn_of_missing(ids: pd.Index) -> None:
-    """Warn of a silo whose name is what a missing id becomes as text; ids are public."""
+    """Warn of a silo named like a missing value that was converted to text; ids are public."""
     if ids.dtype.kind not in "biufmM" and (words := ids[ids.isin(_MISSING)].tolist()):
         warn(
-            f"silos has the id {str(words[0])!r}: its rows count as one silo. If they have none, "
-            "it was missing before it became text; give each row a silo, or drop the rows."
+            f"silos has the id {str(words[0])!r}, which looks like a missing value converted to "
+            "text; its rows count as one silo. If it was missing, give each of these rows a silo, "
+            "or drop them."
         )
 
 
 def _factorized(values: Any) -> tuple[np.ndarray, Any]:
-    """Return pandas's codes and ids, of fixed-width text without making objects."""
+    """Return codes and ids as ``pandas.factorize`` does, faster for fixed-width text."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "US" or not values.size:
         try:
             return pd.factorize(values, sort=False)
@@ -173,7 +174,7 @@ def _factorized(values: Any) -> tuple[np.ndarray, Any]:
 
 
 def _words(letters: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield numbers (n,) of 64 bits that hold all letters (n, width) in which rows differ."""
+    """Yield 64-bit integers (n,) that hold the characters (n, width) in which rows differ."""
     low, high = letters.min(axis=0), letters.max(axis=0)
     bits = 8 if high.max() < 256 else 32
     differ = np.flatnonzero(low != high)
@@ -185,7 +186,7 @@ def _words(letters: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _counted(values: np.ndarray, low: int) -> Silos:
-    """Number integers from ``low`` on that lie close together: faster than hashing them."""
+    """Return codes and ids of integers in a narrow range from ``low`` on; faster than hashing."""
     places = values.astype(np.int64) - low
     used = np.bincount(places) > 0
     ids = (np.flatnonzero(used) + low).astype(values.dtype)
@@ -213,7 +214,9 @@ def _from_list(silos: Any) -> np.ndarray:
     except TypeError:
         items = None
     if items is None or isinstance(silos, (Mapping, Set)):
-        raise ValueError(f"silos must be one id per row, in the order of X's; got {silos!r}.")
+        raise ValueError(
+            f"silos must be one id per row, in the order of the rows of X; got {silos!r}."
+        )
     mixed = len({type(item) for item in items}) > 1
     values = np.empty(len(items), dtype=object)
     values[:] = items
@@ -245,7 +248,7 @@ def _sorted(codes: np.ndarray, ids: pd.Index) -> Silos:
 
 
 def public_columns(X: Any, silo_column: Any = None) -> dict[str, Any]:
-    """Return what ``plan_for`` takes of a table: how many features, their names, indicators."""
+    """Return a table's public facts: how many features, their names, which are indicators."""
     X = without_column(as_frame(X), silo_column)
     names = list(getattr(X, "columns", []))
     named = names if names and all(isinstance(name, str) for name in names) else None
@@ -254,7 +257,7 @@ def public_columns(X: Any, silo_column: Any = None) -> dict[str, Any]:
 
 
 def indicators_of(X: Any) -> np.ndarray | None:
-    """Return which columns (d,) are of a bool dtype, so that they lie in [0, 1]; None: none."""
+    """Return which columns (d,) have a bool dtype, and so lie in [0, 1]; None if none has."""
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None:
         return np.ones(X.shape[1:2], bool) if getattr(X, "dtype", None) == np.dtype(bool) else None

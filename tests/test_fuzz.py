@@ -97,7 +97,7 @@ def display(epsilons, y=y):
         (lambda: DPRandomizedSearchCV(ISRLDPClassifier(), [3]).fit(X, y), "must be a mapping"),
         (
             lambda: DPFedAvgClassifier(silo_column="c").fit(ONE, y),
-            "0 feature.*beside the silo column",
+            "0 feature.*in addition to the silo column",
         ),
         (lambda: SharedBudget(NOTHING).fit(X[:0], y[:0]), "0 sample"),
         (lambda: PrivacyLedger(neighbours=pd.NA), "neighbours must be one of"),
@@ -115,7 +115,7 @@ def display(epsilons, y=y):
         (lambda: DPPCA(2, center=b"x").fit(X), "center must be True, False or 2 numbers"),
         (lambda: make_federated_classification(unit_norm=pd.NA), "unit_norm must be True or False"),
         (lambda: chang2022_rounds(**CHANG, start=np.datetime64("2020")), "start must be an integ"),
-        (lambda: heterogeneity(X, WORDS, silos=y), "y holds a str where a number"),
+        (lambda: heterogeneity(X, WORDS, silos=y), "y must hold numbers; it holds a str"),
         (lambda: display(3.0), "epsilons must be a sequence"),
         (lambda: display(()), "epsilons must be a sequence"),
         (lambda: display((1.0,), y=None), "Expected sequence"),

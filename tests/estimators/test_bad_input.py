@@ -27,7 +27,7 @@ DATA = {
     "one record": (lambda X, y, g: (X[:1], y[:1], g[:1]), "1 sample"),
     "no records": (lambda X, y, g: (X[:0], y[:0], g[:0]), "0 sample"),
     "too few targets": (lambda X, y, g: (X, y[:-1], g), "inconsistent numbers"),
-    "text": (lambda X, y, g: (np.full(X.shape, "a"), y, g), "where a number is needed|dtype"),
+    "text": (lambda X, y, g: (np.full(X.shape, "a"), y, g), "must hold numbers|dtype"),
     "one dimension": (lambda X, y, g: (X[:, 0], y, g), "Expected 2D array"),
     "too few silos": (lambda X, y, g: (X, y, g[:-1]), r"X has 40 rows, silos 39"),
     "a silo's name": (lambda X, y, g: (X, y, "hospital"), "string 'hospital'"),
@@ -54,7 +54,7 @@ CLASSIFICATION = {
 REGRESSION = {
     "NaN targets": (lambda X, y, g: (X, np.where(y > 0, np.nan, y), g), "NaN"),
     "infinite targets": (lambda X, y, g: (X, np.where(y > 0, INF, y), g), "infinity"),
-    "text targets": (lambda X, y, g: (X, np.full(40, "a"), g), "y holds no numbers: a regressor"),
+    "text targets": (lambda X, y, g: (X, np.full(40, "a"), g), "A regressor needs numbers in y"),
 }
 
 
@@ -172,7 +172,7 @@ WEIGHTS = {
     "too few": (lambda w: w[:-1], "one number for each of the 240 rows"),
     "a table": (lambda w: w[:, None], "one number for each of the 240 rows"),
     "all zero": (lambda w: 0 * w, "must not be zero everywhere"),
-    "text": (lambda w: np.full(len(w), "a"), "where a number is needed"),
+    "text": (lambda w: np.full(len(w), "a"), "must hold numbers"),
 }
 
 
@@ -196,7 +196,7 @@ def test_weights_in_another_order():
 def test_silos_twice(name):
     X, y, silos = data(name)
     frame = pd.DataFrame(X, columns=list("abc")).assign(hospital=silos)
-    with pytest.raises(ValueError, match=r"silo_column='hospital' is set: give one of the two"):
+    with pytest.raises(ValueError, match=r"silo_column='hospital' were given: give one of the two"):
         make(name, silo_column="hospital").fit(frame, y, silos=silos)
 
 

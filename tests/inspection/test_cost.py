@@ -327,7 +327,7 @@ def test_a_member_that_was_not_told_the_silos_trusts_who_has_all_rows():
     for members, trust in ([(told, told), "silo"], [(told, pooled), "server"]):
         named = [(str(i), clone(member)) for i, member in enumerate(members)]
         vote = VotingClassifier(named).fit(table, y)
-        says = pytest.warns(PrivacyLeakWarning, match="took all records as one silo, another")
+        says = pytest.warns(PrivacyLeakWarning, match="took all records as one silo, where another")
         with says if trust == "server" else nullcontext():
             assert skdpfl.privacy_spent(vote).trust == trust
 
@@ -432,7 +432,7 @@ def test_what_was_not_fitted_has_no_cost():
 def test_names_declared_public_are_looked_for():
     pipe = make_pipeline(StandardScaler(), clf()).fit(X, y)
     assert skdpfl.privacy_spent(pipe, public="standardscaler").epsilon < 1.01
-    with pytest.raises(ValueError, match=r"\['standardscalar'\] names no step; there are"):
+    with pytest.raises(ValueError, match=r"\['standardscalar'\] is not a step; the steps are"):
         skdpfl.privacy_spent(pipe, public=["standardscalar"])
 
 

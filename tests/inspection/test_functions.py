@@ -172,7 +172,7 @@ def test_functions_of_dates_and_words_are_tried_on_dates_and_words():
 
 def test_declared_names_must_exist_and_be_functions():
     pipe = fitted(Normalizer())
-    with pytest.raises(ValueError, match="names no step"):
+    with pytest.raises(ValueError, match="is not a step"):
         SharedBudget(pipe, public=["other"]).fit(X, y)
     from sklearn.preprocessing import StandardScaler
 

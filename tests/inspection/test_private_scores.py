@@ -142,7 +142,7 @@ def test_what_no_picture_is_drawn_of(model):
         X, np.arange(1500) % 3
     )
     for kind in BOTH:
-        with pytest.raises(ValueError, match="nothing of it may leave"):
+        with pytest.raises(ValueError, match="may not leave the silo"):
             kind.from_estimator(adapted, X, Y, epsilon=1.0)
         with pytest.raises(ValueError, match="is of a classifier"):
             kind.from_estimator(regressor, X, Y, epsilon=1.0)

@@ -244,6 +244,6 @@ def test_ids_of_fixed_width_are_read_letter_by_letter(text, dtype):
     ],
 )
 def test_missing_ids_that_became_text_are_warned_of(ids):
-    with pytest.warns(UserWarning, match="missing before it became text"):
+    with pytest.warns(UserWarning, match="missing value converted to text"):
         assert len(read_silos(ids, 3).ids) == 3
     assert len(read_silos(["a", "nancy", "b"], 3).ids) == 3  # warnings are errors

@@ -81,7 +81,7 @@ def test_scores_are_those_of_the_records(tmp_path, name):
 def test_own_parts_of_silos_are_not_scored(tmp_path):
     data = X, y, silos = problem()
     adapted = SiloAdapted(estimator(feature_bounds=(-4, 4))).fit(X, y, silos=silos)
-    with pytest.raises(Refused, match="nothing of it may leave its silo"):
+    with pytest.raises(Refused, match="may not leave the silo"):
         score_federation(adapted, of(Here(tmp_path, data)), epsilon=1.0)
 
 
