@@ -213,7 +213,7 @@ def test_bounds_by_name_are_not_read_by_position(turned):
     """An array has no names: whether its columns are in the mapping's order nobody knows."""
     bounds = dict(reversed(PUBLIC.items())) if turned else PUBLIC
     clf = skdpfl.ISRLDPClassifier(feature_bounds=bounds, n_rounds=5, random_state=0)
-    with pytest.raises(ValueError, match="feature_bounds goes by names"):
+    with pytest.raises(ValueError, match="feature_bounds has column names"):
         clf.fit(NUMBERS.to_numpy(), ILL)
     by_number = {0: PUBLIC["age"], 1: PUBLIC["weight"]}
     same = clone(clf).set_params(feature_bounds=by_number).fit(NUMBERS.to_numpy(), ILL)
@@ -268,7 +268,7 @@ def test_bounds_by_name_need_names_of_silos_elsewhere():
     ids = np.repeat(list(sizes), 600)
     here = clone(clf).fit(NUMBERS, (ILL == "ill").astype(int), silos=ids)
     assert np.array_equal(fitted(["age", "weight"]).coef_, here.coef_)
-    with pytest.raises(ValueError, match="feature_bounds goes by names"):
+    with pytest.raises(ValueError, match="feature_bounds has column names"):
         fitted(None)
     clf.set_params(feature_bounds=(0, 200))
     assert not hasattr(fitted(None), "feature_names_in_")

@@ -1,6 +1,6 @@
 """Fitted linear and additive models as plain data, which opens anywhere and runs no code.
 
-What a model predicts follows from a few numbers::
+Predictions are computed from a few numbers::
 
     z = x                                     map "none"
     z = min(max(x, low), high)                map "limits", column by column
@@ -11,7 +11,7 @@ What a model predicts follows from a few numbers::
 
 In an additive model z are the columns of its curves less their means (:class:`Expansion`).
 
-Reading checks every field, so that a damaged file is an error and no model.
+Reading checks every field, so that a damaged file raises an error.
 """
 
 from typing import Any
@@ -48,17 +48,17 @@ CURVE = {"feature", "edges", "shares", "knots", "heights", "cuts", "bins"}
 
 
 def to_plain(model: Any) -> dict[str, Any]:
-    """Return a fitted model as lists, words and numbers."""
+    """Return a fitted model as lists, strings and numbers."""
     if not isinstance(model.model_, LinearModel):
         raise ValueError(
-            f"{type(model.model_).__name__} is no linear model: only linear models are written as "
-            "plain data. coefs_ and intercepts_ hold an MLP's weights; pickle other models."
+            f"Only linear models can be written as plain data; got {type(model.model_).__name__}. "
+            "Pickle it, or take an MLP's weights from coefs_ and intercepts_."
         )
     named = named_loss(model._loss())
     if not named:
         raise ValueError(
-            f"{model.loss!r} is a loss of your own; plain data know losses by name. Pickle the "
-            "model instead."
+            f"Plain data name the loss, and {model.loss!r} is a user-defined one. Pickle the model "
+            "instead."
         )
     names = getattr(model, "feature_names_in_", None)
     scaling, curves = model.scaling_, {}
@@ -104,7 +104,7 @@ def _plain_curves(scaling: CurveScaling) -> dict[str, Any]:
 
 
 def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
-    """Return a fitted estimator of a class; raise for data that are not of such a model."""
+    """Return a fitted estimator of a class; raise if the data do not describe one."""
     curved = isinstance(plain, dict) and plain.get("schema") == ADDITIVE
     keys(plain, KEYS | {"curves"} if curved else KEYS, "model")
     schema = ADDITIVE if curved else SCHEMA
@@ -123,7 +123,7 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     outputs = 1
     if model._is_classifier():
         classes = listed(plain, "classes", "model")
-        require(len(set(classes)) == len(classes) > 1, "classes", "are no two labels or more")
+        require(len(set(classes)) == len(classes) > 1, "classes", "must be two labels or more")
         model.classes_ = np.asarray(classes)
         outputs = 1 if len(classes) == 2 else len(classes)
     dtype = np.dtype(one_of(plain, "dtype", ("float32", "float64"), "model"))
@@ -139,7 +139,7 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     model.scaling_, model._ranges = _scaling(plain, width), None
     if curves is not None:
         _set_curves(model, plain["curves"], curves)
-    model._noise_error = NoiseError("plain data hold no noise errors")
+    model._noise_error = NoiseError("plain data do not contain noise errors")
     model.silo_ids_ = np.asarray(listed(plain, "silo_ids", "model"))
     model.privacy_spent_ = PrivacySpent.from_dict(plain["privacy_spent"])
     model._told_of_silos = []
@@ -147,7 +147,7 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
 
 
 def _set_curves(model: Any, plain: dict[str, Any], curves: Expansion) -> None:
-    """Let a linear model be one of these columns."""
+    """Make a linear model an additive one with these columns."""
     names = tuple(map(str, listed(plain, "names", "curves")))
     require(len(names) == curves.width, "names", f"are {len(names)}, not {curves.width}")
     blocks = tuple(curve.whitened(curves.n_bins) for curve in curves.curves)
@@ -167,7 +167,7 @@ def _read_curves(plain: Any, d: int) -> Expansion:
         bins = np.array(_wholes(part["bins"], "bins"), np.int64)
         curves.append(Curve(column=whole(part, "feature", "each", 0), bins=bins, **floats))
     pairs = [_wholes(pair, "pairs") for pair in listed(plain, "pairs", "curves")]
-    require(all(len(pair) == 2 for pair in pairs), "pairs", "are not of two features")
+    require(all(len(pair) == 2 for pair in pairs), "pairs", "are not pairs of two features")
     numbers = {name: _numbers(plain[name], d, name) for name in ("low", "high", "center", "scale")}
     found = Expansion(
         curves=tuple(curves),
@@ -181,9 +181,9 @@ def _read_curves(plain: Any, d: int) -> Expansion:
 
 
 def _wholes(values: Any, where: str) -> list[int]:
-    """Return whole numbers."""
+    """Return a list of integers."""
     fine = isinstance(values, list) and all(type(value) is int for value in values)
-    require(fine, where, "is no list of whole numbers")
+    require(fine, where, "is not a list of integers")
     return list(values)
 
 
@@ -193,7 +193,7 @@ def _scaling(plain: dict[str, Any], d: int) -> Any:
     for name, of_map in (("limits", "limits"), ("squashed", "squash")):
         pair = plain[name]
         fine = isinstance(pair, list) and len(pair) == 2 if word == of_map else pair is None
-        require(fine, name, f"is a pair for map {of_map!r}, and null for others")
+        require(fine, name, f"must be a pair for map {of_map!r}, and null for others")
     if word == "limits":
         low, high = (_numbers(part, d, "limits") for part in plain["limits"])
         return AffineScaling(np.zeros(d), np.ones(d), low=low, high=high)
@@ -204,10 +204,10 @@ def _scaling(plain: dict[str, Any], d: int) -> Any:
 
 
 def _numbers(values: Any, size: int, where: str) -> np.ndarray:
-    """Return so many finite numbers."""
+    """Return a given number of finite numbers."""
     fine = isinstance(values, list) and len(values) == size
     fine = fine and all(type(value) in (int, float) and np.isfinite(value) for value in values)
-    require(fine, where, f"is no list of {size} finite numbers")
+    require(fine, where, f"is not a list of {size} finite numbers")
     return np.array(values, dtype=float)
 
 

@@ -1,7 +1,7 @@
 """The base class of the estimators, with fit and predict: read, choose, plan, run, unpack.
 
-Everything before the run uses public numbers only. Records are read by validation (whose errors,
-NaN or a single class, are visible outputs) and by the run.
+Everything before the run uses public numbers only. Records are read by validation, whose errors
+(NaN, a single class) can be seen, and by the run.
 """
 
 import copy
@@ -90,7 +90,8 @@ class FederatedEstimator(Trained):
         Parameters
         ----------
         deep : bool, default=True
-            Whether to return those of its parts as well, such as ``loss__q`` of a loss object.
+            Whether to also return the parameters of its parts, such as ``loss__q`` of a loss
+            object.
 
         Returns
         -------
@@ -128,7 +129,7 @@ class FederatedEstimator(Trained):
     @classmethod
     @cache
     def _get_param_names(cls) -> list[str]:
-        """Return the names of the parameters; reading a signature takes as long as a few rounds."""
+        """Return the names of the parameters; cached, since reading a signature is slow."""
         names: list[str] = super()._get_param_names()
         return names
 
@@ -153,11 +154,11 @@ class FederatedEstimator(Trained):
         raise NotImplementedError
 
     def _class_weights(self) -> tuple[float, ...] | None:
-        """Return what the losses of each class are multiplied by, None for nothing."""
+        """Return the weight of each class's losses; None without weights."""
         return None
 
     def _class_shares(self) -> tuple[float, ...] | None:
-        """Return the public shares of the classes, None if they are not."""
+        """Return the shares of the classes if they are public, else None."""
         return None
 
     # ---- fit ---------------------------------------------------------------------------------
@@ -184,15 +185,15 @@ class FederatedEstimator(Trained):
             Each record's silo id. Without it (and without ``silo_column``) all records are one
             silo, which is central differential privacy.
         sample_weight : array-like of shape (n_samples,), default=None
-            Each record's weight, at least 0: what its loss is multiplied by before its gradient is
-            clipped. It costs nothing as long as it is part of the record; weights that were
-            computed from other records are not paid for. They are taken as they are, since their
-            largest is a record's secret: divide them by a public number so that they are at most
-            about 1. Clipping undoes larger ones, and weights that sum to 1 leave little but noise.
+            Each record's weight, at least 0. Its loss is multiplied by it before the gradient is
+            clipped. Weights cost nothing if each depends on its own record only; the cost does not
+            cover weights that were computed from other records. They are not rescaled, since the
+            largest weight is private: divide them by a public number so that they are at most about
+            1. Clipping undoes larger ones, and with weights that sum to 1 noise dominates.
         *unnamed
-            Not allowed: ``silos`` and ``sample_weight`` are keyword-only.
+            Not accepted: ``silos`` and ``sample_weight`` are keyword-only.
         **refused
-            Not allowed, with an error that names the alternative.
+            Not accepted; the error names the alternative.
 
         Returns
         -------
@@ -210,8 +211,8 @@ class FederatedEstimator(Trained):
     def fit_federation(self, federation: Federation, facts: Schema) -> Any:
         """Fit a model with remote silos.
 
-        The result is that of :meth:`fit`, bit for bit if the silos have the same random streams.
-        Silos scale their records and add noise themselves; this is the server's part.
+        The result equals that of :meth:`fit`, bit for bit if the silos have the same random
+        streams. The silos scale their records and add noise; this is the server's part.
 
         Parameters
         ----------
@@ -234,7 +235,7 @@ class FederatedEstimator(Trained):
         sizes = _parameters.check_shape(facts.silo_sizes, facts.n_features, 2)
         if federation.n_silos != len(sizes):
             raise ValueError(
-                f"silo_sizes names {len(sizes)} silos, the federation has {federation.n_silos}."
+                f"silo_sizes has {len(sizes)} silos, but the federation has {federation.n_silos}."
             )
         self._declare_targets()
         self.n_features_in_ = int(facts.n_features)
@@ -303,8 +304,9 @@ class FederatedEstimator(Trained):
         fits on the same records with new noise, estimated from the released rounds. It does not
         contain the sampling error, which is not released; standard errors that ignore the noise
         would be too small. It is known for linear models fitted by single gradient steps
-        (``ISRLDP`` with the minibatch solver, ``DPFedAvg`` with one local step). Where rounds draw
-        silos or records, the draws count as noise, and there are to be four rounds a parameter.
+        (``ISRLDP`` with the minibatch solver, ``DPFedAvg`` with one local step). If rounds sample
+        silos or records, the sampling counts as noise, and at least four rounds per parameter are
+        needed.
 
         Returns
         -------
@@ -312,8 +314,8 @@ class FederatedEstimator(Trained):
             Columns "coefficient" and, if it is known, "noise error"; for more than two classes
             "coefficient of <label>" and "noise error of <label>" for each. Its ``attrs`` has
             "epsilon", "delta", "no_noise_error" (why there is none) and, with ``unit="record"``,
-            "epsilon_per_silo". The columns are called "simulation (seeded)" where the noise follows
-            from a seed, so that whoever knows it can take the noise away.
+            "epsilon_per_silo". The columns' names contain "simulation (seeded)" if the noise
+            follows from a seed: whoever knows the seed can remove the noise.
         """
         check_is_fitted(self)
         return summary(self)
@@ -322,22 +324,22 @@ class FederatedEstimator(Trained):
     def shape_functions_(self) -> dict[Any, pd.DataFrame]:
         """Each feature's curve, with ``model="additive"``: a mapping from feature to frame.
 
-        A row is a straight piece of the curve, from "from" up to "to". "value" is what the feature
-        adds to the decision function in its middle, "slope" what one unit more adds, "noise error"
-        the standard deviation of the value over fits on the same records with new noise, where it
-        is known (:meth:`summary`). Columns are named "value of <label>" for more than two classes.
-        Curves are 0 on average over the private histogram, and stay at their ends beyond bounds;
-        ``intercept_``, all curves and ``interactions_`` sum to the decision function.
+        Each row is a linear piece of the curve, between "from" and "to". "value" is the feature's
+        contribution to the decision function in the middle of the piece, "slope" its change per
+        unit, and "noise error" the standard deviation of the value over fits on the same records
+        with new noise, where it is known (:meth:`summary`). With more than two classes columns are
+        named "value of <label>". Curves are centred over the private histogram, and constant beyond
+        the bounds; ``intercept_``, all curves and ``interactions_`` sum to the decision function.
         """
         check_is_fitted(self)
         return shape_functions(self)
 
     @property
     def interactions_(self) -> pd.DataFrame:
-        """The products of an additive model: a row is a pair of features, with its "coefficient".
+        """The products of an additive model: one row per pair of features, with its "coefficient".
 
-        Each of the two values is coded: less a center, in units of a scale, cut at "most", as
-        ``interactions_.attrs["coded"]`` says.
+        Before they are multiplied, both values are centred, divided by a scale and clipped at
+        "most"; ``interactions_.attrs["coded"]`` has these numbers.
         """
         check_is_fitted(self)
         return interactions(self)
@@ -348,8 +350,8 @@ class FederatedEstimator(Trained):
         Returns
         -------
         dict
-            Can be written as JSON; the user guide has its keys, and what any program predicts from
-            them. It holds what is needed to predict, and what the fit cost.
+            The model, which can be written as JSON: what is needed to predict, and the cost of the
+            fit. The user guide lists its keys, and how to predict from them in any language.
         """
         check_is_fitted(self)
         return to_plain(self)
@@ -366,8 +368,8 @@ class FederatedEstimator(Trained):
         Returns
         -------
         estimator
-            A fitted estimator of this class with the same predictions. It knows nothing of the
-            fit's other parameters and attributes.
+            A fitted estimator of this class with the same predictions, without the fit's other
+            parameters and attributes.
         """
         return from_plain(cls, plain)
 

@@ -1,13 +1,13 @@
-"""Fits that go on after their process was killed: their state on disk, round by round.
+"""Fits that can continue after a crash: their state is on disk, round by round.
 
 Order of events, each on disk before the next one begins::
 
     the fit is charged to ledgers;  its schedule and noise levels;  each answer to a question;  the
     noise that the server adds to it;  each round
 
-A file is replaced as a whole. It holds answers, the model, the algorithm's state, and what silos
-remember (:meth:`skdpfl.federation.Silo.save`): as secret as the records. Callbacks hear of a round
-when it is on disk.
+A file is replaced atomically. It holds answers, the model, the algorithm's state, and the silos'
+states (:meth:`skdpfl.federation.Silo.save`), so it is as secret as the records. Callbacks run after
+a round is on disk.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Ask = Callable[[Federation, Question], list[tuple[Any, Any]]]
 
 
 class KeptNoise(Streams):
-    """Streams whose blocks of units are drawn once, also if the fit goes on in another process.
+    """Random streams that draw each block of noise once, even if the fit continues elsewhere.
 
-    ``keep`` puts those in ``drawn`` on disk, before they are used.
+    ``keep`` writes the blocks in ``drawn`` to disk before they are used.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Resumable(Federation):
         self._inner.on_release(round, released)
 
     def save(self) -> tuple[dict[str, Any], ...]:
-        """Return the states of silos that took part."""
+        """Return the states of the silos that took part."""
         took_part = np.flatnonzero(self._inner.kept.n_answered).tolist()
         return tuple(Silo(self._inner, i).save() for i in took_part)
 
     def resume(self, work: Work, silos: tuple[dict[str, Any], ...]) -> None:
-        """Start, and go on from saved states."""
+        """Start the silos, and restore their saved states."""
         self._inner.start(work)
         for saved in silos:
             Silo(self._inner, int(saved["index"])).restore(saved)
@@ -115,10 +115,10 @@ _OPEN: ContextVar[Checkpoint | None] = ContextVar("skdpfl_checkpoint", default=N
 
 
 class Checkpoint:
-    """Keep the state of a fit on disk, so that it can go on after a crash.
+    """Keep the state of a fit on disk, so that it can continue after a crash.
 
-    Run the same code again: a fit whose file is there goes on after its last round, or returns the
-    finished model, and is charged once to each ledger.
+    Run the same code again: if the file exists, the fit continues after its last round, or returns
+    the finished model. It is charged once to each ledger.
 
     Parameters
     ----------
@@ -128,17 +128,17 @@ class Checkpoint:
 
     Notes
     -----
-    **Formal guarantee.** A round's noise is seen by nobody before the round is on disk, and a round
-    on disk is not run again; likewise questions about scales, and the noise that a trusted server
-    adds to their answers. So each release happens once, with the schedule and the noise that were
+    **Formal guarantee.** Nobody sees a round's noise before the round is on disk, and a round on
+    disk is not run again. The same holds for estimates of scales, and for the noise that a trusted
+    server adds to them. So each release happens once, with the schedule and the noise that were
     priced (a fit that would release anything else is refused), and with an integer ``random_state``
     the model is that of a fit without a crash, bit for bit. Without one, rounds after a crash draw
-    from a fresh secret. Each ledger that is open counts the fit once: one that did not count it
-    before does so when the fit goes on. A fit that is killed between its charge and its first file
-    is charged again: more, never less.
-    A file is in use by one block at a time (the lock is a file beside it): another one, in any
-    process, is refused, as two fits that go on from one file would release its next rounds twice.
-    A copy of an old file that is put back repeats rounds with other noise: keep no copies.
+    from a fresh secret. Each open ledger counts the fit once; a ledger that was not open before
+    counts it when the fit continues. A fit that is killed between its charge and its first file is
+    charged again: never too little. A file can be used by one block at a time (there is a lock file
+    beside it). A second block, in any process, is refused, since two fits that continue from one
+    file would release its next rounds twice. Do not restore an old copy of the file: it would
+    repeat rounds with other noise.
 
     Examples
     --------
@@ -180,14 +180,14 @@ class Checkpoint:
             let_go(self.path, self._lock)
 
     def _held(self) -> int | None:
-        """Lock the file; None where nothing can be written: no fit goes on there."""
+        """Lock the file; None if its folder is not writable, so that no fit can use it."""
         try:
             return hold(self.path)
         except BlockingIOError as error:
             raise ValueError(
-                f"The checkpoint {self.path} is in use, by another process or by a block around "
-                "this one. Two fits that go on from one file would release its next rounds twice, "
-                "and pay once. Wait until the other one has ended."
+                f"The checkpoint {self.path} is in use by another process, or by a block around "
+                "this one. Two fits that continue from one file would release its next rounds "
+                "twice, and pay once. Wait until the other one has ended."
             ) from error
         except OSError as error:
             writable = error.errno != errno.EROFS and os.access(self.path.parent, os.W_OK)
@@ -200,16 +200,16 @@ class Checkpoint:
             ) from error
 
     def check_owner(self) -> None:
-        """Raise in a process that was forked inside the block, beside the one that holds it."""
+        """Raise in a process that was forked inside the block."""
         if self._owner != os.getpid():
             raise ValueError(
-                f"The checkpoint {self.path} was opened by the process that this one was forked "
-                "from; both would go on from one file. Open another path here."
+                f"The checkpoint {self.path} was opened by the parent of this forked process; both "
+                "would continue from one file. Open another path here."
             )
 
 
 class KeptFit:
-    """What is on disk of one fit; without a :class:`Checkpoint`, nothing."""
+    """The state on disk of one fit; empty without a :class:`Checkpoint`."""
 
     def __init__(self, path: Path | None, fit: str) -> None:
         self._path, self._fit = path, fit
@@ -220,18 +220,21 @@ class KeptFit:
 
     @classmethod
     def of(cls, estimator: Any, data: DataSource, model: Model, algorithm: Algorithm) -> KeptFit:
-        """Return what is kept of a fit, according to the open :class:`Checkpoint`."""
+        """Return the state that the open :class:`Checkpoint` holds of a fit."""
         opened = _OPEN.get()
         if opened is None:
             return cls(None, "")
         opened.check_owner()
         if vars(estimator).get("_covered", False):  # whichever run: how many there are is a secret
-            raise ValueError("A Checkpoint keeps one fit; a search makes several. Fit it without.")
+            raise ValueError(
+                "A Checkpoint is for one fit, and a search makes several. Run the "
+                "search without it."
+            )
         digest = data.digest()
         if digest is None:
             raise ValueError(
-                "A Checkpoint keeps the state of silos in this process; silos elsewhere keep their "
-                "own."
+                "A Checkpoint is for silos in this process; silos elsewhere keep their own state. "
+                "Leave it out."
             )
         named = f"{type(estimator).__name__} {_in_full(estimator.get_params())} {digest}"
         named += _without_addresses(model.architecture)
@@ -240,21 +243,21 @@ class KeptFit:
 
     @property
     def on_disk(self) -> bool:
-        """Whether anything is kept."""
+        """Whether there is a state on disk."""
         return self._path is not None
 
     @property
     def paid_to(self) -> tuple[str, ...]:
-        """The ledgers that the fit was charged to before."""
+        """The ledgers to which the fit was charged already."""
         return tuple(self._found.get("paid to", ()))
 
     @property
     def progress(self) -> Progress | None:
-        """The last round that is on disk."""
+        """The last round on disk."""
         return self._progress
 
     def planned(self, plan: PrivacyPlan) -> PrivacyPlan:
-        """Return the plan of the fit when it began: the noise depends on the schedule's draw."""
+        """Return the plan with which the fit began: noise depends on the drawn schedule."""
         if not self._found:
             return plan
         kept = {name: self._found[name] for name in _DRAWN if name in self._found}
@@ -264,7 +267,7 @@ class KeptFit:
         return plan
 
     def begin(self, plan: PrivacyPlan, paid_to: tuple[str, ...]) -> None:
-        """Note which ledgers the fit was charged to."""
+        """Store which ledgers the fit was charged to."""
         if self._path is None or (self._found and paid_to == self.paid_to):
             return
         self._found |= {name: getattr(plan, name) for name in _DRAWN}
@@ -272,18 +275,18 @@ class KeptFit:
         self._write()
 
     def noise(self, streams: Streams) -> Streams:
-        """Return the server's streams for questions, whose noise is kept with the answers."""
+        """Return the server's noise streams for setup sums, stored with the answers."""
         return streams if self._path is None else KeptNoise(streams, self._noise, self._write)
 
     def over(self, federation: Federation) -> Federation:
-        """Return silos whose answers are kept."""
+        """Return silos that store their answers."""
         if self._path is None:
             return federation
         assert isinstance(federation, LocalFederation)
         return Resumable(federation, self.ask)
 
     def ask(self, federation: Federation, question: Question) -> list[tuple[Any, Any]]:
-        """Return the silos' answers, those of the first time."""
+        """Return the silos' answers; if they are stored, those."""
         number, self._asked = self._asked, self._asked + 1
         if number == len(self._answers):
             self._answers.append(tuple(federation.ask(question)))
@@ -291,13 +294,13 @@ class KeptFit:
         return list(self._answers[number])
 
     def keep(self, federation: Federation, progress: Progress) -> None:
-        """Put a round on disk."""
+        """Write a round to disk."""
         assert isinstance(federation, Resumable)
         self._progress, self._found["silos"] = progress, federation.save()
         self._write()
 
     def restore(self, federation: Federation, work: Work) -> None:
-        """Start silos again where they were."""
+        """Restore the silos' states."""
         assert isinstance(federation, Resumable)
         federation.resume(work, self._found["silos"])
 
@@ -310,9 +313,10 @@ class KeptFit:
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"The checkpoint {self._path} cannot be written ({error.strerror}). The fit ends "
-                "here, since it could not go on from the next round. Its last state is kept: make "
-                "room, and fit again with the same checkpoint, which charges nothing twice",
+                f"The checkpoint {self._path} cannot be written ({error.strerror}). The fit "
+                "stops, since it could not be continued after the next round. Its last state is "
+                "kept: free disk space, and fit again with the same checkpoint; nothing is "
+                "charged twice",
             ) from error
 
 
@@ -345,7 +349,7 @@ def _classes_in(state: Any) -> Iterator[type]:
 
 
 def _in_full(params: dict[str, Any]) -> str:
-    """Return parameters as text, with every number of arrays and tables."""
+    """Return parameters as text, with arrays and tables in full."""
     tables = {"max_rows": None, "max_columns": None, "max_colwidth": None, "precision": 17}
     options = [part for name, most in tables.items() for part in (f"display.{name}", most)]
     with (
@@ -360,14 +364,14 @@ def _without_addresses(text: str) -> str:
 
 
 def _read(path: Path, fit: str) -> dict[str, Any]:
-    """Return what a file holds of a fit, nothing if there is no file."""
+    """Return the state of a fit in a file; empty if there is no file."""
     try:
         found = unpack(path.read_bytes())
     except FileNotFoundError:
         return {}
     except WireError as error:
         raise ValueError(
-            f"The checkpoint {path} is damaged, and the fit cannot go on. Its cost is in its "
+            f"The checkpoint {path} is damaged, so the fit cannot continue. Its cost stays in its "
             "ledgers; delete the file to fit, and pay, again."
         ) from error
     if not isinstance(found, dict) or found.get("fit") != fit:
@@ -377,13 +381,13 @@ def _read(path: Path, fit: str) -> dict[str, Any]:
 
 def _other_fit(path: Path | None) -> ValueError:
     return ValueError(
-        f"The checkpoint {path} is of another fit: other parameters, data or silos. Give each fit "
-        "a path of its own, or delete the file."
+        f"The checkpoint {path} belongs to another fit, with other parameters, data or silos. Give "
+        "each fit its own path, or delete the file."
     )
 
 
 def _digest_of(plan: PrivacyPlan) -> str:
-    """Return a digest of what each silo releases by a plan."""
+    """Return a digest of the releases of each silo in a plan."""
     groups = plan.groups() if plan.private else None
     told = None if groups is None else (groups.of_silo.tolist(), groups.compositions)
     protected = plan.unit, plan.trust, plan.neighbours, plan.colluding, plan.spare_rounds

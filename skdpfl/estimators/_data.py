@@ -1,20 +1,22 @@
 """The records of a fit: read and checked, in this process or with remote silos, and their weights.
 
-Tables that have to be converted are converted once, into the order that batches are read in, since
-scikit-learn makes a table of columns of a frame, which a fit would have to copy again.
+Frames are converted once, into C order, in which batches are read: scikit-learn would make an array
+in Fortran order, which a fit would have to copy again.
 
-Weights, of records and of classes, are factors of a record's loss before it is clipped.
+The weights of records and of classes are factors of a record's loss, before its gradient is
+clipped.
 
 **Formal guarantee.** A record's weight is part of the record, as its features and its target are.
-Its gradient is multiplied by it, then cut to the clip norm C. So replacing a record, its weight
-included, moves a clipped sum by at most 2 C, whatever the weights are, as without them (the sums:
-:meth:`skdpfl.models.Model.clipped_gradient_sum`). Nothing else reads weights: sizes, delta, scales,
-cohorts, divisors, steps and clip norms are the same for all weights, so that weights cost nothing.
-The weights of the classes are the same for all data.
+Its gradient is multiplied by it, then cut to the clip norm C. So replacing a record and its weight
+changes a clipped sum by at most 2 C, as without weights
+(:meth:`skdpfl.models.Model.clipped_gradient_sum` computes the sums). Nothing else reads weights:
+sizes, delta, scales, cohorts, divisors, steps and clip norms do not depend on them, so weights cost
+nothing. The weights of the classes are public constants.
 
-The second premise is the caller's: a weight that depends on *other* records (shares of a class
-counted from the data, what boosting finds) is not part of one record, and nothing pays for it. Two
-kinds can be told by the numbers, and are warned of (:func:`warn_of_counted`).
+The caller has to ensure that a weight depends on its own record only. A weight that depends on
+*other* records (class shares counted from the data, the weights of boosting) is not part of one
+record, and the cost does not cover it. Two such cases can be recognised, and give a warning
+(:func:`warn_of_counted`).
 """
 
 from __future__ import annotations
@@ -51,9 +53,9 @@ FLOATS = [np.float64, np.float32]
 def numbers_in_rows(X: Any) -> Any:
     """Return X in C order where scikit-learn would copy it into columns; else as it is.
 
-    That is: a frame whose columns have several dtypes, or are integers, or do not lie in one table
-    (pandas and polars), and an array of integers in another order. Frames keep their column names.
-    Values and dtype are those that scikit-learn reads.
+    These are frames (pandas or polars) whose columns have several dtypes, are integers, or are not
+    stored in one array, and arrays of integers in another order. Frames keep their column names.
+    Values and dtype are those that scikit-learn would give.
     """
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 2 or shape[0] * shape[1] <= SMALL:
@@ -73,7 +75,7 @@ def numbers_in_rows(X: Any) -> Any:
 
 
 def _dtype_of(sample: Any) -> np.dtype:
-    """Return the dtype that scikit-learn reads a frame as."""
+    """Return the dtype to which scikit-learn converts a frame."""
     read: np.ndarray = check_array(sample, dtype=FLOATS, ensure_all_finite=False)
     return read.dtype
 
@@ -84,13 +86,13 @@ def _are_numbers(dtypes: Sequence[Any]) -> bool:
 
 
 def _is_one_table(X: pd.DataFrame) -> bool:
-    """Whether a frame is a view of one array of floats, which nobody has to copy."""
+    """Whether a frame is a view of one array of floats, which needs no copy."""
     first = X.iloc[:1].to_numpy()
     return first.dtype in FLOATS and np.may_share_memory(first, X.iloc[:, -1].to_numpy())
 
 
 def _reader(X: Any) -> Callable[[slice], np.ndarray]:
-    """Return the function that reads rows of a polars frame: from its own memory, if floats."""
+    """Return the function that reads rows of a polars frame, without a copy for floats."""
     kinds = {str(dtype) for dtype in X.dtypes}
     if kinds not in ({"Float32"}, {"Float64"}) or max(X.n_chunks("all")) > 1:
         return lambda rows: np.asarray(X[rows].to_numpy())
@@ -99,14 +101,14 @@ def _reader(X: Any) -> Callable[[slice], np.ndarray]:
 
 
 def _holds_numbers(X: Any) -> bool:
-    """Whether a polars frame has numbers without gaps only."""
+    """Whether a polars frame has only numbers, without missing values."""
     dtypes = X.dtypes
     plain = all(d.is_float() or d.is_integer() or str(d) == "Boolean" for d in dtypes)
     return plain and not sum(X.null_count().row(0))
 
 
 def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndarray | None:
-    """Return each record's weight (n,), None where there are none; raise if they cannot be."""
+    """Return each record's weight (n,), or None without weights; raise if they are invalid."""
     if weights is None:
         return None
     check_index(weights, X, "sample_weight")
@@ -124,10 +126,11 @@ def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndar
         )
     if weights.min() < 0:
         raise ValueError(
-            f"sample_weight must not be negative; that of row {int(np.argmax(weights < 0))} is."
+            f"sample_weight must not be negative; row {int(np.argmax(weights < 0))} has a negative "
+            "weight."
         )
     if not weights.any():
-        raise ValueError("sample_weight must not be zero everywhere: nothing would be learnt.")
+        raise ValueError("sample_weight must not be zero everywhere.")
     # no error where a finite weight does not fit single precision: it would tell of a record
     return np.minimum(weights, np.finfo(dtype).max).astype(dtype, copy=False)
 
@@ -135,8 +138,9 @@ def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndar
 #: weights that were counted agree with the counts this well
 _COUNTED = 1e-6
 _PUBLIC_WEIGHTS = (
-    "One record changes the weights of many then, and nothing pays for that. Give class_weight, a "
-    "mapping from label to weight, by what is publicly known of how common labels are."
+    "One record then changes the weights of many, which the privacy cost does not cover. Give "
+    "class_weight, a mapping from label to weight, based on public knowledge of how common the "
+    "labels are."
 )
 
 
@@ -146,11 +150,11 @@ def warn_of_counted(
     y: np.ndarray,
     classes: np.ndarray | None,
 ) -> None:
-    """Warn of weights that were computed from all records, as far as the numbers show it.
+    """Warn of weights that were evidently computed from all records.
 
-    That is: weights of labels that fall as the labels' counts in y
+    These are weights inversely proportional to the labels' counts in y
     (``compute_sample_weight("balanced", y)``), and weights that were divided by their sum or mean.
-    ``y`` holds codes of ``classes``; None: numbers.
+    ``y`` holds codes of ``classes``; for regression ``classes`` is None.
     """
     if classes is not None:
         codes = class_codes(y, len(classes))
@@ -162,8 +166,8 @@ def warn_of_counted(
         ):
             if each is not None and _falls_as(np.asarray(each, float)[present], counts[present]):
                 warn(
-                    f"{name} is as the inverse of how often each label is in y: it was counted "
-                    f"from the records. {_PUBLIC_WEIGHTS}",
+                    f"{name} is inversely proportional to the labels' counts in y, so it was "
+                    f"computed from the records. {_PUBLIC_WEIGHTS}",
                     PrivacyLeakWarning,
                 )
                 return
@@ -173,35 +177,36 @@ def warn_of_counted(
     close = 1e-9 if weights.dtype == np.float64 else _COUNTED
     if any(abs(total / whole - 1) < close for whole in (1, len(weights))):
         warn(
-            "sample_weight was divided by its sum or mean, which all records change, and nothing "
-            "pays for that. Divide by a public number, such as the largest weight there can be.",
+            "sample_weight was divided by its sum or mean, which depends on all records; the "
+            "privacy cost does not cover that. Divide by a public number, such as the largest "
+            "possible weight.",
             PrivacyLeakWarning,
         )
 
 
 def warn_of_counted_shares(shares: tuple[float, ...] | None, y: np.ndarray) -> None:
-    """Warn of shares of labels that are those of the codes in ``y`` and were not rounded."""
+    """Warn of class shares that equal those in ``y`` exactly."""
     if shares is None or np.allclose(shares, np.round(shares, 2), rtol=0, atol=1e-12):
         return
     found = np.bincount(class_codes(y, len(shares)), minlength=len(shares)) / len(y)
     if np.allclose(shares, found, rtol=0, atol=1e-9):
         warn(
-            "class_shares are the shares of the labels in y, to the last digit: they were counted "
-            "from the records, and nothing pays for that. Give what is publicly known, or leave "
-            "class_shares out: two labels are counted within the budget.",
+            "class_shares equal the labels' shares in y to the last digit, so they were counted "
+            "from the records; the privacy cost does not cover that. Give shares that are "
+            "publicly known, or leave class_shares out: two labels are counted within the budget.",
             PrivacyLeakWarning,
         )
 
 
 def _weights_of_labels(weights: np.ndarray, codes: np.ndarray) -> np.ndarray | None:
-    """Return each label's weight, where all its records have the same."""
+    """Return each label's weight, if all its records have the same."""
     of_label = np.ones(codes.max() + 1, dtype=weights.dtype)
     of_label[codes] = weights
     return of_label if np.array_equal(of_label[codes], weights) else None
 
 
 def _falls_as(weights: np.ndarray, counts: np.ndarray) -> bool:
-    """Return whether weights are as the inverse of counts; whole numbers are somebody's choice."""
+    """Return whether weights are inversely proportional to counts; integers were chosen by hand."""
     if np.ptp(counts) == 0 or np.array_equal(weights, np.round(weights)):
         return False
     products = weights * counts
@@ -214,9 +219,9 @@ def check_class_weight(weights: Any) -> None:
         return
     if isinstance(weights, str) and weights == "balanced":
         raise ValueError(
-            'class_weight="balanced" counts labels, which would be learnt from the data and not '
-            "paid for. Give a mapping from label to weight by what is publicly known of how common "
-            "labels are, or move the decision threshold, for instance with "
+            'class_weight="balanced" counts the labels in the records, which the privacy cost does '
+            "not cover. Give a mapping from label to weight based on public knowledge of how "
+            "common the labels are, or move the decision threshold, for instance with "
             "sklearn.model_selection.FixedThresholdClassifier."
         )
     if not isinstance(weights, (Mapping, pd.Series)):
@@ -230,10 +235,10 @@ def check_class_weight(weights: Any) -> None:
 
 
 def weights_of_classes(weights: Any, classes: np.ndarray) -> tuple[float, ...] | None:
-    """Return the weight of each class by its code, over the largest; without an entry it is 1.
+    """Return each class's weight by its code, divided by the largest; without an entry it is 1.
 
-    Gradients are clipped after they are weighted, so weights above 1 would be cut away. An entry of
-    no class is an error where a class has none, as it may be mistyped.
+    Gradients are clipped after they are weighted, so weights above 1 would be clipped away. An
+    entry that is not a class is an error if a class lacks an entry, as it may be mistyped.
     """
     if weights is None:
         return None
@@ -242,13 +247,13 @@ def weights_of_classes(weights: Any, classes: np.ndarray) -> tuple[float, ...] |
     missing = [label for label in labels if label not in entries]
     if strange and missing:
         raise ValueError(
-            f"class_weight has entries for {strange[:5]!r}, which are no labels, and none for "
+            f"class_weight has entries for {strange[:5]!r}, which are not labels, and none for "
             f"{missing[:5]!r}."
         )
     values = [float(entries.get(label, 1.0)) for label in labels]
     largest = max(values)
     if largest == 0:
-        raise ValueError(f"class_weight must be positive for one of the labels; got {weights!r}.")
+        raise ValueError(f"class_weight must be positive for at least one label; got {weights!r}.")
     return tuple(value / largest for value in values)
 
 
@@ -285,8 +290,8 @@ def shares_of_classes(shares: Any, classes: np.ndarray) -> tuple[float, ...] | N
 class DataSource(ABC):
     """Access to the records of a fit, which itself only has ``facts`` and ``dtype``.
 
-    Scales are estimated by questions to the federation, with noise that the plan charges, and the
-    model is trained in its rounds. Curvatures are computed only in fits without privacy.
+    Scales are estimated by noised sums over the federation, which the plan charges, and the model
+    is trained in its rounds. Curvatures are computed only in fits without privacy.
     """
 
     facts: PublicFacts
@@ -313,19 +318,19 @@ class DataSource(ABC):
         return None
 
     def mark(self) -> str:
-        """Return what tells these records from others; empty where they are not here."""
+        """Return an identifier of these records; empty if they are not here."""
         return ""
 
     @abstractmethod
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
-        """Return ``committed`` with the curvature of the data."""
+        """Return ``committed`` with the curvature of the objective on the data."""
 
     @abstractmethod
     def records(self) -> tuple[np.ndarray, np.ndarray]:
         """Return features and coded targets for a callback that asks for them."""
 
     def for_callbacks(self, keep_y: bool) -> DataSource:
-        """Return the data without what only :meth:`federation` and :meth:`curvature` need."""
+        """Return the data that callbacks may ask for."""
         return self
 
 
@@ -369,7 +374,7 @@ class LocalData(DataSource):
         return with_curvature(committed, algorithm, self.X, self.silos, scales, self._factors())
 
     def _factors(self) -> np.ndarray | None:
-        """Return what each record's loss is multiplied by, None for nothing."""
+        """Return the weight of each record's loss; None without weights."""
         if self.class_weights is None:
             return self.weights
         codes = class_codes(self.y, len(self.class_weights))
@@ -410,9 +415,12 @@ class DataElsewhere(DataSource):
 
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
         raise ValueError(
-            'learning_rate="auto" with epsilon=inf follows from the curvature of the records, '
-            "which silos elsewhere do not give out; give learning_rate as a number."
+            'learning_rate="auto" with epsilon=inf depends on the curvature of the objective on '
+            "the records, which silos elsewhere do not send; give learning_rate as a number."
         )
 
     def records(self) -> tuple[np.ndarray, np.ndarray]:
-        raise ValueError("A callback asks for the training records, which are with their silos.")
+        raise ValueError(
+            "A callback asks for the training records, which stay at their silos. "
+            "Use a callback that does not need them."
+        )

@@ -1,9 +1,9 @@
-"""Parameters and their documentation, written once: constructors and docstrings are made of them.
+"""The parameters and their documentation, from which constructors and docstrings are made.
 
 The reference pages show the groups as headings; docstrings list the parameters without them.
-Constructors refuse scikit-learn's parameters that have another name here, and say which. A family's
-base class has a docstring with what the family adds: a description, parameters whose meaning is
-another one there, attributes, and a proof. What all have:
+Constructors refuse scikit-learn's parameters that have another name here, and say which. The
+docstring of a family's base class has what the family adds: a description, parameters with another
+meaning there, attributes, and a proof. All estimators share:
 
 Budget, data and objective
 --------------------------
@@ -14,9 +14,9 @@ delta : "auto", float or mapping, default="auto"
     The delta of the budget. "auto" is the largest power of ten that is at most
     1 / (10 n_records), or 1 / (10 n_silos) with ``unit="silo"``.
 feature_bounds : (low, high) or mapping, default=None
-    Public bounds of the features: scalars, arrays, Series (by column name if both have names),
-    or a mapping from column to (low, high). A column with low == high is ignored. In a pipeline
-    None takes the ranges that are known of what earlier steps give out.
+    Public bounds of the features: scalars, arrays, Series (by column name if both have names), or a
+    mapping from column to (low, high). A column with low == high is ignored. In a pipeline None
+    means the known ranges of the earlier steps' output.
 target_bounds : (low, high), default=None
     Public bounds of the target.
 silo_column : str, default=None
@@ -25,7 +25,7 @@ classes : array-like, default=None
     The class labels; by default those in ``y``. They are public.
 loss : {choices}
     The loss whose weighted mean over the records is minimised: a name, or an object of
-    ``skdpfl.losses`` or of your own, with fields that are searched as ``loss__q``. Non-smooth
+    ``skdpfl.losses`` or of your own, whose fields are parameters such as ``loss__q``. Non-smooth
     losses (hinge, absolute error, quantile) are replaced by their Moreau envelope, with a smoothing
     that is small compared to noise and sampling error. A regressor's "poisson" is for counts and
     other targets of at least 0, which are scaled but not shifted: ``predict`` returns
@@ -39,49 +39,50 @@ fit_intercept : bool, default=True
     Whether the model has an intercept. If False, features and target are scaled but not
     centred.
 model : {"linear", "additive", "auto"} or object, default="linear"
-    "additive": a sum of curves, one a feature, found with a tenth of the budget within
-    ``feature_bounds`` (:class:`skdpfl.models.Additive`; ``shape_functions_``); the linear model
-    where the budget is too small for them. "auto" is that where there are bounds, and else the
-    linear model. Or an object with parameters of its own such as :class:`skdpfl.models.MLP`,
-    searched as ``model__activation``. Networks have ``coefs_`` and
-    ``intercepts_`` instead of ``coef_`` and ``intercept_``.
+    "additive": a sum of curves, one per feature, whose knots are found with a tenth of the budget
+    within ``feature_bounds`` (:class:`skdpfl.models.Additive`; ``shape_functions_``); the linear
+    model if the budget is too small for them. "auto" is "additive" if there are bounds, else
+    "linear". Or an object such as :class:`skdpfl.models.MLP`, whose parameters are searched as
+    ``model__activation``. Networks have ``coefs_`` and ``intercepts_`` instead of ``coef_`` and
+    ``intercept_``.
 huber_delta : float, default=1.35
     The residual at which Huber's loss becomes linear, in units of the (scaled) target.
 quantile : float, default=0.5
     The quantile that ``loss="quantile"`` predicts.
 scaling : {"auto", "private"} or None, default="auto"
-    How features (and the target) are scaled. "auto" uses the bounds; without bounds scales are
-    estimated with a part of the budget if it is large enough. None: no scaling.
+    How features (and the target) are scaled. "auto" uses the bounds; without bounds it estimates
+    scales with a part of the budget, if the budget is large enough. None: no scaling.
 clip_features : "auto" or bool, default="auto"
     Whether ``fit`` and ``predict`` clip features, so that a typing error or a long tail has no
     large effect. "auto": at four scales from their centers, unless ``scaling`` is None or epsilon
     infinite. True: to ``feature_bounds``, if there are any, and predictions of regressors to
-    ``target_bounds``. Then ``X @ coef_.T + intercept_`` are the raw predictions for features
-    between ``scaling_.low`` and ``scaling_.high`` only.
+    ``target_bounds``. With clipping, ``X @ coef_.T + intercept_`` are the raw predictions only for
+    features between ``scaling_.low`` and ``scaling_.high``.
 class_weight : mapping, default=None
     Weights of the classes, at least 0: the losses of a class are multiplied by its weight before
     gradients are clipped. Weights are public numbers and cost nothing; a class without an entry has
     weight 1. They are divided by the largest, so that clipping does not undo them: a common factor
     changes nothing. "balanced" is not allowed, since it counts labels.
 class_shares : mapping, default=None
-    The labels' shares of the records, if they are publicly known; they sum to 1. Log odds are then
-    drawn to those of the shares where noise hides the signal. Without it, two labels are counted
-    within the budget (see ``calibrate``). Shares that were counted from the records are a leak.
+    Each label's share of the records, if publicly known; the shares sum to 1. If noise hides the
+    signal, log odds are shrunk towards those of the shares. Without it, two labels are counted
+    within the budget (see ``calibrate``). Shares counted from the records would leak.
 
 Privacy
 -------
 unit : {"record", "silo"}, default="record"
     What is protected: one record, or all records of a silo.
 trust : {"silo", "secagg", "server"}, default="silo"
-    Whom a person in the data has to trust. "silo": only the own silo; whatever leaves it is
-    private. "secagg": masks that hide all but the sum of the silos' messages, and that no more than
-    one other silo works with the server
-    (:class:`skdpfl.privacy.SecureAggregation` ``(colluding=2)``: two); each silo adds a share of
-    the noise. "server": the server sees exact sums and adds the noise.
+    Whom a person in the data has to trust. "silo": only their own silo; everything that leaves it
+    is private. "secagg": the masks, which hide all but the sum of the silos' messages, and that at
+    most one other silo colludes with the server (two with :class:`skdpfl.privacy.SecureAggregation`
+    ``(colluding=2)``); each silo adds a share of the noise. "server": the server sees exact sums
+    and adds the noise.
 neighbours : {"auto", "replace", "add_remove"}, default="auto"
     The neighbouring relation of the guarantee: one record (silo) is replaced, or its contribution
     is set to zero. "auto" is "add_remove" for ``unit="silo"`` with ``trust="server"``, else
-    "replace" (with ``trust="secagg"`` who takes part is seen, and what a silo holds is hidden).
+    "replace" (with ``trust="secagg"`` it is visible which silos take part, and their data are
+    hidden).
 noise_multiplier : float, default=None
     Instead of a budget (``epsilon=None``): the standard deviation of the noise on the clipped sum,
     divided by ``clip_norm``.
@@ -90,10 +91,10 @@ Rounds and steps
 ----------------
 solver : {"minibatch", "accelerated", "multistage", "local"}, default="minibatch"
     The optimisation method. "minibatch": a step along the silos' mean gradient, with momentum at
-    the server if ``learning_rate="auto"``. "accelerated": the same gradients at a point between two
-    sequences (AC-SA); fewer rounds. "multistage": that in stages; needs ``alpha > 0``. "local":
-    ``local_steps`` steps of each silo by itself; ``trust="silo"`` only. ``local_steps`` is an error
-    with the other three; ``radius``, ``average`` and ``sampling="disjoint"`` are for all.
+    the server if ``learning_rate="auto"``. "accelerated": accelerated stochastic approximation
+    (AC-SA), which needs fewer rounds. "multistage": AC-SA in stages; needs ``alpha > 0``. "local":
+    each silo takes ``local_steps`` steps by itself; ``trust="silo"`` only. ``local_steps`` is an
+    error with the other three; ``radius``, ``average`` and ``sampling="disjoint"`` work with all.
 algorithm : Algorithm, default=None
     An object of :class:`skdpfl.algorithms.Algorithm`; None is DP-FedAvg with one local step.
 mechanism : {"gaussian", "privunit"}, default="gaussian"
@@ -111,21 +112,21 @@ learning_rate : "auto" or float, default="auto"
     The learning rate for the average clipped gradient, sum / (sampling_rate * n_i); with
     ``unit="silo"`` that of a silo's steps along its mean gradient.
 momentum : float, default=0.0
-    Heavy-ball momentum of the local steps, reset in each round; with ``local_steps=1`` that of the
-    server's steps.
+    Heavy-ball momentum of the local steps, reset in each round; with ``local_steps=1``, momentum of
+    the server's steps.
 global_learning_rate : "auto" or float, default="auto"
     The server's learning rate for the silos' mean update. "auto" is 1, except with several local
-    steps and ``learning_rate="auto"``: then silos take small steps and the server a large one, so
-    that gradients are evaluated near the common model, not where a silo's noise has moved it; in
-    the second half of the rounds the server's falls linearly to 0.
+    steps and ``learning_rate="auto"``. Then silos take small steps and the server a large one, so
+    that gradients are evaluated near the common model, not at a silo's noisy one. In the second
+    half of the rounds the server's rate decreases linearly to 0.
 warm_start_rounds : int, default=0
-    Number of initial rounds that only estimate the control variates, at the price of any other
-    round. They are not averaged.
+    Number of initial rounds that only estimate the control variates. Each costs as much as any
+    other round. Their models are not averaged.
 clip_norm : "auto" or float, default="auto"
     The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. With
-    ``unit="silo"`` "auto" learns the median norm of messages, from a noised bit of each silo in
-    each round, which is charged; ``clip_norm_`` is the final value. Without privacy
-    (``epsilon=inf``) a number clips as well, and "auto" does not.
+    ``unit="silo"``, "auto" learns the median norm of the messages from one noised bit per silo and
+    round, which is charged; ``clip_norm_`` is the final value. Without privacy (``epsilon=inf``)
+    "auto" does not clip; a number does.
 sampling : {"poisson", "without_replacement", "disjoint"}, default="poisson"
     How a step samples a silo's records. "disjoint" makes one pass over the data.
 sampling_rate : "auto" or float, default="auto"
@@ -138,18 +139,18 @@ radius : float, default=None
     server (of a silo, with ``solver="local"``). Published learning rates use it as the distance to
     the optimum.
 average : bool, float or int, default=True
-    The rounds whose models are averaged. True: the second half, or none where the server's step
-    falls to 0 (``global_learning_rate``). False: none, the model is that of
-    the last round. A float in (0, 1): this last share of the rounds. An integer k: the last k
-    rounds, or all if there are fewer.
+    The rounds whose models are averaged. True: the second half, or none if the server's step
+    decreases to 0 (``global_learning_rate``). False: none; the model is that of the last round. A
+    float in (0, 1): this share of the rounds, the last ones. An integer k: the last k rounds, or
+    all if there are fewer.
 half : bool, default=False
     Halve the numerator of the server's step, as FedExP was published (with ``average=2``).
 calibrate : bool, default=True
     Whether to spend 4 % of the budget (of mu^2) on rescaling the raw predictions, so that the
-    probabilities and coefficients of ``loss="log_loss"`` are calibrated, or on shifting those of
-    ``loss="quantile"``, so that the wanted share of targets is below. Two labels are counted for
-    another 1 to 5 %, so that a model that noise drowns is drawn to their shares. Only with
-    ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and a ``trust`` other than
+    probabilities and coefficients of ``loss="log_loss"`` are calibrated; or on shifting those of
+    ``loss="quantile"``, so that the wanted share of targets is below them. Another 1 to 5 % is
+    spent on counting two labels, so that a model dominated by noise is shrunk towards their shares.
+    Only with ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and a ``trust`` other than
     "shuffler"; no effect on other fits.
 
 Silos
@@ -157,18 +158,18 @@ Silos
 silo_fraction : float, default=1.0
     The share of the silos that takes part in a round.
 cohort : {"auto", "balanced", "uniform", "poisson"}, or who answers, default="auto"
-    How a round's silos are drawn: dealt like cards, so that all take part equally often; a fixed
-    number; or each by its own coin. "auto" is "balanced", but for ``unit="silo"`` with
-    ``trust="server"``, where "poisson" amplifies privacy. For records, who answers in which round
-    may also be given, as public knowledge that the records had no part in: a mapping from silo id
-    to the numbers of its rounds (from 0), an array of True and False of shape (n_rounds, n_silos)
-    in the order of the sorted silo ids (or a frame with a column for each), or a callable
-    ``(round, silo_sizes)`` that returns True or False for each silo. Nothing is amplified, each
-    silo pays for the rounds it is in.
+    How a round's silos are drawn. "balanced": dealt like cards, so that all take part equally
+    often; "uniform": a fixed number at random; "poisson": each independently. "auto" is "balanced",
+    except for ``unit="silo"`` with ``trust="server"``, where "poisson" amplifies privacy. With
+    ``unit="record"``, it may also state which silos answer in which round, if this is public and
+    independent of the records: a mapping from silo id to the numbers of its rounds (from 0), an
+    array of True and False of shape (n_rounds, n_silos) in the order of the sorted silo ids (or a
+    frame with a column for each), or a callable ``(round, silo_sizes)`` that returns True or False
+    for each silo. There is no amplification then; each silo pays for the rounds it is in.
 silo_weights : {"auto", "size", "uniform"} or mapping, default="auto"
     The silos' public weights in the objective. "auto" is "size" with ``unit="record"`` and
-    "uniform" with ``unit="silo"``. If silos have different budgets, "auto" depends on their noise,
-    n / (n' / d + 4 / mu^2), which is the size for equal budgets.
+    "uniform" with ``unit="silo"``. If silos have different budgets, "auto" depends on their noise:
+    ``n / (n' / d + 4 / mu^2)``, which is proportional to the size for equal budgets.
 
 Running
 -------
@@ -188,8 +189,8 @@ coef_ : ndarray of shape (n_outputs, n_features), or (n_features,) in regressors
 intercept_ : ndarray of shape (n_outputs,), or float in regressors
     Intercepts in the same units.
 coefs_ : list of ndarray of shape (n_in, n_out)
-    Instead of ``coef_``, where ``model`` is a network: each layer's weights, the first one in the
-    same units.
+    The weights of each layer of a network, instead of ``coef_``; those of the first are in the same
+    units.
 intercepts_ : list of ndarray of shape (n_out,)
     The layers' intercepts.
 privacy_spent_ : PrivacySpent
@@ -205,7 +206,7 @@ learning_rate_ : float
 clip_norm_ : float
     The clip norm; the final one if it is learnt, inf without clipping.
 smoothing_ : float or None
-    The parameter b of the Moreau envelope that replaces a loss with a kink, else None. The envelope
+    The parameter b of the Moreau envelope that replaces a non-smooth loss, else None. The envelope
     is b-smooth in the coefficients of scaled features and at most ``L**2 / (2 b)`` below an
     L-Lipschitz loss.
 sampling_rate_ : float
@@ -227,21 +228,22 @@ global_learning_rate_ : float
 classes_ : ndarray
     The labels.
 shift_ : float
-    What was added to all predictions after the rounds.
+    The constant added to all predictions after the rounds.
 temperature_ : float
-    What raw predictions, and with them coefficients, were divided by after the rounds. Where noise
-    hides the signal, it is their distance from the log odds of the labels' shares.
+    The number by which raw predictions, and so the coefficients, were divided after the rounds. If
+    noise hides the signal, their distance from the log odds of the labels' shares is divided by it.
 class_shares_ : ndarray of shape (n_classes,) or None
-    The labels' shares: ``class_shares``, or what was counted within the budget.
+    The labels' shares: ``class_shares``, or those counted within the budget.
 
 Notes
 -----
 **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
 (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
-sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
-of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
+sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function of
+clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
 ``privacy_spent_`` composes exactly the releases of ``plan_``. ``trust="secagg"``: what the server
-and the colluding silos together read of the sums is (:mod:`skdpfl.privacy.mechanisms.shared`).
+and the colluding silos together learn from the sums is (epsilon, delta)-DP
+(:mod:`skdpfl.privacy.mechanisms.shared`).
 """
 
 import difflib
@@ -257,7 +259,7 @@ T = TypeVar("T")
 
 
 def _sections(doc: str | None) -> dict[str, str]:
-    """Return the sections of a docstring by heading; by "" what comes before the first."""
+    """Return the sections of a docstring by heading; the text before the first is under ""."""
     parts = re.split(r"^(\S.*)\n-{3,}\n", inspect.cleandoc(doc or ""), flags=re.MULTILINE)
     texts = zip(["", *parts[1::2]], parts[::2], strict=True)
     return {heading: text.strip() for heading, text in texts}
@@ -286,8 +288,8 @@ _COMES_WITH = {
 
 #: family -> its use
 FAMILIES = {
-    "ISRLDP": "One private gradient a round, or the accelerated solvers.",
-    "DPScaffold": "Local steps without client drift.",
+    "ISRLDP": "One private gradient per round, or accelerated solvers.",
+    "DPScaffold": "Local steps, corrected against client drift.",
     "DPFedAvg": "Local steps or epochs, averaged.",
     "DPFedEXP": "Many silos, each protected as a whole, with adaptive server steps.",
     "DPFederated": "Any algorithm object, also a user-defined one.",
@@ -298,11 +300,12 @@ FAMILIES = {
 INSTEAD = {
     "class_weight": "it is for classifiers; fit takes a sample_weight.",
     "C": "give alpha=1 / (n_records * C).",
-    "penalty": "alpha is the strength of a squared penalty, alpha=0 is none.",
-    "l1_ratio": "alpha is the strength of a squared penalty; there is none by absolute values.",
-    "max_iter": "give n_rounds; each round is paid for, so that they are fixed before the fit.",
-    "tol": "n_rounds are fixed before the fit; when to stop would be learnt from the data.",
-    "warm_start": "every fit starts anew and pays anew; privacy_spent_ of several fits add up.",
+    "penalty": "alpha is the strength of the squared penalty; alpha=0 is none.",
+    "l1_ratio": "alpha is the strength of a squared (L2) penalty; there is no L1 penalty.",
+    "max_iter": "give n_rounds; each round has a cost, so their number is fixed before the fit.",
+    "tol": "n_rounds is fixed before the fit; when to stop would be learnt from the data.",
+    "warm_start": "every fit starts anew and has its own cost; the privacy_spent_ of several fits "
+    "can be added.",
     "shuffle": "sampling says how a step draws records.",
     "batch_size": "sampling_rate is the share of its records that a silo reads in a step.",
     "eta0": "give learning_rate.",
@@ -325,7 +328,7 @@ INSTEAD = {
     "target_delta": "give delta.",
     "noise_scale": "give epsilon; or epsilon=None and noise_multiplier, the noise over clip_norm.",
     "sigma": "give epsilon; or epsilon=None and noise_multiplier, the noise over clip_norm.",
-    "accountant": "privacy_spent_ is what a fit cost; PrivacyLedger adds fits up.",
+    "accountant": "privacy_spent_ is the cost of a fit; a PrivacyLedger adds up several fits.",
     "silos": "give them to fit(X, y, silos=...), or name their column: silo_column.",
     "groups": "give silos to fit(X, y, silos=...), or name their column: silo_column.",
     "clients": "give silos to fit(X, y, silos=...), or name their column: silo_column.",
@@ -333,8 +336,8 @@ INSTEAD = {
     "n_clients": "fit counts the ids in silos=...; n_jobs is how many threads work.",
     "client_rate": "give silo_fraction, the share of the silos that answer in a round.",
     "seed": "give random_state.",
-    "unit": "DPFedAvg, DPScaffold, DPFederated have it; ISRLDP is for records, DPFedEXP for silos.",
-    "local_epochs": "DPFedAvg has them; elsewhere n_rounds and local_steps are what is set.",
+    "unit": "DPFedAvg, DPScaffold and DPFederated have it. ISRLDP is for records, DPFedEXP silos.",
+    "local_epochs": "DPFedAvg has it; elsewhere give n_rounds and local_steps.",
 }
 
 
@@ -343,7 +346,7 @@ _ALIKE = 0.8
 
 
 def refusing_parameters(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor with the same signature, whose errors name the alternative."""
+    """Return a constructor with the same signature that names the alternative in its errors."""
     known = frozenset(inspect.signature(init).parameters)
 
     @functools.wraps(init)
@@ -357,7 +360,7 @@ def refusing_parameters(init: Callable[..., None]) -> Callable[..., None]:
 def refuse_parameters(
     estimator: Any, given: Mapping[str, Any], known: Collection[str], error: type[Exception]
 ) -> None:
-    """Raise for other libraries' names of parameters, and for wrong spellings."""
+    """Raise for parameter names of other libraries, and for misspelt names."""
     kind = type(estimator).__name__
     for name, value in given.items():
         if name in known or "__" in name:
@@ -370,9 +373,9 @@ def refuse_parameters(
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def with_constructor(cls: type[T]) -> type[T]:
-    """Make annotated class attributes, inherited ones too, the keyword parameters of a constructor.
+    """Make a constructor whose keyword parameters are the class's annotated attributes.
 
-    They are in the order of ``GROUPS``.
+    Inherited ones are included. They are in the order of ``GROUPS``.
     """
     dataclass(eq=False, repr=False, kw_only=True)(cls)
     signature = inspect.signature(cls.__init__)
@@ -396,7 +399,7 @@ def see_also(name: str) -> str:
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def documented(cls: type[T]) -> type[T]:
-    """Add the constructor, and shared sections of a docstring to its first line and Examples."""
+    """Add the constructor, and the shared sections of the docstring."""
     cls, family = with_constructor(cls), _sections(cls.__mro__[1].__doc__)
     if not GROUPS:  # Python leaves out docstrings
         return cls

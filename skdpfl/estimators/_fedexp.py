@@ -31,11 +31,11 @@ class _Extrapolation(Method):
         return FedExp(settings.learning_rate, settings.steps, self.half)
 
     def local_steps(self, request: Request) -> int:
-        """Return the number of local steps that "auto" means."""
+        """Return the number of local steps for "auto"."""
         return 10
 
     def n_rounds(self, request: Request, default: int) -> int:
-        """Return fewer for PrivUnit, whose budget is divided by the rounds, not by their root."""
+        """Return the number of rounds; fewer for PrivUnit, which splits epsilon over them."""
         return min(default, 5) if self.privunit else default
 
     def mechanism(self, request: Request) -> Mechanism:
@@ -43,12 +43,12 @@ class _Extrapolation(Method):
         return PrivUnitMessages() if self.privunit else super().mechanism(request)
 
     def training(self, algorithm: Algorithm, committed: Committed) -> Training:
-        """Return the training, with server steps that do not overshoot.
+        """Return the training, with a bound on the server's steps.
 
-        Where silos' updates cancel, the ratio of their lengths to the mean's has no bound. K steps
-        of size e take a share 1 - (1 - e L)^K of the way to the optimum in the direction of the
-        largest curvature L; a server's step of twice its inverse would diverge. Private fits do
-        not know L and take that of rows of the expected norm.
+        If the silos' updates cancel, the ratio of their norms to the mean's norm is unbounded. In
+        the direction of the largest curvature L, K steps of size e cover a share ``1 - (1 - e
+        L)^K`` of the way to the optimum; a server step of more than ``2 / (1 - (1 - e L)^K)`` would
+        diverge. Private fits do not know L and use that of rows of the expected norm.
         """
         if self.privunit and committed.plan.private:
             _compare(committed)
@@ -75,9 +75,9 @@ class _DPFedEXP(FederatedEstimator):
     Silos take ``local_steps`` gradient steps each; the server's learning rate for their mean update
     D is adaptive, ``eta = max(1, mean |D_i|^2 / |mean D_i|^2)``, with both terms computed from
     private releases (Takakura, Liew and Hasegawa; without privacy, by ``epsilon=inf``, FedExP of
-    Jhunjhunwala, Wang and Joshi, ICLR 2023). A round has the price of a round of DP-FedAvg, and
-    there are no more parameters to tune. Use it for many silos whose data differ; if noise
-    dominates it is DP-FedAvg.
+    Jhunjhunwala, Wang and Joshi, ICLR 2023). A round costs as much as one of DP-FedAvg, and there
+    are no additional parameters to tune. Use it for many silos whose data differ; if noise
+    dominates, it reduces to DP-FedAvg.
 
     Parameters
     ----------
@@ -94,17 +94,17 @@ class _DPFedEXP(FederatedEstimator):
     Attributes
     ----------
     global_step_sizes_ : ndarray of shape (n_rounds,)
-        The server's steps, one a round.
+        The server's step size in each round.
 
     Notes
     -----
     **Formal guarantee.** Everything a silo sends (``trust="silo"``), or the sequence of models
     (``trust="server"``), is (epsilon, delta)-DP for whole silos, their sizes included: under
     replacement of one silo's data, or (``trust="server"``) under setting its contribution to zero.
-    With ``trust="secagg"`` it is what the server and the colluding silos read of the sums. Proof:
-    what leaves is a vector in a ball of radius ``clip_norm`` with the noise of ``plan_``
-    (:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those releases. The step
-    sizes are functions of them.
+    With ``trust="secagg"`` this holds for what the server and the colluding silos learn from the
+    sums. Proof: what leaves is a vector in a ball of radius ``clip_norm`` with the noise of
+    ``plan_`` (:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those
+    releases. The step sizes are functions of them.
     """
 
     unit = "silo"
@@ -120,8 +120,9 @@ class _DPFedEXP(FederatedEstimator):
         check_choice("mechanism", self.mechanism, ("gaussian", "privunit"))
         if self.mechanism == "privunit" and self.trust != "silo":
             raise ValueError(
-                'mechanism="privunit" makes each silo\'s message private by itself: it goes with '
-                f'trust="silo", not {self.trust!r}, where mechanism="gaussian" adds less noise.'
+                'mechanism="privunit" makes each silo\'s message private by itself, so it needs '
+                f'trust="silo"; got {self.trust!r}. With that trust, mechanism="gaussian" adds '
+                "less noise."
             )
         if self.mechanism == "privunit" and self.noise_multiplier is not None:
             raise ValueError(
@@ -143,9 +144,9 @@ def _compare(committed: Committed) -> None:
     pure = math.sqrt(largest_error(*split_epsilon(epsilon, size), size))
     if pure > gaussian:
         warn(
-            f'mechanism="privunit" noises a message by up to {pure:.3g} clip norms here (epsilon '
-            f'{epsilon:.2g} in each of {rounds} rounds); mechanism="gaussian" by {gaussian:.3g}. '
-            "Use that, or fewer rounds."
+            f'mechanism="privunit" adds noise of up to {pure:.3g} clip norms to a message here '
+            f'(epsilon {epsilon:.2g} in each of {rounds} rounds); mechanism="gaussian" adds '
+            f"{gaussian:.3g}. Use the latter, or fewer rounds."
         )
 
 

@@ -13,26 +13,27 @@ from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 class _ISRLDP(FederatedEstimator):
     """What both estimators of ISRL-DP add.
 
-    In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
-    server takes a step along their weighted mean, plain or accelerated, over many rounds or in one
-    pass over the records (Lowy and Razaviyayn, ICLR 2023). ``solver="local"`` takes local steps.
+    In each round every silo of the cohort sends one noised sum of clipped gradients of sampled
+    records; the server takes a step along their weighted mean, plain or accelerated, over many
+    rounds or in one pass over the records (Lowy and Razaviyayn, ICLR 2023). ``solver="local"``
+    takes local steps.
 
     Parameters
     ----------
     trust : {"silo", "secagg", "shuffler", "server"}, default="silo"
-        Whom a person in the data has to trust. "silo": only the own silo; whatever leaves it is
-        private. "secagg": masks that hide all but the sum of the silos' messages, and that no more
-        than one other silo works with the server (:class:`skdpfl.privacy.SecureAggregation`
-        ``(colluding=2)``: two); each silo adds a share of the noise. "server": the server sees
-        exact sums and adds the noise. "shuffler": a third party mixes the messages of a round, so
-        that the server does not learn who sent which.
+        Whom a person in the data has to trust. "silo": only their own silo; everything that leaves
+        it is private. "secagg": the masks, which hide all but the sum of the silos' messages, and
+        that at most one other silo colludes with the server (two with
+        :class:`skdpfl.privacy.SecureAggregation` ``(colluding=2)``); each silo adds a share of the
+        noise. "server": the server sees exact sums and adds the noise. "shuffler": a third party
+        mixes the messages of a round, so that the server does not learn who sent which.
     learning_rate : "auto", "optimal" or float, default="auto"
         The learning rate for the average clipped gradient; for the accelerated solvers, whose steps
         grow, 1 / v in the papers. "optimal" is the published choice for the solver, from the
         smoothness of the loss, the plan's noise, ``alpha`` and ``radius``: a constant step with
         ``alpha=0``; with ``alpha > 0`` plain steps decrease and their average is weighted. "auto"
-        is larger where clipping makes that safe, and has momentum (minibatch). Neither changes what
-        is released: the plan is priced before.
+        is larger where clipping makes that safe, and adds momentum (minibatch). Neither changes the
+        privacy cost, which is computed before.
     local_steps : "auto", int or sequence of int, default="auto"
         Gradient steps of a silo in a round, each of which is charged; ``solver="local"`` only.
         "auto" is 5, or 1 without privacy, which avoids client drift.
@@ -41,18 +42,19 @@ class _ISRLDP(FederatedEstimator):
         sum (with ``trust="shuffler"``, on each record's message), divided by ``clip_norm``.
     average : bool, float or int, default=True
         The rounds whose models are averaged. True: the second half for plain steps, the running
-        average of the theory for accelerated ones. False: none, the model is that of the last
-        round. A float in (0, 1): this last share of the rounds. An integer k: the last k rounds, or
-        all if there are fewer.
+        average of the theory for accelerated ones. False: none; the model is that of the last
+        round. A float in (0, 1): this share of the rounds, the last ones. An integer k: the last k
+        rounds, or all if there are fewer.
 
     Notes
     -----
     **Formal guarantee.** With ``trust="silo"`` everything a silo sends, given what the others sent,
     is (epsilon, delta)-DP for its records; with ``trust="server"`` the sequence of models is.
-    Proof: each clipped gradient sum is moved by at most twice the clip norm, the noise and the
-    sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
-    composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
-    together are, as long as the other silos add their noise too: proofs are in
+    Proof: replacing a record changes each clipped gradient sum by at most twice the clip norm, the
+    noise and the sampling are those of ``plan_``, everything else is post-processing, and
+    ``privacy_spent_`` composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all
+    shuffled messages together are (epsilon, delta)-DP, provided that the other silos add their
+    noise too: proofs are in
     :mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
     :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage).
     """
@@ -84,14 +86,14 @@ class _ISRLDP(FederatedEstimator):
             )
         if solver == "local" and self.trust != "silo":
             raise ValueError(
-                'solver="local" sends more than one fresh gradient a round, so only noise in the '
-                f'silos protects it: trust must be "silo"; got {self.trust!r}. The other solvers '
-                "take any trust."
+                'solver="local" sends more than one fresh gradient per round, so the silos must '
+                f'add the noise: trust must be "silo"; got {self.trust!r}. The other solvers take '
+                "any trust."
             )
         if solver != "local" and not is_auto(self.local_steps):
             raise ValueError(
                 f'local_steps={self.local_steps!r} is for solver="local"; solver={solver!r} takes '
-                'one gradient a round. Leave it "auto".'
+                'one gradient per round. Leave it "auto".'
             )
 
     def _check_shuffler(self) -> None:
@@ -108,14 +110,15 @@ class _ISRLDP(FederatedEstimator):
             )
         if not (isinstance(self.silo_weights, str) and self.silo_weights in ("auto", "size")):
             raise ValueError(
-                'trust="shuffler" counts every record alike, since messages have no sender: '
-                f'silo_weights must be "auto" or "size"; got {self.silo_weights!r}.'
+                'trust="shuffler" gives every record the same weight, since the sender of a '
+                'message is unknown: silo_weights must be "auto" or "size"; got '
+                f"{self.silo_weights!r}."
             )
 
 
 @documented
 class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
-    """Linear classifier by noisy distributed SGD, private towards the server and all other silos.
+    """Linear classifier by noisy distributed SGD, private against the server and all other silos.
 
     Examples
     --------
@@ -133,7 +136,7 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
 
 @documented
 class ISRLDPRegressor(_ISRLDP, FederatedRegressor):
-    """Linear regressor by noisy distributed SGD, private towards the server and all other silos.
+    """Linear regressor by noisy distributed SGD, private against the server and all other silos.
 
     Examples
     --------

@@ -17,10 +17,10 @@ from skdpfl.scaling import read_target_bounds
 
 
 class ScoresWithoutSilos:
-    """Mixin, before scikit-learn's: ``score`` raises with a hint if silos are passed."""
+    """Mixin, before scikit-learn's, whose ``score`` raises with a hint if silos are passed."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **refused: Any) -> float:
-        """Return the accuracy of a classifier, the R² of a regressor.
+        """Return the accuracy of a classifier, or the R² of a regressor.
 
         Parameters
         ----------
@@ -31,17 +31,17 @@ class ScoresWithoutSilos:
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the records in the score.
         **refused
-            Not allowed.
+            Not accepted.
 
         Returns
         -------
         float
-            The exact score, which no privacy budget covers.
+            The exact score. It is not private: no budget covers it.
         """
         if "silos" in refused:
             raise TypeError(
-                "score is one number over all records and takes no silos. Each silo's own: "
-                "skdpfl.model_selection.silo_scores(estimator, X, y, silos=...)."
+                "score is one number over all records and takes no silos. For a score per silo, "
+                "use skdpfl.model_selection.silo_scores(estimator, X, y, silos=...)."
             )
         if refused:
             raise TypeError(f"score takes X, y and sample_weight; got {', '.join(refused)}.")
@@ -80,7 +80,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             One number per record for two classes (positive: ``classes_[1]``), else one per class:
             ``X @ coef_.T + intercept_`` of a linear model with an affine ``scaling_``, where X is
-            first clipped to ``scaling_.low`` and ``scaling_.high`` if ``clip_features`` chose so.
+            first clipped to ``scaling_.low`` and ``scaling_.high`` if features are clipped.
         """
         raw = self._raw(X)
         return raw[:, 0] if raw.shape[1] == 1 else raw
@@ -165,7 +165,8 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
     def _declare_targets(self) -> None:
         if self.classes is None or len(np.unique(np.asarray(self.classes))) < 2:
             raise ValueError(
-                "The labels of silos elsewhere are not looked at; give classes=[...], two or more."
+                "The labels at silos elsewhere are not read; give classes=[...] with two or more "
+                "labels."
             )
         self.classes_ = np.unique(np.asarray(self.classes))
 
@@ -206,8 +207,8 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
         Returns
         -------
         ndarray of shape (n_samples,)
-            In the units of ``y``; within ``target_bounds`` if ``clip_features`` is True. Features
-            are clipped first, where that is chosen.
+            Predictions in the units of ``y``; within ``target_bounds`` if ``clip_features`` is
+            True.
         """
         found = self._loss().predict(self._raw(X))
         if is_auto(self.clip_features) or not self.clip_features or self.target_bounds is None:
@@ -225,8 +226,8 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
         if np.asarray(y).dtype.kind in "mM":
             raise ValueError(
-                "y holds dates or times, which are no numbers. Count days from a public date: "
-                "(y - date).dt.days."
+                "y holds dates or times instead of numbers. Count days from a public date: (y - "
+                "date).dt.days."
             )
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
         low, high = self._loss().target_range

@@ -1,4 +1,4 @@
-"""DP-FedAvg, DP-SCAFFOLD, and any algorithm object as an estimator: silos may take local steps."""
+"""DP-FedAvg, DP-SCAFFOLD, and estimators for any algorithm object."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -73,12 +73,12 @@ class DPFedAvgRegressor(_DPFedAvg, FederatedRegressor):
 
 @dataclass(frozen=True)
 class _Scaffolding(choosing.Method):
-    """SCAFFOLD; control variates are computed from noisy gradients, at no additional price."""
+    """SCAFFOLD, with control variates computed from the noisy gradients at no extra cost."""
 
     warm_start_rounds: int
 
     def algorithm(self, request: choosing.Request, settings: choosing.Settings) -> Algorithm:
-        """Return SCAFFOLD; raise if the warm start takes all rounds."""
+        """Return SCAFFOLD; raise if the warm start uses up all rounds."""
         server, warm = settings.server_steps, self.warm_start_rounds
         if warm >= settings.n_rounds:
             raise ValueError(
@@ -88,7 +88,7 @@ class _Scaffolding(choosing.Method):
         return Scaffold(settings.learning_rate, settings.steps, server, warm)
 
     def training(self, algorithm: Algorithm, committed: choosing.Committed) -> choosing.Training:
-        """Return the training, with a learning rate of control variates for the noise."""
+        """Return the training, with control variates' learning rate set by the noise."""
         training = super().training(algorithm, committed)
         assert isinstance(algorithm, Scaffold)
         algorithm = replace(algorithm, control_rate=choosing.control_rate(committed))
@@ -99,8 +99,8 @@ class _Scaffolding(choosing.Method):
 class _DPScaffold(FederatedEstimator):
     """What both estimators of DP-SCAFFOLD add.
 
-    Local steps as in DP-FedAvg, corrected by control variates, so that silos do not drift towards
-    their own optima (Noble, Bellet and Dieuleveut, AISTATS 2022).
+    Silos take local steps as in DP-FedAvg, corrected by control variates, so that they do not drift
+    towards their own optima (Noble, Bellet and Dieuleveut, AISTATS 2022).
     """
 
     unit: str = "record"
@@ -162,8 +162,8 @@ class _DPFederated(FederatedEstimator):
     Parameters
     ----------
     mechanism : Mechanism, default=None
-        The mechanism: an object of :class:`skdpfl.privacy.mechanisms.Mechanism`, also a
-        user-defined one; None is the one for ``unit`` and ``trust``.
+        A :class:`skdpfl.privacy.mechanisms.Mechanism` object, which may be user-defined; None: the
+        default for ``unit`` and ``trust``.
     """
 
     unit: str = "record"

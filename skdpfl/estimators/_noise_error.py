@@ -1,6 +1,6 @@
-"""The noise in each coefficient, as far as released rounds tell, and the frames that show it.
+"""The noise in each coefficient, estimated from released rounds, and the frames that show it.
 
-They are of coefficients, or of the curves and products of an additive model.
+Frames show coefficients, or the curves and products of an additive model.
 """
 
 from dataclasses import dataclass
@@ -37,9 +37,10 @@ class NoiseError:
     scales: Scales | None = None
 
     def of_coefficients(self, combined: np.ndarray | None = None) -> np.ndarray | None:
-        """Return standard deviations, flat as the model's parameters are; None: not known.
+        """Return standard deviations, flat like the model's parameters; None if unknown.
 
-        ``combined`` (m, n): of linear combinations of each output's coefficients and intercept.
+        ``combined`` (m, n): for linear combinations of each output's coefficients and intercept
+        instead.
         """
         found = self.calibrated
         if self.rounds is None or found is None or self.model is None or self.scales is None:
@@ -85,12 +86,12 @@ class Path:
 
 
 def _draws(plan: PrivacyPlan) -> bool:
-    """Whether rounds draw records or silos."""
+    """Whether rounds sample records or silos."""
     return plan.schedule is not None or not isinstance(plan.sampling, Everyone)
 
 
 def _why_not(work: Work, n_last: int | None, kept: Progress | None) -> str:
-    """Return why the noise cannot be told from the rounds, "" if it can."""
+    """Return why the noise cannot be estimated from the rounds; "" if it can."""
     plan, size = work.plan, work.model.size
     if not plan.private:
         return "there is no noise"
@@ -103,7 +104,7 @@ def _why_not(work: Work, n_last: int | None, kept: Progress | None) -> str:
     if n_last is not None and 4 * n_last < plan.n_rounds:
         return "fewer than a quarter of the rounds are averaged"
     if _draws(plan) and size > plan.n_rounds // 4:
-        return "rounds draw silos or records, and are too few to tell their noise"
+        return "rounds sample silos or records, and are too few to estimate the noise"
     if plan.noise_schedule is not None:
         return "the noise changes from round to round"
     return ""
@@ -123,7 +124,7 @@ def _to_units(model: Model, scales: Scales) -> np.ndarray:
 
 
 def coef_names(model: Any) -> list[Any]:
-    """Return the name of each column that a fitted estimator has a coefficient of."""
+    """Return the name of each column that has a coefficient in a fitted estimator."""
     if isinstance(model.scaling_, CurveScaling):
         return list(model.scaling_.names)
     names = getattr(model, "feature_names_in_", None)
@@ -160,12 +161,12 @@ def summary(model: Any) -> pd.DataFrame:
 
 
 def shape_functions(model: Any) -> dict[Any, pd.DataFrame]:
-    """Return each feature's curve: what it adds to the decision function, piece by piece.
+    """Return each feature's curve: its contribution to the decision function, piece by piece.
 
-    A row is a piece, from "from" up to "to", where the curve is straight: "value" is that in its
-    middle, "slope" what one unit more adds, "noise error" the standard deviation of the value over
-    fits on the same records with new noise, where that is known. Beyond its bounds a curve stays at
-    its end. Of an indicator, a row is a value, 0 or 1.
+    Each row is a linear piece between "from" and "to": "value" is the contribution in its middle,
+    "slope" its change per unit, "noise error" the standard deviation of the value over fits on the
+    same records with new noise, where it is known. Beyond the bounds a curve is constant. For an
+    indicator, the two rows are its values 0 and 1.
     """
     _check(model)
     names, ranges = coef_names(model)[: model.n_features_in_], model._ranges
@@ -193,10 +194,10 @@ def shape_functions(model: Any) -> dict[Any, pd.DataFrame]:
 
 
 def interactions(model: Any) -> pd.DataFrame:
-    """Return the coefficients of products, one row a pair of features.
+    """Return the coefficients of products, one row per pair of features.
 
-    A product is of both values less a center in units of a scale, cut at "most": these are in
-    ``attrs["coded"]``, by feature.
+    Before they are multiplied, both values are centred, divided by a scale and clipped at "most":
+    ``attrs["coded"]`` has these numbers by feature.
     """
     _check(model)
     scaling, names = model.scaling_, coef_names(model)
@@ -215,16 +216,17 @@ def interactions(model: Any) -> pd.DataFrame:
 
 
 def _check(model: Any) -> None:
-    """Raise an AttributeError for what is no fitted additive model."""
+    """Raise an AttributeError unless this is a fitted additive model."""
     asked = isinstance(model.model, Additive) or model.model in ("additive", "auto")
     if not asked or getattr(model, "_ranges", None) is None:
         raise AttributeError(
-            'Curves are fitted with model="additive" (or "auto") and feature_bounds.'
+            'There are curves only after a fit with model="additive" (or "auto") and '
+            "feature_bounds."
         )
 
 
 def _of_curve(scaling: CurveScaling, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return pieces (m, 2), and the columns (m, width) of their middles and of their slopes."""
+    """Return pieces (m, 2), and the columns (m, width) at their middles and of their slopes."""
     curves = scaling.curves
     curve, places = curves.curves[number], curves.places(number)
     ends = np.unique(np.concatenate([curve.edges[[0, -1]], curve.knots, curve.cuts]))
@@ -240,7 +242,7 @@ def _of_curve(scaling: CurveScaling, number: int) -> tuple[np.ndarray, np.ndarra
 def _line(
     model: Any, feature: int, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the same of a feature without a curve."""
+    """Return the same for a feature without a curve."""
     values, slopes = np.zeros((2, len(low), np.atleast_2d(model.coef_).shape[1]))
     values[:, feature] = low / 2 + high / 2
     slopes[:, feature] = low < high

@@ -1,4 +1,4 @@
-"""Checks of all parameters, separately and together, before any data are read."""
+"""Check all parameters, separately and together, before any data are read."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[str, ...]]) -> None:
     """Raise a ValueError that names the first invalid parameter.
 
-    ``words`` are the strings that some parameters of this estimator may be.
+    ``words`` has the strings that are allowed for some parameters of this estimator.
     """
     _check_budget(params["epsilon"], params["noise_multiplier"])
     _check_delta(params["delta"])
@@ -70,12 +70,11 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
 
 
 def _check_trust(trust: Any, name: str, trusts: tuple[str, ...]) -> None:
-    """Raise unless it is one of these words; an object was read as "secagg" before."""
+    """Raise unless trust is one of these strings; objects have become "secagg" before."""
     if isinstance(trust, str) and trust == "shuffler" and trust not in trusts:
         raise ValueError(
-            'trust="shuffler" shuffles messages of single records, as ISRLDPClassifier and '
-            f"ISRLDPRegressor send them; nearest for {name} are "
-            f"{' and '.join(f'trust={word!r}' for word in trusts)}."
+            'trust="shuffler" is for ISRLDPClassifier and ISRLDPRegressor, which send messages of '
+            f"single records; {name} has {' and '.join(f'trust={word!r}' for word in trusts)}."
         )
     check_choice("trust", trust, trusts)
 
@@ -94,7 +93,7 @@ def loss_of(params: Mapping[str, Any]) -> Loss:
 
 
 def named_loss(loss: Loss) -> dict[str, Any]:
-    """Return the name of a loss of this package and its parameter; nothing for others."""
+    """Return the name and parameter of a loss of this package; None for other losses."""
     for name, kind in NAMED.items():
         if type(loss) is kind:
             field, parameter = _OWN.get(name, ("", ""))
@@ -103,15 +102,17 @@ def named_loss(loss: Loss) -> dict[str, Any]:
 
 
 def _check_loss(loss: Any, losses: tuple[str, ...]) -> None:
-    """Raise unless it is the name of a loss, or an object for the same kind of targets."""
+    """Raise unless loss is a name, or an object for the same kind of targets."""
     kind = NAMED[losses[0]]
     if isinstance(loss, Weighted):
-        raise ValueError(f"loss={loss!r}: weights are given to fit(..., sample_weight=...).")
+        raise ValueError(
+            f"loss={loss!r} must not have weights: give them to fit(..., sample_weight=...)."
+        )
     fits = isinstance(loss, Loss) and loss.is_classifier == kind.is_classifier
     if not (fits or (isinstance(loss, str) and loss in losses)):
         raise ValueError(
-            f"loss must be one of {', '.join(map(repr, losses))}, or an object for such targets, "
-            f"for instance skdpfl.losses.{kind.__name__}(); got {loss!r}."
+            f"loss must be one of {', '.join(map(repr, losses))}, or a loss object such as "
+            f"skdpfl.losses.{kind.__name__}(); got {loss!r}."
         )
 
 
@@ -146,20 +147,20 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
 
 
 def targets_of(loss: Loss, name: Any) -> str:
-    """Return a text that says which targets a regressor's loss takes."""
+    """Return text about the targets that a regressor's loss takes."""
     low, high = loss.target_range
     span = f"of at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
     return f"loss={name!r} takes targets {span}"
 
 
 def check_named_bounds(bounds: Any, names: Any) -> None:
-    """Raise for bounds by column name where columns have none: their order may be another."""
+    """Raise for bounds by column name if columns have no names: their order may differ."""
     if isinstance(bounds, Mapping) and names is None and 0 not in bounds:
         raise ValueError(
-            f"feature_bounds goes by names, {list(bounds)[:3]!r} ..., and the columns of X have "
+            f"feature_bounds has column names, {list(bounds)[:3]!r} ..., but the columns of X have "
             "none. Give X as a frame (earlier steps of a pipeline keep frames after "
-            'set_output(transform="pandas")), facts of silos elsewhere with feature_names, or '
-            "bounds as a pair (lows, highs)."
+            'set_output(transform="pandas")), feature_names in the facts of silos elsewhere, or '
+            "the bounds as a pair (lows, highs)."
         )
 
 
@@ -189,7 +190,7 @@ def _check_running(params: dict[str, Any]) -> None:
 
 
 def _check_model(params: dict[str, Any]) -> None:
-    """Raise for a model that is none, and for what only holds where predictions are linear."""
+    """Raise for an invalid model, and for parameters that need a linear model."""
     model = params["model"]
     if isinstance(model, str) and model in ("linear", "additive", "auto"):
         return
@@ -204,18 +205,18 @@ def _check_model(params: dict[str, Any]) -> None:
     name = type(model).__name__
     if params.get("solver") in ("accelerated", "multistage"):
         raise ValueError(
-            f"solver={params['solver']!r} takes its steps from the convexity of the objective, "
-            f'which {name} does not have; use solver="minibatch" or "local".'
+            f"solver={params['solver']!r} needs a convex objective, and that of {name} is not "
+            'convex; use solver="minibatch" or "local".'
         )
     if params["learning_rate"] == "optimal":
         raise ValueError(
-            'learning_rate="optimal" is the published step for convex objectives; with '
+            'learning_rate="optimal" is the published step size for convex objectives; with '
             f'model={name} use "auto" or a number.'
         )
     if params.get("radius") is not None:
         raise ValueError(
-            f"radius={params['radius']!r} is about the distance to the optimum of a convex "
-            f"objective; with model={name} use alpha to keep weights small."
+            f"radius={params['radius']!r} is for convex objectives; with model={name} use alpha to "
+            "keep weights small."
         )
     if not params["fit_intercept"]:
         raise ValueError(
@@ -246,7 +247,10 @@ def _check_steps(params: dict[str, Any]) -> None:
 
 def _check_bound(name: str, value: float, most: int) -> None:
     if value > most:
-        raise ValueError(f"{name}={value!r} is too large: a plan lists them all, at most {most:,}.")
+        raise ValueError(
+            f"{name}={value!r} is too large: it must be at most {most:,}, since a "
+            "plan lists them all."
+        )
 
 
 def _check_weights(weights: Any) -> None:
@@ -262,13 +266,13 @@ def _check_together(params: dict[str, Any]) -> None:
     clips = params["clip_features"] and not is_auto(params["clip_features"])
     if clips and params["feature_bounds"] is None and params["scaling"] is None:
         raise ValueError(
-            "clip_features=True clips to feature_bounds, or to ranges that scaling finds; give "
-            "feature_bounds, or leave scaling on."
+            "clip_features=True clips to feature_bounds or to ranges found by scaling; give "
+            "feature_bounds, or do not set scaling=None."
         )
     if params.get("sampling") == "disjoint" and not is_auto(params["sampling_rate"]):
         raise ValueError(
-            'sampling="disjoint" deals the records into as many batches as there are steps; got '
-            f'sampling_rate={params["sampling_rate"]!r} besides. Leave it "auto".'
+            'sampling="disjoint" splits the records into one batch per step, so sampling_rate must '
+            f'be "auto"; got {params["sampling_rate"]!r}.'
         )
     if params.get("sampling") == "without_replacement" and params["neighbours"] == "add_remove":
         raise ValueError(
@@ -283,24 +287,25 @@ def _check_whole_silos(params: dict[str, Any]) -> None:
         return
     if params["trust"] == "shuffler":
         raise ValueError(
-            'unit="silo" does not go together with trust="shuffler"; nearest are trust="silo" and '
+            'unit="silo" cannot be combined with trust="shuffler"; use trust="silo" or '
             'trust="server".'
         )
     if isinstance(params["silo_weights"], str) and params["silo_weights"] == "size":
         raise ValueError(
-            'silo_weights="size" would tell each silo\'s size, which unit="silo" protects; use '
-            '"uniform" or a mapping of public weights.'
+            'silo_weights="size" would reveal each silo\'s size, which unit="silo" protects; '
+            'use "uniform" or a mapping of public weights.'
         )
     for name in ("epsilon", "delta"):
         if isinstance(params[name], (Mapping, pd.Series)):
             raise ValueError(
-                f'unit="silo" has one {name} for all silos (who pays is secret); got a mapping. '
-                'Give a number, or use unit="record".'
+                f'unit="silo" has one {name} for all silos, since which silos take part is secret; '
+                'got a mapping. Give a number, or use unit="record".'
             )
     if params.get("noise_schedule") is not None:
         raise ValueError(
-            'noise_schedule is about the noise on records\' gradients; unit="silo" noises whole '
-            f"messages, all alike. Got {params['noise_schedule']!r}; leave it None."
+            'noise_schedule changes the noise on records\' gradients; with unit="silo" whole '
+            f"messages get noise, the same in all rounds. Got {params['noise_schedule']!r}; leave "
+            "it None."
         )
     if params.get("sampling", "poisson") == "disjoint":
         raise ValueError(
@@ -310,7 +315,7 @@ def _check_whole_silos(params: dict[str, Any]) -> None:
 
 
 def _check_budget(epsilon: Any, noise_multiplier: Any) -> None:
-    """Raise unless exactly one of the two is given and valid."""
+    """Raise unless exactly one of epsilon and noise_multiplier is given and valid."""
     if (epsilon is None) == (noise_multiplier is None):
         raise ValueError(
             "Give either epsilon (a budget) or noise_multiplier with epsilon=None; got "
@@ -325,8 +330,8 @@ def _check_budget(epsilon: Any, noise_multiplier: Any) -> None:
         check_epsilon_says_something(value)
     if large := [value for value in _each(epsilon) if _MUCH < value < math.inf]:
         warn(
-            f"epsilon={max(large):g} promises next to nothing: is it meant? Usual budgets are "
-            "between 0.1 and 10; epsilon=inf is the fit without noise."
+            f"epsilon={max(large):g} promises next to nothing. Is it intended? Usual budgets are "
+            "between 0.1 and 10; epsilon=inf fits without noise."
         )
 
 
@@ -340,14 +345,14 @@ def _check_delta(delta: Any) -> None:
 
 
 def _each(budget: Any) -> list[Any]:
-    """Return the numbers of all silos, or the one for all."""
+    """Return each silo's number, or the one for all."""
     if isinstance(budget, pd.Series):
         return budget.tolist()
     return list(budget.values()) if isinstance(budget, Mapping) else [budget]
 
 
 def _by_silo(value: Any) -> str:
-    """Return a hint on mappings if ``value`` is a list."""
+    """Return a hint at mappings if ``value`` is a list."""
     listed = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
     return " or a mapping from silo to such numbers" if listed else ""
 

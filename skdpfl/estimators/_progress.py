@@ -1,4 +1,4 @@
-"""What is told of a fit while it runs: callbacks after each round, and the bar of ``verbose``.
+"""Callbacks after each round of a fit, and the progress bar of ``verbose``.
 
 A callback gets the model that the fit would return if it stopped now. That model is covered by the
 plan, which is charged in full even if the fit stops early. Only callbacks that require the training
@@ -67,8 +67,9 @@ class AfterRound:
         if not self._warned:
             self._warned = True
             warn(
-                "A callback reads the training records after each round; what it shows of them is "
-                "not paid for. Score on other data (ConvergenceDisplay takes X_test, y_test).",
+                "A callback reads the training records after each round; the privacy cost does "
+                "not cover what it shows. Score on other data (ConvergenceDisplay takes X_test, "
+                "y_test).",
                 PrivacyLeakWarning,
             )
         return self._data()[which]
@@ -138,7 +139,7 @@ def _plain(name: str, n_rounds: int) -> Iterator[Callable[[], None]]:
 
 
 class PlainBar:
-    """A bar in one line: updated on a terminal, else written once at the end."""
+    """A progress bar in one line: updated on a terminal, otherwise written once at the end."""
 
     def __init__(self, name: str, n_rounds: int) -> None:
         self._name, self._n_rounds, self._done = name, n_rounds, 0

@@ -50,9 +50,9 @@ _WORSE, _BLOCK = 2.0, 2**14
 
 @dataclass(frozen=True, eq=False)
 class Agreed:
-    """A fit that its silos agreed to and its ledgers counted, before any record is read.
+    """A fit that its silos agreed to and that is charged to ledgers, before any record is read.
 
-    ``noise`` are the server's streams for questions to the silos, ``streams`` those of the rounds.
+    ``noise`` are the server's random streams for setup sums, ``streams`` those of the rounds.
     """
 
     request: Request
@@ -67,7 +67,7 @@ class Agreed:
     data: DataSource
 
     def started(self, keep_y: bool) -> Started:
-        """Return the fit with its training and all constants, which asks the silos for scales."""
+        """Return the fit with its training and all constants; it asks the silos for scales."""
         scales = self.choice.scaling.find(self.silos, self.noise)
         row_norm = scales.features.row_norm
         row = None if row_norm is None else row_norm**2
@@ -90,13 +90,13 @@ class Agreed:
 
 @dataclass(frozen=True, eq=False)
 class Started(Agreed):
-    """A fit whose rounds can be run; of its records only what callbacks may read is kept."""
+    """A fit whose rounds can be run; it keeps only the data that callbacks may read."""
 
     scales: Scales
     training: Training
 
     def calibrated(self, params: np.ndarray) -> Calibrated:
-        """Return parameters that are calibrated, which asks the silos once more, or as they are."""
+        """Return parameters after calibration, if any, which asks the silos once more."""
         if self.choice.calibration is None:
             return Calibrated(params)
         trained = self.silos, self.work, params
@@ -133,7 +133,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
     # ---- training ------------------------------------------------------------------------------
 
     def _parameters(self) -> dict[str, Any]:
-        """Return all parameters by name, with ``unit`` and what ``trust`` stands for."""
+        """Return all parameters by name, with ``unit`` and the resolved ``trust``."""
         given = self.get_params(deep=False) | {"unit": self.unit}
         read = zip(("trust", "colluding", "spare_rounds"), read_trust(given["trust"]), strict=True)
         return given | dict(read)
@@ -144,7 +144,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         return with_curves(request, self._method(), self.model)
 
     def _schedule_from(self, streams: Streams) -> Streams:
-        """Return the streams of the public schedule; a search sets those of the priced plan."""
+        """Return the streams of the public schedule; a search sets those of its plan."""
         given: Callable[[], Streams] | None = self.__dict__.get("_schedule_streams")
         return streams if given is None else given()
 
@@ -229,7 +229,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         return X, self.classes_[y] if self._is_classifier() else y
 
     def _fitted(self, fit: Started, params: np.ndarray) -> dict[str, Any]:
-        """Return the fitted attributes: of this model, and of the data it was fitted to."""
+        """Return the fitted attributes, of the model and of its data."""
         work, settings, scales = fit.work, fit.training.settings, fit.scales
         dealt = work.plan.sampling
         found = {name: value for name, value in vars(self).items() if name.endswith("_")}
@@ -260,7 +260,7 @@ def _priced(plan: PrivacyPlan, data: DataSource, streams: Streams) -> PrivacySpe
 
 
 def warn_if_diverged(params: np.ndarray, work: Work, data: SiloData | None) -> None:
-    """Warn if the model is not finite or (without privacy) worse than the model 0.
+    """Warn if the model is not finite or (without privacy) worse than the zero model.
 
     In private fits the objective is secret; with remote data it is unknown.
     """
@@ -270,7 +270,7 @@ def warn_if_diverged(params: np.ndarray, work: Work, data: SiloData | None) -> N
         found, nothing = objective(params, work, data), objective(0 * params, work, data)
         if not found <= _WORSE * nothing:
             warn(
-                f"The steps diverged: the objective is {found:.3g} where the model 0 has "
+                f"The steps diverged: the objective is {found:.3g}, and that of a model of zeros "
                 f"{nothing:.3g}. Give a smaller learning_rate."
             )
 

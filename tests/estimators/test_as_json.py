@@ -125,10 +125,10 @@ def test_names_of_columns_are_kept_and_checked():
     [
         ({"version": 2}, "model.version is none of 1"),
         ({"estimator": "ISRLDPRegressor"}, "model.estimator is none of 'ISRLDPClassifier'"),
-        ({"coef": [[1.0, 2.0]]}, "coef is no list of 3 finite numbers"),
-        ({"coef": [[1.0, "2", 3.0]]}, "coef is no list of 3 finite numbers"),
+        ({"coef": [[1.0, 2.0]]}, "coef is not a list of 3 finite numbers"),
+        ({"coef": [[1.0, "2", 3.0]]}, "coef is not a list of 3 finite numbers"),
         ({"intercept": [float("nan")]}, "intercept is no list"),
-        ({"classes": ["a"]}, "classes are no two labels"),
+        ({"classes": ["a"]}, "classes must be two labels"),
         ({"feature_names": ["a"]}, "feature_names are 1, not 3"),
         ({"map": "cube"}, "model.map is none of"),
         ({"limits": None}, "limits is a pair for map 'limits'"),
@@ -146,16 +146,16 @@ def test_damaged_data_are_errors_that_name_the_field(change, words):
     ("change", "words"),
     [
         ({"n_bins": 1}, "means is no list"),
-        ({"low": [0.0]}, "low is no list of 3"),
+        ({"low": [0.0]}, "low is not a list of 3"),
         ({"pairs": [[0, 9]]}, "The curves are none"),
-        ({"pairs": [[0]]}, "pairs are not of two"),
-        ({"pairs": [[0.5, 1]]}, "pairs is no list of whole numbers"),
+        ({"pairs": [[0]]}, "pairs are not pairs of two"),
+        ({"pairs": [[0.5, 1]]}, "pairs is not a list of integers"),
         ({"means": [1.0]}, "means is no list"),
         ({"names": ["a"]}, "names are 1"),
         ({"each": []}, "means is no list|coef is no list"),
         ({"more": 1}, "lacks, or should not have, more"),
         ({"each": {"knots": [1.0, 0.0]}}, "The curves are none"),
-        ({"each": {"bins": ["0"]}}, "bins is no list of whole numbers"),
+        ({"each": {"bins": ["0"]}}, "bins is not a list of integers"),
         ({"each": {"edges": "all"}}, "edges"),
         ({"each": {"shares": [float("inf")]}}, "shares is no list"),
         ({"each": {"shares": [-1.0]}}, "shares are below 0"),
@@ -175,5 +175,5 @@ def test_damaged_curves_are_errors_that_name_the_field(change, words):
 def test_what_is_not_linear_says_so():
     y = MODELS["two labels"][1]
     network = ISRLDPClassifier(3.0, model=MLP((4,)), random_state=0, **BOUNDS)
-    with pytest.raises(ValueError, match="only linear models are written"):
+    with pytest.raises(ValueError, match="Only linear models can be written"):
         network.fit(X, y, silos=SILOS).to_dict()

@@ -149,7 +149,7 @@ def test_weights_of_classes(name):
     import skdpfl
 
     cls, (X, y, silos) = getattr(skdpfl, name), data(name)
-    with pytest.raises(ValueError, match=r'class_weight="balanced" counts labels.*threshold'):
+    with pytest.raises(ValueError, match=r'class_weight="balanced" counts the labels.*threshold'):
         cls(class_weight="balanced").fit(X, y, silos=silos)
     with pytest.raises(ValueError, match=r"class_weight must be None or a mapping.*got \[1, 2\]"):
         cls(class_weight=[1, 2]).fit(X, y, silos=silos)
@@ -157,7 +157,9 @@ def test_weights_of_classes(name):
         cls(class_weight={1: -1}).fit(X, y, silos=silos)
     with pytest.raises(ValueError, match="positive entry"):
         cls(class_weight={0: 0, 1: 0}).fit(X, y, silos=silos)
-    with pytest.raises(ValueError, match=r"entries for \['1'\], which are no labels, and none for"):
+    with pytest.raises(
+        ValueError, match=r"entries for \['1'\], which are not labels, and none for"
+    ):
         cls(class_weight={"1": 2.0}).fit(X, y, silos=silos)
     with pytest.raises(TypeError, match="nonsense"):
         cls(nonsense=1)

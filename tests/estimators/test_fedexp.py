@@ -36,7 +36,7 @@ ESTIMATORS = {
 
 #: small data, so that fits say what they would need
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:mechanism=.privunit. noises"),
+    pytest.mark.filterwarnings("ignore:mechanism=.privunit. adds noise"),
     pytest.mark.filterwarnings("ignore:Hiding a whole silo"),
 ]
 

@@ -98,7 +98,7 @@ def test_other_objects_are_refused():
         for loss in losses:
             with pytest.raises(ValueError, match=words):
                 ISRLDPRegressor(loss=loss).fit(X, LINE)
-    with pytest.raises(ValueError, match=r"or an object for such targets, .*LogLoss\(\)"):
+    with pytest.raises(ValueError, match=r"or a loss object such as .*LogLoss\(\)"):
         ISRLDPClassifier(loss=Quantile()).fit(X, LINE > 0)
     assert not hasattr(DPFedAvgClassifier(loss=Hinge()), "predict_proba")
 
@@ -133,7 +133,7 @@ def test_losses_of_ones_own_are_tried_before_anything_is_charged():
     own = ISRLDPClassifier(3.0, loss=Flat(), **SETTINGS).fit(X, LINE > 0, silos=SILOS)
     usual = ISRLDPClassifier(3.0, **SETTINGS).fit(X, LINE > 0, silos=SILOS)
     assert np.array_equal(own.predict_proba(X), usual.predict_proba(X))
-    with pytest.raises(ValueError, match=r"Flat.* is a loss of your own"):
+    with pytest.raises(ValueError, match=r"Flat.* is a user-defined one"):
         own.to_dict()
     mixing, words = ISRLDPRegressor(3.0, loss=Mixes(), **SETTINGS), "Mixes mixes records"
     with PrivacyLedger(9.0, 1e-3) as ledger, pytest.raises(ValueError, match=words):

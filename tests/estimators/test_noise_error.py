@@ -106,7 +106,7 @@ def test_units_and_classes():
 MISSING = {
     "no noise": ("ISRLDPClassifier", {"epsilon": np.inf}),
     "not single gradient steps": ("DPScaffoldClassifier", {"local_steps": 3}),
-    "too few to tell their noise": ("ISRLDPClassifier", {"sampling_rate": 0.5}),
+    "too few to estimate the noise": ("ISRLDPClassifier", {"sampling_rate": 0.5}),
     "a quarter of the rounds": ("ISRLDPClassifier", {"average": 3}),
     "fewer than 20 rounds": ("ISRLDPClassifier", {"n_rounds": 10}),
 }

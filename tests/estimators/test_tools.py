@@ -144,14 +144,14 @@ def test_wrong_spellings_get_the_right_one(name, given, meant):
 
 def test_a_unit_is_found_where_it_is():
     for name in ("ISRLDPClassifier", "DPFedEXPClassifier"):
-        with pytest.raises(TypeError, match="DPFedAvg, DPScaffold, DPFederated have it"):
+        with pytest.raises(TypeError, match="DPFedAvg, DPScaffold and DPFederated have it"):
             getattr(skdpfl, name)(unit="silo")
 
 
 @pytest.mark.parametrize("epsilon", [51.0, {0: 1.0, 1: 300}])
 def test_a_large_epsilon_is_asked_about(epsilon):
     silos = np.arange(len(y)) % 2
-    with pytest.warns(UserWarning, match="promises next to nothing: is it meant"):
+    with pytest.warns(UserWarning, match="promises next to nothing. Is it intended"):
         clf(epsilon=epsilon).fit(X, y, silos=silos)
     for fine in (50.0, np.inf, {0: 1.0, 1: np.inf}):
         with warnings.catch_warnings():

@@ -248,7 +248,7 @@ def test_a_fold_without_a_class_is_no_mistake():
 def test_a_class_of_the_data_has_a_weight():
     X, y, silos = data("ISRLDPClassifier")
     clf = make("ISRLDPClassifier", class_weight={0: 0.0, 1: 0.0, 2: 5.0}, n_rounds=2, **BOUNDED)
-    with pytest.raises(ValueError, match="positive for one of the labels"):
+    with pytest.raises(ValueError, match="positive for at least one label"):
         clf.fit(X, y, silos=silos)
 
 
@@ -270,7 +270,7 @@ def test_weights_that_were_counted_from_the_records_are_warned_of(weights):
     with pytest.warns(PrivacyLeakWarning, match="counted from the records|its sum or mean"):
         make("ISRLDPClassifier", **BOUNDED).fit(RECORDS, IMBALANCED, sample_weight=weights)
     counted = {label: 1 / np.mean(label == IMBALANCED) for label in (False, True)}
-    with pytest.warns(PrivacyLeakWarning, match="class_weight is as the inverse"):
+    with pytest.warns(PrivacyLeakWarning, match="class_weight is inversely proportional"):
         make("ISRLDPClassifier", class_weight=counted, **BOUNDED).fit(RECORDS, IMBALANCED)
 
 

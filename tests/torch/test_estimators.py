@@ -349,7 +349,7 @@ def test_a_checkpoint_is_for_one_module(tmp_path):
             return model.fit(X, Y).predict_proba(X)
 
     np.testing.assert_array_equal(fit(nn.Tanh), fit(nn.Tanh))
-    with pytest.raises(ValueError, match="of another fit"):
+    with pytest.raises(ValueError, match="to another fit"):
         fit(nn.ReLU)
 
 

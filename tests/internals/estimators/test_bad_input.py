@@ -95,7 +95,7 @@ PARAMETERS = {
     "whole silos, shuffler": ({"unit": "silo", "trust": "shuffler"}, r"trust"),
     "whole silos by size": (
         {"unit": "silo", "silo_weights": "size"},
-        r'"size" would tell each silo\'s size.*"uniform"',
+        r'"size" would reveal each silo\'s size.*"uniform"',
     ),
     "whole silos' budgets": (
         {"unit": "silo", "epsilon": {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0}},

@@ -180,7 +180,7 @@ def test_a_fit_that_would_release_more_than_was_charged_is_refused(tmp_path, mon
         kill_after(patch, 1)
         with pytest.raises(Killed):
             ISRLDPClassifier(small, n_rounds=4, scaling=None).fit(X, Y, silos=silos)
-    with pytest.raises(ValueError, match="of another fit"), Checkpoint(tmp_path / "fit"):
+    with pytest.raises(ValueError, match="to another fit"), Checkpoint(tmp_path / "fit"):
         ISRLDPClassifier(large, n_rounds=4, scaling=None).fit(X, Y, silos=silos)
 
 
@@ -207,7 +207,7 @@ def test_a_search_is_refused_however_many_runs_it_would_make(seed, tmp_path):
         ISRLDPClassifier(trust="server", n_rounds=2, scaling=None, classes=[0, 1]),
         {"clip_norm": [0.1, 1.0]}, n_iter=2, epsilon=3.0, random_state=seed,
     )  # fmt: skip
-    with pytest.raises(ValueError, match="keeps one fit"):
+    with pytest.raises(ValueError, match="is for one fit"):
         fit(search, tmp_path / "fit")
     assert not (tmp_path / "fit").exists()
 
@@ -226,9 +226,9 @@ def test_nothing_is_heard_of_a_round_before_it_is_on_disk(tmp_path, monkeypatch)
 
 def test_a_file_is_for_one_fit(tmp_path):
     fit(FITS["minibatch"], tmp_path / "fit")
-    with pytest.raises(ValueError, match="of another fit"):
+    with pytest.raises(ValueError, match="to another fit"):
         fit(FITS["whole silos"], tmp_path / "fit")
-    with pytest.raises(ValueError, match="of another fit"), Checkpoint(tmp_path / "fit"):
+    with pytest.raises(ValueError, match="to another fit"), Checkpoint(tmp_path / "fit"):
         FITS["minibatch"].fit(X[::-1], Y, silos=SILOS)
     data = (tmp_path / "fit").read_bytes()
     (tmp_path / "fit").write_bytes(data[: len(data) // 2])
@@ -250,7 +250,7 @@ def test_a_file_is_for_all_numbers_of_its_parameters(kind, tmp_path):
             with warnings.catch_warnings(), Checkpoint(tmp_path / name):
                 warnings.simplefilter("ignore")
                 ended.set_params(random_state=0).fit(X, Y[:40], silos=SILOS[:40])
-        with pytest.raises(ValueError, match="of another fit"), Checkpoint(tmp_path / name):
+        with pytest.raises(ValueError, match="to another fit"), Checkpoint(tmp_path / name):
             other.set_params(random_state=0).fit(X, Y[:40], silos=SILOS[:40])
 
 

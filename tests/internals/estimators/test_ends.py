@@ -25,7 +25,7 @@ def test_a_disk_that_is_full_says_so_and_keeps_the_last_state(tmp_path, monkeypa
     whole = clf(n_rounds=6, random_state=0).fit(X, y)
     monkeypatch.setattr(_checkpoint, "replace_file", full)
     with (
-        pytest.raises(OSError, match=r"cannot be written .No space left.*make room"),
+        pytest.raises(OSError, match=r"cannot be written .No space left.*free disk space"),
         Checkpoint(path),
     ):
         model.fit(X, y)
