@@ -1,4 +1,4 @@
-"""Silos elsewhere: what crosses between machines, and the rules by which a silo takes part.
+"""Remote silos: the messages between machines, and the rules by which a silo takes part.
 
 _wire        values as bytes, without code; ``_declared``: which classes are sent
 _letters     what server and silos say to each other

@@ -1,9 +1,9 @@
-"""Which classes are sent between machines: their fields, nothing else, and no code.
+"""The classes that may be sent between machines: by their fields only, without code.
 
-An object is sent as the name of its class and its fields. The receiver makes it of its own class of
-that name; names that it did not declare, fields that are missing, and values of the wrong type are
-refused. Whoever brings an algorithm, a loss, a model or a mechanism of their own declares the class
-with :func:`declare`, on the server and in every silo.
+An object is sent as the name of its class and its fields. The receiver makes an object of its own
+class of that name; undeclared names, missing fields and values of the wrong type are refused.
+User-defined algorithms, losses, models and mechanisms have to be declared with :func:`declare`, on
+the server and at every silo.
 """
 
 import dataclasses
@@ -34,21 +34,24 @@ _FIELDS: dict[Any, dict[str, Any]] = {}
 
 
 def declare(*kinds: Any) -> None:
-    """Let objects of these classes, or these functions, be sent between machines.
+    """Allow objects of these classes, or these functions, to be sent between machines.
 
     Parameters
     ----------
     *kinds : type or function
-        Dataclasses, named tuples or functions, each of a name of its own. Both sides declare them:
-        a function's name is sent, and stands for the receiver's own.
+        Dataclasses, named tuples or functions, with unique names. Both sides declare them. Of a
+        function only the name is sent, and stands for the receiver's function of that name.
     """
     for kind in kinds:
         sent = dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
         if not (sent or isinstance(kind, types.FunctionType)):
-            raise TypeError(f"{kind.__name__} is no dataclass, no named tuple and no function.")
+            raise TypeError(
+                "Only dataclasses, named tuples and functions can be declared; got "
+                f"{kind.__name__}."
+            )
         name = _name(kind)
         if _BY_NAME.setdefault(name, kind) is not kind:
-            raise ValueError(f"Another class of the name {name!r} was declared before.")
+            raise ValueError(f"Another class named {name!r} is already declared.")
         _FIELDS[kind] = _hints_of(kind) if sent else {}
 
 
@@ -69,23 +72,23 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return the value that bytes stand for; a WireError if they stand for none.
+    """Return the value from its bytes; raise a WireError if they are invalid.
 
     Parameters
     ----------
     data : bytes
-        What somebody sent.
+        The bytes received.
 
     Returns
     -------
     object
-        The value; lists are tuples.
+        The value; lists become tuples.
     """
     return from_bytes(data, _made)
 
 
 def _name(kind: Any) -> str:
-    """Return what a class is called between machines: ours by their package, others as they are."""
+    """Return the name of a class in messages: with the package for ours, else as it is."""
     packages = kind.__module__.split(".")
     ours = packages[0] == "skdpfl" and len(packages) > 1
     return f"{packages[1]}.{kind.__name__}" if ours else kind.__name__
@@ -95,8 +98,8 @@ def _opened(value: Any) -> tuple[str, dict[str, Any]]:
     kind = _kind(value)
     if _BY_NAME.get(_name(kind)) is not kind:
         raise WireError(
-            f"{kind.__name__} is not sent between machines; declare it with "
-            "skdpfl.remote.declare(...), on the server and in the silos."
+            f"{kind.__name__} cannot be sent between machines: declare it with "
+            "skdpfl.remote.declare(...), on the server and at the silos."
         )
     return _name(kind), {name: getattr(value, name) for name in _FIELDS[kind]}
 
@@ -104,23 +107,23 @@ def _opened(value: Any) -> tuple[str, dict[str, Any]]:
 def _made(name: str, fields: dict[str, Any]) -> Any:
     kind = _BY_NAME.get(name)
     if kind is None:
-        raise WireError(f"A class {name[:40]!r} was not declared here (skdpfl.remote.declare).")
+        raise WireError(f"The class {name[:40]!r} is not declared here; use skdpfl.remote.declare.")
     hints = _FIELDS[kind]
     if fields.keys() != hints.keys():
-        raise WireError(f"{name} has the fields {list(hints)}.")
+        raise WireError(f"{name} must have the fields {list(hints)}.")
     for field, hint in hints.items():
         if not _fits(fields[field], hint):
-            raise WireError(f"{name}.{field} is of another type than it should be.")
+            raise WireError(f"{name}.{field} has the wrong type.")
     return kind if isinstance(kind, types.FunctionType) else kind(**fields)
 
 
 def _kind(value: Any) -> Any:
-    """Return what is declared of a value: its class; functions themselves."""
+    """Return what has to be declared for a value: its class, or a function itself."""
     return value if isinstance(value, types.FunctionType) else type(value)
 
 
 def _hints_of(kind: Any) -> dict[str, Any]:
-    """Return the types of a class's fields, those that its constructor takes."""
+    """Return the types of a class's fields that its constructor takes."""
     hints = typing.get_type_hints(kind)
     if dataclasses.is_dataclass(kind):
         return {f.name: hints[f.name] for f in dataclasses.fields(kind) if f.init}
@@ -128,7 +131,7 @@ def _hints_of(kind: Any) -> dict[str, Any]:
 
 
 def _meant_by(hint: Any) -> Any:
-    """Return the type that an alias stands for: `NDArray` is one from NumPy 2.5 and Python 3.12."""
+    """Return the type that an alias stands for, as `NDArray` from NumPy 2.5 on."""
     alias = typing.get_origin(hint) or hint
     if not hasattr(alias, "__value__"):
         return hint
@@ -139,7 +142,7 @@ def _meant_by(hint: Any) -> Any:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value may stand in a field of this type; fields of any type are checked later."""
+    """Whether a value fits a field of this type; fields of type Any are checked later."""
     hint = _meant_by(hint)
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -174,7 +177,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _is_sent(kind: Any) -> bool:
-    """Whether this is a class with fields, and more than a base of others."""
+    """Whether this is a class with fields, and not only a base class."""
     bases = algorithms.Algorithm, algorithms.GradientMethod
     return (dataclasses.is_dataclass(kind) and kind not in bases) or hasattr(kind, "_fields")
 

@@ -1,4 +1,4 @@
-"""Letters go out, answers come back: who is silent is asked again; what is no answer, and why."""
+"""Send letters and collect answers: ask silent silos again, and say why an answer is invalid."""
 
 import time
 from abc import ABC, abstractmethod
@@ -17,11 +17,11 @@ _PAUSE = 5.0
 
 
 class SilosMissing(RuntimeError):
-    """Silos did not answer, or not what they were asked; the text names them and their reasons."""
+    """Silos did not answer, or gave an invalid answer; the text names them and the reasons."""
 
 
 class Courier(ABC):
-    """Takes letters to silos and brings their answers: a network, or a test."""
+    """Base class of objects that take letters to silos and bring back answers."""
 
     @abstractmethod
     def deliver(self, letters: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -46,9 +46,9 @@ def exchange(
     n_attempts: int,
     patience: float = 0.0,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return answers, and why there are none of others; who is silent is asked again.
+    """Return answers, and the reasons of silos without one; silent silos are asked again.
 
-    Where a person has to say yes first, this waits as long as ``patience``.
+    If a person has to approve first, this waits up to ``patience`` seconds.
     """
     answers: dict[str, Any] = {}
     reasons = dict.fromkeys(letters, "no answer in time")
@@ -75,7 +75,7 @@ def exchange(
 
 
 def _opened(data: bytes, kind: type, asked: Offer | Ask | End) -> Any:
-    """Return an answer, or the reason why this is none: a Refused where it is final."""
+    """Return an answer, or the reason why it is invalid: a Refused if that is final."""
     try:
         letter: Any = unpack(data)
     except WireError as error:
@@ -91,26 +91,26 @@ def _opened(data: bytes, kind: type, asked: Offer | Ask | End) -> Any:
 
 
 def _checked(answer: Answer, ask: Ask) -> Any:
-    """Return an answer, or why it is none to this question."""
+    """Return an answer, or the reason why it does not answer this question."""
     if (answer.purpose, answer.number) != (ask.purpose, ask.number):
         return f"an answer to {answer.purpose} {answer.number}, not {ask.purpose} {ask.number}"
     values = answer.values
     kind = "f" if ask.part is None else "i"  # masked: whole numbers
     if values.ndim != 1 or values.dtype.kind != kind or not np.isfinite(values).all():
-        return "an answer that is no vector of finite numbers"
+        return "an answer that is not a vector of finite numbers"
     if answer.names is not None and sum(map(len, answer.names)) != values.size:
-        return "an answer with other names than numbers"
+        return "an answer whose names do not match its numbers"
     return answer
 
 
 def odd_ones(answers: dict[str, Any]) -> dict[str, str]:
-    """Return the silos whose answers are of another length than most."""
+    """Return the silos whose answers differ in length from most."""
     if all(answer.names is not None for answer in answers.values()):
         return {}  # each silo names what it found
     widths = [answer.values.size for answer in answers.values()]
     usual = max(set(widths), key=widths.count, default=0)
     odd = [name for name, answer in answers.items() if answer.values.size != usual]
-    return dict.fromkeys(odd, "an answer of another length than the others'")
+    return dict.fromkeys(odd, "an answer whose length differs from the others'")
 
 
 def in_words(reasons: dict[str, str]) -> str:

@@ -39,7 +39,7 @@ Came = tuple[dict[str, Any], dict[str, str]]
 
 
 class Spare(NamedTuple):
-    """A round or a question of the plan, and how often one of its purpose may fail."""
+    """A round or setup sum of the plan, and how many attempts at it may fail."""
 
     purpose: str
     number: int
@@ -48,35 +48,35 @@ class Spare(NamedTuple):
 
 
 class RemoteFederation(federation.Federation):
-    """Silos elsewhere, as ``fit_federation`` asks them.
+    """Remote silos, as the argument of ``fit_federation``.
 
     Parameters
     ----------
     courier : Courier
-        Who takes letters to them.
+        The object that takes letters to them.
     facts : Schema
-        What is public of their records; it names them.
+        Public facts of their records, including the silos' names.
     classes : sequence, optional
         The labels; None for regression.
     estimator : str, default="fit"
-        What the fit is called in the silos' ledgers.
+        The name of the fit in the silos' ledgers.
     on_missing : {"fail", "skip"}, default="fail"
-        What to do in a round without some silos' answers. "skip" goes on with the others: for
-        algorithms whose silos keep nothing between rounds, whose mean over the others is that over
-        all in expectation, if silos are missing by chance. Whoever answered has paid.
+        What to do if some silos do not answer in a round. "skip" continues with the others. It is
+        for algorithms whose silos keep no state between rounds, and assumes that silos are missing
+        at random, so that the mean over the others is unbiased. Silos that answered have paid.
     masked : bool, default=False
-        Show the server the sum of a round's messages only, not each of them: against a server that
-        follows the protocol. The noise, and what it costs, are as without. All silos of a round
-        have to answer, three or more. Questions beside the rounds are not masked. Fits with
-        ``trust="secagg"``, whose silos share noise, are masked in any case, and all of their sums.
+        Whether the server sees only the sum of a round's messages, provided that it follows the
+        protocol. Noise and cost stay the same. All silos of a round, at least three, have to
+        answer. Sums before and after the rounds are not masked. With ``trust="secagg"``, where
+        silos share the noise, all sums are masked in any case.
     n_attempts : int, default=3
-        How often a letter is sent to a silo that does not answer. A silo that did answer sends the
-        same answer again.
+        How often a letter is sent to a silo that does not answer. A silo that receives a letter
+        twice sends the same answer again.
     patience : float, default=0.0
-        Seconds to wait for silos where a person has to say yes to a fit.
+        Seconds to wait for silos where a person has to approve a fit.
     journal : path-like, optional
         A file, for one fit: a server that is killed and started again with the same parameters
-        goes on with this fit, which nobody pays for twice. Delete it when the model is kept.
+        continues this fit, and no silo pays twice. Delete it when the model is stored.
 
     See Also
     --------
@@ -101,7 +101,7 @@ class RemoteFederation(federation.Federation):
         if n_attempts < 1:
             raise ValueError(f"n_attempts must be 1 or more; got {n_attempts!r}.")
         if masked and on_missing == "skip":
-            raise ValueError('Masks cancel if all silos answer: give on_missing="fail".')
+            raise ValueError('Masked sums need the answers of all silos: give on_missing="fail".')
         self.patience = float(patience)
         self._journal = None if journal is None else FitJournal(journal)
         self._written: FitJournal | None = None  # once its fit has begun
@@ -154,22 +154,22 @@ class RemoteFederation(federation.Federation):
         delta: float,
         seed: int | None,
     ) -> None:
-        _check_declared(first, "What is asked for is something")
+        _check_declared(first, "The sum is something")
         self._check_masked(any(p.budgets.shares_noise for p in sums), self.n_silos)
         rows = _row.sum_rows_of(self.names, sums, first, delta)
         self._offer(rows, seed, f"{sums[0].purpose} of {self.estimator}", None)
 
     def _check_masked(self, shared: bool, n_silos: int, masked: bool = False) -> None:
-        """Raise where the sums of so many silos, at least, are masked and cannot be."""
+        """Raise if sums over this number of silos have to be masked, and cannot be."""
         if shared and self.may_miss:
             raise Refused(
-                'trust="secagg" gives a sum only if all of its silos answer: on_missing="fail", '
+                'trust="secagg" needs the answers of all silos of a sum: give on_missing="fail", '
                 "and SecureAggregation(spare_rounds=...) for rounds that may fail."
             )
         if (shared or masked) and n_silos < FEWEST:
             instead = 'trust="silo"' if shared else "masked=False"
             raise Refused(
-                f"A masked sum is among {FEWEST} silos or more; one here is of {n_silos}. Give "
+                f"A masked sum needs at least {FEWEST} silos; got one of {n_silos}. Give "
                 f"{instead}, or a larger silo_fraction."
             )
 
@@ -180,7 +180,7 @@ class RemoteFederation(federation.Federation):
         called: str,
         task: Task | None,
     ) -> None:
-        """Offer a silo its row each; raise unless all agree."""
+        """Offer each silo its row of the plan; raise unless all agree."""
         self._written = None if task is None else self._journal
         self._fit = secrets.token_hex(8) if self._written is None else self._written.fit
         self._task, self._started, self._keyed = None, set(), set()
@@ -209,11 +209,11 @@ class RemoteFederation(federation.Federation):
         answers, reasons = self._exchange(dict.fromkeys(self.names, ask), Answer)
         reasons |= odd_ones(answers)
         if reasons:
-            raise SilosMissing(f"A question needs the answers of all silos. {in_words(reasons)}")
+            raise SilosMissing(f"This sum needs the answers of all silos. {in_words(reasons)}")
         yield from self._in_order(answers)
 
     def _summed(self, ask: Ask, budgets: federation.SiloBudgets) -> tuple[np.ndarray, np.ndarray]:
-        """Return who is left of all silos, and the masked sum of their answers to a question."""
+        """Return the silos that answered, and the masked sum of their answers."""
 
         def asked(number: int, left: np.ndarray, final: bool) -> Came:
             letter = replace(ask, number=number)
@@ -223,7 +223,7 @@ class RemoteFederation(federation.Federation):
             self._keyed |= answers.keys()
             return answers, reasons | odd_ones(answers)
 
-        what, everyone = f"The question about the {ask.purpose}", np.arange(self.n_silos)
+        what, everyone = f"The sum for the {ask.purpose}", np.arange(self.n_silos)
         spare = Spare(ask.purpose, ask.number, budgets.spare, budgets.colluding)
         answers, reasons = self._attempts(what, spare, everyone, asked)
         if reasons:
@@ -236,8 +236,8 @@ class RemoteFederation(federation.Federation):
     def start(self, work: federation.Work) -> None:
         if self.may_miss and work.memory_size:
             raise Refused(
-                f"{type(work.algorithm).__name__} keeps something in each silo, which a missing "
-                'answer would set apart from what the server knows: give on_missing="fail".'
+                f"{type(work.algorithm).__name__} keeps a state in each silo, which a missing "
+                'answer would make inconsistent with the server\'s: give on_missing="fail".'
             )
         self._task, self._weights = Task.of(work), work.plan.weights
         self._clip_norm = float(work.plan.clip_norm)
@@ -262,7 +262,8 @@ class RemoteFederation(federation.Federation):
         if reasons and not (self.may_miss and answers):
             more = "" if self._shared is None else self._none_left(self._shared.spare_rounds)
             raise SilosMissing(
-                f"Round {round} lacks answers; whoever answered has paid.{more} {in_words(reasons)}"
+                f"Round {round} lacks answers; silos that answered have paid.{more} "
+                f"{in_words(reasons)}"
             )
         self._absent = np.array([i for i in cohort.tolist() if self.names[i] not in answers], int)
         present = np.setdiff1d(cohort, self._absent)
@@ -283,18 +284,19 @@ class RemoteFederation(federation.Federation):
         cohort: np.ndarray,
         asked: Callable[[int, np.ndarray, bool], Came],
     ) -> Came:
-        """Return the answers of all that are left of a cohort, after spare attempts if need be.
+        """Return the answers of the remaining silos of a cohort, after spare attempts if needed.
 
-        An attempt that failed is dead: its masks meet no other letters, and the next one has noise
-        and batches of its own. Who did not answer in one is asked no more.
+        Masks of a failed attempt are not used again, and the next one has new noise and batches. A
+        silo that did not answer in one attempt is not asked again.
         """
         reasons: dict[str, str] = {}
         while True:
             left, failed = np.setdiff1d(cohort, self._gone), self._failed.get(spare.purpose, 0)
             if len(left) < max(FEWEST, spare.colluding + 1):
                 raise SilosMissing(
-                    f"{what} has {len(left)} silos left: a masked sum is among {FEWEST} or more, "
-                    f"and more than colluding={spare.colluding}. {self._paid} {in_words(reasons)}"
+                    f"{what} has {len(left)} silos left: a masked sum needs at least {FEWEST} "
+                    f"silos, and more than colluding={spare.colluding}. {self._paid} "
+                    f"{in_words(reasons)}"
                 )
             answers, missing = asked(spare.number + failed, left, failed < spare.n)
             reasons |= missing
@@ -307,7 +309,7 @@ class RemoteFederation(federation.Federation):
     @property
     def _paid(self) -> str:
         most = max(self.epsilons.values())
-        return f"Who answered has paid for the whole fit, at most epsilon={most:.4g}."
+        return f"Silos that answered have paid for the whole fit, at most epsilon={most:.4g}."
 
     def _none_left(self, n: int) -> str:
         words = f"None of {n} spare attempts is left: SecureAggregation(spare_rounds=...)."
@@ -322,20 +324,20 @@ class RemoteFederation(federation.Federation):
         clip_norm: float,
         final: bool,
     ) -> Came:
-        """Ask a cohort once; return messages of the right length, and why there are no others."""
+        """Ask a cohort once; return valid messages, and the reasons why others are missing."""
         letters = self._letters(attempt, round, shared, cohort, clip_norm)
         answers, reasons = self._exchange(letters, Answer, final=final)
         self._started |= answers.keys()
         self._keyed |= answers.keys()
         for name in [n for n, answer in answers.items() if answer.values.size != self._width]:
             del answers[name]
-            reasons[name] = "a message of another length than the model's"
+            reasons[name] = "a message whose length differs from the model's"
         return answers, reasons
 
     def _letters(
         self, attempt: int, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
     ) -> dict[str, Ask]:
-        """Return a round's letters: with the task where a silo has no round yet."""
+        """Return a round's letters; a silo's first letter has the task."""
         later = Ask(self._fit, "round", attempt, shared, clip_norm)
         first = replace(later, task=self._task)
         names = [self.names[i] for i in cohort.tolist()]
@@ -345,9 +347,9 @@ class RemoteFederation(federation.Federation):
         return letters
 
     def _parted(self, letters: Mapping[str, Ask], part: Part) -> dict[str, Ask]:
-        """Return letters with what is said of a masked sum: all keys where a silo has none yet.
+        """Return letters with the data for a masked sum; a silo's first letter has all keys.
 
-        Letters that are alike stay one object, which is written once.
+        Equal letters are one object, which is serialised once.
         """
         keyed = replace(part, keys=self._keys, signatures=self._signatures)
         made: dict[tuple[int, bool], Ask] = {}
@@ -359,12 +361,12 @@ class RemoteFederation(federation.Federation):
         return found
 
     def _step(self, clip_norm: float) -> float:
-        """Return the step of the grid that masked messages are on, a power of two."""
+        """Return the step of the grid of masked messages, a power of two."""
         largest = clip_norm if math.isfinite(clip_norm) else self._clip_norm
         return 2.0 ** math.floor(math.log2(largest * FINENESS))
 
     def _in_order(self, answers: dict[str, Any]) -> Iterator[tuple[np.ndarray, Any]]:
-        """Yield answers silo by silo; all have the width of most of them."""
+        """Yield answers silo by silo; all have the same width."""
         for i, name in enumerate(self.names):
             if name in answers:
                 found = answers[name]
@@ -377,10 +379,10 @@ class RemoteFederation(federation.Federation):
         return None if self._journal is None else self._journal.streams()
 
     def settle(self) -> dict[str, float]:
-        """End the journal's fit early: it then costs each silo what its rounds that ran cost.
+        """End the journal's fit early: each silo then pays for the rounds that ran only.
 
-        Each silo goes by its own memory of the rounds, unless the journal knows of more. Nobody
-        answers for this fit afterwards. Fits of ``trust="secagg"`` count as a whole.
+        Each silo counts the rounds by its own memory, unless the journal has more. No silo answers
+        in this fit afterwards. Fits with ``trust="secagg"`` are charged as a whole.
 
         Returns
         -------
@@ -393,7 +395,7 @@ class RemoteFederation(federation.Federation):
             If some silos refuse, or do not answer; they may be asked again.
         """
         if self._journal is None:
-            raise ValueError("What ran is in a journal: RemoteFederation(..., journal=...).")
+            raise ValueError("settle needs the fit's journal: RemoteFederation(..., journal=...).")
         known, fit = self._journal.rounds(), self._journal.fit
         letters = {name: End(fit, known[name]) for name in self.names if name in known}
         ended, reasons = self.exchange(letters, Ended)
@@ -404,7 +406,7 @@ class RemoteFederation(federation.Federation):
     def _exchange(
         self, letters: Mapping[str, Offer | Ask], kind: type, final: bool = False
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Exchange letters of the fit, which the journal keeps; ``final``: also if some miss."""
+        """Exchange letters and journal the answers; if ``final`` even when some are missing."""
         if self._written is None:
             return self.exchange(letters, kind)
         return self._written.exchange(letters, lambda: self.exchange(letters, kind), final=final)
@@ -412,53 +414,53 @@ class RemoteFederation(federation.Federation):
     def exchange(
         self, letters: Mapping[str, Offer | Ask | End], kind: type
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return answers of a kind, and why there are none of others.
+        """Return answers of a given type, and the reasons of silos without one.
 
         Parameters
         ----------
         letters : mapping
             A letter for each silo, by its name.
         kind : type
-            Of what answers should be.
+            The type that answers must have.
 
         Returns
         -------
         answers : dict
-            The answers of that kind, to these letters.
+            The valid answers to these letters, by silo.
         reasons : dict
-            Why there is none of other silos.
+            Why other silos have no answer, by silo.
         """
         return exchange(self._courier, letters, kind, self.n_attempts, self.patience)
 
 
 def _as_one(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return messages whose sum is this: all of it as the heaviest silo's, the others' are zero."""
+    """Return messages with a given sum: all of it for the heaviest silo, zero for others."""
     messages = np.zeros((len(weights), len(total)), total.dtype)
     messages[int(weights.argmax())] = total
     return messages
 
 
 def _check_finite(shared: Any) -> None:
-    """Raise before a round is asked for, and used up, that could bring nothing."""
+    """Raise before a round is spent on a model that is not finite."""
     if not is_finite(shared):
         raise Refused(
-            "The model is not finite: the steps diverged, and no silo is asked for another round. "
+            "The model is not finite: the steps diverged, so the fit stops before the next round. "
             "Give a smaller learning_rate."
         )
 
 
 def _check_declared(sent: Any, what: str) -> None:
-    """Raise unless this can be sent: the model, the loss and the algorithm of a fit, or a sum."""
+    """Raise unless the parts of a fit (model, loss, algorithm), or a sum, can be sent."""
     try:
         pack(sent)
     except WireError as error:
-        raise Refused(f"{what} that silos elsewhere do not know. {error}") from error
+        raise Refused(f"{what} that remote silos do not know. {error}") from error
 
 
 def _text(name: object) -> str:
     if not isinstance(name, str):
         raise ValueError(
-            f"A silo elsewhere is known by its name, a text; silo_sizes has {name!r}. Write "
+            f"Names of remote silos must be strings; silo_sizes has {name!r}. Write "
             'silo_sizes={"north": 120, "south": 80}.'
         )
     return name

@@ -1,4 +1,4 @@
-"""The rules by which a silo takes part: what it checks, pays and writes down before it answers."""
+"""The rules by which a silo takes part: what it checks, charges and stores before it answers."""
 
 import hashlib
 import logging
@@ -29,7 +29,7 @@ from skdpfl.remote._terms import Refused, Terms
 from skdpfl.remote._wire import WireError
 
 _LOG = logging.getLogger("skdpfl.remote")
-_ERROR = "There was an error in the silo; its own log says more."
+_ERROR = "An error occurred at the silo; its log has the details."
 #: all that may be said of an error in drawing a release, where records are read
 _SAID_OF_DRAWING = frozenset({_ERROR, TOO_LARGE})
 #: refusals are of one length: their reasons are cut, or filled with spaces
@@ -37,43 +37,44 @@ _LONGEST_REASON = 480
 
 
 class Gate:
-    """One silo's door: letters in, answers out, nothing else.
+    """One silo's interface to the server: it takes letters and returns answers.
 
     Parameters
     ----------
     records : SiloRecords
         The silo's records.
     ledger : PrivacyLedger
-        Its budget, in a file (``path``), which every fit is charged to.
+        Its budget, in a file (``path``), to which every fit is charged.
     terms : Terms, optional
         What its operator agreed to.
     folder : path-like, optional
-        Where it keeps what it must remember; by default beside the ledger's file. It is as secret
-        as the records.
+        The folder for the silo's state; by default beside the ledger's file. It is as secret as the
+        records.
     counter : path-like, optional
-        A file with the number of answers, by which a ledger or a folder that was put back from an
-        old copy is noticed; by default beside the ledger's file. On another disk it tells of old
-        copies of both.
+        A file with the number of answers; by default beside the ledger's file. It detects a ledger
+        or a folder that was restored from an old copy; on another disk, also if both were.
     key : str, optional
-        The private key whose public one other operators have on their rosters (``terms.silos``).
+        The silo's private key; other operators have the public one on their rosters
+        (``terms.silos``).
     allow_simulation : bool, default=False
-        Take part in simulations, whose seed, and so whose noise, the server knows.
+        Whether to take part in simulations, in which the server knows the seed and so the noise.
 
     Notes
     -----
-    **Formal guarantee.** What leaves is a function of public numbers (what the operator declared,
-    what the server sent), of errors' fixed words and of releases that the silo's ledger was charged
-    with before, by the price that this silo computed from its own row of the plan. That row is what
-    runs: noise, sampling, rounds and the releases beside them are read from it, never from later
-    letters. Each release is drawn once, with noise of the silo's own, and is on the disk, with what
-    the silo remembers, before it leaves; asked again in the same words, it sends the same bytes,
-    asked in others, nothing. So is an error in drawing it, which ends the fit. A fit that ended
-    early is settled at the price of the rounds that this silo answered in, by its own memory, once
-    that says that no more will be (:mod:`skdpfl.privacy.spending.filters` has why that is sound). A
-    process that ends at any point has either answered nothing, or written down what it answers.
+    **Formal guarantee.** What leaves the silo is a function of public numbers (declared by the
+    operator or sent by the server), of fixed error texts, and of releases. The ledger is charged
+    for the releases before, at the price that the silo computes from its own row of the plan. That
+    row is what runs: noise, sampling, rounds and setup sums are read from it, never from later
+    letters. Each release is drawn once, with the silo's own noise, and is on disk, with the silo's
+    state, before it leaves. If the same letter comes again, the silo sends the same bytes; to a
+    different letter it sends nothing. An error while drawing a release is on disk likewise, and
+    ends the fit. A fit that ended early is settled at the price of the rounds that this silo
+    answered, by its own records, once these say that there will be no more
+    (:mod:`skdpfl.privacy.spending.filters` proves that this is sound). A process that is killed at
+    any point has either answered nothing, or has stored its answer.
 
-    Errors are known to the silo's log alone (``skdpfl.remote``): their classes and the lines of
-    code, and what they say only at the level DEBUG, because that may be a record.
+    Errors go to the silo's log only (``skdpfl.remote``): their classes and lines of code. Their
+    texts, which may contain a record, are logged at level DEBUG only.
     """
 
     def __init__(
@@ -88,9 +89,9 @@ class Gate:
         allow_simulation: bool = False,
     ) -> None:
         if not isinstance(records, SiloRecords):
-            raise TypeError(f"A gate's records are SiloRecords, not {type(records).__name__}.")
+            raise TypeError(f"records must be SiloRecords; got {type(records).__name__}.")
         if ledger.record is None:
-            raise ValueError("A silo's ledger needs a file: PrivacyLedger(..., path=...).")
+            raise ValueError("The ledger of a silo needs a file: PrivacyLedger(..., path=...).")
         self.records, self.terms, self._key = records, terms or Terms(), key
         if self.terms.silos is not None:
             _check_own_key(self.terms.silos, records.name, key)
@@ -110,7 +111,7 @@ class Gate:
         Returns
         -------
         bytes
-            What the silo says to it: an answer, or why there is none.
+            The silo's answer, or a refusal with the reason.
         """
         fit = ""
         try:
@@ -126,7 +127,7 @@ class Gate:
             reason = str(error)
         except LedgerError as error:  # speaks of files only
             _LOG.error("The ledger of silo %s. %s", self.records.name, error)
-            reason = "This silo's ledger cannot be used; its operator's log says why."
+            reason = "This silo's ledger cannot be used; the silo's log says why."
         except Exception as error:  # no error may tell the server of a record
             _log_error(f"Silo {self.records.name}", error)
             reason = _ERROR
@@ -136,7 +137,7 @@ class Gate:
         if isinstance(letter, _letters.Hello):
             return pack(_letters.Introduction(self.records.name, self._memory.mark))
         if not isinstance(letter, _letters.Offer | _letters.Ask | _letters.End):
-            raise Refused("A silo answers to Hello, Offer, Ask and End only.")
+            raise Refused("A silo answers only Hello, Offer, Ask and End.")
         if isinstance(letter, _letters.Ask):
             with self._at_work():
                 return self._released(letter, data)
@@ -151,23 +152,27 @@ class Gate:
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        """Answer one letter at a time, by a ledger and a memory that belong together."""
+        """Answer one letter at a time, after a check that ledger and memory are consistent."""
         with self._memory.store.locked():
             self._memory.check_copies()
             yield
 
     def _agreed(self, offer: _letters.Offer, data: bytes, spent: PrivacySpent) -> bytes:
-        """Agree to a fit, or raise; nothing is paid, and no answer depends on records."""
+        """Agree to a fit, or raise; nothing is charged, and no answer depends on records."""
         kept = self._memory.store.read(offer.fit)
         if kept is not None and bytes(kept["offer"]) != data:
-            raise Refused("This silo agreed to another offer under the name of this fit.")
+            raise Refused("This silo agreed to a different offer with the name of this fit.")
         if kept is None:
             self._check_offer(offer, spent)
             if self._memory.has_paid(data):
-                raise Refused("This silo paid for this fit, but its memory of it is gone.")
+                raise Refused(
+                    "This silo has paid for this fit, but its stored state of it is missing."
+                )
             if self.terms.approval and not self._is_approved(offer, data, spent):
                 return pack(
-                    _letters.Waiting(offer.fit, "A person at this silo has to say yes first.")
+                    _letters.Waiting(
+                        offer.fit, "A person at this silo has to approve the fit first."
+                    )
                 )
             kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
             kept |= {"round": -1}
@@ -177,14 +182,14 @@ class Gate:
         return pack(_letters.Agreement(offer.fit, spent.epsilon, *said))
 
     def _keyed(self, offer: _letters.Offer) -> dict[str, str]:
-        """Return a key for a masked fit, and this silo's signature of it and the plan."""
+        """Return a key for a masked fit, and the silo's signature of the key and the plan."""
         key = new_key()
         public = public_of(key)
         signed = signature(self._key, offer, public) if self._key else ""
         return {"key": key, "public": public, "signature": signed}
 
     def _check_offer(self, offer: _letters.Offer, spent: PrivacySpent) -> None:
-        """Raise unless a fit is one that this silo can take part in."""
+        """Raise unless this silo can take part in a fit."""
         self.terms.check(spent)  # before the records: sizes may be a secret by the terms
         if isinstance(row := offer.row, Together):
             self.terms.check_others(row.silos, row.colluding if row.shares_noise else None)
@@ -193,7 +198,9 @@ class Gate:
         self._check_budget(spent)
 
     def price(self, data: bytes) -> PrivacySpent:
-        """Return what an offer would cost; a Refused if it would be refused. Nothing is kept.
+        """Return what an offer would cost; raise a Refused if it would be refused.
+
+        Nothing is stored.
 
         Parameters
         ----------
@@ -207,7 +214,7 @@ class Gate:
         """
         offer = unpack(data)
         if not isinstance(offer, _letters.Offer):
-            raise Refused("This is no offer of a fit.")
+            raise Refused("This is not an offer of a fit.")
         offer.check_size()
         offer.check_silo(self.records.name, self.allow_simulation)
         spent = offer.row.spent(offer.seed)
@@ -216,7 +223,7 @@ class Gate:
         return spent
 
     def _is_approved(self, offer: _letters.Offer, data: bytes, spent: PrivacySpent) -> bool:
-        """Whether a person said yes; writes down the question, once."""
+        """Whether a person approved the fit; stores the question once."""
         said = self._memory.store.verdict(data)
         if said is None:
             row = offer.row
@@ -233,22 +240,23 @@ class Gate:
             }
             self._memory.store.ask_person(data, question)
         elif not said:
-            raise Refused("A person at this silo said no.")
+            raise Refused("A person at this silo refused the fit.")
         return bool(said)
 
     def _check_budget(self, spent: PrivacySpent) -> None:
-        """Raise unless the ledger has as much left; how much that is, only the log says."""
+        """Raise if the ledger has too little left; only the log says how much."""
         try:
             self._memory.check_budget(spent)
         except BudgetExceeded as error:
             _LOG.warning("Silo %s. %s", self.records.name, error)
             raise Refused(
-                "It costs more than this silo's ledger has left: by its own computation epsilon="
-                f"{at_most(spent.epsilon, 4)} at delta={at_most(spent.delta)}."
+                "The fit costs more than this silo's ledger has left: "
+                f"epsilon={at_most(spent.epsilon, 4)} at delta={at_most(spent.delta)}, as the silo "
+                "computes it."
             ) from error
 
     def _released(self, ask: _letters.Ask, data: bytes) -> bytes:
-        """Return the answer to a question: the one that was sent before, or a new one."""
+        """Return the answer to a letter: the one sent before, or a new one."""
         kept = self._memory.store.read(ask.fit)
         if kept is None:
             raise Refused("This silo agreed to no such fit.")
@@ -256,13 +264,11 @@ class Gate:
         if "words" in kept and bytes(kept["words"]) == bytes(words):
             return bytes(kept["answer"])
         if "ended" in kept:
-            raise Refused("This fit ended in this silo, at an answer that could not be given.")
+            raise Refused("This fit ended at this silo, because of an error in an answer.")
         if kept["records"] != self._digest:
-            raise Refused("The records of this silo are no longer those of when it agreed.")
+            raise Refused("The records of this silo have changed since it agreed.")
         if ask.purpose == "round" and not _letters.is_finite(ask.content):
-            raise Refused(
-                "The broadcast holds numbers that are not finite; the round was not used."
-            )
+            raise Refused("The broadcast has numbers that are not finite; the round was not spent.")
         agreed = bytes(kept["offer"])
         offer = self._agreed_to(agreed)
         with one_blas_thread(), np.errstate(all="ignore"):
@@ -275,17 +281,19 @@ class Gate:
         return answer
 
     def _settled(self, letter: _letters.End) -> bytes:
-        """End a fit, and count it as its rounds that ran, by what this silo remembers of them."""
+        """End a fit, and charge only for its rounds that ran, by this silo's records of them."""
         kept = self._memory.store.read(letter.fit)
         if kept is None:
             raise Refused("This silo agreed to no such fit.")
         offer, n_rounds, spent = unpack(bytes(kept["offer"])), kept["round"] + 1, None
         if self._memory.has_paid(bytes(kept["offer"])):
             if not n_rounds or ("ended" in kept and "settled" not in kept):
-                raise Refused("A fit that ended before its rounds, or by an error, stays as paid.")
+                raise Refused(
+                    "A fit that ended before its rounds, or by an error, is charged as a whole."
+                )
             spent = ran(offer.row, n_rounds).spent(offer.seed)
         if letter.rounds > n_rounds:
-            raise Refused("The server's journal has rounds that this silo does not remember.")
+            raise Refused("The server's journal has rounds that this silo has no record of.")
         try:
             self._memory.settle(letter.fit, kept, spent)
         except ValueError as error:  # of the ledger, about public numbers
@@ -293,15 +301,16 @@ class Gate:
         return pack(_letters.Ended(letter.fit, 0.0 if spent is None else spent.epsilon, n_rounds))
 
     def _agreed_to(self, data: bytes) -> _letters.Offer:
-        """Return an offer as it was agreed to; that of the last letter is read once."""
+        """Return an offer as it was agreed to; that of the last letter is cached."""
         if self._last is None or self._last[0] != data:
             self._last = data, unpack(data)
         return self._last[1]
 
     def _drawn(self, ask: _letters.Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
-        """Return an answer, and what is kept of the silo.
+        """Return an answer, and the silo's state after it.
 
-        An error ends the fit: it may tell of what was drawn, which is then not drawn again.
+        An error ends the fit: it may depend on the noise that was drawn, which must not be drawn
+        again.
         """
         try:
             drawn = release.draw()
@@ -315,28 +324,28 @@ class Gate:
 
 
 def _check_own_key(roster: Mapping[str, str], name: str, key: str | None) -> None:
-    """Raise unless a silo is on its own roster, by its own key."""
+    """Raise unless a silo is on its own roster, with its own key."""
     if key is None or roster.get(name) != public_key(key):
         raise ValueError(
-            f"The roster names each silo with its public key, {name!r} with them: give this silo's "
-            "private key, of which the roster has the public one."
+            f"The roster must contain each silo's public key, also that of {name!r}. Give this "
+            "silo's private key, and put the matching public key on the roster."
         )
 
 
 def answer_of(make: Callable[[], Gate], data: bytes) -> bytes:
-    """Return what a silo's gate answers; of errors in making it, such as in reading, no word.
+    """Return the answer of a silo's gate; errors in making the gate are not disclosed.
 
     Parameters
     ----------
     make : callable
-        Reads the records and returns the gate.
+        Function that reads the records and returns the gate.
     data : bytes
         What a server sent.
 
     Returns
     -------
     bytes
-        The answer, or a refusal in fixed words.
+        The answer, or a refusal with a fixed text.
     """
     try:
         with _logging_warnings("that is not there yet"):
@@ -348,12 +357,12 @@ def answer_of(make: Callable[[], Gate], data: bytes) -> bytes:
 
 
 def refusal(fit: str, reason: str) -> bytes:
-    """Return a refusal as bytes; all are of one length, but for the fit's name."""
+    """Return a refusal as bytes; all have the same length, except for the fit's name."""
     return pack(_letters.Refusal(fit, reason[:_LONGEST_REASON].ljust(_LONGEST_REASON)))
 
 
 def _log_error(what: str, error: BaseException) -> None:
-    """Tell the log of an error: its classes and lines of code; its words at DEBUG only."""
+    """Log an error: its classes and lines of code; its text at level DEBUG only."""
     places: list[str] = []
     each: BaseException | None = error
     while each is not None and len(places) < 8:
@@ -367,7 +376,7 @@ def _log_error(what: str, error: BaseException) -> None:
 
 @contextmanager
 def _logging_warnings(name: str) -> Iterator[None]:
-    """Tell the silo's log, and nobody else, what is warned of; the words at DEBUG only."""
+    """Log warnings at the silo only; their texts at level DEBUG only."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         yield
@@ -378,7 +387,7 @@ def _logging_warnings(name: str) -> Iterator[None]:
 
 
 def _digest_of(records: SiloRecords) -> str:
-    """Return a digest of the records in their order; it is kept as secret as they are."""
+    """Return a digest of the records in their order; it is as secret as they are."""
     digest = hashlib.sha256()
     for values in (records.X, records.y, records.sample_weight):
         if values is not None:  # objects by their values: their bytes are addresses

@@ -1,15 +1,15 @@
-"""What a server keeps on disk of a fit, so that one that was killed goes on.
+"""The server's journal of a fit on disk, so that a fit can continue after a crash.
 
 ::
 
     record = length (8 bytes) | message          the first: the fit's name and the server's seed
                                                  then: letters' digest, all answers, of an exchange
 
-A server that is started again writes the same letters: the fit has the same name, and whatever it
-draws itself (who takes part in which round, where a network starts) follows from the seed, which no
-silo hears of: silos draw their own noise. Answers that came before are read from here; a letter
-that was answered and is not here yet is sent again, and its silos send the same bytes. So nobody
-pays or draws twice. Answers are noised; the file is its owner's alone all the same.
+A server that is started again writes the same letters: the fit has the same name, and its own draws
+(cohorts, a network's initial weights) follow from the seed. The seed is not sent to silos, which
+draw their own noise. Earlier answers are read from the journal. A letter whose answer is not in the
+journal yet is sent again, and silos send the same bytes. So no silo pays or draws twice. Answers
+are noised; still, only the owner can read the file.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ Answers = tuple[dict[str, Any], dict[str, str]]
 
 
 class OwnWords(MovedWords):
-    """The words of a seed that no silo hears of: the server's own draws, none of them noise."""
+    """Random words for the server's own draws, from a seed that no silo knows; none is noise."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(SimulationWords(seed), 0)
@@ -50,7 +50,7 @@ class FitJournal:
             sync_folder(self.path)
         (first, *self._kept), end = _records(self.path)
         if not isinstance(first, dict) or set(first) != {"fit", "seed"}:
-            raise ValueError(f"{str(self.path)!r} is no journal of a fit.")
+            raise ValueError(f"{str(self.path)!r} is not a journal of a fit.")
         self.fit: str = first["fit"]
         self._seed: int = first["seed"]
         self._next = 0
@@ -61,7 +61,7 @@ class FitJournal:
         return Streams(OwnWords(self._seed))
 
     def rounds(self) -> dict[str, int]:
-        """Return in how many rounds each silo answered, whose answers are here."""
+        """Return the number of rounds in which each silo answered, by the journal."""
         found: dict[str, int] = {}
         for kept in self._kept:
             for name, letter in kept["answers"].items():
@@ -72,17 +72,19 @@ class FitJournal:
     def exchange(
         self, letters: Mapping[str, Offer | Ask], ask: Callable[[], Answers], *, final: bool
     ) -> Answers:
-        """Return the answers to letters: those of the first time, or what ``ask`` brings.
+        """Return the answers to letters: those in the journal, or new ones from ``ask``.
 
-        Where some are missing they are kept only if ``final``: others are asked again next time.
+        If some are missing, answers are stored only if ``final``; otherwise the letters are sent
+        again.
         """
         digest = _digest_of(letters)
         if self._next < len(self._kept):
             kept = self._kept[self._next]
             if kept["letters"] != digest:
                 raise ValueError(
-                    f"The journal {str(self.path)!r} is of a fit with other parameters, silos or "
-                    "another release of skdpfl. Fit what it is of, or give another path."
+                    f"The journal {str(self.path)!r} belongs to a fit with other parameters or "
+                    "silos, or to another release of skdpfl. Repeat that fit unchanged, or give "
+                    "another path."
                 )
             self._next += 1
             return dict(kept["answers"]), dict(kept["reasons"])
@@ -113,15 +115,15 @@ def _records(path: Path) -> tuple[list[Any], int]:
         try:
             found.append(unpack(data[at + _LENGTH.size : end]))
         except WireError as error:
-            raise ValueError(f"{str(path)!r} is no journal of a fit, or damaged.") from error
+            raise ValueError(f"{str(path)!r} is not a journal of a fit, or is damaged.") from error
         at = end
     if not found:
-        raise ValueError(f"{str(path)!r} is no journal of a fit.")
+        raise ValueError(f"{str(path)!r} is not a journal of a fit.")
     return found, at
 
 
 def _digest_of(letters: Mapping[str, Offer | Ask]) -> str:
-    """Return a digest of who is told what."""
+    """Return a digest of the letters and their receivers."""
     digest = hashlib.sha256()
     written = {id(letter): hashlib.sha256(pack(letter)).digest() for letter in letters.values()}
     for name in sorted(letters):

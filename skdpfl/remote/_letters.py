@@ -1,4 +1,4 @@
-"""What server and silos say to each other; each letter names its fit, each answer its question.
+"""The letters and answers between server and silos.
 
 ::
 
@@ -9,8 +9,9 @@
     Ask: a round, with the broadcast           Answer: the noised message      or Refusal
     End: so many rounds, and no more           Ended: what the fit costs then  or Refusal
 
-Where messages are masked, all silos are told the same plan, the Agreement has a key for the fit,
-and the first letter that is answered in a common sum has the keys of all.
+Each letter names its fit, each answer its letter. If messages are masked, all silos receive the
+same plan, the Agreement has a key for the fit, and the first letter of a masked sum has the keys of
+all.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ Label = bool | int | float | str
 
 @dataclass(frozen=True)
 class Facts:
-    """What is public of a silo's records, and what everybody's are expected to be.
+    """Public facts of a silo's records, which every silo has to match.
 
-    ``n_records`` is None where it is a secret, ``classes`` for regression.
+    ``n_records`` is None if it is secret, ``classes`` None for regression.
     """
 
     n_features: int
@@ -60,30 +61,31 @@ class Facts:
     n_records: int | None
 
     def check(self) -> None:
-        """Raise unless classes are labels of one kind, each named once and in order."""
+        """Raise unless classes are distinct, sorted labels of one type."""
         if self.classes is None:
             return
         longest = max((len(label) for label in self.classes if isinstance(label, str)), default=0)
         if len(self.classes) > LIMITS.classes or longest > LIMITS.name:
             raise Refused(
-                f"A fit has at most {LIMITS.classes:,} classes, of at most {LIMITS.name} letters."
+                f"A fit can have at most {LIMITS.classes:,} classes, with names of at most "
+                f"{LIMITS.name} characters."
             )
         if len({type(label) for label in self.classes}) != 1:
-            raise Refused("The fit's classes are labels of different kinds.")
+            raise Refused("The fit's classes must be labels of one type.")
         if tuple(np.unique(np.asarray(self.classes)).tolist()) != self.classes:
-            raise Refused("The fit's classes are not in order, or some are named twice.")
+            raise Refused("The fit's classes must be sorted, without duplicates.")
 
 
 @dataclass(frozen=True)
 class Hello:
-    """Who are you?"""
+    """The server asks a silo for its name and public facts."""
 
 
 @dataclass(frozen=True)
 class Introduction:
-    """A silo's name, which is its identity wherever it runs, and the mark of its memory.
+    """A silo's name, which is its identity on any machine, and the identifier of its memory.
 
-    Two silos of one name have two marks; one that was restarted has the same.
+    Two silos with the same name have different identifiers; a restarted silo keeps its own.
     """
 
     name: str
@@ -92,7 +94,7 @@ class Introduction:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A fit's work but for its plan: the silo has its own."""
+    """A fit's work without the plan, of which each silo has its own."""
 
     model: Model
     loss: Loss
@@ -104,12 +106,12 @@ class Task:
 
     @classmethod
     def of(cls, work: Work) -> Task:
-        """Return what is sent of a fit's work."""
+        """Return the parts of a fit's work that are sent."""
         maps = work.features, work.target, work.class_weights
         return cls(work.model, work.loss, work.algorithm, float(work.alpha), *maps)
 
     def check(self, row: Row | WholePlan, facts: Facts) -> None:
-        """Raise unless the task is one for the records and the plan of an offer."""
+        """Raise unless the task matches the records and the plan of an offer."""
         if isinstance(row, WholePlan) and row.shares_noise:
             self._check_shared(row)
         steps = row.steps
@@ -126,14 +128,14 @@ class Task:
         d = facts.n_features
         width = self._width(d)
         if declared != steps or self.model.n_features != width:
-            raise Refused("The fit's steps or features are not those of the plan agreed to.")
+            raise Refused("The fit's steps or features differ from those of the agreed plan.")
         if 8 * self.model.size > LIMITS.message_bytes:
-            raise Refused("The fit's model is larger than what is sent between machines.")
+            raise Refused("The fit's model is too large to be sent between machines.")
         if not (_maps(self.features, (2, d), (2, width)) and _maps(self.target, (2,), (2,))):
             raise Refused("The fit's maps are not for these features and targets.")
 
     def _width(self, n_features: int) -> int:
-        """Return how many columns the model has: those of the features' expansion, if any."""
+        """Return the number of columns of the model, after the expansion of features if any."""
         if not isinstance(self.features, CurveScaling):
             return n_features
         try:
@@ -143,14 +145,14 @@ class Task:
         return self.features.curves.width
 
     def _check_shared(self, row: WholePlan) -> None:
-        """Raise unless shares of the noise are enough for what the silos send."""
+        """Raise unless shared noise can protect what the silos send."""
         if row.unit == "record" and not sends_one_gradient(self.algorithm):
             raise Refused(
-                "Where silos share noise they send one fresh gradient a round; the fit's algorithm "
+                "With shared noise, silos send one fresh gradient per round; the fit's algorithm "
                 "sends something else."
             )
         if row.width != self.model.size:
-            raise Refused("The fit's model is not of the size that the plan was priced for.")
+            raise Refused("The fit's model does not have the size that the plan was priced for.")
 
     def work(self, plan: PrivacyPlan, dtype: np.dtype) -> Work:
         """Return the work under a plan."""
@@ -159,7 +161,7 @@ class Task:
 
 
 def _maps(values: Any, given: tuple[int, ...], found: tuple[int, ...]) -> bool:
-    """Whether a map, if there is one, makes arrays of a shape of arrays of another, row by row."""
+    """Whether a map, if any, maps rows of one width to rows of another."""
     if values is None:
         return given == found
     if not hasattr(values, "transform"):
@@ -171,11 +173,11 @@ def _maps(values: Any, given: tuple[int, ...], found: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """A fit that a silo is asked to take part in; ``index`` is its number, for simulations.
+    """A fit that a silo is asked to take part in; ``index`` is the silo's number, for simulations.
 
-    ``task`` is the fit's as it is before scales are found, None for sums: a silo that does not
-    have its classes refuses here, before anyone has paid. A whole plan: rounds are sums of masked
-    messages (:mod:`skdpfl.remote._masks`).
+    ``task`` is the fit's task before scales are found, None for sums: a silo that lacks its classes
+    refuses here, before any silo has paid. With a whole plan, rounds are sums of masked messages
+    (:mod:`skdpfl.remote._masks`).
     """
 
     fit: str
@@ -194,61 +196,64 @@ class Offer:
 
     @cached_property
     def agreed(self) -> bytes:
-        """A digest of what all silos of a masked fit have to have been told alike."""
+        """A digest of what must be equal for all silos of a masked fit."""
         assert isinstance(self.row, Together)
         return hashlib.sha256(pack((self.fit, self.release, self.row.common))).digest()
 
     def check_size(self) -> None:
-        """Raise for what would take long to price, whoever it is for; the first of all checks."""
+        """Raise for offers that would take long to price; this is the first check."""
         if self.release != __version__:
             raise Refused(
-                f"The server has skdpfl {self.release[:20]}, this silo {__version__}: the same "
-                "release is needed."
+                f"The server has skdpfl {self.release[:20]}, this silo {__version__}; both need "
+                "the same release."
             )
         names = self.fit, self.estimator, self.row.name
         if max(map(len, names)) > LIMITS.name:
-            raise Refused(f"What a fit, or a silo, is called has at most {LIMITS.name} letters.")
+            raise Refused(f"Names of fits and silos can have at most {LIMITS.name} characters.")
         if sum(len(plan.mus) for plan in self.row.sums) > LIMITS.releases:
-            raise Refused(f"Beside its rounds a fit has at most {LIMITS.releases} releases.")
+            raise Refused(f"A fit can have at most {LIMITS.releases} releases besides its rounds.")
         steps = () if isinstance(self.row, SumRow) else self.row.steps
         if len(steps) > LIMITS.rounds or sum(steps) > LIMITS.steps:
             raise Refused(
-                f"A fit of silos elsewhere has at most {LIMITS.rounds:,} rounds, of "
-                f"{LIMITS.steps:,} steps together."
+                f"A fit with remote silos can have at most {LIMITS.rounds:,} rounds, and "
+                f"{LIMITS.steps:,} steps in total."
             )
 
     def check_silo(self, name: str, allow_simulation: bool) -> None:
-        """Raise unless the offer is for this silo, and its noise is the silo's own."""
+        """Raise unless the offer is for this silo, and the silo draws its own noise."""
         if self.row.name != name:
-            raise Refused(f"This silo is {name!r}, the offer is for {self.row.name!r}.")
+            raise Refused(f"The offer is for silo {self.row.name!r}; this silo is {name!r}.")
         if self.row.size != self.facts.n_records:
-            raise Refused("The plan and the declared facts name different numbers of records.")
+            raise Refused("The plan and the declared facts differ in the number of records.")
         if self.seed is not None and not allow_simulation:
             raise Refused(
-                "Whoever knows the seed knows the noise: give random_state=None, so that this silo "
-                "draws its own, or start it with allow_simulation=True if the records are no "
-                "secret."
+                "The fit has a seed, and whoever knows the seed knows the noise. Give "
+                "random_state=None, so that this silo draws its own; or start it with "
+                "allow_simulation=True if the records are not secret."
             )
 
     def check_parts(self) -> None:
-        """Raise unless row, facts and task are about the same records and the same model."""
+        """Raise unless row, facts and task match each other."""
         row = self.row
         if isinstance(row, SumRow):
             row.check(self.facts)
             return
         if self.facts.dtype == "object":
-            raise Refused("A model is fitted to numbers: prepare the tables of words first.")
+            raise Refused(
+                "Models need numbers, but the fit's facts say that the tables contain "
+                "text. Encode them first."
+            )
         if self.task is None:
-            raise Refused("The offer of a fit says which model, loss and algorithm it is for.")
+            raise Refused("An offer of a fit must contain its model, loss and algorithm.")
         self.task.check(row, self.facts)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The silo takes part; what it will have spent, by its own computation.
+    """The silo takes part; with the cost as computed by the silo.
 
-    Where messages are masked: its public key for the fit, and its signature of that and the plan;
-    empty where its operator has no roster.
+    For masked messages also its public key for the fit, and its signature of the key and the plan,
+    which is empty if its operator has no roster.
     """
 
     fit: str
@@ -259,7 +264,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A person at the silo has to say yes first; the same offer may come again."""
+    """A person at the silo has to approve first; the same offer may be sent again."""
 
     fit: str
     reason: str
@@ -267,13 +272,11 @@ class Waiting:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A masked sum: the numbers of the silos whose messages are in it, and the grid's step.
+    """A masked sum: the numbers of its silos, and the step of the grid.
 
-    A round, or a sum beside the rounds, that failed is asked for again under another number:
-    ``round`` is the plan's. Where silos share noise, ``step`` is not used: it follows from the
-    plan. ``keys``,
-    everybody's for this fit in the order of the silos, come with a silo's first letter, with their
-    signatures.
+    A round or setup sum that failed is repeated with another number; ``round`` is its number in the
+    plan. With shared noise ``step`` is not used, since it follows from the plan. A silo's first
+    letter has the ``keys`` of all silos for this fit, in their order, and their signatures.
     """
 
     among: np.ndarray
@@ -285,9 +288,9 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """A question of the plan, or a round: ``content`` is what was broadcast.
+    """A request for a sum or a round of the plan: ``content`` is the broadcast.
 
-    ``task`` comes with the first round; the silo keeps it.
+    ``task`` is in the first round's letter; the silo stores it.
     """
 
     fit: str
@@ -300,7 +303,7 @@ class Ask:
 
 
 def is_finite(content: Any) -> bool:
-    """Whether all arrays of a broadcast are finite: others bring nothing, and use up a round."""
+    """Whether all arrays of a broadcast are finite; otherwise a round would be wasted."""
     arrays = content if isinstance(content, tuple) else (content,)
     floats = [each for each in arrays if isinstance(each, np.ndarray) and each.dtype.kind == "f"]
     return all(np.isfinite(each).all() for each in floats)
@@ -308,7 +311,7 @@ def is_finite(content: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a silo releases; ``names`` are those of the values, where they are released, too."""
+    """A silo's release; ``names`` are the values' names, if those are released too."""
 
     fit: str
     purpose: str
@@ -319,7 +322,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class End:
-    """The fit ends here: the silo answered in so many rounds, as far as the server knows."""
+    """The fit ends early; with the number of rounds that the silo answered."""
 
     fit: str
     rounds: int
@@ -327,7 +330,7 @@ class End:
 
 @dataclass(frozen=True)
 class Ended:
-    """The fit was settled: what the rounds that ran cost, by the silo's own computation."""
+    """The fit was settled; with the cost of the rounds that ran, as computed by the silo."""
 
     fit: str
     epsilon: float
@@ -336,7 +339,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a silo does not do what it was asked for; nothing of its records."""
+    """Why a silo refuses a letter; this reveals nothing of its records."""
 
     fit: str
     reason: str

@@ -1,4 +1,4 @@
-r"""Masks that cancel in a sum: of a round's messages the server sees the sum only.
+r"""Masks that cancel in a sum, so that the server sees only the sum of a round's messages.
 
 ::
 
@@ -10,16 +10,15 @@ r"""Masks that cancel in a sum: of a round's messages the server sees the sum on
 
     sum_i c_i = sum_i q_i                                  modulo 2^64
 
-**What it gives.** Whoever sees what silos send sees numbers that are uniform but for the sum of all
-in ``what`` (as far as X25519 and AES hold): nothing at all while one of them is missing. Silos that
-were told of another plan, another fit or other silos in the sum have other masks, and nothing
-cancels. A silo answers each ``what`` once (:class:`skdpfl.remote.Gate`), so no mask covers two
-messages.
+**What it gives.** What silos send is uniformly distributed given the sum of all in ``what`` (as far
+as X25519 and AES are secure), and reveals nothing while one of them is missing. Silos that were
+given another plan, another fit or other silos of the sum have other masks, which do not cancel. A
+silo answers each ``what`` once (:class:`skdpfl.remote.Gate`), so no mask is used for two messages.
 
-**Whose keys.** Keys pass through the server. Where operators know each other's long-term keys
-(:mod:`skdpfl.remote._roster`), silos take only keys that were signed by these; elsewhere a server
-that hands out keys of its own can take the masks off, and nothing is priced by them: messages are
-noised by each silo as without masks, and rounding them to the grid is post-processing.
+**Whose keys.** Keys pass through the server. If operators know each other's long-term keys
+(:mod:`skdpfl.remote._roster`), silos accept only keys signed with these. Otherwise a server that
+distributes its own keys can remove the masks, so the price does not rely on them: each silo adds
+noise as without masks, and rounding to the grid is post-processing.
 """
 
 import hashlib
@@ -56,9 +55,9 @@ def public_of(private: str) -> str:
 
 
 def pair_secrets(private: str, own: int, keys: Sequence[str]) -> np.ndarray:
-    """Return what silo number ``own`` shares with each other one, uint8 (n_silos, 32).
+    """Return the secrets that silo ``own`` shares with each other silo, uint8 (n_silos, 32).
 
-    ``keys`` are all silos' public ones, in the order of their numbers.
+    ``keys`` has all silos' public keys in their order.
     """
     mine, secrets = _private(private), np.zeros((len(keys), 32), np.uint8)
     for other, key in enumerate(keys):
@@ -70,7 +69,7 @@ def pair_secrets(private: str, own: int, keys: Sequence[str]) -> np.ndarray:
 
 
 def mask(secrets: np.ndarray, own: int, among: Sequence[int], what: bytes, size: int) -> np.ndarray:
-    """Return a silo's mask, uint64 (size,), in the sum of ``among``'s messages."""
+    """Return a silo's mask, uint64 (size,), in the sum of the messages of ``among``."""
     total, words = np.zeros(size, np.uint64), hashlib.sha256(what + b" %d" % size).digest()
     pads, each = _short_pads if size <= _SHORT else _long_pads, secrets.tobytes()
     higher, lower = (i for i in among if i > own), (i for i in among if i < own)
@@ -82,17 +81,17 @@ def mask(secrets: np.ndarray, own: int, among: Sequence[int], what: bytes, size:
 
 
 def _short_pads(seeds: list[bytes], size: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield the sum of short pads, and where it is to be added."""
+    """Yield the sum of short pads, and the slice it is added to."""
     streams = b"".join([hashlib.shake_256(seed).digest(8 * size) for seed in seeds])
     pads = np.frombuffer(streams, "<u8").reshape(len(seeds), size)
     yield slice(None), np.add.reduce(pads, axis=0, dtype=np.uint64)
 
 
 def _long_pads(seeds: list[bytes], size: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield pieces of long pads, and where each is to be added.
+    """Yield pieces of long pads, and the slice that each is added to.
 
-    Galois/counter mode's ciphertext of zeros is counter mode, which OpenSSL computes twice as fast.
-    A key is used once, so all may count from the same block.
+    The ciphertext of zeros in Galois/counter mode equals that of counter mode, and OpenSSL computes
+    it twice as fast. Each key is used once, so all may start from the same counter.
     """
     Cipher, AES, GCM = _ciphers()
     keys = [hashlib.shake_256(seed).digest(32) for seed in seeds]
@@ -108,7 +107,7 @@ def _long_pads(seeds: list[bytes], size: int) -> Iterator[tuple[slice, np.ndarra
 
 
 def on_grid(values: np.ndarray, weight: float, step: float, n_silos: int) -> np.ndarray:
-    """Return weighted values as whole steps, int64; they must leave room for the sum."""
+    """Return weighted values in integer steps, int64; raise if their sum could overflow."""
     steps = np.rint(values.astype(np.float64) * (weight / step))
     if not (np.abs(steps) < _RANGE / n_silos).all():
         raise Refused(TOO_LARGE)
@@ -116,12 +115,12 @@ def on_grid(values: np.ndarray, weight: float, step: float, n_silos: int) -> np.
 
 
 def masked(steps: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return what a silo sends, int64."""
+    """Return a silo's masked message, int64."""
     return (steps.view(np.uint64) + mask).view(np.int64)
 
 
 def total_of(sent: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the sum of all messages in steps, int64, from what all silos of a sum sent."""
+    """Return the sum of all messages in steps, int64, from their masked messages."""
     total = np.zeros(sent[0].shape, np.uint64)
     for each in sent:
         total += each.view(np.uint64)
@@ -133,17 +132,17 @@ def _private(key: str) -> Any:
 
 
 def _met(private: Any, public: str) -> bytes:
-    """Return the secret of a private and a public key."""
+    """Return the shared secret of a private and a public key."""
     try:
         key = _keys().X25519PublicKey.from_public_bytes(bytes.fromhex(public))
         secret: bytes = private.exchange(key)
     except ValueError as error:  # not 32 bytes, or a point that shares no secret
-        raise Refused("A silo's key is none.") from error
+        raise Refused("A silo's key is invalid.") from error
     return secret
 
 
 def needing_extra(load: Callable[[], Any]) -> Any:
-    """Return what a module has; an error in words where it is not installed."""
+    """Return names from a module; raise an explaining error if it is not installed."""
     try:
         return load()
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""How good a model is at one silo: the sums of a measure over its records, as the model predicts.
+"""A model's score at one silo: sums of a measure over its records.
 
-:mod:`skdpfl.federation` has the measures, what each adds for a record, and the proof of what a sum
-costs. The model and the silo's size are public.
+:mod:`skdpfl.federation` has the measures, the term of a record in each, and the proof of a sum's
+cost. The model and the silo's size are public.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,10 @@ from skdpfl.scaling import AffineScaling, CurveScaling, SquashScaling
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """What a fitted model predicts by: its arrays, and what is done to features before.
+    """The parts of a fitted model that predictions need: its arrays, and the map of features.
 
-    Features are squashed, or clipped to the limits of an affine map, which the arrays undo.
+    Features are squashed, or clipped to the limits of an affine map whose scale is already in the
+    arrays.
     """
 
     model: Model
@@ -31,7 +32,7 @@ class Predictor:
     log_link: bool
 
     def check(self, n_features: int, n_outputs: int) -> None:
-        """Raise unless rows of so many features become rows of so many raw predictions."""
+        """Raise unless the model has these numbers of features and raw predictions."""
         try:
             shapes = [self.raw(np.zeros((n, n_features))).shape for n in (1, 2)]
         except (ValueError, KeyError, TypeError):
@@ -62,7 +63,7 @@ class Predictor:
 
 @dataclass(frozen=True, eq=False)
 class Scored(BoundedSum):
-    """A measure of what a model predicts."""
+    """A measure of a model's predictions."""
 
     measure: Measure
     model: Predictor

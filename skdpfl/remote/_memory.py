@@ -1,4 +1,4 @@
-"""What a silo remembers on disk: its ledger, its fits, and a count by which each knows the other.
+"""A silo's state on disk: its ledger, its fits, and a count that ties them together.
 
 ::
 
@@ -14,16 +14,16 @@ An answer is written in this order: its fit in L, the answer in M, then C; only 
     L has at least as many fits as C says              or L is an old copy
     M has as many answers as C says, or one more       or one of them is an old copy
 
-and where one of these does not hold, nothing is agreed to and nothing is answered.
+and if one of these does not hold, the silo agrees to nothing and answers nothing.
 
-**Formal guarantee.** A fit is known by its offer's digest, so no two fits share an entry, whatever
-a server calls them. An entry is written before the first release of its fit and is never taken
-back; a fit is settled for less only once M says that it has ended. A release is drawn once: it is
-in M before it leaves, and M is not used where it is older than what left. Copies of L, M and C that
-are put back together, all of one moment, cannot be told from the real ones; C can lie on another
-disk.
+**Formal guarantee.** A fit is identified by its offer's digest, so no two fits share an entry,
+whatever names a server gives them. An entry is written before the first release of its fit and is
+never removed; a fit is settled for less only after M says that it has ended. A release is drawn
+once: it is in M before it leaves, and M is not used if it is older than the last release. Copies of
+L, M and C that were made at the same moment and are restored together cannot be detected; C can be
+on another disk.
 
-Files are replaced as a whole (:mod:`skdpfl._durable`). The memory is as secret as the records: only
+Files are replaced atomically (:mod:`skdpfl._durable`). The memory is as secret as the records: only
 its owner may read it.
 """
 
@@ -85,7 +85,7 @@ class SiloStore:
             os.close(lock)  # and unlocked, as when the process is killed
 
     def files(self) -> list[_File]:
-        """Return the file of each fit: the one with most answers, which comes last."""
+        """Return the file of each fit: the one with most answers."""
         found: dict[str, _File] = {}
         for path in sorted(self.folder.iterdir()):
             parts = _NAME.fullmatch(path.name)
@@ -97,7 +97,7 @@ class SiloStore:
         return list(found.values())
 
     def read(self, fit: str) -> dict[str, Any] | None:
-        """Return what was kept of a fit; None if there is nothing."""
+        """Return the stored state of a fit; None if there is none."""
         file = next((f for f in self.files() if f.fit == _digest_of(fit)), None)
         if file is None:
             return None
@@ -105,14 +105,14 @@ class SiloStore:
             kept = unpack(file.path.read_bytes())
         except WireError as error:
             raise Refused(
-                "What this silo kept of the fit is damaged, so it takes part no more; its spending "
-                "is in its ledger."
+                "This silo's stored state of the fit is damaged, so it no longer takes part; its "
+                "spending is in its ledger."
             ) from error
         assert isinstance(kept, dict)
         return kept
 
     def write(self, fit: str, kept: dict[str, Any]) -> None:
-        """Keep this of a fit; it is on the disk when this returns."""
+        """Store the state of a fit; it is on disk when this returns."""
         start = f"{_digest_of(fit)}.{hashlib.sha256(kept['offer']).hexdigest()[:_SHORT]}"
         data, n = pack(kept), kept["n_answers"]
         if not n:
@@ -124,7 +124,7 @@ class SiloStore:
                 old.unlink()
 
     def ask_person(self, offer: bytes, question: dict[str, Any]) -> None:
-        """Write down what a person has to say yes to; of many the oldest are forgotten."""
+        """Store an offer that a person has to approve; if there are many, delete the oldest."""
         path = self._question(offer, "asked")
         if path.exists():
             return
@@ -134,18 +134,18 @@ class SiloStore:
         replace_file(path, json.dumps(question | {"asked": time.time()}).encode())
 
     def verdict(self, offer: bytes) -> bool | None:
-        """Return what a person said to an offer; None if nothing yet."""
+        """Return a person's decision on an offer; None if there is none yet."""
         yes, no = (self._question(offer, word).exists() for word in ("yes", "no"))
         return not no if yes or no else None
 
     def questions(self) -> dict[str, dict[str, Any]]:
-        """Return what a person was asked and has not answered, by the digest of the offer."""
+        """Return the offers that wait for a person's decision, by their digest."""
         found = {path.stem: json.loads(path.read_bytes()) for path in self.folder.glob("*.asked")}
         done = (".yes", ".no")
         return {k: q for k, q in found.items() if not any(self._has(k + word) for word in done)}
 
     def say(self, digest: str, yes: bool) -> None:
-        """Write down what a person says to an offer."""
+        """Store a person's decision on an offer."""
         replace_file(self.folder / f"{digest}.{'yes' if yes else 'no'}", b"")
 
     def _has(self, name: str) -> bool:
@@ -155,9 +155,9 @@ class SiloStore:
         return self.folder / f"{hashlib.sha256(offer).hexdigest()[:_SHORT]}.{ending}"
 
     def make_room(self, size: int, paid: set[str]) -> None:
-        """Forget offers that are old, and the oldest of many, but none that was paid for.
+        """Delete old offers, and the oldest of many, but none that was paid for.
 
-        Dates may be wrong: what is forgotten did not begin, and can be offered again.
+        Dates may be wrong: a deleted offer had not begun, and can be made again.
         """
         waiting = [f.path for f in self.files() if not f.n_answers and f.offer not in paid]
         states = [(path, path.stat()) for path in waiting]
@@ -171,7 +171,7 @@ class SiloStore:
 
 
 class SiloMemory:
-    """What one silo has agreed to, paid and answered; all calls but the first hold its lock."""
+    """What one silo agreed to, paid and answered; all methods but the first hold its lock."""
 
     def __init__(
         self,
@@ -189,14 +189,14 @@ class SiloMemory:
         self._base = int(base)
 
     def _begin(self, ledger: PrivacyLedger) -> None:
-        """Make the files that are not there, where none can be missing."""
+        """Create the files of a new silo; raise if files of an old one are missing."""
         began = any(file.n_answers for file in self.store.files())
         _, n_fits = self._counted() or (0, 0)
         if not os.path.lexists(self.path):
             if began or n_fits:
                 raise LedgerError(
-                    f"The silo took part in fits, but its ledger {self.path!r} is gone. Put it "
-                    "back."
+                    f"The silo took part in fits, but its ledger {self.path!r} is missing. Restore "
+                    "it."
                 )
             with ledger:
                 pass  # the file is there from now on
@@ -209,13 +209,13 @@ class SiloMemory:
             replace_file(mark, f"{secrets.token_hex(8)} {paid}".encode())
 
     def check_copies(self) -> None:
-        """Raise unless ledger, fits and count belong together."""
+        """Raise unless ledger, fits and count are consistent."""
         files, paid = self.store.files(), self._paid()
         counted = self._counted()
         if counted is None:
             raise LedgerError(
-                f"The count {str(self._counter)!r} is gone. Put it back; if it is lost, and ledger "
-                "and folder are not from a copy, write "
+                f"The count {str(self._counter)!r} is missing. Restore it. If it is lost, and "
+                "ledger and folder are not from a copy, write "
                 f"'{sum(f.n_answers for f in files)} {len(paid)}' into it."
             )
         n_answers, n_fits = counted
@@ -232,9 +232,9 @@ class SiloMemory:
 
     def _old(self, what: str) -> str:
         return (
-            f"An old copy of {what} was put back: the ledger {self.path!r}, the folder "
-            f"{str(self.store.folder)!r} and the count {str(self._counter)!r} do not belong "
-            "together. Nothing is answered. Put back copies of one moment, the newest there are."
+            f"An old copy of {what} was restored: the ledger {self.path!r}, the folder "
+            f"{str(self.store.folder)!r} and the count {str(self._counter)!r} are inconsistent, so "
+            "the silo answers nothing. Restore the newest copies that were made at the same moment."
         )
 
     def check_budget(self, spent: PrivacySpent) -> None:
@@ -242,7 +242,8 @@ class SiloMemory:
         ledger = self._open()
         if len(ledger.entries) >= LIMITS.fits:
             raise Refused(
-                f"This silo's ledger has {LIMITS.fits:,} fits; its operator begins another."
+                f"This silo's ledger is full with {LIMITS.fits:,} fits; its operator has to begin "
+                "another."
             )
         ledger.check(spent)
 
@@ -251,12 +252,12 @@ class SiloMemory:
         return hashlib.sha256(offer).hexdigest()[:_SHORT] in self._paid()
 
     def agree(self, fit: str, kept: dict[str, Any]) -> None:
-        """Keep an offer."""
+        """Store an offer."""
         self.store.make_room(len(kept["offer"]), set(self._paid()))
         self.store.write(fit, kept | {"n_answers": 0})
 
     def pay(self, agreed: bytes, offer: Offer) -> None:
-        """Write down what a whole fit costs, once."""
+        """Charge the cost of a whole fit, once."""
         name = _entry_of(agreed, offer)
         with self._open() as ledger:
             entry = next((each for each in ledger.entries if each.name == name), None)
@@ -266,7 +267,7 @@ class SiloMemory:
                 raise Refused("This fit was settled at the price of fewer rounds.")
 
     def settle(self, fit: str, kept: dict[str, Any], spent: PrivacySpent | None) -> None:
-        """Keep that a fit has ended, then count it as this; None: it was not paid for."""
+        """Store that a fit has ended, then charge this cost instead; None: it was not paid for."""
         ended = kept | {"ended": True, "settled": True}
         if spent is None:
             self.store.write(fit, ended)
@@ -279,7 +280,7 @@ class SiloMemory:
                 ledger.settle(name, spent)
 
     def answered(self, fit: str, kept: dict[str, Any]) -> None:
-        """Keep an answer, one more; it may leave when this returns."""
+        """Store one more answer; it may leave when this returns."""
         self.store.write(fit, kept | {"n_answers": kept["n_answers"] + 1})
         files = self.store.files()
         self._count(sum(file.n_answers for file in files), len(self._paid()))
@@ -288,18 +289,18 @@ class SiloMemory:
         return PrivacyLedger(path=self.path, must_exist=True)
 
     def _paid(self) -> list[str]:
-        """Return the beginning of each fit's digest, in the ledger's order."""
+        """Return the start of each fit's digest, in the ledger's order."""
         found = (_ENTRY.search(entry.name) for entry in self._open().entries)
         return [each[1][:_SHORT] for each in found if each]
 
     def _counted(self) -> tuple[int, int] | None:
-        """Return how many answers and fits there were; None where nothing was counted."""
+        """Return the stored numbers of answers and fits; None if there are none."""
         try:
             words = self._counter.read_text("utf-8").split()
         except FileNotFoundError:
             return None
         if len(words) != 2 or not all(word.isdecimal() for word in words):
-            raise LedgerError(f"The count {str(self._counter)!r} is damaged. Put it back.")
+            raise LedgerError(f"The count {str(self._counter)!r} is damaged. Restore it.")
         return int(words[0]), int(words[1])
 
     def _count(self, n_answers: int, n_fits: int) -> None:
@@ -307,7 +308,7 @@ class SiloMemory:
 
 
 def _entry_of(agreed: bytes, offer: Offer) -> str:
-    """Return what a fit is called in the ledger."""
+    """Return the name of a fit in the ledger."""
     return f"{offer.estimator}, offer {hashlib.sha256(agreed).hexdigest()}"
 
 

@@ -1,4 +1,4 @@
-"""A silo's own records, under its name, and what its operator declares about them."""
+"""A silo's records, its name, and what its operator declares about them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,32 +12,33 @@ from skdpfl.remote._terms import Refused
 
 
 class SiloRecords:
-    """The records of one silo, as it holds them.
+    """The records of one silo.
 
     Parameters
     ----------
     name : str
-        The silo's name: its identity, whatever computer it runs on.
+        The silo's name, which is its identity on any machine.
     X : array-like or DataFrame of shape (n, n_features)
-        Features; the same rows in the same order whenever they are loaded.
+        Features. Rows must have the same order each time they are loaded.
     y : array-like of shape (n,), optional
-        Labels, or numbers. None for transformers, which do not look at them.
+        Labels or numbers; None for transformers, which do not use them.
     classes : sequence, optional
-        All labels that there can be, from public knowledge, also those that no record here has;
-        None for regression. A fit's classes are compared with these, never with the records'.
+        All possible labels, from public knowledge, including labels that no record here has; None
+        for regression. A fit's classes are compared with these, never with the labels in the
+        records.
     feature_names : sequence of str, optional
         The features' names; by default a frame's columns.
     sample_weight : array-like of shape (n,), optional
-        Each record's weight, at least 0: what its loss is multiplied by before its gradient is
-        clipped. It costs nothing as long as it is part of the record.
+        Each record's weight, at least 0. Its loss is multiplied by it before the gradient is
+        clipped. Weights cost nothing if each depends on its own record only.
     raw : bool, default=False
-        The table as it is, with words and gaps: imputers and encoders learn from it
-        (``Schema(..., dtype="object")``), models do not.
+        Whether X is a raw table, with text and missing values, for imputers and encoders
+        (``Schema(..., dtype="object")``); models need numbers.
     neutral : mapping, default=None
-        Columns that this silo does not have, each with a public number that stands for it in all
-        its records. The middle of the column's ``feature_bounds`` says nothing either way: a linear
-        model learns nothing of the column here. None in a raw table: a gap. A fit that names
-        a column that is neither here nor neutral is refused, before anything is paid.
+        Columns that this silo does not have, each with a public number that all its records get.
+        With the middle of the column's ``feature_bounds``, a linear model learns nothing about the
+        column here. In a raw table None means missing values. A fit with a column that is neither
+        in X nor in ``neutral`` is refused before anything is charged.
 
     Examples
     --------
@@ -59,18 +60,20 @@ class SiloRecords:
         neutral: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"A silo's name is a text; got {name!r}.")
+            raise ValueError(f"A silo's name must be a string; got {name!r}.")
         if feature_names is None and hasattr(X, "columns"):
             feature_names = list(X.columns)
         self.name, self.X = name, _anything(X) if raw else _numbers(np.asarray(X))
         self.y = np.zeros(len(self.X)) if y is None else np.asarray(y)
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
         if self.X.ndim != 2 or self.y.shape != (len(self.X),) or not len(self.X):
-            raise ValueError("X is a table with at least one row, and y has one entry for each.")
+            raise ValueError(
+                "X must be a table with at least one row, and y must have one entry per row."
+            )
         if not raw and not np.isfinite(self.X).all():
             raise ValueError(
-                "X holds values that are missing or not finite; fill them in first. With raw=True "
-                "imputers and encoders learn from the table as it is."
+                "X holds values that are missing or not finite; fill them in first. For imputers "
+                "and encoders, which accept them, give raw=True."
             )
         self.neutral = _read_neutral(neutral, self.feature_names, raw)
         self.classes = None if classes is None else tuple(np.unique(np.asarray(classes)).tolist())
@@ -93,55 +96,64 @@ class SiloRecords:
             return None
         weights = np.asarray(given, np.float64 if self.X.dtype == object else self.X.dtype)
         if weights.shape != self.y.shape:
-            raise ValueError(f"sample_weight has one number for each of the {len(self.y)} records.")
+            raise ValueError(
+                f"sample_weight must have one number for each of the {len(self.y)} records."
+            )
         if not (np.isfinite(weights) & (weights >= 0)).all():
-            raise ValueError("sample_weight holds finite numbers of at least 0.")
+            raise ValueError("sample_weight must hold finite numbers of at least 0.")
         return weights
 
     def __repr__(self) -> str:
         return f"SiloRecords({self.name!r}, {self.X.shape[1]} features)"
 
     def check(self, facts: Facts) -> None:
-        """Raise, in words that tell of no record, unless the records are as it is declared.
+        """Raise unless the records match the declared facts; the text reveals no record.
 
-        The words depend on the number of records, where the fit declares one, and on what the
-        operator declared.
+        It depends only on the number of records, if the fit declares one, and on what the operator
+        declared.
         """
         facts.check()
         self._check_columns(facts)
         if facts.dtype != self.X.dtype.name:
-            raise Refused(f"The fit is in {facts.dtype}, this silo's features are not.")
+            raise Refused(
+                f"The fit needs features of dtype {facts.dtype}; this silo's features have another "
+                "dtype."
+            )
         self._check_classes(facts)
         if facts.n_records is not None and facts.n_records != len(self.y):
             raise Refused(
-                f"The fit counts on {facts.n_records} records here, which is not their number."
+                f"The fit's facts have {facts.n_records} records for this silo, which is not their "
+                "number."
             )
 
     def _check_columns(self, facts: Facts) -> None:
-        """Raise unless each of the fit's columns is here or neutral, in their order."""
+        """Raise unless each of the fit's columns is in X, in the same order, or neutral."""
         own, asked = self.feature_names, facts.feature_names
         if own is None or asked is None:
             if self.neutral:
-                raise Refused("The fit does not name its features: none can be neutral here.")
+                raise Refused(
+                    "The fit does not name its features, so this silo's neutral columns "
+                    "cannot be matched."
+                )
             if facts.n_features != self.X.shape[1]:
                 raise Refused(
-                    f"The fit is for {facts.n_features} features, this silo has {self.X.shape[1]}."
+                    f"The fit has {facts.n_features} features, this silo {self.X.shape[1]}."
                 )
             return
         lacking = [name for name in asked if name not in own and name not in self.neutral]
         if lacking:
             raise Refused(
-                f"This silo has no column {_some(lacking)}. Leave it out of the fit; or this "
-                "silo's operator declares a public number that stands for it, "
-                f"SiloRecords(..., neutral={{{lacking[0]!r}: ...}}), best the middle of its bounds."
+                f"This silo has no column {_some(lacking)}. Leave it out of the fit; or let this "
+                "silo's operator declare a public number for it, SiloRecords(..., "
+                f"neutral={{{lacking[0]!r}: ...}}), preferably the middle of its bounds."
             )
         if not set(own) <= set(asked):  # their names are not told to whoever asks
-            raise Refused("The fit leaves out a column of this silo's table.")
+            raise Refused("This silo's table has a column that the fit does not have.")
         if own != tuple(name for name in asked if name in own):
-            raise Refused("The fit names this silo's columns in another order.")
+            raise Refused("The fit has this silo's columns in another order.")
 
     def features(self, facts: Facts) -> np.ndarray:
-        """Return the fit's columns, those that this silo lacks as their public numbers."""
+        """Return the fit's columns; missing ones hold their neutral numbers."""
         if not self.neutral or facts.feature_names is None:
             return self.X
         own = dict(zip(self.feature_names or (), self.X.T, strict=True))
@@ -153,16 +165,16 @@ class SiloRecords:
     def _check_classes(self, facts: Facts) -> None:
         if facts.classes is not None and self.classes is None:
             raise Refused(
-                "The fit is for labels, and this silo's operator declared none: "
-                "SiloRecords(..., classes=[...]), so that no answer depends on those that occur."
+                "The fit is a classification, and this silo's operator declared no labels. Give "
+                "SiloRecords(..., classes=[...]), so that no answer depends on which labels occur."
             )
         if facts.classes != self.classes:
-            raise Refused("The fit's classes are not those that this silo's operator declared.")
+            raise Refused("The fit's classes differ from those that this silo's operator declared.")
         if facts.classes is None and self.y.dtype.kind not in "fiu":
             raise Refused("The fit is a regression; this silo's targets are not numbers.")
 
     def targets(self, facts: Facts) -> np.ndarray:
-        """Return the targets as losses want them: codes of sorted classes, or numbers."""
+        """Return the targets for losses: codes of sorted classes, or numbers."""
         if facts.classes is None:
             dtype: Any = np.float64 if self.X.dtype == object else self.X.dtype
             limits = np.finfo(dtype)
@@ -175,13 +187,13 @@ class SiloRecords:
 def _read_neutral(
     given: Mapping[str, Any] | None, names: tuple[str, ...] | None, raw: bool
 ) -> dict[str, Any]:
-    """Return the public numbers of columns that a silo lacks."""
+    """Return the neutral numbers of columns that a silo lacks."""
     found = {str(name): value for name, value in (given or {}).items()}
     if found and names is None:
-        raise ValueError("neutral names columns: feature_names, or a frame, say which X has.")
+        raise ValueError("neutral needs column names: give feature_names, or X as a frame.")
     for name, value in found.items():
         if name in (names or ()):
-            raise ValueError(f"neutral has the column {name!r}, which X has as well.")
+            raise ValueError(f"The column {name!r} is both in neutral and in X.")
         number = isinstance(value, int | float) and math.isfinite(value)
         if not (raw and (value is None or isinstance(value, str))) and not number:
             raise ValueError(f"neutral[{name!r}] must be a finite number; got {value!r}.")
@@ -193,24 +205,24 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _anything(X: Any) -> np.ndarray:
-    """Return a table of texts, numbers and gaps; an error tells of no value."""
+    """Return a table of text, numbers and missing values; errors quote no value."""
     table = np.asarray(X, dtype=object)
     plain = str | bool | np.bool_ | int | float | np.integer | np.floating | None
     known = [isinstance(value, plain) or value is pd.NA for value in table.ravel().tolist()]
     if not all(known):
-        raise ValueError("A raw table holds texts, numbers, True and False, None and NaN.")
+        raise ValueError("A raw table may hold text, numbers, True, False, None and NaN only.")
     table[pd.isna(table)] = None
     return table
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
-    """Return a table as floats; an error tells of no value."""
+    """Return a table as floats; errors quote no value."""
     try:
         if values.dtype.kind not in "mM":  # dates would be counts of nanoseconds
             return values if values.dtype == np.float32 else values.astype(np.float64)
     except (TypeError, ValueError):
         pass
     raise ValueError(
-        "X holds words or dates. Encode them before, by what is public: categories as columns of 0 "
-        "and 1, dates as days from a public one."
+        "X holds text or dates. Encode them first by public rules: categories as columns of 0 and "
+        "1, dates as days since a public date."
     )

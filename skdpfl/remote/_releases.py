@@ -1,7 +1,7 @@
-"""What a silo computes for an answer, and what it refuses to compute.
+"""The computation of a silo's answers, and the checks before it.
 
-Everything that can be refused is refused here, before the fit is paid for; only then is a release
-drawn. What runs is read from the row that was agreed to, not from the letter.
+All refusals happen here, before the fit is charged; only then is a release drawn. What runs is read
+from the agreed row of the plan, not from the letter.
 """
 
 import hashlib
@@ -28,14 +28,14 @@ _FARTHEST = 2.0**40
 
 
 class Planned(NamedTuple):
-    """A release that was planned: ``draw`` computes it, ``state`` is what the silo keeps then."""
+    """A planned release: ``draw`` computes it, ``state`` is the silo's state afterwards."""
 
     draw: Callable[[], Any]
     state: Callable[[], dict[str, Any]]
 
 
 def streams_of(offer: Offer) -> Streams:
-    """Return a silo's random streams: its own secret, or in a simulation those of its number."""
+    """Return a silo's random streams: secret ones, or in a simulation those of its number."""
     if offer.seed is None:
         return streams_for(None)
     streams = streams_for(offer.seed)
@@ -50,9 +50,9 @@ def planned(
     streams: Streams,
     roster: Mapping[str, str] | None,
 ) -> Planned:
-    """Return what computes an answer; a Refused unless it is the next one of what was agreed to.
+    """Return the next planned release; raise a Refused unless the letter asks for that.
 
-    ``kept`` is what the silo kept of the fit when it answered last.
+    ``kept`` is the silo's stored state of the fit after its last answer.
     """
     row, X = offer.row, records.features(offer.facts)
     task = None if isinstance(row, SumRow) else _the_task(ask, row, offer.facts, kept)
@@ -82,27 +82,26 @@ def planned(
 
 
 def _plan_of(ask: Ask, row: Row | SumRow | WholePlan) -> SumPlan:
-    """Return the plan of a question beside the rounds."""
+    """Return the plan of a sum besides the rounds."""
     plan = next((plan for plan in row.sums if plan.purpose == ask.purpose), None)
     if plan is None:
-        raise Refused(f"The plan has no question about the {ask.purpose}.")
+        raise Refused(f"The plan has no sum for the {ask.purpose}.")
     return plan
 
 
 def _checked_part(
     ask: Ask, row: Row | SumRow | WholePlan, plan: SumPlan | None, last: int, failed: int
 ) -> Part:
-    """Return what is said of a masked sum, if it is one of the plan's, this silo's with it.
+    """Return the data of a masked sum, after a check that it is in the plan and has this silo.
 
-    Rounds come in order, and so do the sums of a ``plan`` beside them; ``last`` is the one that was
-    answered last, at a time when so many had failed. One is answered again only after another one
-    failed, and as often as was priced: so the answers of a silo are the planned ones and spare
-    ones.
+    Rounds come in order, and so do the sums of a ``plan`` besides them; ``last`` is the last one
+    answered, with the number of failures until then. A sum is answered again only after a failure,
+    and only as often as was priced, so a silo gives the planned answers and at most the spare ones.
     """
     part = ask.part
     assert isinstance(row, Together)
     if part is None:
-        raise Refused("This silo agreed to masked sums: a round needs its part of one.")
+        raise Refused("This silo agreed to masked sums only; the letter lacks the data of one.")
     among, everyone = part.among, np.arange(len(row.silos))
     if plan is not None:
         _check_attempt(part.round, ask.number, plan.numbers, plan.budgets.spare, last, failed)
@@ -115,26 +114,27 @@ def _checked_part(
     known = among.dtype.kind == "i" and among.ndim == 1 and bool(np.isin(among, everyone).all())
     if not known or row.index not in among or (np.diff(among) <= 0).any() or len(among) < FEWEST:
         raise Refused(
-            f"A masked sum is among {FEWEST} silos or more of a round, each once, this one with "
-            "them."
+            f"A masked sum needs at least {FEWEST} different silos of a round, including this one."
         )
     if row.shares_noise and len(among) - row.colluding < 1:
-        raise Refused(f"Of {len(among)} shares of the noise colluding={row.colluding} leaves none.")
+        raise Refused(
+            f"Of {len(among)} shares of the noise, colluding={row.colluding} silos would know all."
+        )
     if not 0 < part.step < math.inf:
-        raise Refused("The grid of a masked sum is a positive number.")
+        raise Refused("The grid step of a masked sum must be a positive number.")
     return part
 
 
 def _check_attempt(
     round: int, number: int, planned: range, spare: int, last: int, failed: int
 ) -> None:
-    """Raise unless an attempt is one of a round, or a sum, that is due, or a spare one."""
+    """Raise unless an attempt is at the next round or sum, or a spare one."""
     if round not in planned:
-        raise Refused("An attempt is one at a round of the plan, or at a sum beside the rounds.")
+        raise Refused("An attempt must be at a round of the plan, or at a sum besides the rounds.")
     if round < last or not failed <= number - round <= spare:
         raise Refused(
-            f"Rounds come in order, and {spare} of them may fail: attempt {number} is none at "
-            f"round {round}."
+            f"Attempt {number} at round {round} is out of order: rounds come in order, and {spare} "
+            "attempts may fail."
         )
 
 
@@ -155,7 +155,7 @@ def _hidden(
 def _of_silo(
     ask: Ask, silo: Silo, offer: Offer, task: Task | None, dtype: np.dtype
 ) -> Callable[[], Any]:
-    """Return what computes the next release of a fit."""
+    """Return the next planned release of a fit."""
     row = offer.row
     if ask.purpose != "round":
         return _sum_of_silo(ask, silo, offer, task, dtype)
@@ -163,7 +163,7 @@ def _of_silo(
         raise Refused("A round needs a task, which comes with the first one.")
     _refusing(silo.check_due, ask.number)
     if not task.algorithm.accepts(ask.content, task.model.size):
-        raise Refused("This is not what the fit's algorithm broadcasts for its model.")
+        raise Refused("The broadcast does not fit the algorithm and its model.")
     _check_clip_norm(ask.clip_norm, row)
     among = 1 if ask.part is None else len(ask.part.among)
     return partial(silo.round, ask.number, ask.content, ask.clip_norm, among=among)
@@ -172,7 +172,7 @@ def _of_silo(
 def _sum_of_silo(
     ask: Ask, silo: Silo, offer: Offer, task: Task | None, dtype: np.dtype
 ) -> Callable[[], Any]:
-    """Return what computes one of the noised sums that were agreed to."""
+    """Return one of the agreed noised sums as a planned release."""
     row = offer.row
     work = None if task is None or isinstance(row, SumRow) else task.work(row.plan, dtype)
     plan, part = _plan_of(ask, row), ask.part
@@ -185,7 +185,7 @@ def _sum_of_silo(
 
 
 def _refusing(call: Callable[..., Any], *args: Any) -> Any:
-    """Return what a check of public numbers gives; its error may be sent."""
+    """Return the result of a check of public numbers; its errors may be sent to the server."""
     try:
         return call(*args)
     except ValueError as error:
@@ -193,21 +193,21 @@ def _refusing(call: Callable[..., Any], *args: Any) -> Any:
 
 
 def _the_task(ask: Ask, row: Row | WholePlan, facts: Facts, kept: dict[str, Any]) -> Task | None:
-    """Return the fit's task, which stays what it was in the first round."""
+    """Return the fit's task, which must not change after the first round."""
     task: Task | None = kept["task"]
     if task is None and ask.task is not None:
         ask.task.check(row, facts)
     if task is None or ask.task is None:
         return ask.task if task is None else task
     if pack(task) != pack(ask.task):
-        raise Refused("The task of a fit stays what it was in its first round.")
+        raise Refused("The task of a fit must not change after its first round.")
     return task
 
 
 def _check_clip_norm(clip_norm: float, row: Row | WholePlan) -> None:
-    """Raise unless messages of whole silos are clipped to a norm that noise can be made for."""
+    """Raise unless the clip norm of whole silos' messages is valid for the plan's noise."""
     if row.unit != "silo":
         return
     away = clip_norm / row.clip_norm
     if not (math.isfinite(clip_norm) and 1 / _FARTHEST <= away <= _FARTHEST):
-        raise Refused("The clip norm of a message is a number near that of the plan.")
+        raise Refused("The clip norm of a message must be a number near that of the plan.")

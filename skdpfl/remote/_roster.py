@@ -1,4 +1,4 @@
-"""Who the silos are: keys that operators exchanged outside the server.
+"""The silos' identities: keys that operators exchange without the server.
 
 ::
 
@@ -7,12 +7,11 @@
     signature   of (name, key of the fit, agreed)   by the name's key on the roster
     secrets     with each of the others             once all their signatures were checked
 
-**Formal guarantee.** Before it has checked a signature for every silo of the fit, a silo sends
-nothing that depends on its records. Let all silos of a fit but those that work with the server keep
-their keys, and let Ed25519 be unforgeable. Then each of them shares a secret with each other one,
-which nobody else knows, and all of them agreed to the same plan under this fit's name: a server
-that hands out keys of its own, adds silos that do not exist, or tells silos different plans, lacks
-a signature and gets no message.
+**Formal guarantee.** A silo sends nothing that depends on its records before it has checked a
+signature of every silo of the fit. Assume that all silos that do not collude with the server keep
+their keys secret, and that Ed25519 is unforgeable. Then any two of them share a secret that nobody
+else knows, and all of them agreed to the same plan under this fit's name: a server that distributes
+its own keys, invents silos, or gives silos different plans, lacks a signature and gets no message.
 """
 
 import hashlib
@@ -29,12 +28,12 @@ from skdpfl.remote._terms import Refused
 
 
 def new_silo_key() -> str:
-    """Return a new private key of a silo, for all fits: 64 hexadecimal digits.
+    """Return a new private key for a silo, for all its fits: 64 hexadecimal digits.
 
     Returns
     -------
     str
-        What ``Gate(..., key=)`` takes. Whoever has it is this silo to the others.
+        The argument of ``Gate(..., key=)``. Whoever has it can act as this silo.
 
     Examples
     --------
@@ -56,7 +55,7 @@ def public_key(private: str) -> str:
     Returns
     -------
     str
-        Its public key, no secret: 64 hexadecimal digits.
+        Its public key, which is not secret: 64 hexadecimal digits.
     """
     return _signer(private).public_key().public_bytes_raw().hex()
 
@@ -68,7 +67,7 @@ def signature(private: str, offer: Offer, key: str) -> str:
 
 
 def check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> None:
-    """Raise unless each silo's key for the fit was signed by its key on the roster."""
+    """Raise unless each silo's key for the fit was signed with its key on the roster."""
     assert isinstance(offer.row, Together) and part.keys is not None
     from cryptography.exceptions import InvalidSignature
 
@@ -79,17 +78,17 @@ def check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> Non
             public.verify(bytes.fromhex(signed), _words(plan, name, key))
         except (InvalidSignature, KeyError, ValueError) as error:
             raise Refused(
-                "A silo's key for this fit was not signed, for this plan, by the key that it has "
-                "on this silo's roster: nothing is sent."
+                "A silo's key for this fit and plan was not signed with its key on this silo's "
+                "roster, so nothing is sent."
             ) from error
 
 
 def secrets_of(
     roster: Mapping[str, str] | None, offer: Offer, part: Part, kept: Mapping[str, Any]
 ) -> tuple[np.ndarray, str]:
-    """Return what a silo shares with each other one in a fit, and a digest of their keys.
+    """Return the secrets that a silo shares with each other in a fit, and a digest of the keys.
 
-    Both are made of the keys that come first, and kept.
+    Both are made from the keys of the first letter, and stored.
     """
     row = offer.row
     assert isinstance(row, Together)
@@ -97,22 +96,22 @@ def secrets_of(
     given = None if listed is None else hashlib.sha256(listed).hexdigest()
     if "secrets" in kept:
         if given not in (None, kept["keys"]):
-            raise Refused("The keys of a fit come with its first letter and stay.")
+            raise Refused("The keys of a fit come with its first letter and must not change.")
         return kept["secrets"], kept["keys"]
     n = len(row.silos)
     if given is None or part.keys is None or {len(part.keys), len(part.signatures)} != {n}:
-        raise Refused("The keys of all silos come with the first letter of a masked fit.")
+        raise Refused("The first letter of a masked fit must contain the keys of all silos.")
     if part.keys[row.index] != kept["public"] or len(set(part.keys)) != n:
-        raise Refused("A masked sum is among silos with a key each, this one with its own.")
+        raise Refused("A masked sum needs the key of each of its silos, including this silo's own.")
     if roster is not None:
         check_signatures(roster, offer, part)
     elif row.shares_noise:
-        raise Refused("This silo shares noise with silos on its roster only, and has none.")
+        raise Refused("This silo shares noise only with silos on its roster, and it has no roster.")
     return pair_secrets(kept["key"], row.index, part.keys), given
 
 
 def _words(plan: bytes, name: str, key: str) -> bytes:
-    """Return what a silo signs."""
+    """Return the bytes that a silo signs."""
     return b"skdpfl key of a fit 1" + plan + pack((name, key))
 
 
@@ -120,7 +119,7 @@ def _signer(private: str) -> Any:
     try:
         return _ed25519().Ed25519PrivateKey.from_private_bytes(bytes.fromhex(private))
     except ValueError as error:
-        raise ValueError("A silo's key is 64 hexadecimal digits.") from error
+        raise ValueError("A silo's key must have 64 hexadecimal digits.") from error
 
 
 def _ed25519() -> Any:

@@ -1,12 +1,12 @@
-"""One silo's row of a plan, which is what it prices for itself, or all rows of it.
+"""One silo's row of a plan, which the silo prices for itself, or all rows of a plan.
 
-A silo runs the plan of a federation of one, itself: where each silo adds its own noise, nothing
-that it computes depends on others but through what the server broadcasts. So its messages are those
-of the whole plan, bit for bit where the data are float64. (For float32 the precision of sums
-follows from the silos' sizes; a silo chooses it for itself.)
+A silo runs the plan of a federation of itself alone: if each silo adds its own noise, its messages
+depend on other silos only through the server's broadcast. So they are those of the whole plan, bit
+for bit with float64 data. (With float32, the precision of sums depends on the silos' sizes; each
+silo chooses it for itself.)
 
-Where messages are in a common sum (:mod:`skdpfl.remote._masks`), each silo is told the whole plan,
-and all are told the same.
+If messages are masked in a common sum (:mod:`skdpfl.remote._masks`), all silos receive the same
+whole plan.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from skdpfl.remote._terms import Refused
 
 
 class Together:
-    """What all silos are told alike, because their messages are in common sums."""
+    """What all silos of masked sums receive alike."""
 
     name: str
     silos: tuple[str, ...]
@@ -47,13 +47,13 @@ class Together:
 
     @property
     def common(self) -> tuple[Any, ...]:
-        """What every silo has to have been told alike."""
+        """What must be equal for every silo."""
         names = [each.name for each in fields(self)]  # type: ignore[arg-type]
         return tuple(getattr(self, name) for name in names if name not in self.own)
 
     @property
     def shares_noise(self) -> bool:
-        """Whether each silo adds a share of the noise only."""
+        """Whether each silo adds only a share of the noise."""
         return self.trust == "secagg"
 
     def _check_together(self) -> None:
@@ -63,10 +63,10 @@ class Together:
 
 @dataclass(frozen=True, eq=False)
 class SumRow:
-    """One silo's noised sums apart from any fit: a score, or what a transformer learns.
+    """One silo's noised sums outside of fits, for scores and transformers.
 
-    ``size`` is None where it is the silo's secret. ``first`` is the sum that is asked for first, if
-    it is known: a silo that cannot answer it says so before anyone pays.
+    ``size`` is None if it is secret. ``first`` is the first sum, if it is known: a silo that cannot
+    compute it says so before any silo pays.
     """
 
     name: str
@@ -107,7 +107,7 @@ class SumRow:
         )
 
     def check(self, facts: PublicOfRecords) -> None:
-        """Raise unless the first sum is one of these records."""
+        """Raise unless the first sum can be computed from these records."""
         plan = self.sums[0]
         if self.first is None:  # it follows from public numbers, but is not known yet
             return
@@ -116,7 +116,7 @@ class SumRow:
 
 @dataclass(frozen=True, eq=False)
 class SharedSums(Together, SumRow):
-    """Sums apart from any fit whose noise silos share; some may have each silo's own noise."""
+    """Sums outside of fits with shared noise; some may have each silo's own noise."""
 
     silos: tuple[str, ...]
     colluding: int
@@ -131,9 +131,9 @@ class SharedSums(Together, SumRow):
 def sum_rows_of(
     names: Sequence[str], sums: Sequence[SumPlan], first: Any, delta: float
 ) -> list[SumRow]:
-    """Return what each silo is told of sums apart from any fit, all of them where noise is shared.
+    """Return each silo's rows of sums outside of fits; all rows if noise is shared.
 
-    Sums that silos elsewhere would have to give out as they are, are refused.
+    Sums that remote silos would have to send without noise are refused.
     """
     finite = all(np.isfinite(mu).all() for plan in sums for mu in plan.mus)
     check_noised(finite, sums[0].budgets.trust)
@@ -152,9 +152,9 @@ def sum_rows_of(
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """The public numbers of one silo in a plan, and what it is asked beside the rounds.
+    """The public numbers of one silo in a plan, and its sums besides the rounds.
 
-    ``size`` is None where it is the silo's secret, ``rounds`` None where it is in all of them.
+    ``size`` is None if it is secret, ``rounds`` None if the silo is in all of them.
     """
 
     name: str
@@ -183,7 +183,7 @@ class Row:
 
     @cached_property
     def plan(self) -> PrivacyPlan:
-        """The plan of a federation of this silo alone; what it is asked beside is its ``setup``."""
+        """The plan of a federation of this silo alone; ``setup`` has its other sums."""
         setup = compose([each for plan in self.sums for each in plan.composition()])
         schedule = None
         if self.rounds is not None:
@@ -213,10 +213,10 @@ class Row:
 class WholePlan(Together):
     """All silos' public numbers in a plan, and whose copy it is.
 
-    ``sizes`` is None where they are secrets. ``cohorts`` has the silos of all rounds, one after the
-    other, and the number of them in each; None where all are in every round. Under trust "secagg"
-    silos share noise: ``width`` is the number of coordinates of a message, ``colluding`` of the
-    silos may work with the server, and ``spare_rounds`` are priced with the others.
+    ``sizes`` is None if they are secret. ``cohorts`` has the concatenated cohorts of all rounds,
+    and their sizes; None if all silos are in every round. With trust "secagg" silos share noise:
+    ``width`` is the length of a message, ``colluding`` silos may collude with the server, and
+    ``spare_rounds`` are priced with the others.
     """
 
     name: str
@@ -266,7 +266,7 @@ class WholePlan(Together):
 
     @property
     def size(self) -> int | None:
-        """Its number of records, None where it is a secret."""
+        """Its number of records; None if secret."""
         return None if self.sizes is None else int(self.sizes[self.index])
 
     def cohort_of(self, round: int) -> np.ndarray:
@@ -281,7 +281,7 @@ class WholePlan(Together):
 
     @cached_property
     def rounds(self) -> tuple[int, ...] | None:
-        """The rounds that this silo is in; None for all of them."""
+        """The rounds that this silo is in; None for all."""
         if self._schedule is None:
             return None
         return tuple(r for r, cohort in enumerate(self._schedule) if self.index in cohort)
@@ -302,7 +302,7 @@ class WholePlan(Together):
 
     @cached_property
     def attempts(self) -> PrivacyPlan:
-        """The plan by which this silo runs: a spare round is one more, of all silos."""
+        """The plan that this silo runs: spare rounds are further rounds of all silos."""
         plan = self.plan
         if not self.spare_rounds:
             return plan
@@ -311,7 +311,7 @@ class WholePlan(Together):
 
     @cached_property
     def plan(self) -> PrivacyPlan:
-        """The whole plan; ``setup`` is what this silo is asked beside."""
+        """The whole plan; ``setup`` has this silo's sums besides the rounds."""
         setup = compose([e for each in self.sums for e in each.composition(self.index)])
         return _of_public_numbers(
             silo_ids=self.silos,
@@ -337,13 +337,13 @@ class WholePlan(Together):
 
 
 def ran(row: Row | WholePlan, n_rounds: int) -> Row | WholePlan:
-    """Return the plan of its first rounds: what a fit costs that ended after them.
+    """Return the plan of the first rounds, which is the cost of a fit that ended after them.
 
-    A round's noise and sampling do not depend on how many there are, where silos add noise of
-    their own by the mechanisms of this package; other fits count as a whole.
+    The noise and sampling of a round do not depend on the number of rounds if silos add their own
+    noise by the mechanisms of this package; other fits count as a whole.
     """
     if row.trust != "silo" or type(row.mechanism) not in (SiloGradients, SiloMessages):
-        raise Refused("A fit of this kind counts as a whole, however many rounds of it ran.")
+        raise Refused("A fit of this kind is charged as a whole, however many of its rounds ran.")
     steps = row.steps[:n_rounds]
     if isinstance(row, Row):
         mine = row.rounds and tuple(r for r in row.rounds if r < n_rounds)
@@ -356,7 +356,7 @@ def ran(row: Row | WholePlan, n_rounds: int) -> Row | WholePlan:
 
 
 def _of_public_numbers(**numbers: Any) -> PrivacyPlan:
-    """Return a plan; a Refused, in words about public numbers, where there is none."""
+    """Return a plan; raise a Refused about public numbers if it is invalid."""
     try:
         return PrivacyPlan(**numbers)
     except ValueError as error:
@@ -364,7 +364,7 @@ def _of_public_numbers(**numbers: Any) -> PrivacyPlan:
 
 
 def whole_plans_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[WholePlan]:
-    """Return each silo's copy of a plan; plans that silos elsewhere cannot run are refused."""
+    """Return each silo's copy of a plan; refuse plans that remote silos cannot run."""
     _check_can_run(plan)
     cohorts = None
     if plan.schedule is not None:
@@ -396,7 +396,7 @@ def whole_plans_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[WholePlan
 
 
 def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[Row]:
-    """Return each silo's row of a plan; plans that silos elsewhere cannot run are refused."""
+    """Return each silo's row of a plan; refuse plans that remote silos cannot run."""
     _check_can_run(plan)
     rounds: list[list[int]] = [[] for _ in range(plan.n_silos)]
     for r, cohort in enumerate(plan.schedule or ()):
@@ -425,39 +425,39 @@ def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[Row]:
 
 
 def _check_can_run(plan: PrivacyPlan) -> None:
-    """Raise for plans whose guarantee needs more than a silo and its own noise."""
+    """Raise for plans that remote silos cannot run with their own noise alone."""
     check_noised(plan.private, plan.trust)
     if not (plan.noise_multiplier > 0).all():
-        raise Refused("Each silo elsewhere adds noise: give every silo a finite epsilon.")
+        raise Refused("Each remote silo has to add noise: give every silo a finite epsilon.")
     if plan.unit == "silo" and plan.silo_fraction < 1 and not plan.shares_noise:
         raise Refused(
-            'With unit="silo" all silos elsewhere take part in every round, because who is chosen '
-            "is a secret that messages would tell. Give silo_fraction=1.0."
+            'With unit="silo" all remote silos take part in every round, since messages would '
+            "reveal the secret cohort. Give silo_fraction=1.0."
         )
 
 
 def check_noised(private: bool, trust: str) -> None:
-    """Raise, with the way out, for what silos elsewhere would have to give out as it is."""
+    """Raise, with an alternative, for sums that remote silos would have to send without noise."""
     if not private:
         raise Refused(
-            "epsilon=inf gives out exact numbers of each silo; silos elsewhere send noised ones "
-            "only. Give a finite epsilon (a large one adds little noise)."
+            "epsilon=inf would make silos send exact numbers; remote silos send noised ones only. "
+            "Give a finite epsilon (a large one adds little noise)."
         )
     if trust not in ("silo", "secagg"):
         raise Refused(
-            f"trust={trust!r} needs {'a shuffler' if trust == 'shuffler' else 'a sum'} "
-            "that nobody can look into; silos elsewhere would send exact numbers to the server. "
-            'Give trust="silo": each silo then adds its own noise; or trust="secagg".'
+            f"trust={trust!r} needs {'a shuffler' if trust == 'shuffler' else 'a sum'} that nobody "
+            "can look into; remote silos would have to send exact numbers to the server. Give "
+            'trust="silo": each silo then adds its own noise; or trust="secagg".'
         )
 
 
 def _check(holds: object) -> None:
     if not holds:
-        raise Refused("The row of the plan holds numbers that do not belong together.")
+        raise Refused("The numbers in this silo's row of the plan are inconsistent.")
 
 
 def _check_numbers(row: Row | WholePlan) -> None:
-    """Raise unless each number is in its range: what is priced must be what runs."""
+    """Raise unless each number is within its range, so that the priced plan can run."""
     n_rounds, z = len(row.steps), np.asarray(row.noise_multiplier)
     _check(n_rounds and all(k >= 1 for k in row.steps))
     _check(row.unit == "silo" if row.size is None else row.unit == "record" and row.size >= 1)
@@ -472,11 +472,11 @@ def _check_numbers(row: Row | WholePlan) -> None:
 
 
 def _check_spare(row: WholePlan) -> None:
-    """Raise unless a round that failed can be run again, with batches of its own."""
+    """Raise unless a failed round can be repeated with new batches."""
     if not row.spare_rounds:
         return
     if row.noise_schedule is not None:
-        raise Refused("Spare rounds of silos elsewhere need noise_schedule=None.")
+        raise Refused("Spare rounds of remote silos need noise_schedule=None.")
     if isinstance(row.sampling, Disjoint) and row.rounds is not None:
         raise Refused('Spare rounds with sampling="disjoint" need all silos in each round.')
 
@@ -494,7 +494,7 @@ def _check_sampling(row: Row | WholePlan) -> None:
 
 
 def _check_sums(row: Row | SumRow | WholePlan) -> None:
-    """Raise unless the sums are of the row's records, and what is priced is what runs."""
+    """Raise unless the sums are of the row's records, and priced as they run."""
     purposes = [plan.purpose for plan in row.sums]
     _check(len(set(purposes)) == len(purposes) and "round" not in purposes)
     among, i, colluding = 1, 0, 0
@@ -518,7 +518,7 @@ def _check_sums(row: Row | SumRow | WholePlan) -> None:
 
 
 class PublicOfRecords(Protocol):
-    """What is public of the records that a sum is of."""
+    """Public facts of the records of a sum."""
 
     @property
     def n_features(self) -> int: ...
@@ -531,17 +531,20 @@ class PublicOfRecords(Protocol):
 def checked(
     plan: SumPlan, number: int, what: object, facts: PublicOfRecords, work: Any, failed: int = 0
 ) -> SumQuestion:
-    """Return a question for a sum, if it is one of the plan's and of such records, or refuse."""
+    """Return a sum after a check that it is in the plan and fits such records; refuse others."""
     try:
         question = plan.question(number, what, work, failed)
         n_classes = None if facts.classes is None else len(facts.classes)
         question.what.check(facts.n_features, n_classes, work)
         if facts.dtype == "object" and not question.what.of_words:
-            raise Refused("This is asked of tables of numbers; here are words, or gaps.")
+            raise Refused(
+                "This sum needs a table of numbers without missing values; this silo's table is "
+                "raw (text or missing values)."
+            )
         if not (plan.noised(number, question.what).std > 0).all():
-            raise Refused("A sum without noise is not answered.")
+            raise Refused("A sum without noise is refused.")
     except PrecisionError as error:
-        raise Refused("The sum's noise is too little, or too much, to be added.") from error
+        raise Refused("The sum's noise is outside the range that can be added.") from error
     except ValueError as error:  # of public numbers
         raise Refused(str(error)) from error
     return question

@@ -1,4 +1,4 @@
-"""The second question of every hospital: how good is the model here?"""
+"""Private scores of a fitted model at remote silos."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,21 +38,21 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True)
 class Scores:
-    """How good a model is, silo by silo and over all records; estimates, with their noise.
+    """Estimated scores of a model, per silo and over all records, with their noise.
 
     Attributes
     ----------
     per_silo : mapping
-        Each silo's score; greater is better. Noise can carry it out of its range. Empty with
-        ``trust="secagg"``, which shows nobody a silo's own.
+        Each silo's score; greater is better. Noise can move it outside its range. Empty with
+        ``trust="secagg"``, which reveals no single silo's score.
     overall : float
         The score over all records.
     noise : mapping
-        The standard deviation of the noise in each silo's score, to first order.
+        The standard deviation of the noise in each silo's score, in first-order approximation.
     overall_noise : float
         That of the score over all records.
     epsilon : mapping
-        What each silo paid, by its own computation.
+        The cost to each silo, as computed by the silo.
     """
 
     per_silo: Mapping[str, float]
@@ -74,34 +74,34 @@ def score_federation(
     neighbours: Neighbours = "replace",
     random_state: int | None = None,
 ) -> Scores:
-    """Ask silos elsewhere how good a model is at their records; each pays for its answer.
+    """Score a model privately on the records of remote silos; each silo pays for its answer.
 
-    Every record counts once, whatever weight it has in fits.
+    Every record has the same weight, whatever its weight in fits.
 
     Parameters
     ----------
     model : estimator
         A fitted classifier or regressor, linear or a network.
     federation : RemoteFederation
-        The silos; its facts tell their sizes, which are public here.
+        The silos; its facts have their sizes, which are public here.
     epsilon : float
-        What the answer costs each silo. A silo of n records adds noise of about
+        The cost to each silo. A silo of n records adds noise of about
         ``1.5 / (n epsilon)`` to its accuracy at usual deltas.
     delta : float, default=1e-5
-        The delta that it is priced at.
+        The delta of the cost.
     measure : str, optional
-        What greater is better of: of labels "accuracy" (the default), "balanced_accuracy",
-        "neg_log_loss" or "roc_auc" (of two labels); of numbers "neg_mean_absolute_error" (the
-        default) or "r2". A record's loss or error counts up to a bound; see Notes.
+        The score; greater is better. For classifiers "accuracy" (the default), "balanced_accuracy",
+        "neg_log_loss" or "roc_auc" (two labels); for regressors "neg_mean_absolute_error" (the
+        default) or "r2". A record's loss or error is clipped at a bound; see Notes.
     bound : float, optional
-        The largest log loss or absolute error of a record that counts, from public knowledge;
-        larger ones count as this, and the noise grows with it. By default log(100), that of a
-        probability of 1 %, and half the range of the model's ``target_bounds``.
+        The value at which a record's log loss or absolute error is clipped, from public knowledge;
+        the noise is proportional to it. By default log(100), the log loss of a probability of 1 %,
+        or half the range of the model's ``target_bounds``.
     trust : {"silo", "secagg"} or SecureAggregation, default="silo"
-        "silo": each silo adds noise of its own. "secagg": each adds a share, and the server sees
-        the sum over all silos only; there are no scores of single silos then.
+        "silo": each silo adds its own noise. "secagg": each adds a share, and the server sees only
+        the sum over all silos; there are no scores of single silos then.
     neighbours : {"replace", "add_remove"}, default="replace"
-        The relation of the guarantee.
+        The neighbouring relation of the guarantee.
     random_state : int, optional
         The seed of a simulation. None: each silo draws its own noise.
 
@@ -112,15 +112,15 @@ def score_federation(
 
     Notes
     -----
-    **Formal guarantee.** Each silo releases noised sums of its records' terms, which are bounded
-    whatever a record holds: one sum, or three for "roc_auc", which share the epsilon. Scores are
-    functions of these sums and of the silos' sizes, which are public here.
+    **Formal guarantee.** Each silo releases noised sums over its records, whose terms are bounded
+    for any record: one sum, or three for "roc_auc", which share the epsilon. Scores are functions
+    of these sums and of the silos' sizes, which are public here.
 
-    Squared errors of "r2" count up to the square of half the range of ``target_bounds``.
-    "balanced_accuracy" divides by noisy counts and leaves out a class that noise may have made.
-    "roc_auc" counts scores in 16 bins, quantiles of noisy counts; a tie within a bin counts one
-    half, so without noise it is off by at most half the chance that a positive and a negative share
-    a bin, about .03.
+    For "r2", squared errors are clipped at the square of half the range of ``target_bounds``.
+    "balanced_accuracy" divides by noisy counts and leaves out classes whose count may be noise
+    alone. "roc_auc" counts predictions in 16 bins, whose edges are quantiles from noisy counts.
+    Ties within a bin count one half, so without noise the error is at most half the probability
+    that a positive and a negative share a bin, about 0.03.
     """
     refuse_own_parts(model, Refused)
     predictor = _predictor(model)
@@ -154,10 +154,10 @@ def score_federation(
 
 
 def _measure(given: str | None, classes: Any, bound: float | None, model: Fitted) -> Measure:
-    """Return the measure, as it was given or by default."""
+    """Return the measure, or the default one."""
     name = given or ("neg_mean_absolute_error" if classes is None else "accuracy")
     if name == "neg_log_loss" and not hasattr(model, "predict_proba"):
-        raise ValueError(f'loss={model.loss!r} gives no probabilities: score by "accuracy".')
+        raise ValueError(f'loss={model.loss!r} has no probabilities; use measure="accuracy".')
     return measure_of(
         name,
         n_classes=None if classes is None else len(classes),
@@ -167,20 +167,22 @@ def _measure(given: str | None, classes: Any, bound: float | None, model: Fitted
 
 
 def _predictor(model: Fitted) -> Predictor:
-    """Return what silos need to predict by a fitted model."""
+    """Return what silos need to predict with a fitted model."""
     found = getattr(model, "__dict__", {})
     arrays = {name: found[name] for name in _FITTED if name in found}
     if not arrays:
-        raise Refused("Silos elsewhere score fitted linear models and networks; this is neither.")
+        raise Refused("Remote silos can score fitted linear models and networks only.")
     scaling = model.scaling_
     if isinstance(scaling, IdentityScaling) or getattr(scaling, "low", scaling) is None:
         scaling = None  # the arrays are in the units of X
     loss = model._loss()
     if type(loss).predict is not Loss.predict or type(loss).inverse_link is not Loss.inverse_link:
-        raise Refused(f"{type(loss).__name__} predicts by code of its own, which is not sent.")
+        raise Refused(
+            f"{type(loss).__name__} has its own code for predictions, which cannot be sent."
+        )
     predictor = Predictor(model.model_, arrays, scaling, loss.link == "log")
     try:
         pack(predictor)
     except WireError as error:
-        raise Refused(f"The model cannot be sent to silos elsewhere. {error}") from error
+        raise Refused(f"The model cannot be sent to remote silos. {error}") from error
     return predictor

@@ -1,6 +1,6 @@
 """Letters over a socket: the length of a message in eight bytes, then the message.
 
-It imports next to nothing: with Flower, a process may start for each letter.
+It has few imports: with Flower, a process may start for each letter.
 """
 
 import os
@@ -18,7 +18,7 @@ PATIENCE = 600.0
 def ask_gate(
     address: str, letter: bytes, *, token: bytes = b"", timeout: float = PATIENCE
 ) -> bytes:
-    """Return what the gate at an address answers.
+    """Send a letter to the gate at an address, and return its answer.
 
     Parameters
     ----------
@@ -27,14 +27,14 @@ def ask_gate(
     letter : bytes
         What a server sent.
     token : bytes, optional
-        What a gate at a port wants to hear first.
+        The token that a gate at a port requires.
     timeout : float, default=600.0
         Seconds to wait for its answer.
 
     Returns
     -------
     bytes
-        Its answer. An OSError if there is no gate.
+        Its answer. An OSError is raised if there is no gate.
     """
     with connected(address) as line:
         line.settimeout(timeout)
@@ -50,7 +50,7 @@ def is_port(address: str) -> bool:
 
 
 def connected(address: str) -> socket.socket:
-    """Return a line to an address."""
+    """Return a connected socket."""
     if is_port(address):
         host, _, port = address.rpartition(":")
         return socket.create_connection((host, int(port)), timeout=PATIENCE)
@@ -71,9 +71,9 @@ def send(line: socket.socket, letter: bytes) -> None:
 
 
 def receive(line: socket.socket, *, most: int = LIMITS.message_bytes) -> bytes:
-    """Return a whole message; an OSError if it is too long, or the other side leaves early.
+    """Return a whole message; raise an OSError if it is too long, or the connection closes early.
 
-    Memory grows with what has come, not with the length that was announced.
+    Memory grows with the bytes received, not with the announced length.
     """
     (size,) = _LENGTH.unpack(_exactly(line, _LENGTH.size))
     if size > most:
@@ -86,6 +86,6 @@ def _exactly(line: socket.socket, size: int) -> bytearray:
     while len(data) < size:
         piece = line.recv(min(size - len(data), _PIECE))
         if not piece:
-            raise OSError("The other side left.")
+            raise OSError("The other side closed the connection.")
         data += piece
     return data

@@ -1,6 +1,6 @@
-"""What a silo's operator agreed to, and the error whose words may be sent to the other side.
+"""A silo's terms, set by its operator, and the error whose text may be sent to the server.
 
-It imports next to nothing: a silo's process may start often.
+It has few imports: a silo's process may start often.
 """
 
 import math
@@ -12,7 +12,7 @@ from skdpfl._arguments import at_most
 
 
 class Refused(ValueError):
-    """A silo, or a server, declines what it was asked for; the text says why and what to do."""
+    """A silo or a server refuses a request; the text says why and what to do."""
 
 
 class Spent(Protocol):
@@ -30,28 +30,28 @@ class Spent(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """What a silo's operator agreed to: every fit has to keep within it.
+    """A silo's terms, set by its operator, which every fit has to meet.
 
     Parameters
     ----------
     epsilon : float, default=inf
         The most that one fit may cost this silo.
     delta : float, default=1e-4
-        The largest delta that it is priced at.
+        The largest delta of a fit.
     unit : {"record", "silo"}, default="record"
-        What has to be protected.
+        The unit that has to be protected.
     neighbours : {"replace", "add_remove"}, default="replace"
-        Under which relation.
+        The neighbouring relation of the guarantee.
     approval : bool, default=False
-        Whether a person at the silo has to say yes to each fit (``skdpfl silo approve``).
+        Whether a person at the silo has to approve each fit (``skdpfl silo approve``).
     silos : mapping, optional
-        The roster: the name of each silo among which it takes part in masked sums, itself with
-        them, and that silo's public key, 64 hexadecimal digits, which operators tell each other
-        without the server. By default any silos that the server names, with keys that come from
-        the server; then no fit in which silos share noise.
+        The roster: the name and the public key (64 hexadecimal digits) of each silo with which it
+        takes part in masked sums, including itself. Operators exchange these keys without the
+        server. By default any silos that the server names, with keys from the server; fits with
+        shared noise are refused then.
     colluding : int, default=1
-        How many of the others may work with the server, at least, before a share of the noise is
-        too little (:class:`skdpfl.privacy.SecureAggregation`).
+        The least number of other silos that a fit with shared noise must assume to collude with the
+        server (:class:`skdpfl.privacy.SecureAggregation`).
     """
 
     epsilon: float = math.inf
@@ -63,7 +63,7 @@ class Terms:
     colluding: int = 1
 
     def check(self, spent: Spent) -> None:
-        """Raise unless a fit of this cost keeps within the terms."""
+        """Raise unless a fit of this cost meets the terms."""
         if (spent.unit, spent.neighbours) != (self.unit, self.neighbours):
             raise Refused(
                 f"This silo agreed to unit={self.unit!r}, neighbours={self.neighbours!r}; the fit "
@@ -72,30 +72,31 @@ class Terms:
         self.check_price(spent)
 
     def check_others(self, names: Iterable[str], shared_with: int | None) -> None:
-        """Raise unless it agreed to masked sums among these silos.
+        """Raise unless the terms allow masked sums among these silos.
 
-        ``shared_with`` is how many of them may know each other's noise, where silos share it.
+        ``shared_with`` is the number of colluding silos that the fit assumes, if silos share noise.
         """
         if self.silos is not None and not set(names) <= set(self.silos):
-            raise Refused("The masked sum is among silos that are not on this silo's roster.")
+            raise Refused("The masked sum has silos that are not on this silo's roster.")
         if shared_with is None:
             return
         if self.silos is None:
             raise Refused(
-                'trust="secagg": this silo shares noise with silos on its roster only, and has '
-                "none. Its operator exchanges keys with the others first."
+                'trust="secagg": this silo shares noise only with silos on its roster, and it has '
+                "no roster. Its operator has to exchange keys with the others first."
             )
         if shared_with < self.colluding:
             raise Refused(
-                f"This silo agreed to shares of noise that suffice if {self.colluding} of the "
-                f"others work with the server; the fit has colluding={shared_with}."
+                f"This silo's terms require colluding={self.colluding} at least, so that the noise "
+                "suffices if that many silos collude with the server; the fit has "
+                f"colluding={shared_with}."
             )
 
     def check_price(self, spent: Spent) -> None:
-        """Raise if a fit of this cost is too dear."""
+        """Raise if a fit costs too much."""
         if spent.delta > self.delta or spent.epsilon > self.epsilon:
             raise Refused(
-                f"This silo agreed to epsilon={self.epsilon:g} at delta={self.delta:g} a fit; by "
-                f"its own computation this one costs {at_most(spent.epsilon, 4)} at "
-                f"{at_most(spent.delta)}."
+                f"This silo's terms allow epsilon={self.epsilon:g} at delta={self.delta:g} per "
+                f"fit; as the silo computes it, this fit costs epsilon={at_most(spent.epsilon, 4)} "
+                f"at delta={at_most(spent.delta)}."
             )

@@ -1,4 +1,4 @@
-"""A courier that asks gates itself, at their sockets or through tunnels."""
+"""A courier that connects to gates directly, by sockets or tunnels."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from skdpfl.remote._wire import WireError
 
 
 class SocketCourier(Courier):
-    """Takes letters straight to gates: ``skdpfl silo serve``, by a tunnel or on this machine.
+    """Send letters directly to gates (``skdpfl silo serve``), by a tunnel or on this machine.
 
-    Between machines the line itself has to be safe: a tunnel of SSH or a private network, which the
-    hospital opens (``ssh -N -R 7001:/run/skdpfl/north.socket server``). Letters that are overheard
-    tell what a server may know, and the token tells who else may ask.
+    Between machines the connection has to be secure: an SSH tunnel or a private network, opened by
+    the hospital (``ssh -N -R 7001:/run/skdpfl/north.socket server``). Whoever overhears letters
+    learns what the server may know, and the token, with which they could send letters too.
 
     Parameters
     ----------
     addresses : mapping from str to str
         Each silo's gate: the path of a socket, or ``127.0.0.1:PORT``.
     tokens : mapping from str to bytes, optional
-        What gates at ports want to hear first.
+        The tokens of gates at ports.
     timeout : float, default=600.0
         Seconds to wait for an answer.
 
@@ -73,7 +73,7 @@ class SocketCourier(Courier):
         return {name: answers[name] for name in letters if name in answers}
 
     def _meet(self, name: str) -> None:
-        """Raise unless it is this silo that lives at its address."""
+        """Raise unless the silo at an address is the expected one."""
         if name in self._met:
             return
         answer = self._ask(name, pack(Hello()))
@@ -83,7 +83,9 @@ class SocketCourier(Courier):
             found = None
         if not isinstance(found, Introduction) or found.name != name:
             who = repr(found.name) if isinstance(found, Introduction) else "no gate"
-            raise ValueError(f"At {self._addresses[name]} there is {who}, not silo {name!r}.")
+            raise ValueError(
+                f"{self._addresses[name]} must be the address of silo {name!r}; found {who}."
+            )
         self._met.add(name)
 
     def _ask(self, name: str, letter: bytes) -> bytes:

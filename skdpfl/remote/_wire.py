@@ -1,14 +1,14 @@
-"""Values as bytes and back: what two machines send each other.
+"""Serialisation of the values that machines send each other.
 
 ::
 
     bytes = "skdpflw" | version (1 byte) | length of the header (4 bytes) | header | arrays
 
-The header is JSON; numbers of arrays follow it, little-endian, one array after the other. There are
-numbers, text, tuples, mappings from text, arrays of the types in ``DTYPES``, and objects of classes
-that were declared (:mod:`skdpfl.remote._declared`), field by field. Reading bytes runs no code but
-the constructors of declared classes, and ends in a value or in a :class:`WireError`. It takes time
-and memory in proportion to the message, up to ``LIMITS``.
+The header is JSON; the arrays' numbers follow it, little-endian, one array after the other. Values
+may be numbers, text, tuples, mappings from text, arrays of the types in ``DTYPES``, and objects of
+declared classes (:mod:`skdpfl.remote._declared`), field by field. Reading runs no code except the
+constructors of declared classes, and gives a value or a :class:`WireError`. Time and memory are
+proportional to the message, up to ``LIMITS``.
 """
 
 import json
@@ -31,7 +31,7 @@ Make = Callable[[str, Fields], Any]
 
 
 class Limits(NamedTuple):
-    """What a letter may cost a silo before anybody has paid; larger things are refused in words.
+    """Limits on the size of letters before a fit is charged; larger ones are refused with a reason.
 
     Each line has a test in ``tests/remote/test_limits.py``.
     """
@@ -65,7 +65,7 @@ LIMITS = Limits()
 
 
 class WireError(ValueError):
-    """Bytes that are no message of this version, or a value that cannot be sent."""
+    """Bytes that are not a message of this version, or a value that cannot be sent."""
 
 
 def to_bytes(value: Any, opened: Open) -> bytes:
@@ -77,31 +77,33 @@ def to_bytes(value: Any, opened: Open) -> bytes:
     data = b"".join([_START.pack(MAGIC, VERSION, len(header)), header, *blocks])
     if len(data) > LIMITS.message_bytes:
         most = LIMITS.message_bytes
-        raise WireError(f"The message has {len(data):,} bytes; at most {most:,} are sent.")
+        raise WireError(f"The message has {len(data):,} bytes; at most {most:,} can be sent.")
     _check_header(header)
     return data
 
 
 def from_bytes(data: bytes, make: Make) -> Any:
-    """Return the value that bytes stand for; ``make`` makes a declared object of its fields."""
+    """Return the value from its bytes; ``make`` makes a declared object from its fields."""
     try:
         return _read(data, make)
     except WireError:
         raise
     except Exception as error:  # a constructor of a declared class may raise anything
-        raise WireError(f"These bytes are no message of version {VERSION}.") from error
+        raise WireError(f"The bytes are not a message of version {VERSION}.") from error
 
 
 def _read(data: bytes, make: Make) -> Any:
     if not isinstance(data, bytes) or not _START.size <= len(data) <= LIMITS.message_bytes:
-        raise WireError("A message is a string of bytes that has a beginning and is not too long.")
+        raise WireError(
+            "A message must be bytes with a complete header, up to the largest allowed length."
+        )
     magic, version, length = _START.unpack_from(data)
     if magic != MAGIC:
-        raise WireError("These bytes are no message of skdpfl.")
+        raise WireError("The bytes are not a message of skdpfl.")
     if version != VERSION:
         raise WireError(
-            f"The message is of version {version}, this installation reads version {VERSION}; "
-            "server and silos need the same release of skdpfl."
+            f"The message has version {version}, this installation reads version {VERSION}; server "
+            "and silos need the same release of skdpfl."
         )
     start = _START.size + length
     if start > len(data):
@@ -117,17 +119,17 @@ def _read(data: bytes, make: Make) -> Any:
 
 
 def _check_header(header: bytes) -> None:
-    """Raise unless a header is short, and of few parts: a part of two bytes takes a hundred."""
+    """Raise unless a header is short and has few parts: a part of 2 bytes takes 100 in memory."""
     parts = sum(header.count(each) for each in b",:[{")
     if len(header) > LIMITS.header_bytes or parts > LIMITS.header_parts:
         raise WireError(
-            f"What is sent beside arrays has {len(header):,} bytes in {parts:,} parts; at most "
-            f"{LIMITS.header_bytes:,} in {LIMITS.header_parts:,} are read."
+            f"The message's header has {len(header):,} bytes in {parts:,} parts; at most "
+            f"{LIMITS.header_bytes:,} bytes in {LIMITS.header_parts:,} parts are read."
         )
 
 
 def _refuse_constant(name: str) -> Any:
-    raise WireError(f"{name} is not sent like this.")
+    raise WireError(f"{name} is not allowed in the header of a message.")
 
 
 class _Arrays:
@@ -138,15 +140,15 @@ class _Arrays:
 
     @property
     def left(self) -> int:
-        """How many bytes were not taken."""
+        """The number of bytes that were not read."""
         return len(self._data) - self._at
 
     def take(self, dtype: str, shape: list[Any]) -> np.ndarray:
         """Return the next array, a copy."""
         if dtype not in DTYPES:
-            raise WireError(f"Arrays of type {str(dtype)[:10]!r} are not sent.")
+            raise WireError(f"Arrays of dtype {str(dtype)[:10]!r} cannot be sent.")
         if len(shape) > 4 or not all(type(n) is int and n >= 0 for n in shape):
-            raise WireError("An array's shape is a few lengths.")
+            raise WireError("An array's shape must be a short tuple of integers of at least 0.")
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size > self.left:
             raise WireError("The message ends too early.")
@@ -154,7 +156,7 @@ class _Arrays:
         self._at += size
         values = np.frombuffer(block, np.uint8 if dtype == "|b1" else dtype)
         if dtype == "|b1" and (values > 1).any():
-            raise WireError("A truth value is 0 or 1.")
+            raise WireError("The bytes of a bool array must be 0 or 1.")
         native = np.dtype(dtype).newbyteorder("=")
         return values.astype(native).reshape(shape)
 
@@ -173,7 +175,7 @@ def _packed(value: Any, arrays: list[np.ndarray], opened: Open, depth: int) -> A
         return _packed_array(value, arrays)
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
-            raise WireError("Mappings are sent if all keys are text.")
+            raise WireError("Only mappings whose keys are strings can be sent.")
         items = value.items()
         return {"d": {k: _packed(v, arrays, opened, depth + 1) for k, v in items}}
     if isinstance(value, list) or type(value) is tuple:
@@ -188,23 +190,23 @@ def _packed_array(value: np.ndarray, arrays: list[np.ndarray]) -> Any:
         return {"t": value.ravel().tolist(), "s": list(value.shape)}
     dtype = value.dtype.newbyteorder("<").str
     if dtype not in DTYPES:
-        raise WireError(f"Arrays of dtype {value.dtype} are not sent.")
+        raise WireError(f"Arrays of dtype {value.dtype} cannot be sent.")
     arrays.append(value)
     return {"a": dtype, "s": list(value.shape)}
 
 
 def _text_array(texts: Any, shape: Any) -> np.ndarray:
-    """Return an array of text; NumPy gives each entry the room of the longest one."""
+    """Return an array of text; in NumPy each entry takes the memory of the longest."""
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise WireError("Arrays of text hold text.")
+        raise WireError("Arrays of text must hold strings only.")
     width = max(map(len, texts), default=0)
     if 4 * width * len(texts) > LIMITS.text_bytes:
-        raise WireError(f"Arrays of text have at most {LIMITS.text_bytes:,} bytes.")
+        raise WireError(f"Arrays of text can have at most {LIMITS.text_bytes:,} bytes.")
     return np.array(texts, dtype=np.str_).reshape(shape)
 
 
 def _unpacked(node: Any, arrays: _Arrays, make: Make, depth: int) -> Any:
-    """Return the value that a part of the header stands for."""
+    """Return the value of a part of the header."""
     if depth > LIMITS.depth:
         raise WireError("The message is nested too deep.")
     if isinstance(node, list):
@@ -223,4 +225,4 @@ def _unpacked(node: Any, arrays: _Arrays, make: Make, depth: int) -> Any:
     if kinds == ("o", "v") and isinstance(node["o"], str):
         fields = {k: _unpacked(v, arrays, make, depth + 1) for k, v in node["v"].items()}
         return make(node["o"], fields)
-    raise WireError("The message holds something that is not sent.")
+    raise WireError("The message holds a value of an unknown kind.")

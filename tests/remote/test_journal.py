@@ -82,7 +82,7 @@ def test_a_journal_is_for_one_fit(tmp_path):
     here = Here(tmp_path, problem())
     plain = FITS["plain"]
     fit(here, tmp_path / "journal", **plain)
-    with pytest.raises(ValueError, match="is of a fit with other parameters"):
+    with pytest.raises(ValueError, match="belongs to a fit with other parameters"):
         fit(here, tmp_path / "journal", **plain | {"n_rounds": 5})
     facts = schema(here.problem)
     federation = RemoteFederation(here, facts, classes=[0, 1], journal=tmp_path / "second")
@@ -95,7 +95,7 @@ def test_a_journal_is_for_one_fit(tmp_path):
 def test_a_file_that_is_no_journal(tmp_path, content):
     path = tmp_path / "journal"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="no journal of a fit"):
+    with pytest.raises(ValueError, match="not a journal of a fit"):
         RemoteFederation(None, schema(problem()), journal=path)
 
 
@@ -127,8 +127,8 @@ def test_a_model_that_is_not_finite_costs_no_round(tmp_path):
     here = Here(tmp_path, problem())
     facts = schema(here.problem)
     federation = RemoteFederation(here, facts, classes=[0, 1])
-    with pytest.raises(Refused, match="no silo is asked for another round"):
+    with pytest.raises(Refused, match="the fit stops before the next round"):
         list(federation.round(0, np.array([np.nan]), np.arange(4), 1.0))
-    with pytest.raises(Refused, match="no silo is asked for another round"):
+    with pytest.raises(Refused, match="the fit stops before the next round"):
         list(federation.round(0, (np.zeros(2), np.array([np.inf])), np.arange(4), 1.0))
     assert not here.letters

@@ -82,19 +82,19 @@ def test_raw_tables_may_lack_a_column_as_a_gap(tmp_path):
 
 @pytest.mark.parametrize("given, words", [({"chol": np.nan}, "must be a finite number"),
                                           ({"chol": "low"}, "must be a finite number"),
-                                          ({"age": 1.0}, "which X has as well")])  # fmt: skip
+                                          ({"age": 1.0}, "both in neutral and in X")])  # fmt: skip
 def test_what_stands_for_a_column_is_a_number_of_a_column_that_is_not_there(given, words):
     with pytest.raises(ValueError, match=words):
         SiloRecords("a", [[1.0]], [0], classes=[0, 1], feature_names=["age"], neutral=given)
-    with pytest.raises(ValueError, match="feature_names, or a frame"):
+    with pytest.raises(ValueError, match="give feature_names, or X as a frame"):
         SiloRecords("a", [[1.0]], [0], classes=[0, 1], neutral={"chol": 1.0})
 
 
 @pytest.mark.parametrize("changes, words", [
     ({"feature_names": ["age", "pulse", "dose", "more"]}, "no column 'more'"),
-    ({"feature_names": ["age", "chol", "dose"], "n_features": 3}, "leaves out a column"),
+    ({"feature_names": ["age", "chol", "dose"], "n_features": 3}, "that the fit does not have"),
     ({"feature_names": ["chol", "age", "dose", "pulse"]}, "in another order"),
-    ({"feature_names": None}, "none can be neutral here"),
+    ({"feature_names": None}, "neutral columns cannot be matched"),
 ])  # fmt: skip
 def test_other_columns_are_named(tmp_path, changes, words):
     courier = Lacking(tmp_path, data := problem())

@@ -43,7 +43,7 @@ def test_a_fit_that_ended_early_costs_its_rounds(tmp_path, n_rounds, epsilon):
         assert entry.spent.epsilon == costs[silo] == pytest.approx(epsilon, abs=0.03)
         assert entry.spent.n_releases == n_rounds
     assert settle(here, tmp_path / "journal") == costs  # once more: nothing changes
-    with pytest.raises(SilosMissing, match="This fit ended in this silo"):
+    with pytest.raises(SilosMissing, match="This fit ended at this silo"):
         fit(here, tmp_path / "journal", **TWENTY)
     lines = (tmp_path / "north.ledger").read_text().splitlines()
     assert len(lines) == 4 and '"kind":"settled"' in lines[-1]
@@ -72,7 +72,7 @@ def test_a_silo_that_was_killed_while_it_settled_goes_on(tmp_path, monkeypatch):
         patch.setattr(PrivacyLedger, "settle", killed)
         with pytest.raises(Killed):
             settle(here, tmp_path / "journal")
-    with pytest.raises(SilosMissing, match="This fit ended in this silo"):
+    with pytest.raises(SilosMissing, match="This fit ended at this silo"):
         fit(here, tmp_path / "journal", **TWENTY)
     costs = settle(here, tmp_path / "journal")
     assert costs["west"] < 0.4 < min(costs[silo] for silo in NAMES[:3])  # these ran once more
@@ -103,7 +103,7 @@ def test_fits_that_count_as_a_whole(tmp_path):
     shared = {"trust": "secagg", "n_rounds": 4, "scaling": None, "calibrate": False}
     keys = {silo: new_silo_key() for silo in NAMES}
     here = ended(tmp_path, 3, shared, keys=keys)
-    with pytest.raises(SilosMissing, match="A fit of this kind counts as a whole"):
+    with pytest.raises(SilosMissing, match="A fit of this kind is charged as a whole"):
         settle(here, tmp_path / "journal")
     folder = tmp_path / "questions"  # killed after the scales were found, before a round
     folder.mkdir()
@@ -126,7 +126,7 @@ def test_a_fit_that_nobody_began_costs_nothing(tmp_path):
     with pytest.raises(Killed):
         fit(here, tmp_path / "journal", **TWENTY)
     assert settle(here, tmp_path / "journal") == dict.fromkeys(NAMES, 0.0)
-    with pytest.raises(SilosMissing, match="This fit ended in this silo"):
+    with pytest.raises(SilosMissing, match="This fit ended at this silo"):
         fit(here, tmp_path / "journal", **TWENTY)
 
 
@@ -192,6 +192,6 @@ def test_a_letter_that_ends_a_fit_is_one_of_this_silo(tmp_path):
     gate = here.gate("north")
     assert isinstance(gate, Gate) and unpack(gate.answer(pack(Hello()))).name == "north"
     path = tmp_path / "journal"
-    with pytest.raises(ValueError, match="in a journal"):
+    with pytest.raises(ValueError, match="needs the fit's journal"):
         RemoteFederation(here, schema(here.problem)).settle()
     assert settle(here, path) == {}

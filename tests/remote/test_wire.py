@@ -67,7 +67,7 @@ def test_declared_classes_come_back_and_others_do_not():
     assert back.rate == 0.1 and back.pair.one == math.inf and (back.pair.other == 1).all()
     with pytest.raises(ValueError, match="Another class"):
         declare(dataclass(frozen=True)(type("Own", (), {"__annotations__": {"x": int}})))
-    with pytest.raises(TypeError, match="no dataclass"):
+    with pytest.raises(TypeError, match="Only dataclasses"):
         declare(int)
     with pytest.raises(WireError, match="other type than"):
         unpack(pack(Own("fast")))  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ def test_fields_may_be_hinted_by_aliases(alias):
     assert back.plain == 0.5 and (back.array == 1).all() and back.either is None
     wrong = {"plain": "x", "array": 0.5, "arrays": (np.ones(1), 0.5), "either": 0.5}
     for field, value in wrong.items():
-        with pytest.raises(WireError, match=f"{field} is of another type"):
+        with pytest.raises(WireError, match=f"{field} has the wrong type"):
             unpack(pack(kind(**right | {field: value})))
 
 

@@ -80,7 +80,7 @@ def _refuse_what_silos_lack(model, here, monkeypatch):
         return answer(self, name)
 
     monkeypatch.setattr(Here, "gate", without)
-    with pytest.raises(SilosMissing, match="'OwnLoss' was not declared here"):
+    with pytest.raises(SilosMissing, match="'OwnLoss' is not declared here"):
         fit_elsewhere(model, here)
     assert len(here.letters) == 4
 
@@ -116,6 +116,8 @@ def test_a_fit_waits_for_people_who_say_yes(tmp_path, monkeypatch):
     here = Here(tmp_path, problem(), spoil=approve, terms=Terms(approval=True))
     model = fit_elsewhere(estimator(**PLAIN), here, n_attempts=1, patience=600.0)
     assert same(learnt(model), learnt(fit_here(estimator(**PLAIN), problem())))
-    with pytest.raises(SilosMissing, match="east: A person at this silo has to say yes first"):
+    with pytest.raises(
+        SilosMissing, match="east: A person at this silo has to approve the fit first"
+    ):
         here.spoil = lambda name, count, answer: answer
         fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)

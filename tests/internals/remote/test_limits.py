@@ -48,13 +48,13 @@ def refused(gate, data, words):
 def message_bytes(monkeypatch, gate, letters):
     data, model = pack(np.zeros(100)), MLP((200,)).build(4, 1)
     less(monkeypatch, message_bytes=500)
-    too_large(data, "not too long")
-    with pytest.raises(WireError, match="at most 500 are sent"):
+    too_large(data, "largest allowed length")
+    with pytest.raises(WireError, match="at most 500 can be sent"):
         pack(np.zeros(100))
     less(monkeypatch, message_bytes=8_000)
     offer = unpack(letters[0])
     large = dataclasses.replace(offer, task=dataclasses.replace(offer.task, model=model))
-    refused(gate, pack(large), "larger than what is sent")
+    refused(gate, pack(large), "too large to be sent")
     one, other = socket.socketpair()
     with one, other:
         thread = threading.Thread(target=send, args=(one, bytes(9_000)), daemon=True)
@@ -65,8 +65,8 @@ def message_bytes(monkeypatch, gate, letters):
 
 
 def header_bytes(monkeypatch, gate, letters):
-    too_large(message(["x" * LIMITS.header_bytes]), "beside arrays")
-    with pytest.raises(WireError, match="beside arrays"):
+    too_large(message(["x" * LIMITS.header_bytes]), "The message's header has")
+    with pytest.raises(WireError, match="The message's header has"):
         pack("x" * LIMITS.header_bytes)
 
 
@@ -116,7 +116,7 @@ def rounds(monkeypatch, gate, letters):
 
 def steps(monkeypatch, gate, letters):
     data = with_field(letters[0], "v", "row", "v", "steps", value=[LIMITS.steps, 1])
-    refused(gate, data, "500,000 steps together")
+    refused(gate, data, "500,000 steps in total")
 
 
 def releases(monkeypatch, gate, letters):
@@ -169,7 +169,9 @@ def fits(monkeypatch, gate, letters):
     for number in range(2):
         offered(gate, letters, number)
         gate.answer(with_field(letters[1], "v", "fit", value=str(number)))
-    refused(gate, with_field(letters[0], "v", "fit", value="3"), "its operator begins another")
+    refused(
+        gate, with_field(letters[0], "v", "fit", value="3"), "its operator has to begin another"
+    )
 
 
 TABLE = [
@@ -209,5 +211,5 @@ def test_whatever_a_constructor_raises_is_a_wire_error():
     def make(name, fields):
         raise AttributeError(name)
 
-    with pytest.raises(WireError, match="no message"):
+    with pytest.raises(WireError, match="not a message"):
         from_bytes(message({"o": "a", "v": {}}), make)

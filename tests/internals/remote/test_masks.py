@@ -122,26 +122,32 @@ def test_a_round_without_all_of_its_silos_fails(tmp_path):
 
 def test_rounds_of_two_silos_are_refused_before_anybody_pays(tmp_path):
     here = Here(tmp_path, problem())
-    with pytest.raises(Refused, match="among 3 silos or more; one here is of 2"):
+    with pytest.raises(Refused, match="at least 3 silos; got one of 2"):
         fit_elsewhere(estimator(**PLAIN, silo_fraction=0.5), here, masked=True)
     assert not here.letters
 
 
 WRONG = {
-    "nothing of a sum": (lambda p: None, "needs its part"),
-    "two silos": (lambda p: replace(p, among=np.array([0, 1])), "3 silos or more"),
-    "the same twice": (lambda p: replace(p, among=np.array([0, 0, 1, 2])), "each once"),
-    "without this one": (lambda p: replace(p, among=np.arange(1, 4)), "this one with them"),
-    "somebody unknown": (lambda p: replace(p, among=np.arange(5)), "each once"),
-    "no numbers": (lambda p: replace(p, among=np.arange(4.0)), "each once"),
+    "nothing of a sum": (lambda p: None, "lacks the data of one"),
+    "two silos": (lambda p: replace(p, among=np.array([0, 1])), "at least 3 different silos"),
+    "the same twice": (
+        lambda p: replace(p, among=np.array([0, 0, 1, 2])),
+        "different silos of a round",
+    ),
+    "without this one": (lambda p: replace(p, among=np.arange(1, 4)), "including this one"),
+    "somebody unknown": (lambda p: replace(p, among=np.arange(5)), "different silos of a round"),
+    "no numbers": (lambda p: replace(p, among=np.arange(4.0)), "different silos of a round"),
     "another key of this one": (
         lambda p: replace(p, keys=(p.keys[1], *p.keys[1:])),
-        "this one with its own",
+        "including this silo's own",
     ),
-    "one key twice": (lambda p: replace(p, keys=(*p.keys[:3], p.keys[1])), "a key each"),
-    "no point": (lambda p: replace(p, keys=(*p.keys[:3], "00" * 32)), "key is none"),
-    "no keys": (lambda p: replace(p, keys=None), "come with the first letter"),
-    "a key too few": (lambda p: replace(p, keys=p.keys[:3]), "come with the first letter"),
+    "one key twice": (lambda p: replace(p, keys=(*p.keys[:3], p.keys[1])), "the key of each"),
+    "no point": (lambda p: replace(p, keys=(*p.keys[:3], "00" * 32)), "key is invalid"),
+    "no keys": (lambda p: replace(p, keys=None), "first letter of a masked fit must contain"),
+    "a key too few": (
+        lambda p: replace(p, keys=p.keys[:3]),
+        "first letter of a masked fit must contain",
+    ),
     "no grid": (lambda p: replace(p, step=float("nan")), "positive"),
 }
 

@@ -152,7 +152,7 @@ def test_a_ledger_or_a_mark_that_is_gone(tmp_path, letters):
         silo.gate()
     shutil.rmtree(silo.paths["folder"])
     silo.paths["ledger"].unlink()
-    with pytest.raises(LedgerError, match="is gone"):
+    with pytest.raises(LedgerError, match="is missing"):
         silo.gate()
 
 
@@ -218,6 +218,6 @@ def test_a_fit_does_not_go_on_with_other_records(tmp_path, letters, change):
         else:
             X, y = X[::-1].copy(), y[::-1].copy()
         silo.records = SiloRecords("north", X, y, classes=[0, 1])
-        assert "no longer those of when it agreed" in silo.tell(fit, "first", 1).reason
+        assert "have changed since it agreed" in silo.tell(fit, "first", 1).reason
         ledger = PrivacyLedger(path=silo.paths["ledger"], must_exist=True)
         assert len(ledger.entries) == (told > 1)

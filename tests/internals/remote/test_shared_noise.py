@@ -250,7 +250,7 @@ def test_spare_rounds_with_dealt_batches_have_some_of_their_own(tmp_path):
     offer = next(unpack(data) for _, data in here.letters)
     with pytest.raises(Refused, match="noise_schedule=None"):
         replace(offer.row, noise_schedule=("round", 0.9, 0))
-    with pytest.raises(Refused, match="do not belong together"):  # no batch is left for it
+    with pytest.raises(Refused, match="are inconsistent"):  # no batch is left for it
         replace(offer.row, spare_rounds=2)
 
 
@@ -401,7 +401,7 @@ def test_rounds_do_not_go_back_and_failures_are_not_forgotten(offered):
 
 def test_cohorts_that_are_too_small_are_refused(offered):
     here, first = offered
-    assert "3 silos or more" in here.say("east", at(first, 0, 0, NAMES[:2])).reason
+    assert "at least 3 different silos" in here.say("east", at(first, 0, 0, NAMES[:2])).reason
     assert "this one with" in here.say("east", at(first, 0, 0, NAMES[1:])).reason
     assert isinstance(here.say("east", at(first, 0, 0, NAMES[:3])), Answer)
 
@@ -431,7 +431,7 @@ def test_more_than_one_fresh_gradient_is_not_sent(tmp_path):
         def deliver(self, letters):
             return super().deliver({n: pack(change(unpack(d))) for n, d in letters.items()})
 
-    with pytest.raises(SilosMissing, match="one fresh gradient a round"):
+    with pytest.raises(SilosMissing, match="one fresh gradient per round"):
         fit_elsewhere(estimator(**PLAIN), Greedy(tmp_path, problem(), keys=KEYS))
 
 
@@ -449,23 +449,23 @@ def test_whole_silos_are_noised_by_what_each_prices(tmp_path):
     here = Here(tmp_path, problem(), keys=KEYS, terms=Terms(unit="silo", delta=0.2))
     fit_elsewhere(estimator("DPFedEXPClassifier", **options), here)
     offer = next(unpack(data) for _, data in here.letters)
-    with pytest.raises(Refused, match="do not belong together"):
+    with pytest.raises(Refused, match="are inconsistent"):
         change(offer)
 
 
 def test_a_roster_that_was_taken_away_ends_the_fit(offered):
     here, first = offered
     here.keys = None
-    assert "on its roster only" in here.say("east", first).reason
+    assert "only with silos on its roster" in here.say("east", first).reason
     here.keys = {name: key for name, key in KEYS.items() if name != "west"}
     assert "was not signed" in here.say("east", first).reason
     assert not here.entries("east")
 
 
 OPERATORS = {
-    "no roster": ({}, False, "shares noise with silos on its roster only"),
+    "no roster": ({}, False, "shares noise only with silos on its roster"),
     "more that collude": ({"terms": Terms(colluding=2)}, True, "the fit has colluding=1"),
-    "another price": ({"terms": Terms(epsilon=1.0)}, True, "agreed to epsilon=1"),
+    "another price": ({"terms": Terms(epsilon=1.0)}, True, "terms allow epsilon=1"),
 }
 
 

@@ -181,8 +181,8 @@ def test_errors_in_drawing_leave_no_word(monkeypatch, tmp_path, caplog, letters,
     assert not any(SECRET.encode() in data for data in left)
     assert SECRET not in caplog.text
     assert reasons == {
-        "There was an error in the silo; its own log says more.",
-        "This fit ended in this silo, at an answer that could not be given.",
+        "An error occurred at the silo; its log has the details.",
+        "This fit ended at this silo, because of an error in an answer.",
     }
 
 

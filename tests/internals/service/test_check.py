@@ -51,13 +51,13 @@ def test_it_prices_an_offer(tmp_path_factory, hospital, capsys):
     assert "would cost epsilon=2.9" in capsys.readouterr().out
     assert not list(hospital.folder.rglob("*.offer"))
     change(hospital, "epsilon = 3.0", "epsilon = 2.0")
-    with pytest.raises(SystemExit, match="This silo agreed to epsilon=2"):
+    with pytest.raises(SystemExit, match="This silo's terms allow epsilon=2"):
         check(hospital, "--offer", str(path))
     path.write_bytes(pack(unpack(offer).facts))
-    with pytest.raises(SystemExit, match="no offer of a fit"):
+    with pytest.raises(SystemExit, match="not an offer of a fit"):
         check(hospital, "--offer", str(path))
     path.write_bytes(b"this is no letter")
-    with pytest.raises(SystemExit, match="no message of skdpfl"):
+    with pytest.raises(SystemExit, match="not a message of skdpfl"):
         check(hospital, "--offer", str(path))
 
 

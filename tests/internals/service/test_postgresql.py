@@ -88,7 +88,7 @@ def test_a_row_that_changes_ends_the_fit(tmp_path, north, clinic, paid):
             north.kill()
 
     try:
-        with pytest.raises(SilosMissing, match="north: The records of this silo are no longer"):
+        with pytest.raises(SilosMissing, match="north: The records of this silo have changed"):
             fit_elsewhere(estimator(**PLAIN), WithGate(tmp_path, north, meanwhile=changed))
     finally:
         clinic[1]("update patients set a = a - 1e-9 where id = 3")

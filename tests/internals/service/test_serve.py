@@ -71,7 +71,9 @@ def test_a_person_says_yes_or_no(tmp_path, hospital, capsys):
     north = hospital(terms="approval = true").start()
     north.wait()
     here = WithGate(tmp_path, north)
-    with pytest.raises(SilosMissing, match="north: A person at this silo has to say yes first"):
+    with pytest.raises(
+        SilosMissing, match="north: A person at this silo has to approve the fit first"
+    ):
         fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)
     offer = here.letters[-1][1]
     command = ["silo", "pending", str(north.file)]
@@ -92,7 +94,7 @@ def test_a_person_says_yes_or_no(tmp_path, hospital, capsys):
     assert type(unpack(ask_gate(north.socket, hostile))).__name__ == "Waiting"
     main(command)
     assert "\x1b" not in capsys.readouterr().out
-    assert "said no" in unpack(ask_gate(north.socket, here.letters[-1][1])).reason
+    assert "refused the fit" in unpack(ask_gate(north.socket, here.letters[-1][1])).reason
 
 
 def test_a_port_wants_its_token(hospital):
