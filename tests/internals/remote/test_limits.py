@@ -98,9 +98,9 @@ def name(monkeypatch, gate, letters):
     long = "x" * (LIMITS.name + 1)
     for place in (("fit",), ("estimator",), ("row", "v", "name")):
         path = "v", *place
-        refused(gate, with_field(letters[0], *path, value=long), "at most 200 letters")
+        refused(gate, with_field(letters[0], *path, value=long), "at most 200 characters")
     labels = with_field(letters[0], "v", "facts", "v", "classes", value=["a", long])
-    refused(gate, labels, "of at most 200 letters")
+    refused(gate, labels, "of at most 200 characters")
 
 
 def classes(monkeypatch, gate, letters):
