@@ -10,6 +10,7 @@ changes the results of others. :func:`skdpfl.privacy.check_independent` tests th
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -57,19 +58,23 @@ def _known(kind: type, unread: frozenset[str]) -> str | None:
             return "declared" if own["stackable"] else None
         if each.__module__ in ("builtins", "abc", "typing", "typing_extensions"):
             continue
-        names = own.keys() - unread - GENERATED
-        if not _is_ours(each) and not all(isinstance(own[name], _PLAIN) for name in names):
+        if _is_ours(each):
+            methods = [value for value in own.values() if isinstance(value, FunctionType)]
+            if not all(map(_is_ours, methods)):
+                return None  # a method that was replaced
+        elif not all(isinstance(own[n], _PLAIN) for n in own.keys() - unread - GENERATED):
             return None
-        if _is_ours(each) and not all(
-            _is_ours(v) for v in own.values() if isinstance(v, FunctionType)
-        ):
-            return None  # a method that was replaced
     return "ours"
 
 
 def _is_ours(what: Any) -> bool:
     """Whether code is part of this package, or generated for it by dataclasses."""
-    return str(what.__module__).split(".")[0] in ("skdpfl", "dataclasses", "abc", "contextlib")
+    return _is_of_ours(str(what.__module__))
+
+
+@cache
+def _is_of_ours(module: str) -> bool:
+    return module.split(".")[0] in ("skdpfl", "dataclasses", "abc", "contextlib")
 
 
 def _held(value: Any) -> Iterator[Any]:

@@ -8,14 +8,16 @@ at the silos that should cost most.
 """
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from skdpfl._distinct import distinct
 from skdpfl.privacy.calibration import MANY_BUDGETS, Search, calibrate, shared_budgets
-from skdpfl.privacy.events import Composition, Exact, compose
+from skdpfl.privacy.events import Composition, Exact, Neighbours, compose
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import dominates, undominated
@@ -284,10 +286,31 @@ def _of_silo(
 ) -> float:
     if epsilon == np.inf:
         return 0.0
-    return calibrate(
-        lambda z: composition_of(plan, mechanism, silo, z),
-        float(epsilon),
-        float(plan.delta[silo]),
-        plan.neighbours,
-        search or mechanism.search,
-    )
+    build = partial(composition_of, plan, mechanism, silo)
+    asked = float(epsilon), float(plan.delta[silo]), plan.neighbours, search or mechanism.search
+    if not mechanism.gaussian:
+        return calibrate(build, *asked)
+    return _least_of(_Asked(tuple(map(build, _TRIED)), [build]), *asked)
+
+
+#: levels of noise at which releases are compared: all that depends on the noise is proportional
+_TRIED = 1.0, 2.0, math.inf
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a silo releases as a function of its Gaussian noise; equal if the releases are.
+
+    The function is taken out by the search, so that what is kept holds no plan.
+    """
+
+    at: tuple[Composition, ...]
+    build: list[Callable[[float], Composition]] = field(compare=False)
+
+
+@lru_cache(maxsize=512)
+def _least_of(
+    asked: _Asked, epsilon: float, delta: float, neighbours: Neighbours, search: Search
+) -> float:
+    """Search once where fits repeat one another, as in cross-validation."""
+    return calibrate(asked.build.pop(), epsilon, delta, neighbours, search)

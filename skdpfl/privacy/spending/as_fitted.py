@@ -12,6 +12,7 @@ import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,12 @@ def _digests_around(obj: Any) -> dict[str, str]:
 
 def _digest(value: Any) -> str:
     """Return a digest of a parameter's value; the same for copies."""
-    return hashlib.sha256(repr(_plain(value)).encode()).hexdigest()[:16]
+    return _digest_of(repr(_plain(value)))
+
+
+@lru_cache
+def _digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:

@@ -330,8 +330,9 @@ def mark_of(*arrays: np.ndarray) -> str:
     for values in arrays:
         total = values.sum(dtype=np.float64) if values.dtype.kind in "biuf" else ""
         some, check = values[:: max(1, len(values) // 500)], 0
-        for start in range(0, len(some), 16):  # wide rows are not copied all at once
-            rows = some[start : start + 16]
+        at_once = max(16, 2**16 // max(1, values[:1].nbytes))  # wide rows are not copied together
+        for start in range(0, len(some), at_once):
+            rows = some[start : start + at_once]
             text = rows.tobytes() if rows.dtype != object else repr(rows.tolist()).encode()
             check = zlib.crc32(text, check)
         marks.append(f"{values.shape} {total!r} {check}")
