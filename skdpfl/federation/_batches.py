@@ -102,24 +102,23 @@ class Batches:
         """Draw a batch, as rows of the data."""
         return self.data.rows_of(silo, self.draw(silo, step))
 
-    def masks(self, silos: np.ndarray, steps: range, longest: int) -> np.ndarray:
-        """Draw Poisson batches, as whether each record is in them: (steps, silos, longest)."""
+    def together(self, silos: np.ndarray, steps: range) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the Poisson batches of several steps at once.
+
+        Returns all rows, step by step and in a step silo by silo, and where each silo's begin.
+        """
         assert isinstance(self.sampling, PoissonSampling)
         sizes, most = self.data.sizes[silos], self.work.plan.largest_batches[silos]
         drawn = self.streams.poisson_mask_blocks(
-            "batch", silos, steps, longest, sizes, self.sampling.rate
+            "batch", silos, steps, int(sizes.max()), sizes, self.sampling.rate
         )
         if (most < sizes).any():  # larger batches are cut as in Poisson.draw
             for t, i in np.argwhere(np.count_nonzero(drawn, axis=-1) > most).tolist():
                 drawn[t, i, np.flatnonzero(drawn[t, i])[int(most[i]) :]] = False
-        return drawn
-
-    def marked(self, silos: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of the marked records, silo by silo, and the silos' edges."""
-        of_silo, place = np.nonzero(mask)
-        rows = self.data.starts[silos][of_silo] + place
-        edges = np.searchsorted(of_silo, np.arange(len(silos) + 1))
-        return rows if self.data.order is None else self.data.order[rows], edges
+        whose, rows = np.nonzero(drawn.reshape(-1, drawn.shape[-1]))
+        starts = np.searchsorted(whose, np.arange(len(steps) * len(silos) + 1))
+        rows += self.data.starts[silos][whose % len(silos)]
+        return rows if self.data.order is None else self.data.order[rows], starts
 
 
 #: a part of a batch has about this many numbers
@@ -148,9 +147,10 @@ class GroupBatches:
         self._share = 1 if self._as_is else 3  # a copy in double precision, and its source
         # whole chunks, so that cutting into parts does not change the order of summation
         self._at_once = PART // (self._share * chunk * self._model.n_features) * chunk or chunk
-        self._poisson = isinstance(batches.sampling, PoissonSampling)
-        # of a byte each, not of eight
-        self._masks = Ahead(self._draw_masks, int(data.sizes.max(initial=1)) // 8)
+        # a byte for each record, and what is kept of those that are drawn
+        drawn = int(batches.work.plan.expected_sizes.max(initial=1))
+        numbers = drawn + int(data.sizes.max(initial=1)) // 8
+        self._ahead, self._last = Ahead(self._draw, numbers), (np.zeros(0, np.int64), False)
         self._everybody = isinstance(batches.sampling, Everyone)
         small = self._in_place or data.X.nbytes <= GROUP
         self._keeps = self._everybody and small and len(data.y) <= KEPT
@@ -185,19 +185,29 @@ class GroupBatches:
             again = self._keeps and (stop > steps.stop or bool(self._kept))
             kept = self._kept if again else {} if len(steps) > 1 else None
             return [partial(self._all, silos, kept)] * len(steps)
-        X, longest = self._batches.data.X, self._longest(silos)
-        if self._poisson and len(silos) > 1 and longest * max(512, len(silos)) <= MASKED:
-            masks = [self._masks.get(silos, t, stop) for t in steps]
-            each = [self._batches.marked(silos, mask) for mask in masks]
-            return [partial(self._in_parts, Records(X, *both)) for both in each]
+        if self._draws_together(silos):
+            return [self._ahead.get(silos, t, stop) for t in steps]
+        X = self._batches.data.X
         drawn = [[self._batches.drawn(silo, t) for silo in silos.tolist()] for t in steps]
         return [partial(self._in_parts, Records.of_silos(X, rows)) for rows in drawn]
 
-    def _draw_masks(self, silos: np.ndarray, steps: range) -> np.ndarray:
-        return self._batches.masks(silos, steps, self._longest(silos))
+    def _draws_together(self, silos: np.ndarray) -> bool:
+        """Whether batches of several steps are drawn at once."""
+        if self._last[0] is not silos:
+            longest = int(self._batches.data.sizes[silos].max())
+            few = len(silos) > 1 and longest * max(512, len(silos)) <= MASKED
+            self._last = silos, few and isinstance(self._batches.sampling, PoissonSampling)
+        return self._last[1]
 
-    def _longest(self, silos: np.ndarray) -> int:
-        return int(np.maximum.reduce(self._batches.data.sizes[silos]))
+    def _draw(self, silos: np.ndarray, steps: range) -> list[Draw]:
+        """Draw the Poisson batches of several steps."""
+        table, (rows, starts) = self._batches.data.X, self._batches.together(silos, steps)
+        each = [starts[i : i + len(silos) + 1] for i in range(0, len(starts) - 1, len(silos))]
+        if not self._in_place:
+            cut = [Records(table, rows[own[0] : own[-1]], own - own[0]) for own in each]
+            return [partial(self._in_parts, records) for records in cut]
+        whole = self._as_group(Records(table, rows, starts))
+        return [partial(iter, [whole.of(own)]) for own in each]
 
     def _all(self, silos: np.ndarray, kept: Kept | None) -> Iterable[Batch]:
         """Return all records of the silos; they are kept if they are few and read in place."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,13 @@ class Batch(NamedTuple):
     y: np.ndarray
     squared_norms: np.ndarray
     limits: np.ndarray | None = None
+
+    def of(self, edges: np.ndarray) -> Batch:
+        """Return the records of some consecutive silos, between these edges."""
+        own = slice(int(edges[0]), int(edges[-1]))
+        limits = None if self.limits is None else self.limits[own]
+        records = Records(self.records.table, self.records.index[own], edges - own.start)
+        return Batch(records, self.y[own], self.squared_norms[own], limits)
 
 
 #: a step's records, in one part or several, of the same silos
@@ -151,34 +158,34 @@ class OneGradient:
 AHEAD = 2**15
 GROUPS = 64
 
-#: (silos, steps) -> (len(steps), len(silos), ...)
-Make = Callable[[np.ndarray, range], np.ndarray]
+#: what there is for each step of some silos
+Each = TypeVar("Each")
 
 
-class Ahead:
+class Ahead(Generic[Each]):
     """The results of ``make`` for groups of silos, step by step; keeps each group's last block.
 
     ``stop`` is the first step at which the group may be another one. Groups are identified by
     their array of silos, which must stay the same object.
     """
 
-    def __init__(self, make: Make, per_silo: int) -> None:
+    def __init__(self, make: Callable[[np.ndarray, range], Iterable[Each]], per_silo: int) -> None:
         self._make, self._per_silo = make, max(1, per_silo)
         #: id of the array -> the array, the steps of the block, and the block
-        self._blocks: dict[int, tuple[np.ndarray, range, np.ndarray]] = {}
+        self._blocks: dict[int, tuple[np.ndarray, range, list[Each]]] = {}
 
-    def get(self, silos: np.ndarray, step: int, stop: int) -> np.ndarray:
-        """Return a step's numbers, shape (len(silos), ...)."""
-        whose, steps, block = self._blocks.get(id(silos), (None, range(0), np.empty(0)))
+    def get(self, silos: np.ndarray, step: int, stop: int) -> Each:
+        """Return what was made for a step."""
+        whose, steps, block = self._blocks.get(id(silos), (None, range(0), []))
         if whose is not silos or step not in steps:
             many = max(1, AHEAD // (self._per_silo * len(silos)))
             steps = range(step, min(step + many, stop))
-            block = self._make(silos, steps)
+            block = list(self._make(silos, steps))
             if len(steps) > 1:
                 self._keep(silos, steps, block)
         return block[step - steps.start]
 
-    def _keep(self, silos: np.ndarray, steps: range, block: np.ndarray) -> None:
+    def _keep(self, silos: np.ndarray, steps: range, block: list[Each]) -> None:
         """Keep a block; drop the oldest if there are too many."""
         self._blocks.pop(id(silos), None)
         self._blocks[id(silos)] = silos, steps, block
@@ -199,7 +206,9 @@ class NoiseMaker:
         self._some_none = bool(self._none.any())
         self._source = plan.mechanism.noise(plan, streams, size, terms.noised.dtype)
         # a mechanism with state draws its steps in order
-        self._ahead = Ahead(self._draw, size) if plan.mechanism.fresh_noise else None
+        self._ahead: Ahead[np.ndarray] | None = None
+        if plan.mechanism.fresh_noise:
+            self._ahead = Ahead(self._draw, size)
 
     def of_silos(self, silos: np.ndarray, round: int, stop: int) -> Callable[[int], Noise]:
         """Return the noise of several silos, which stay together up to step ``stop`` of the fit."""
