@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,7 @@ class ConvergenceDisplay(_display.Display):
     estimator_name: str | None = None
     each_a_fit: bool = False
     records: str = "held-out records"
+    estimator_: Any = field(init=False)
 
     def _draw(self, color: str | None) -> None:
         rounds, marker = np.asarray(self.rounds), "o" if self.each_a_fit else None
@@ -162,7 +163,7 @@ class ConvergenceDisplay(_display.Display):
             estimator_name=type(inner).__name__,
             records="training records" if trained_on else "held-out records",
         )
-        display.estimator_ = model  # type: ignore[attr-defined]
+        display.estimator_ = model
         return display.plot(ax)
 
     @classmethod
