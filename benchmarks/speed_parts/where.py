@@ -35,7 +35,7 @@ PARTS = {
     ],
     "drawing batches": [
         "skdpfl.federation._batches.Batches.draw",
-        "skdpfl.federation._batches.Batches.masks",
+        "skdpfl.federation._batches.Batches.together",
     ],
     "gathering rows": [
         "skdpfl.federation._data.SiloData.at",

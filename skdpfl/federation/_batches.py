@@ -148,7 +148,7 @@ class GroupBatches:
         # whole chunks, so that cutting into parts does not change the order of summation
         self._at_once = PART // (self._share * chunk * self._model.n_features) * chunk or chunk
         # a byte for each record, and what is kept of those that are drawn
-        drawn = int(batches.work.plan.expected_sizes.max(initial=1))
+        drawn = math.ceil(batches.work.plan.expected_sizes.mean())
         numbers = drawn + int(data.sizes.max(initial=1)) // 8
         self._ahead, self._last = Ahead(self._draw, numbers), (np.zeros(0, np.int64), False)
         self._everybody = isinstance(batches.sampling, Everyone)
