@@ -123,7 +123,8 @@ def released(m: int = 10) -> None:
         "without bounds": {},
     }
     columns = "silos, colluding", "epsilon", *kinds, "sqrt(m / (m - t))"
-    print(f"\nNoise over a trusted server's\n\n| {' | '.join(columns)} |\n|---|---|---|---|---|---|")
+    print("\nNoise over a trusted server's\n")
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for t in (1, 3):
         for epsilon in (0.5, 1.0, 3.0):
             ratios = []
