@@ -1,5 +1,7 @@
 """scikit-learn's own checks for every solver and loss of ISRL-DP."""
 
+from itertools import cycle
+
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -14,19 +16,23 @@ OPTIONS = {
 }
 #: no check asks more of the number of rounds
 FEW = {"n_rounds": 10}
-INSTANCES = [
-    cls(loss=loss, solver=solver, **options, **FEW)
-    for cls in (ISRLDPClassifier, ISRLDPRegressor)
-    for loss in cls._losses
-    for solver, options in OPTIONS.items()
-    if (loss, solver) not in (("log_loss", "minibatch"), ("squared_error", "minibatch"))
-] + [
-    ISRLDPClassifier(solver="accelerated", sampling="disjoint", **FEW),
-    ISRLDPClassifier(learning_rate="optimal", alpha=0.1, radius=5.0, **FEW),
-    ISRLDPRegressor(solver="accelerated", trust="server", silo_fraction=0.5, **FEW),
-    ISRLDPClassifier(trust="shuffler", n_rounds=3),
-    ISRLDPRegressor(trust="shuffler", solver="accelerated", sampling="disjoint", n_rounds=3),
-]
+INSTANCES = (
+    [
+        cls(loss=loss, solver=solver, **OPTIONS[solver], **FEW)
+        for cls in (ISRLDPClassifier, ISRLDPRegressor)
+        for loss, solver in [  # each solver with the default, each loss with one of them
+            *((cls._losses[0], solver) for solver in OPTIONS if solver != "minibatch"),
+            *zip(cls._losses[1:], cycle(OPTIONS)),
+        ]
+    ]
+    + [
+        ISRLDPClassifier(solver="accelerated", sampling="disjoint", **FEW),
+        ISRLDPClassifier(learning_rate="optimal", alpha=0.1, radius=5.0, **FEW),
+        ISRLDPRegressor(solver="accelerated", trust="server", silo_fraction=0.5, **FEW),
+        ISRLDPClassifier(trust="shuffler", n_rounds=3),
+        ISRLDPRegressor(trust="shuffler", solver="accelerated", sampling="disjoint", n_rounds=3),
+    ]
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
 
