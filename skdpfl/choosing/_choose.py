@@ -333,7 +333,11 @@ def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: R
         return request.n_rounds
     exact, plain = request.promise.is_exact, not method.has_momentum(request)
     per_message = 1 if request.promise.hides_silos else steps
-    default = request.model.rules.n_rounds(per_message, rate, task, exact=exact, plain=plain)
+    rules = request.model.rules
+    default = rules.n_rounds(per_message, rate, task, exact=exact, plain=plain)
+    if rate >= 1 and not plain and _noise_is_that_of_any_rounds(request):
+        enough = rules.enough_steps(noise_level(request, rate, (steps,)).noise, task) / per_message
+        default = math.ceil(min(default, enough))
     if _may_split(request, steps):
         least = max(default, _SPLIT_ROUNDS) / request.taking_part.silo_fraction
         default = max(default, min(_MOST_ROUNDS, math.ceil(least)))
@@ -341,6 +345,14 @@ def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: R
         most = min(_DISJOINT_STEPS, int(request.facts.silo_sizes.min()))
         default = max(1, min(default, most // steps))
     return method.n_rounds(request, default)
+
+
+def _noise_is_that_of_any_rounds(request: Request) -> bool:
+    """Whether the noise of a fit is the same for any number of rounds, of all silos."""
+    paid = request.promise.epsilon is not None and not request.promise.is_exact
+    whole = request.taking_part.silo_fraction >= 1 and request.taking_part.given is None
+    plain = request.noise_schedule is None and request.curves is None
+    return paid and whole and plain and request.sampling != "disjoint"
 
 
 # ---- clip norm, momentum and step ------------------------------------------------------------

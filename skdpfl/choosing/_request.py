@@ -125,6 +125,7 @@ class Request:
             n_silos=facts.n_silos,
             is_classifier=facts.is_classifier,
             slope=self.loss.lipschitz(self.facts.n_outputs),
+            is_binary=facts.is_classifier and facts.n_outputs == 1,
         )
 
 

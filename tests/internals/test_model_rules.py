@@ -57,6 +57,16 @@ def test_number_of_rounds(local_steps, rate, task, how, rounds):
     assert RULES.n_rounds(local_steps, rate, task, exact=exact, plain=plain) == rounds
 
 
+def test_fewer_steps_are_enough_where_noise_limits_two_classes():
+    """From s = 0.003 h on, where the stable path of c / s is up to 16 of the longest steps."""
+    binary = LABELS._replace(is_binary=True)
+    assert [RULES.enough_steps(s, binary) for s in (0.0, 7e-4, 8e-4, 0.1)] == [math.inf] * 2 + [
+        40
+    ] * 2
+    assert RULES.enough_steps(0.1, LABELS) == RULES.enough_steps(0.1, NUMBERS) == math.inf
+    assert NetworkRules().enough_steps(0.1, binary) == math.inf
+
+
 def test_momentum_needs_steps_and_noise_limits_it():
     found = [RULES.momentum(n, noise) for n, noise in [(10, 1.0), (4, 1.0), (10**3, 1.0), (200, 0)]]
     assert found == pytest.approx([0.5, 0.0, 0.8, 0.95])

@@ -181,3 +181,24 @@ def test_choosing_is_little_work(name):
     finally:
         sys.setprofile(None)
     assert 10 < n_calls < 2000
+
+
+@pytest.mark.parametrize(
+    ("name", "kw", "n_classes", "rounds"),
+    [
+        ("ISRLDPClassifier", {}, 2, 40),
+        ("ISRLDPClassifier", {"epsilon": 1e5}, 2, 100),
+        ("ISRLDPClassifier", {"learning_rate": 0.1}, 2, 100),
+        ("ISRLDPClassifier", {"sampling_rate": 0.3}, 2, 100),
+        ("ISRLDPClassifier", {"epsilon": None, "noise_multiplier": 5.0}, 2, 100),
+        ("ISRLDPClassifier", {"solver": "local"}, 2, 20),
+        ("ISRLDPClassifier", {}, 3, 100),
+        ("DPFedAvgClassifier", {"local_steps": 1}, 2, 100),
+    ],
+)
+def test_two_classes_take_fewer_rounds_where_noise_limits_them(name, kw, n_classes, rounds):
+    """Where the noise of a fit does not depend on the number of rounds, and there is momentum."""
+    given = {"epsilon": 1.0, "scaling": None, "delta": 1e-5} | kw
+    model = getattr(skdpfl, name)(**given)
+    plan = model.plan_for(silo_sizes=[200, 300], n_features=4, n_classes=n_classes)
+    assert plan.n_rounds == rounds
