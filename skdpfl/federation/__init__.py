@@ -1,4 +1,4 @@
-"""Back ends: they hold the silos' data and memory, and run rounds."""
+"""Back ends, which hold the silos' data and memory, and run rounds."""
 
 from skdpfl.federation._base import Federation, RecordMap, Schema, Work
 from skdpfl.federation._budgets import CohortSum, GridSum, SiloBudgets

@@ -1,4 +1,4 @@
-"""What back ends share: the base class, the work of a fit, public facts, sums of messages.
+"""The base class of back ends, the work of a fit, and public facts of the data.
 
 A back end holds the silos' data and memory and computes for them. It is one class with
 :meth:`Federation.start` and :meth:`Federation.round`. The same work and the same streams give the
@@ -61,7 +61,7 @@ class Work:
     features, target : RecordMap, optional
         The maps of features and targets; None: no scaling.
     class_weights : tuple of float, optional
-        What losses are multiplied by, for each class code; None: 1.
+        The weight of each class, by code; None: 1.
 
     See Also
     --------
@@ -79,13 +79,13 @@ class Work:
     class_weights: tuple[float, ...] | None = None
 
     def apart(self) -> Work:
-        """Return the work with a model and a loss in which no code can mix records."""
+        """Return the work with a model and a loss that cannot mix records."""
         model, loss = one_by_one(self.model), record_by_record(self.loss)
         return replace(self, model=model, loss=loss)
 
     @property
     def target_dtype(self) -> np.dtype | None:
-        """The dtype of targets: that of the model, None for class codes, which keep theirs."""
+        """The dtype of targets: that of the model; None for class codes, whose dtype is kept."""
         return self.dtype if self.model.n_outputs == 1 else None
 
     @property
@@ -100,10 +100,10 @@ class Work:
 
 
 class Federation(ABC):
-    """A set of silos that answer questions before training and then take part in rounds.
+    """A set of silos, which answer requests for sums and take part in rounds.
 
-    Answers and messages may come in any order and in any pieces: they are added in the order of the
-    silos, and the model is the same, bit for bit.
+    Answers and messages may arrive in any order and grouping: they are added in the order of the
+    silos, so that the model is the same, bit for bit.
     """
 
     @property
@@ -114,20 +114,20 @@ class Federation(ABC):
     def agree(  # noqa: B027
         self, work: Work, sums: Sequence[SumPlan], seed: int | None
     ) -> None:
-        """Tell all silos what the fit will release, before any is asked; by default nothing.
+        """Inform all silos of what the fit will release, before any release; by default a no-op.
 
-        ``work`` has the plan, without maps: its step sizes may change once scales are found, its
-        classes and what it releases do not. ``sums`` are released beside the rounds (scales, the
-        scale of raw predictions), ``seed`` is that of a simulation. An error is raised if a silo
-        does not agree, or has none of the work's classes; nobody has paid then.
+        ``work`` has the plan, without maps: step sizes may still change once scales are found, but
+        not its classes and releases. ``sums`` are released besides the rounds (scales, the scale of
+        raw predictions); ``seed`` is that of a simulation. An error is raised, before any silo has
+        paid, if a silo does not agree, or does not have the work's classes.
         """
 
     def agree_on_sums(  # noqa: B027
         self, sums: Sequence[SumPlan], first: BoundedSum | None, delta: float, seed: int | None
     ) -> None:
-        """Tell all silos which sums they will be asked for, where there is no fit.
+        """Inform all silos of the sums that they will be asked for outside of fits.
 
-        ``first`` is the first of them, if it is known; ``delta`` what they are priced at.
+        ``first`` is the first of them, if it is known; ``delta`` is that of their price.
         """
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -141,12 +141,12 @@ class Federation(ABC):
             Their answers.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} cannot be asked about records ({type(question).__name__}); "
-            "give feature_bounds (and target_bounds), or scaling=None for data that are scaled."
+            f"{type(self).__name__} cannot compute sums over records ({type(question).__name__}); "
+            "give feature_bounds (and target_bounds), or scaling=None for scaled data."
         )
 
     def own_streams(self) -> Streams | None:
-        """Return the streams of what is drawn here in fits without a seed, if they are kept."""
+        """Return the server's random streams of a fit without a seed, if they are stored."""
         return None
 
     @property
@@ -155,7 +155,7 @@ class Federation(ABC):
         return False
 
     def absent(self) -> np.ndarray:
-        """Return the silos that are not in the last round's mean, or the last question's sum."""
+        """Return the silos that are missing in the last round's mean, or in the last sum."""
         return NOBODY
 
     @abstractmethod
@@ -176,11 +176,11 @@ class Federation(ABC):
             Some of the cohort; each of its silos is yielded once.
         messages : ndarray of shape (n, size + n_extra)
             Their messages, with the additional numbers that the mechanism sends. If the mechanism
-            is ``noised_later``, gradients are without the penalty's.
+            is ``noised_later``, the gradient of the penalty is not included.
         """
 
     def on_release(self, round: int, released: Released) -> None:  # noqa: B027
-        """Receive what a round released, which is public; by default nothing is done with it."""
+        """Receive what a round released, which is public; by default a no-op."""
 
 
 @dataclass(frozen=True)
@@ -197,10 +197,10 @@ class Schema:
     feature_names : sequence of str, optional
         The names of the features.
     dtype : {"float64", "float32", "object"}, default="float64"
-        The dtype that silos compute in. "object": tables with words and gaps, for imputers and
-        encoders.
+        The dtype that silos compute in. "object": tables with text and missing values, for imputers
+        and encoders.
     indicators : sequence of bool, optional
-        Which features are known to be 0 or 1 (columns of dtype bool): bounds may leave them out.
+        Which features are known to be 0 or 1 (columns of dtype bool); they need no bounds.
 
     See Also
     --------

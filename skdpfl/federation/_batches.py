@@ -1,21 +1,21 @@
-"""Drawing batches: the records of a silo that a step uses, and their rows.
+"""Draw batches: the records that a silo uses in a step, and their rows.
 
 Each silo and step has its own random stream, so batches do not depend on how silos are grouped. The
-batch of a large silo is cut into parts of at most PART numbers; consecutive records are not
-copied. Only batches of a single part are grouped with those of other silos. All records of silos
-that stay together are looked up once, and their clipping is prepared once.
+batch of a large silo is split into parts of at most PART numbers; consecutive records are not
+copied. Only batches of a single part are grouped with those of other silos. If a step uses all
+records of silos that stay together, their rows and the preparation of clipping are cached.
 
-The part of its records that a silo uses in a step (sampling "disjoint")::
+With sampling "disjoint", a silo splits its records into parts and uses one in each step::
 
-    part(silo, step) = the steps of the silo's earlier rounds + the step's place in its round
+    part(silo, step) = number of steps in the silo's earlier rounds + index of the step in its round
 
-Formal guarantee. A silo uses each part in one step at most, so a record enters one step at most,
-which is what is priced. *Proof.* Let a silo take part in the rounds r_1 < r_2 < ... of the public
-schedule, and let round r have K_r steps. Step k of round r_j has the number
-K_(r_1) + ... + K_(r_(j-1)) + k with 0 <= k < K_(r_j): these intervals are disjoint, so two steps
-never share a number. The number is a function of schedule and steps only, both public: it is the
-same after a silo was saved and restored. The deal is part of the saved state. Rounds that the silo
-is not scheduled in have no part and are refused.
+Formal guarantee. A silo uses each part in at most one step, so a record enters at most one step, as
+is priced. *Proof.* Let a silo take part in the rounds r_1 < r_2 < ... of the public schedule, and
+let round r have K_r steps. Step k of round r_j has the number K_(r_1) + ... + K_(r_(j-1)) + k with
+0 <= k < K_(r_j): these intervals are disjoint, so two steps never share a number. The number
+depends only on the schedule and the steps, which are public, so it is the same after a silo was
+saved and restored. The split into parts is in the saved state. Rounds in which the silo is not
+scheduled have no part and are refused.
 """
 
 import math
@@ -34,7 +34,7 @@ from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling
 
 
 class Parts:
-    """The numbers of the parts, from a plan's steps and schedule (None: all silos, every round)."""
+    """The numbers of the parts, from a plan's steps and schedule (None: no sampling of silos)."""
 
     def __init__(self, steps: Sequence[int], schedule: Sequence[np.ndarray] | None) -> None:
         self._n_rounds, self._starts = len(steps), np.cumsum([0, *steps])
@@ -68,7 +68,7 @@ class Batches:
     """The silos of one data set, under one sampling.
 
     ``squared_norms`` (n,) are those of the records; ``dtype`` is the dtype of products; ``deals``
-    are those of silos that were dealt already.
+    holds the random orders of records that were already drawn, by silo.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ MASKED = 2**20
 class GroupBatches:
     """Batches of several silos of any sizes at once.
 
-    ``clip`` (n_silos,) are the silos' clip norms; None: none are clipped.
+    ``clip`` (n_silos,) are the silos' clip norms; None: no clipping.
     """
 
     def __init__(self, batches: Batches, clip: np.ndarray | None) -> None:
@@ -158,9 +158,9 @@ class GroupBatches:
         self._clip = clip
 
     def cut(self, silos: np.ndarray, jobs: int) -> list[np.ndarray]:
-        """Cut silos into groups of about equal work, a multiple of ``jobs`` of them.
+        """Split silos into groups of about equal work; their number is a multiple of ``jobs``.
 
-        Silos whose batches are cut into parts are groups of their own.
+        A silo whose batches are split into parts forms its own group.
         """
         model, most = self._model, self._most[silos]
         numbers = most * model.numbers_per_record + 4.0 * model.size
@@ -210,7 +210,7 @@ class GroupBatches:
         return [partial(iter, [whole.of(own)]) for own in each]
 
     def _all(self, silos: np.ndarray, kept: Kept | None) -> Iterable[Batch]:
-        """Return all records of the silos; they are kept if they are few and read in place."""
+        """Return all records of the silos; cached if they are few and read without a copy."""
         before = None if kept is None else kept.get(int(silos[0]))
         if before is not None and before[0] is silos:
             return before[1]
@@ -226,7 +226,7 @@ class GroupBatches:
         return groups
 
     def _to_be_read_again(self, part: Batch, silos: np.ndarray) -> Batch:
-        """Return a part, its records side by side, with what the model knows of clipping them."""
+        """Return a part with consecutive records, and the model's data for clipping them."""
         limits = part.limits
         if limits is None:
             clip = math.inf if self._clip is None else self._clip[silos]
@@ -242,7 +242,7 @@ class GroupBatches:
 
     @cached_property
     def _clipping(self) -> np.ndarray | None:
-        """What the model knows of clipping each record, if there are not too many."""
+        """The model's data for clipping each record, unless there are too many."""
         data = self._batches.data
         if self._clip is None or len(data.y) > KEPT:
             return None
@@ -260,7 +260,7 @@ class GroupBatches:
             yield self._as_group(Records.of_silos(records.table, [part]))
 
     def _as_group(self, records: Records) -> Batch:
-        """Return the silos' records; products gather and convert them if it is not done here."""
+        """Return the silos' records; products gather and convert them unless done here."""
         batches, data, rows = self._batches, self._batches.data, records.rows
         if not self._in_place:
             X = data.at(rows, None if self._as_is else batches.dtype)[0]
@@ -270,7 +270,7 @@ class GroupBatches:
 
 
 def _cut(rows: Rows, most: int) -> Iterator[Rows]:
-    """Cut row numbers, or a slice of rows, into parts of at most ``most``; at least one."""
+    """Split row numbers, or a slice of rows, into one or more parts of at most ``most``."""
     if isinstance(rows, slice):
         for start in range(rows.start, max(rows.stop, rows.start + 1), most):
             yield slice(start, min(start + most, rows.stop))

@@ -12,9 +12,9 @@ a sum whose sensitivity is ``D`` gives the mean over all records, with weights `
                      -> noise D / (s mu N) sqrt(M / (M - t))
     unit "silo"      the same with n_i = 1: a silo sends the mean over its records
 
-The least noise is at w_i ~ (n_i mu_i)^2; but silos differ, and for equal budgets the mean should be
-that over all records. On four tables with one silo of a tenth of the others' budget n_i mu_i^2 was
-better than n_i mu_i, by less than the standard error.
+Noise is least for w_i ~ (n_i mu_i)^2; but silos' data differ, and with equal budgets the mean
+should be that over all records. On four tables in which one silo had a tenth of the others' budget,
+n_i mu_i^2 was better than n_i mu_i, by less than the standard error.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ AT_ONCE = 2**16
 
 @dataclass(frozen=True, eq=False)
 class SiloBudgets:
-    """Public numbers: silo sizes (M,), budgets mu (M,), what is protected from whom.
+    """Public numbers of silos: sizes (M,), budgets mu (M,), unit, trust and relation.
 
-    Unit "record": of each silo's records, in their order, each ``every``-th is read, from the
-    first on. Unit "silo": sizes are secret and not used; a silo reads at most ``most`` of its
-    records, evenly spaced (None: all), which does not affect privacy as it sends their mean. Under
-    ``trust="shuffler"`` each silo adds its own noise, as under "silo". Where silos share noise,
-    ``colluding`` of them may work with the server, and ``spare`` of a plan's sums (0 or 1) may be
-    asked for again, because a silo did not answer.
+    Unit "record": each silo reads every ``every``-th of its records, starting with the first. Unit
+    "silo": sizes are secret and not used; a silo reads at most ``most`` of its records, evenly
+    spaced (None: all), which does not affect privacy since it sends their mean. With
+    ``trust="shuffler"`` each silo adds its own noise, as with "silo". If silos share noise,
+    ``colluding`` of them may collude with the server, and ``spare`` sums of a plan (0 or 1) may be
+    repeated if a silo did not answer.
     """
 
     silo_sizes: np.ndarray
@@ -55,7 +55,7 @@ class SiloBudgets:
 
     @classmethod
     def of(cls, promise: Protected, silo_sizes: ArrayLike, mu: ArrayLike) -> SiloBudgets:
-        """Return budgets under a promise; ``mu`` is one for all silos, or one for each."""
+        """Return budgets for a guarantee; ``mu`` is one for all silos, or one for each."""
         sizes = np.array(silo_sizes)  # a copy, as plans are immutable
         words = promise.unit, promise.trust, promise.neighbours
         given = np.full(sizes.shape, mu, np.float64)
@@ -63,7 +63,7 @@ class SiloBudgets:
         return cls(sizes, given, *words, colluding=shares[0], spare=shares[1])
 
     def of_silo(self, i: int) -> SiloBudgets:
-        """Return what one silo needs to know, where each adds its own noise."""
+        """Return the budgets of one silo, if each adds its own noise."""
         return replace(self, silo_sizes=self.silo_sizes[i : i + 1], mu=self.mu[i : i + 1])
 
     @property
@@ -73,22 +73,22 @@ class SiloBudgets:
 
     @property
     def shares_noise(self) -> bool:
-        """Whether silos share the noise of a sum that nobody can look into."""
+        """Whether silos share the noise of a masked sum."""
         return self.trust == "secagg"
 
     @property
     def as_one(self) -> bool:
-        """Whether noise is on the sum over all silos only: a server's, or shares of all silos."""
+        """Whether only the sum over all silos has noise: from the server, or in shares."""
         return self.trust == "server" or self.shares_noise
 
     @property
     def change(self) -> int:
-        """D of a sum whose terms have norms of at most 1: 2 where a unit is replaced, else 1."""
+        """The sensitivity D of a sum of terms with norm at most 1: 2 for replacement, else 1."""
         return change_of(self.neighbours)
 
     @cached_property
     def spends(self) -> np.ndarray:
-        """The mu of each silo: its own, or the smallest one if all have one noise."""
+        """The mu that each silo spends: its own, or the smallest if there is one common noise."""
         return np.full(self.n_silos, self.mu.min()) if self.as_one else self.mu
 
     @cached_property
@@ -100,7 +100,7 @@ class SiloBudgets:
 
     @cached_property
     def summed(self) -> np.ndarray:
-        """The number of units in the sum that noise is added to: a silo's, or all (n_silos,)."""
+        """The number of units in the sum that gets noise: a silo's, or all (n_silos,)."""
         return np.full(self.n_silos, self.units.sum()) if self.as_one else self.units
 
     def strides(self, sizes: np.ndarray) -> np.ndarray:
@@ -113,7 +113,7 @@ class SiloBudgets:
     def weights(self) -> np.ndarray:
         """Each silo's weight in the common mean; they sum to 1.
 
-        An infinite budget counts as the largest finite one.
+        An infinite budget counts like the largest finite one.
         """
         finite = self.spends[np.isfinite(self.spends)]
         most = finite.max() if finite.size else 1.0
@@ -124,7 +124,7 @@ class SiloBudgets:
     def noise_of_mean(self, scales: np.ndarray) -> float:
         """Standard deviation of the noise in the common mean, given that of each silo's sum.
 
-        Where noise is on the sum over all silos only, ``scales`` repeats that.
+        If only the sum over all silos has noise, ``scales`` repeats its scale.
         """
         if self.as_one:
             return float(scales[0] / self.units.sum())
@@ -133,10 +133,10 @@ class SiloBudgets:
 
 
 class CohortSum:
-    """The weighted sum of a cohort's messages; its bits do not depend on their order of arrival.
+    """The weighted sum of a cohort's messages, bit for bit whatever their order of arrival.
 
-    The cohort is cut into pieces of consecutive silos, whose lengths depend on its size and the
-    width of messages only. A piece is added when all its messages have arrived, in one product in
+    The cohort is split into pieces of consecutive silos, whose lengths depend only on its size and
+    the length of messages. A piece is added when all its messages have arrived, in one product in
     double precision, and pieces are added in order. If messages arrive in the order of the silos,
     one piece is held at a time; otherwise pieces wait for missing messages.
 
@@ -147,7 +147,7 @@ class CohortSum:
     weights : ndarray of shape (n,)
         Their weights.
     width : int
-        The number of numbers in a message.
+        The length of a message.
     """
 
     def __init__(self, cohort: np.ndarray, weights: np.ndarray, width: int) -> None:
@@ -181,7 +181,7 @@ class CohortSum:
         return self._total.dtype
 
     def result(self) -> np.ndarray:
-        """Return the sum; every silo's message must have arrived."""
+        """Return the sum; raise if a silo's message is missing."""
         if self._missing:
             raise ValueError(f"{self._missing} of the cohort's silos sent no message.")
         return self._total
@@ -193,7 +193,7 @@ class CohortSum:
             self._came = np.full(len(cohort), not self._missing)
         came = self._came
         if (places == len(cohort)).any() or (cohort[places] != silos).any():
-            raise ValueError("A message came from a silo that is not of the cohort.")
+            raise ValueError("A message came from a silo outside the cohort.")
         if came[places].any() or len(np.unique(places)) < len(places):
             raise ValueError("A silo sent two messages in one round.")
         came[places] = True
@@ -201,7 +201,7 @@ class CohortSum:
         return places
 
     def _fill(self, piece: int, rows: np.ndarray, messages: np.ndarray) -> None:
-        """Put messages at their rows of a piece, and add the piece if it is complete."""
+        """Put messages into their piece, and add the piece if it is complete."""
         if piece not in self._open:
             n = min(self._rows, len(self._cohort) - piece * self._rows)
             self._open[piece] = np.empty((n, self._width)), n
@@ -213,7 +213,7 @@ class CohortSum:
             self._add_piece(piece, table)
 
     def _add_piece(self, piece: int, messages: np.ndarray) -> None:
-        """Add a piece to the sum, and the pieces that waited for it."""
+        """Add a piece, and the pieces that waited for it, to the sum."""
         weights = self._weights[piece * self._rows : (piece + 1) * self._rows]
         self._waiting[piece] = weights @ np.ascontiguousarray(messages, np.float64)
         while self._next in self._waiting:
@@ -230,6 +230,6 @@ class GridSum(CohortSum):
 
     def add(self, silos: np.ndarray, messages: np.ndarray) -> None:
         if messages.dtype != np.int64:
-            raise TypeError(f"Messages on a grid are int64; got {messages.dtype}.")
+            raise TypeError(f"Messages on a grid must be int64; got {messages.dtype}.")
         self._places(silos)
         self._total += messages.sum(axis=0)

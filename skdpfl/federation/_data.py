@@ -1,8 +1,8 @@
-"""The records of all silos in one table: a silo is a range of rows, or a list of them.
+"""The records of all silos in one table: each silo has a range, or a list, of rows.
 
 Features may have any memory layout. Batches are always in C order, so that the bits of a product do
-not depend on the layout. ``np.take`` copies a table that is not in C order as a whole, and single
-rows of a column layout are slow to read: such a table is copied once, from front to back, unless it
+not depend on the layout. ``np.take`` copies a table that is not in C order as a whole, and reading
+single rows in Fortran order is slow. So such a table is copied once, from front to back, unless it
 is a file (:meth:`SiloData.by_row`, or :meth:`SiloData.in_order` if it is read often).
 """
 
@@ -94,7 +94,7 @@ class SiloData:
         n_silos: int,
         weights: np.ndarray | None = None,
     ) -> SiloData:
-        """Return the records of one of ``n_silos`` silos, without those of the others."""
+        """Return data with the records of one silo of ``n_silos``, and none of the others."""
         starts = np.zeros(n_silos + 1, np.int64)
         starts[index + 1 :] = len(y)
         return cls(np.asarray(X), y, starts, weights=weights)
@@ -120,7 +120,7 @@ class SiloData:
 
     @cached_property
     def width(self) -> int:
-        """The number of features of a record, as it is returned."""
+        """The number of features of a record after maps."""
         return int(self._given(slice(0)).shape[1])
 
     @cached_property
@@ -138,11 +138,11 @@ class SiloData:
 
     @property
     def has_whole_rows(self) -> bool:
-        """Whether the features of a record lie side by side, as in C order or a slice of it."""
+        """Whether each record's features are contiguous, as in C order or a slice of it."""
         return self.X.shape[1] == 1 or self.X.strides[1] == self.X.itemsize
 
     def by_row(self) -> SiloData:
-        """Return the records with features in C order, unless files or rows of large slices."""
+        """Return the records with features in C order, except files and rows of large slices."""
         large_slice = self.has_whole_rows and self.X.nbytes > LARGE
         if self.is_by_row or self.is_on_disk or large_slice:
             return self
@@ -163,7 +163,7 @@ class SiloData:
         return replace(self, X=X, y=y, order=None, transform=None, weights=weights)
 
     def _moves(self) -> Iterator[tuple[Rows, Rows]]:
-        """Yield blocks of rows to read, and where to write them in the silos' order.
+        """Yield blocks of rows to read, and their positions in the silos' order.
 
         C-ordered tables are read in the silos' order, others from front to back.
         """
@@ -198,9 +198,9 @@ class SiloData:
         return rows if self.order is None else self.order[rows].astype(np.intp), edges
 
     def alike(self, most: int) -> Iterator[tuple[np.ndarray, Rows]]:
-        """Yield silos of one size with their rows, silo by silo: all silos' that are not empty.
+        """Yield groups of silos of equal size with their rows, for all silos that are not empty.
 
-        At most ``most`` rows at once; silos that have more are alone, and come piece by piece.
+        A group has at most ``most`` rows; a larger silo is alone, and comes in pieces.
         """
         sizes = self.sizes
         small = np.flatnonzero((sizes > 0) & (sizes <= most))
@@ -217,8 +217,8 @@ class SiloData:
     def at(self, rows: Rows, dtype: np.dtype | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the records at ``rows`` of the whole data, in C order.
 
-        Slices are not copied if they are in C order. ``dtype`` is that of the features, None:
-        unchanged.
+        Slices are not copied if they are in C order. ``dtype`` is that of the returned features;
+        None: unchanged.
         """
         return self._features(rows, dtype or self.X.dtype), self.targets(rows)
 
@@ -246,7 +246,7 @@ class SiloData:
         return X
 
     def _given(self, rows: Rows) -> np.ndarray:
-        """Return features in their own dtype, in C order."""
+        """Return features in C order and in their own dtype."""
         if isinstance(rows, slice):
             X = np.ascontiguousarray(self.X[rows])
         elif self.is_by_row:
@@ -263,7 +263,7 @@ def in_rows(
 ) -> np.ndarray:
     """Return a table as a new array in C order, read from front to back in blocks.
 
-    ``read`` returns some of its rows, in any order and dtype; by default, it is an array.
+    ``read`` returns some of its rows, in any order and dtype; by default X is an array.
     """
     out = np.empty(table.shape, dtype)
     if read is not None:
@@ -279,17 +279,17 @@ def in_rows(
 
 
 def class_codes(y: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return classes as codes of 0 .. n_classes - 1, whatever numbers they are given as."""
+    """Return class codes as integers in 0 .. n_classes - 1, whatever their dtype."""
     return np.clip(np.nan_to_num(y), 0, n_classes - 1).astype(np.intp)
 
 
 def _as_items(X: np.ndarray) -> np.ndarray:
-    """Return each row as one item, (n,), which is twice as fast to write as rows of numbers."""
+    """Return a view with each row as one item, (n,), which is twice as fast to write."""
     return X.view(np.dtype((np.void, X.shape[1] * X.itemsize)))[:, 0]
 
 
 def _blocks(n: int, width: int) -> Iterator[slice]:
-    """Cut ``n`` rows of ``width`` numbers into slices."""
+    """Split ``n`` rows of ``width`` numbers into slices."""
     at_once = max(1, min(BLOCK, NUMBERS // max(1, width)))
     return (slice(i, min(i + at_once, n)) for i in range(0, n, at_once))
 
@@ -299,13 +299,13 @@ _LARGEST = 2**25 - 2**16
 
 
 def keep_freed_memory() -> None:
-    """Let this process use again what it frees, up to 64 MiB.
+    """Let this process reuse up to 64 MiB of memory that it frees.
 
-    The C library of Linux gives large arrays back to the system as they are freed. The next step
-    gets new pages, which the system clears first: steps of networks take notably longer. Both of
-    the library's thresholds follow the largest array that was freed so far, up to 32 MiB
-    (mallopt(3), M_MMAP_THRESHOLD), so that freeing one such array, of which no page was ever used,
-    keeps at most 64 MiB for the steps to come. Elsewhere, and where thresholds are set by the
-    environment, it does nothing.
+    The C library of Linux returns large freed arrays to the system, and the next step gets new
+    pages, which the system clears first. That makes steps of networks notably slower. Both
+    thresholds of the library follow the largest array freed so far, up to 32 MiB (mallopt(3),
+    M_MMAP_THRESHOLD). So freeing one untouched array of that size keeps at most 64 MiB for the
+    following steps. On other systems, and if thresholds are set by the environment, this has no
+    effect.
     """
     np.empty(_LARGEST, np.uint8)

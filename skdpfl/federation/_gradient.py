@@ -3,15 +3,15 @@
     gradient(params) = [ sum_{j in batch} clip_C(grad_j(params)) + noise ] / divisor + alpha params
     noise            = grid * units,   units of shape (n_silos, size)
 
-Sum and noise are added exactly, in the precision that the clip norm was reduced for
-(:mod:`skdpfl.privacy.release`). The parameters are public, so the penalty, which leaves out the
-intercept, is not noised. If the server or a shuffler adds the noise, noise and penalty are left out
-here, and the engine adds alpha params to the released mean. One instance is for a group of silos,
-with a leading axis, in one round.
+Sum and noise are added exactly, in the precision for which the clip norm was reduced
+(:mod:`skdpfl.privacy.release`). The parameters are public, so the penalty, which excludes the
+intercept, gets no noise. If the server or a shuffler adds the noise, noise and penalty are left out
+here, and the engine adds alpha params to the released mean. An instance serves a group of silos, on
+a leading axis, in one round.
 
-The plan's mechanism draws the noise for each silo and step. Each draw has a fixed overhead, so the
-numbers of several steps are drawn at once where one step needs few. Streams have addresses: numbers
-that are drawn ahead are the same as if they were drawn step by step.
+The plan's mechanism draws the noise for each silo and step. Each draw has a fixed overhead, so if a
+step needs few numbers, those of several steps are drawn at once. Streams are addressed by step, so
+numbers drawn ahead equal those drawn step by step.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from skdpfl.privacy.release import NoisedSum, Precision
 
 
 class Batch(NamedTuple):
-    """Records of a group of silos; the other arrays (n,) are silo by silo.
+    """Records of a group of silos; the other arrays (n,) have an entry per silo.
 
-    ``limits``: what the model computed for clipping records that come again (`Model.clip_limits`).
+    ``limits``: cached data for clipping records that are used repeatedly (`Model.clip_limits`).
     """
 
     records: Records
@@ -54,14 +54,14 @@ Draw = Callable[[], Iterable[Batch]]
 
 
 class Noise(NamedTuple):
-    """A step's noise in whole units (n, size), and the silos' noised sums."""
+    """A step's noise in integer units (n, size), and the noised sums that it is for."""
 
     units: np.ndarray
     noised: NoisedSum
 
 
 class SumTerms(NamedTuple):
-    """Silos' gradient terms: clip norm (n,) or a number, and divisor (n, 1).
+    """Parameters of silos' gradients: clip norm (n,) or a number, and divisor (n, 1).
 
     ``dtype`` is that of gradients, ``precision`` that of their sums; None: unchanged.
     """
@@ -73,7 +73,7 @@ class SumTerms(NamedTuple):
 
 
 class PrivateGradient:
-    """Clipped, sampled, noised gradients; counts its calls. The caller may overwrite results."""
+    """Clipped, sampled and noised gradients; it counts its calls. Callers may modify results."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class PrivateGradient:
         if self.n_calls == self.n_steps:
             raise RuntimeError(
                 f"The algorithm declared {self.n_steps} private gradients for this round and asks "
-                "for more; each one is paid for, so declare it in n_gradients(round)."
+                "for more. Each has a privacy cost, so declare all of them in n_gradients(round)."
             )
         params = np.asarray(params)  # no subclass, whose methods could read the gradients
         step, self.n_calls = self.n_calls, self.n_calls + 1
@@ -138,8 +138,9 @@ class PrivateGradient:
         """Raise unless the declared number of gradients was used."""
         if self.n_calls != self.n_steps:
             raise RuntimeError(
-                f"The algorithm declared {self.n_steps} private gradients for this round and took "
-                f"{self.n_calls}; the plan is charged for what was declared."
+                f"The algorithm declared {self.n_steps} private gradients for this round and used "
+                f"{self.n_calls}. The declared number is charged, so declare in n_gradients(round) "
+                "how many it uses."
             )
 
 
@@ -165,8 +166,8 @@ Each = TypeVar("Each")
 class Ahead(Generic[Each]):
     """The results of ``make`` for groups of silos, step by step; keeps each group's last block.
 
-    ``stop`` is the first step at which the group may be another one. Groups are identified by
-    their array of silos, which must stay the same object.
+    ``stop`` is the first step at which the group may change. Groups are identified by their array
+    of silos, which must stay the same object.
     """
 
     def __init__(self, make: Callable[[np.ndarray, range], Iterable[Each]], per_silo: int) -> None:
@@ -194,7 +195,7 @@ class Ahead(Generic[Each]):
 
 
 class NoiseMaker:
-    """Draws the noise of the plan: that of each silo, times the factor of the step."""
+    """Draws the plan's noise: that of each silo times the factor of the step."""
 
     def __init__(self, work: Work, terms: GradientTerms, streams: Streams) -> None:
         assert terms.noised is not None
@@ -225,7 +226,7 @@ class NoiseMaker:
         return noise
 
     def state(self, silo: int) -> dict[str, np.ndarray]:
-        """Return the state of a silo's noise that later steps need."""
+        """Return the state of a silo's noise for later steps."""
         return self._source.state(silo)
 
     def restore(self, silo: int, state: dict[str, np.ndarray]) -> None:

@@ -4,14 +4,15 @@ Operations on single records or coordinates are one NumPy call per group, or com
 silos are grouped depends on ``n_jobs`` and changes no bit. Each silo has its own random streams:
 the same seed gives the same model for any number of threads.
 
-Formal guarantee. A silo's message is a function of its own records, memory, deal and streams, of
-the plan's public numbers and of what was broadcast, to the last bit: groups do not change it
-(:mod:`skdpfl.models._products`). So if sizes and cohorts are secret (unit "silo"), no bit of a
-silo's message depends on another silo's size, on its records, or on whether it takes part. This is
-not automatic: arrays of another length are added in another order, and many local steps can amplify
-a rounding error to O(clip norm) in the messages of all other silos, which the noise is not
-calibrated for. Likewise, with unit "record", no bit of a silo's message depends on the number of
-records that another silo drew: that a record was drawn is what sampling keeps secret.
+Formal guarantee. A silo's message is a function of its own records, memory, batches and random
+streams, of the plan's public numbers and of the broadcast, to the last bit: how silos are grouped
+does not change it (:mod:`skdpfl.models._products`). So if sizes and cohorts are secret (unit
+"silo"), no bit of a silo's message depends on another silo's size, on its records, or on whether it
+takes part. This is not automatic: arrays of different lengths are summed in different orders, and
+many local steps can amplify a rounding error to O(clip norm) in the messages of all other silos,
+which the noise is not calibrated for. Likewise, with unit "record", no bit of a silo's message
+depends on the number of records that another silo drew, since sampling keeps secret which records
+are drawn.
 """
 
 import copy
@@ -41,7 +42,7 @@ from skdpfl.privacy.sampling import Everyone
 
 
 class Memory:
-    """A table with a vector for each silo, zero until written."""
+    """A table with one vector per silo, zero until written."""
 
     def __init__(self, n_silos: int, size: int, dtype: np.dtype) -> None:
         self._slot = np.full(n_silos, -1, dtype=np.int64)
@@ -75,7 +76,7 @@ class Memory:
 
 
 class SiloStates:
-    """The state of many silos in one fit: memory, deals, and the rounds that they answered."""
+    """The state of many silos in one fit: memory, batch orders, and answered rounds."""
 
     def __init__(self, n_silos: int, size: int, dtype: np.dtype) -> None:
         self.memory = Memory(n_silos, size, dtype)
@@ -93,7 +94,9 @@ class SiloStates:
         # increasing indices: all silos, if as many
         who = silos if len(silos) < len(self.next_round) else slice(None)
         if np.maximum.reduce(self.next_round[who], initial=0) > round:
-            raise ValueError(f"Silos answer each round once and in order; asked again for {round}.")
+            raise ValueError(
+                f"Silos answer each round once and in order; got another request for round {round}."
+            )
         self.next_round[who] = round + 1
         self.n_answered[who] += 1
 
@@ -126,7 +129,7 @@ class LocalFederation(Federation):
     streams : Streams
         The silos' random streams, for one fit unless they are a simulation's.
     n_jobs : int, optional
-        Threads for large silos, by joblib's convention.
+        Number of threads for large silos, by joblib's convention.
     """
 
     def __init__(self, data: SiloData, streams: Streams, n_jobs: int | None = None) -> None:
@@ -138,7 +141,7 @@ class LocalFederation(Federation):
 
     @property
     def data(self) -> SiloData:
-        """All silos' records; mapped once the fit has started."""
+        """All silos' records; scaled after the fit has started."""
         return self._data
 
     @property
@@ -208,7 +211,7 @@ class LocalFederation(Federation):
         *,
         among: int | None = None,
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Run a round with silos that are here; ``among`` counts those elsewhere with them."""
+        """Run a round with the silos here; ``among`` is the number of all silos in the round."""
         self.kept.answer(cohort, round)
         told = round, shared, clip_norm, len(cohort) if among is None else among
         jobs = self._jobs(round, len(cohort))
@@ -222,7 +225,7 @@ class LocalFederation(Federation):
         return 1 if work < WORTH_THREADS else min(_threads(self._n_jobs), max(1, n_silos))
 
     def _parts_of(self, cohort: np.ndarray, jobs: int) -> list[list[Group]]:
-        """Cut a cohort into parts, each with groups of silos; the last result is kept.
+        """Split a cohort into parts, each with groups of silos; the last result is cached.
 
         There are several parts if messages are long, so that the engine, which adds messages in the
         order of the silos, does not have to hold all of them.
@@ -305,7 +308,7 @@ class LocalFederation(Federation):
         return plan.mechanism.send(plan, kept, by)
 
     def _remembered(self, shared: Any, silos: np.ndarray, kept: np.ndarray) -> np.ndarray:
-        """Return what silos keep after a round, (n, memory_size)."""
+        """Return the silos' memory after a round, (n, memory_size)."""
         memory, new = self.kept.memory.read(silos), self._new_algorithm
         if new is None:
             return self._work.algorithm.remember(shared, memory, kept)
@@ -314,9 +317,10 @@ class LocalFederation(Federation):
         return np.array([_checked(row, memory.shape[1], new()) for row in rows])
 
     def _worth_copying(self) -> bool:
-        """Whether data are copied into the silos' order, and transformed, at the start.
+        """Whether data are copied into the silos' order, and scaled, at the start.
 
-        That depends on all silos' sizes and does not change results: the same casts and products.
+        This depends on all silos' sizes and does not change results: casts and products are the
+        same.
         """
         data = self._data
         if data.X.nbytes > LARGE:
@@ -342,20 +346,20 @@ def _one_by_one(silos: np.ndarray) -> list[np.ndarray]:
 
 
 def _checked(vector: Any, size: int, algorithm: Algorithm) -> np.ndarray:
-    """Return what an algorithm gives for a silo; raise if it is not one vector."""
+    """Return an algorithm's result for a silo; raise if it is not one vector."""
     vector = np.asarray(vector)
     if vector.shape != (size,):
         raise ValueError(
-            f"{type(algorithm).__name__} makes an array of shape {vector.shape} for a silo; it has "
-            f"to make ({size},)."
+            f"{type(algorithm).__name__} must return an array of shape ({size},) for a silo; got "
+            f"{vector.shape}."
         )
     return vector
 
 
 def _threads(n_jobs: int | None) -> int:
-    """Return the number of threads of this computer that ``n_jobs`` stands for.
+    """Return the number of threads on this computer for ``n_jobs``.
 
-    In a context of joblib that is a cluster's, joblib counts the cluster's cores.
+    Inside a joblib backend of a cluster, joblib would count the cluster's cores.
     """
     return min(effective_n_jobs(n_jobs), cpu_count())
 
@@ -363,11 +367,11 @@ def _threads(n_jobs: int | None) -> int:
 def _check_sizes(plan: PrivacyPlan, sizes: np.ndarray) -> None:
     """Raise unless the silos have the sizes in the plan."""
     if ((sizes != plan.known_sizes) & (sizes > 0)).any():
-        raise ValueError("The plan was made for silos of other sizes than those of the data.")
+        raise ValueError("The silo sizes in the plan differ from those in the data.")
 
 
 def _passes(plan: PrivacyPlan) -> float:
-    """Return about how often a fit reads its data."""
+    """Return the approximate number of times that a fit reads its data."""
     a_round = 1.0
     if not isinstance(plan.sampling, Everyone):
         a_round = plan.expected_sizes.sum() / plan.known_sizes.sum() * max(plan.steps, default=0)

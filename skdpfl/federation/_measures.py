@@ -1,4 +1,4 @@
-"""How good predictions are: noised sums over records, and the scores that follow from them.
+"""Private scores of predictions, computed from noised sums over records.
 
 ::
 
@@ -11,21 +11,21 @@
     r2                          t = (e - 1/2, u / 2, u^2 - 5/8),  u = (y - middle) / half, cut to 1
                                 e = min(((y - prediction) / half)^2, 1)
 
-A measure is a :class:`BoundedSum` over predictions, one row a record: it reads codes of labels,
-log-probabilities of all classes, scores of the second class, or predicted targets. What is not
-finite counts as the worst. Models are fixed before a record is read.
+A measure is a :class:`BoundedSum` over predictions, one row per record: label codes,
+log-probabilities of all classes, scores of the second class, or predicted targets. Values that are
+not finite count as the worst. Models are fixed before a record is read.
 
 **Formal guarantee.** Numbers in [-1/2, 1/2] have radius 1/2. ``e_i`` are unit vectors: radius 1,
-diameter sqrt(2). Balanced: norm at most sqrt(1/4 + 1/4); two records of one class differ in the
-second number only, by at most 1; of two classes they are orthogonal, sqrt(1/2 + 1/2) = 1 apart. R2:
-|e - 1/2| <= 1/2, and u^2 / 4 + (u^2 - 5/8)^2 is convex in u^2, so the largest at u^2 = 0 or 1,
-where it is 25/64 both times: together 1/4 + 25/64 = 41/64.
+diameter sqrt(2). Balanced accuracy: the norm is at most sqrt(1/4 + 1/4); terms of two records of
+one class differ only in the second number, by at most 1; those of different classes are orthogonal,
+at distance at most sqrt(1/2 + 1/2) = 1. R2: |e - 1/2| <= 1/2, and u^2 / 4 + (u^2 - 5/8)^2 is convex
+in u^2, so the largest at u^2 = 0 or 1, where it is 25/64 both times: together 1/4 + 25/64 = 41/64.
 
 **The area under the ROC curve.** Let p_b and q_b be the shares of positives and negatives in bin b
-of the score, and let a tie count one half. Two records of different bins are ordered as by
-their scores. Two records of one bin count one half, where their scores say 0, 1/2 or 1. So the area
-of the binned scores is within ``sum_b p_b q_b / 2`` of the area of the scores. Bins are quantiles
-of noisy counts of all scores, which have a fifth of mu^2.
+of the score; ties count one half. Binning keeps the order of two records in different bins. Two
+records in the same bin count one half instead of 0, 1/2 or 1. So the area of the binned scores
+differs from that of the scores by at most ``sum_b p_b q_b / 2``. Bin edges are quantiles from noisy
+counts of all scores, which spend a fifth of mu^2.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ OF_TARGETS = ("r2", "neg_mean_absolute_error")
 
 
 class Measure(BoundedSum):
-    """What a record adds to a score, given its prediction, and the score of a noisy mean of it."""
+    """A private score: the bounded term of a record, and the score from their noisy mean."""
 
     #: what predictions it needs
     reads: ClassVar[Reads]
@@ -62,18 +62,18 @@ class Measure(BoundedSum):
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         if (self.reads == "targets") != (n_classes is None) or not self._holds(n_classes):
-            raise ValueError(f"{type(self).__name__} is no score of such records.")
+            raise ValueError(f"The score {type(self).__name__} is not defined for such records.")
 
     def _holds(self, n_classes: int | None) -> bool:
-        """Whether its numbers belong together, and to so many classes."""
+        """Whether its fields are consistent with each other and with the number of classes."""
         return True
 
     def score(self, mean: np.ndarray, noise: float) -> float:
-        """Return the score for a mean of terms with so much noise in each number."""
+        """Return the score for a mean of terms, given the noise in each number."""
         raise NotImplementedError
 
     def after(self, mean: np.ndarray, noise: float) -> Measure:
-        """Return what is asked for next, given what was found."""
+        """Return the next sum, given the results so far."""
         raise NotImplementedError
 
     def error(self, mean: np.ndarray, noise: float) -> float:
@@ -85,7 +85,7 @@ class Measure(BoundedSum):
 
 @dataclass(frozen=True, eq=False)
 class Accuracy(Measure):
-    """The share of right labels."""
+    """The share of correct labels."""
 
     reads: ClassVar[Reads] = "codes"
     on_grid: ClassVar[bool] = True
@@ -107,7 +107,7 @@ class Accuracy(Measure):
 
 @dataclass(frozen=True, eq=False)
 class BalancedAccuracy(Measure):
-    """The mean over classes of the share of right labels, by noisy counts of the classes."""
+    """The mean over classes of the share of correct labels, with noisy class counts."""
 
     n_classes: int
     reads: ClassVar[Reads] = "codes"
@@ -173,9 +173,9 @@ class Confusion(Measure):
 
 @dataclass(frozen=True, eq=False)
 class Closeness(Measure):
-    """One less the mean of a loss, each record's as a share of the bound and at most one.
+    """A score ``shift - worth * mean(min(loss / bound, 1))``.
 
-    ``worth`` is what a loss of the bound costs, and ``shift`` the score without any loss.
+    ``worth`` is the loss at the bound, ``shift`` the score of perfect predictions.
     """
 
     kind: Literal["log_loss", "absolute_error", "squared_error"]
@@ -214,7 +214,7 @@ class Closeness(Measure):
 
 @dataclass(frozen=True, eq=False)
 class R2(Measure):
-    """One less the mean squared error over the variance of the targets, both in public bounds."""
+    """R2: one minus mean squared error / variance of the targets, both within public bounds."""
 
     low: float
     high: float
@@ -247,15 +247,16 @@ class R2(Measure):
 
 @dataclass(frozen=True, eq=False)
 class RocAuc(Measure):
-    """The area under the ROC curve by counts of scores in bins, by class.
+    """The area under the ROC curve, from counts of scores in bins by class.
 
-    Without ``edges`` scores of both classes are counted in equal cells of ``span``, on a scale that
-    has an end: first of all there are, then of where most of them are. Bins are quantiles of that.
+    Without ``edges``, scores of both classes are counted in equal cells of ``span`` on a bounded
+    scale: first over the whole scale, then where most scores are. Bin edges are quantiles of these
+    counts.
 
     Formal guarantee
     ----------------
-    A record is a unit vector of each sum, or zero: radius 1, diameter sqrt(2). Cells and bins are
-    functions of the noisy counts before.
+    A record adds a unit vector, or zero, to each sum: radius 1, diameter sqrt(2). Cells and bins
+    are functions of earlier noisy counts.
     """
 
     span: tuple[float, float] = (-LIMIT, LIMIT)
@@ -304,7 +305,7 @@ class RocAuc(Measure):
         return replace(self, span=(float(low), float(high)), zoomed=True)
 
     def curve(self, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return false and true positive rates from the highest bin on, neither ever falling."""
+        """Return non-decreasing false and true positive rates, starting with the highest bin."""
         falling = np.maximum(mean[:, ::-1], 0.0)
         sums = np.cumsum(falling, axis=1)
         rates = sums / np.maximum(sums[:, -1:], 1e-300)
@@ -322,10 +323,9 @@ class RocAuc(Measure):
 
 
 def _rising(mean: np.ndarray) -> np.ndarray:
-    """Return the shares below each cell's ends (n + 1,) by noisy shares of the cells.
+    """Return cumulative shares at the cells' edges (n + 1,) from noisy shares of the cells.
 
-    All shares add up to 1, which takes away what the noise of all adds up to; shares below more
-    cells are no smaller.
+    They are corrected to end at 1, which removes the sum of the noise, and to be non-decreasing.
     """
     n = len(mean)
     sums = np.concatenate([[0.0], np.cumsum(mean)])
@@ -344,17 +344,18 @@ def measure_of(
     bound: float | None = None,
     targets: tuple[float, float] | None = None,
 ) -> Measure:
-    """Return the measure of this name; a ValueError names those that there are.
+    """Return the measure of a given name; a ValueError lists the valid names.
 
-    ``bound`` is the largest loss or error of a record that counts, ``targets`` public bounds of the
-    targets.
+    A record's loss or error is clipped at ``bound``; ``targets`` are public bounds of the targets.
     """
     names = OF_TARGETS if n_classes is None else OF_CLASSES
     if name not in names:
-        raise ValueError(f"A private score here is one of {', '.join(names)}; got {name!r}.")
+        raise ValueError(f"The private score must be one of {', '.join(names)}; got {name!r}.")
     if bound is not None:
         if name not in ("neg_log_loss", "neg_mean_absolute_error"):
-            raise ValueError(f"bound is for losses and errors of a record; {name} has none.")
+            raise ValueError(
+                f"bound is for scores with a loss or error per record; {name} has none."
+            )
         if not 0 < bound < math.inf:
             raise ValueError(f"bound must be positive and finite; got {bound!r}.")
     if n_classes is not None:
@@ -367,7 +368,7 @@ def measure_of(
         return R2(float(targets[0]), float(targets[1]))
     if bound is None and targets is None:
         raise ValueError(
-            "Give bound, the largest error of a record that counts, from public knowledge."
+            "Give bound, from public knowledge: larger errors of a record are clipped to it."
         )
     if bound is None:
         assert targets is not None
@@ -385,8 +386,7 @@ def _of_classes(name: str, n_classes: int, bound: float | None) -> Measure:
         return Closeness("log_loss", most, most)
     if n_classes != 2:
         raise ValueError(
-            f"roc_auc is of two labels; here are {n_classes}. Take balanced_accuracy or "
-            "neg_log_loss."
+            f"roc_auc needs two labels; got {n_classes}. Use balanced_accuracy or neg_log_loss."
         )
     return RocAuc()
 
@@ -395,9 +395,9 @@ def _of_classes(name: str, n_classes: int, bound: float | None) -> Measure:
 
 
 class Found(NamedTuple):
-    """A measure's noisy mean over all units, and each silo's; with the noise in each number.
+    """A measure's noisy means, over all units and per silo, with the noise in each number.
 
-    At a trusted server there is one sum, and ``means`` has one row.
+    With a trusted server there is one sum, and ``means`` has one row.
     """
 
     measure: Any
@@ -430,7 +430,7 @@ def ask_score(
     streams: Streams,
     made: Callable[[Measure], BoundedSum] = lambda measure: measure,
 ) -> Found:
-    """Ask silos for a score; ``made`` makes of a measure what they are asked for."""
+    """Compute a score over silos; ``made`` turns the measure into the sum that they compute."""
     budgets = plan.budgets
     units = np.array([budgets.units.sum()]) if budgets.as_one else budgets.units
     mean, noise = np.zeros(0), 0.0

@@ -23,7 +23,7 @@ _NOISE = "noise "
 
 
 class Silo:
-    """One silo of a fit: alone (:meth:`alone`), or one of those that a federation holds.
+    """One silo of a fit: alone (:meth:`alone`), or one of those in a federation.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ class Silo:
     Notes
     -----
     **Formal guarantee.** Alone, a silo sends the message that ``LocalFederation`` gives for it, bit
-    for bit (same records in the same order, same streams). It answers each question and each round
-    once, in order, only rounds that it is scheduled in, and no more of them than it pays for. This
+    for bit (same records in the same order, same streams). It answers each request and each round
+    once, in order, only rounds that it is scheduled in, and no more rounds than it pays for. This
     holds across :meth:`save` and :meth:`restore` if the state that was saved *last* is restored:
     save before each message leaves. Streams are functions of (seed or secret, purpose, silo,
     round): after a restart a simulation continues with the same numbers, and a silo without a seed
@@ -74,15 +74,16 @@ class Silo:
         streams : Streams
             Its random streams, for one fit.
         weights : ndarray of shape (n,), default=None
-            What its records' losses are multiplied by before they are clipped: part of the records.
+            Weights of its records; their losses are multiplied by these before gradients are
+            clipped.
 
         Returns
         -------
         Silo
-            It can answer questions, and rounds after :meth:`start`.
+            A silo that can answer requests for sums, and rounds after :meth:`start`.
         """
         if not len(y):
-            raise ValueError("A silo has at least one record.")
+            raise ValueError("A silo needs at least one record.")
         if weights is not None and np.shape(weights) != np.shape(y):
             raise ValueError(
                 f"weights must be one number for each of the {len(y)} records; got shape "
@@ -92,7 +93,7 @@ class Silo:
         return cls(LocalFederation(records, streams), index)
 
     def answer(self, question: Question) -> np.ndarray | Named:
-        """Answer a question about the records; each number of a purpose once, in order.
+        """Answer a request for a sum; each number of a purpose once, in order.
 
         Parameters
         ----------
@@ -119,7 +120,9 @@ class Silo:
             The work of the fit.
         """
         if self._federation.started:
-            raise ValueError("A silo and its streams are for one fit; make it anew for another.")
+            raise ValueError(
+                "A silo and its streams are for one fit; make a new one for another fit."
+            )
         self._federation.start(work)
 
     def round(
@@ -136,7 +139,8 @@ class Silo:
         clip_norm : float, default=inf
             The norm that whole messages are clipped to (unit "silo").
         among : int, default=1
-            The number of silos in the round; where they share noise, it decides the share.
+            The number of silos in the round, which determines the share of the noise if they share
+            it.
 
         Returns
         -------
@@ -195,15 +199,16 @@ class Silo:
         if "next_round" not in saved:
             return
         if not self._federation.started:
-            raise ValueError("The state was saved between rounds: start(work) comes first.")
+            raise ValueError("The state was saved between rounds: call start(work) before restore.")
         kept, memory, deal = self._federation.kept, saved["memory"], saved["deal"]
         if memory.shape != (kept.memory.size,):
-            raise ValueError("The state was saved in a fit of another model or algorithm.")
+            raise ValueError("The state was saved in a fit with another model or algorithm.")
         if len(deal):
             if str(saved["records"]) != self._digest():
                 raise ValueError(
-                    "The silo's records, or their order, are not those that its batches were "
-                    "dealt from: a record could enter two batches."
+                    "The silo's records, or their order, have changed since its batches were "
+                    "drawn, so that a record could enter two batches. Load the same records in the "
+                    "same order."
                 )
             kept.deals[i] = deal
         noise = {k.removeprefix(_NOISE): saved[k] for k in saved if k.startswith(_NOISE)}
@@ -218,17 +223,17 @@ class Silo:
         return np.array("" if seed is None else str(seed))
 
     def check_new(self, question: Question) -> None:
-        """Raise if a question, or one that comes after it, was answered before.
+        """Raise if a request, or a later one, was answered already.
 
         Parameters
         ----------
         question : Question
-            What is asked.
+            The request.
         """
         if question.number < self._next_question.get(question.purpose, 0):
             raise ValueError(
-                f"Silos answer each question once and in order; asked again for number "
-                f"{question.number}. Its noise would be that of the first answer."
+                f"Silos answer each request once and in order; got number {question.number} again, "
+                "whose noise would be that of the first answer."
             )
 
     def check_due(self, round: int) -> None:
@@ -241,14 +246,18 @@ class Silo:
         """
         plan = self._federation.work.plan
         if not 0 <= round < plan.n_rounds:
-            raise ValueError(f"The plan has {plan.n_rounds} rounds, no round {round}.")
+            raise ValueError(f"The plan has {plan.n_rounds} rounds; got round {round}.")
         if plan.schedule is not None and self.index not in plan.schedule[round]:
             raise ValueError(f"Silo number {self.index} is not scheduled in round {round}.")
         if self._federation.kept.next_round[self.index] > round:
-            raise ValueError(f"Silos answer each round once and in order; asked again for {round}.")
+            raise ValueError(
+                f"Silos answer each round once and in order; got another request for round {round}."
+            )
         paid = int(plan.levels[1][self.index].sum()) if plan.unit == "silo" else plan.n_rounds
         if self._federation.kept.n_answered[self.index] >= paid:
-            raise ValueError(f"Silo number {self.index} pays for {paid} rounds and answered them.")
+            raise ValueError(
+                f"Silo number {self.index} has answered the {paid} rounds that it pays for."
+            )
 
     def _digest(self) -> str:
         """Return a digest of the records in their order."""

@@ -1,4 +1,4 @@
-"""Noised sums of bounded terms: what one record adds, what that costs, and who adds it up.
+"""Noised sums of bounded terms: the term of a record, the price, and the runner of all sums.
 
 ::
 
@@ -9,32 +9,31 @@
                                                                          secagg: in shares
     mean        = sum_i w_i message_i / n_i
 
-A :class:`BoundedSum` says what a record adds and how large that is. A :class:`SumPlan` says, before
-any record is read, how many such sums each silo releases and the mu that each of them costs. The
-rest is done here for all of them: noise, grid, price, the noise of the mean, silos elsewhere.
+A :class:`BoundedSum` defines a record's term and its largest norm. A :class:`SumPlan` fixes, before
+any record is read, how many such sums each silo releases and the mu that each costs. The rest is
+the same for all and done here: noise, grid, price, the noise of the mean, remote silos.
 
 Formal guarantee
 ----------------
-Let every record's terms lie in a set of the said radius and diameter, and let them be a function of
-the record and of what is public or was released before. ``Delta`` is the diameter where a record is
-replaced, and the radius where its terms are set to zero.
+Let every record's terms be in a set of the given radius and diameter, and let them be a function of
+the record and of public or previously released values. ``Delta`` is the diameter if a record is
+replaced, and the radius if its terms are set to zero.
 
-1. *A record.* Between neighbours one term of one silo's sum changes, so the exact sum moves by at
-   most Delta. At the server the one sum of all silos moves by as much,
-   and so does the one that silos hide their sums in, with shares of its noise
-   (:mod:`skdpfl.privacy.release.sharing`).
-2. *A whole silo.* Its mean lies in the convex hull of the set, which has the same radius and the
-   same diameter: replacing or zeroing the silo moves it by at most Delta.
-3. *Floating point.* :meth:`BoundedSum.drift` bounds the distance between the computed sum and the
+1. *A record.* Between neighbours one term of one silo's sum changes, so the exact sum changes by at
+most Delta. So does the sum over all silos at the server, and the masked sum with shares of noise
+(:mod:`skdpfl.privacy.release.sharing`). 2. *A whole silo.* Its mean is in the convex hull of the
+set, which has the same radius and diameter: replacing or zeroing the silo changes it by at most
+Delta. 3. *Floating point.* :meth:`BoundedSum.drift` bounds the distance between the computed sum
+and the
    exact one, and between neighbours it counts twice. Sum and noise are added on one grid
    (:mod:`skdpfl.privacy.release`). The noise is made larger for both
    (:func:`skdpfl.privacy.release.noise_for`).
-4. *The price.* So a message is a Gaussian mechanism of the ``mu`` in the plan, which is what
-   :meth:`SumPlan.composition` tells the accountant. Noise is made for the sum that is asked for, by
-   its own radius and diameter: the price does not depend on who asks, or for which sum.
-5. *Several.* What is asked for may depend on earlier answers (adaptive composition). A silo's
-   messages depend on other silos' records through released numbers only, so the guarantee holds
-   whatever the others hold.
+4. *The price.* So a message is a Gaussian mechanism with the ``mu`` in the plan, which
+:meth:`SumPlan.composition` gives to the accountant. The noise fits the requested sum, by its own
+radius and diameter: the price does not depend on who asks, or for which sum. 5. *Several.* A
+request may depend on earlier answers (adaptive composition). A silo's messages depend on other
+silos' records only through released numbers, so the guarantee holds whatever the others' records
+are.
 """
 
 from __future__ import annotations
@@ -87,10 +86,10 @@ PIECE, MOST = 2**14, 2**25
 
 
 class Question(ABC):
-    """A question that each silo answers with some numbers, with noise or exactly.
+    """A request that each silo answers with an array, with noise or exactly.
 
     It is public and can be pickled. ``purpose`` and ``number`` name the random stream of the
-    answer's noise, so that a silo answers each number of a purpose once. The plan charges the
+    answer's noise, so a silo answers each number of a purpose only once. The plan charges the
     answers. An answer is a function of the silo's own records, to the last bit.
     """
 
@@ -99,11 +98,11 @@ class Question(ABC):
 
     @property
     def asked(self) -> object:
-        """What silos elsewhere need to know beside the plans that they agreed to."""
+        """What remote silos need to know in addition to the plans that they agreed to."""
         raise ValueError(
-            f"{type(self).__name__} asks for exact numbers (epsilon=inf), which silos elsewhere do "
-            "not give out. Give a finite epsilon, or feature_bounds (and target_bounds), or "
-            "scaling=None for data that are scaled."
+            f"{type(self).__name__} needs exact numbers (epsilon=inf), which remote silos do not "
+            "send. Give a finite epsilon, or feature_bounds (and target_bounds), or scaling=None "
+            "for scaled data."
         )
 
     @abstractmethod
@@ -127,21 +126,21 @@ class Question(ABC):
 
 
 class Named(NamedTuple):
-    """A silo's answer whose numbers have names, which the silo gives out with them."""
+    """A silo's answer with names of its numbers, which are released with them."""
 
     values: np.ndarray
     names: tuple[tuple[bool | int | float | str, ...], ...]
 
 
 class BoundedSum(ABC):
-    """What a record adds to a sum: a vector of a bounded set, whatever the record holds.
+    """Base class of sums over records whose terms are bounded, whatever a record holds.
 
     A subclass is a frozen dataclass whose fields are public. It defines ``shape``, ``radius`` and
-    :meth:`terms`; terms that are longer than the radius are cut to it, and terms that are not
-    finite count as zeros, so that a mistake there costs accuracy, not privacy. ``diameter`` is
-    twice the radius unless a subclass knows better: a smaller one needs a proof. A subclass from
-    outside is shown one record at a time, unless its class says ``stackable = True``: no record
-    changes what others add. How terms are added up and noised is not its to say.
+    :meth:`terms`. Terms that exceed the radius are clipped to it, and terms that are not finite
+    count as zeros, so a mistake there costs accuracy, not privacy. ``diameter`` is twice the radius
+    by default; a smaller one needs a proof. A user-defined subclass sees one record at a time,
+    unless it sets ``stackable = True``, which declares that no record changes the terms of others.
+    A subclass cannot change how terms are summed and noised.
     """
 
     #: whether many records may be shown at once to a subclass from outside
@@ -155,8 +154,8 @@ class BoundedSum(ABC):
         kept = sorted(_ARITHMETIC & set(vars(cls)))
         if kept and not cls.__module__.startswith("skdpfl."):
             raise TypeError(
-                f"{cls.__name__} defines {', '.join(kept)}, which the price depends on: a sum from "
-                "outside says shape, radius and terms, and diameter where it has a proof."
+                f"{cls.__name__} must not define {', '.join(kept)}, which the price depends on: a "
+                "user-defined sum defines shape, radius and terms, and diameter if it has a proof."
             )
 
     @property
@@ -181,22 +180,24 @@ class BoundedSum(ABC):
 
     @property
     def weight(self) -> float | np.ndarray:
-        """What sums are multiplied by before they are noised: part of the radius."""
+        """The factor of sums before noise is added; the radius includes it."""
         return 1.0
 
     def terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the terms (n, *shape) of records, each a function of that record alone."""
-        raise NotImplementedError(f"{type(self).__name__} says nothing of what a record adds.")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define terms, the term of each record."
+        )
 
     def check(  # noqa: B027
         self, n_features: int, n_classes: int | None, work: Any
     ) -> None:
-        """Raise a ValueError unless this can be asked about records with these public facts."""
+        """Raise a ValueError unless the sum fits records with these public facts."""
 
     def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield silos and the exact sums of their records' terms (n, *shape), not weighted.
 
-        ``work`` is that of the fit, once it has begun; None before.
+        ``work`` is that of the fit after it has started; None before.
         """
         for silo in np.flatnonzero(data.sizes).tolist():
             total = np.zeros(self.shape)
@@ -206,17 +207,17 @@ class BoundedSum(ABC):
             yield np.array([silo]), total[None]
 
     def mean(self, sums: np.ndarray, n: np.ndarray) -> np.ndarray:
-        """Return what whole silos send: the mean over their n records."""
+        """Return the means over n records, for whole silos."""
         return sums / n.reshape(-1, *[1] * len(self.shape))
 
     def _piece(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return the sum of some records' terms, each cut to the radius."""
+        """Return the sum of some records' terms, each clipped to the radius."""
         with np.errstate(all="ignore"):  # a warning could depend on a single record
             terms = np.asarray(self._terms(X, y), np.float64)
             if terms.shape != (len(X), *self.shape):
                 raise ValueError(
-                    f"{type(self).__name__}.terms gave shape {terms.shape} for {len(X)} records; "
-                    f"each record has terms of shape {self.shape}."
+                    f"{type(self).__name__}.terms must return terms of shape {self.shape} per "
+                    f"record; got shape {terms.shape} for {len(X)} records."
                 )
             flat = terms.reshape(len(X), -1)
             norms = np.sqrt(np.einsum("nd,nd->n", flat, flat))
@@ -226,7 +227,7 @@ class BoundedSum(ABC):
         return kept.sum(axis=0).reshape(self.shape)
 
     def _terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return the terms of some records, one by one where they could be mixed."""
+        """Return the terms of some records, computed one by one if code could mix them."""
         if is_stackable(self) or not len(X):
             return self.terms(X, y)
         fresh = anew(self)
@@ -234,7 +235,7 @@ class BoundedSum(ABC):
         return np.concatenate([np.asarray(terms, np.float64) for terms in one_by_one])
 
     def answers(self, question: SumQuestion, data: SiloData, streams: Streams) -> Answers:
-        """Yield silos and what they send: their sums, noised unless the server does that."""
+        """Yield silos and their sums, with noise unless the server adds it."""
         budgets = question.plan.budgets
         noised = None if budgets.as_one else self.noised(budgets, question.mu)
         for silos, exact in exact_sums(self, data, budgets, question.work):
@@ -247,13 +248,13 @@ class BoundedSum(ABC):
     # ---- the arithmetic ----------------------------------------------------------------------
 
     def operations(self, records: np.ndarray, n_added: int) -> np.ndarray:
-        """The most floating-point operations on a term in sums of so many records (n_silos,)."""
+        """The most floating-point operations on a term in sums of these records (n_silos,)."""
         if self.on_grid:
             return np.full(len(records), 2.0)
         return PIECE + np.ceil(records / PIECE) + n_added + math.prod(self.shape) + 8
 
     def drift(self, budgets: SiloBudgets) -> np.ndarray:
-        """A bound of the rounding error of the sums that noise is added to, in norm (n_silos,)."""
+        """A bound on the norm of the rounding error of the sums before noise (n_silos,)."""
         units, n_added = budgets.summed, budgets.n_silos if budgets.as_one else 1
         whole = budgets.unit == "silo"
         records = np.full(len(units), float(MOST)) if whole else units
@@ -263,7 +264,7 @@ class BoundedSum(ABC):
         return units * np.array([rho[n] for n in operations.tolist()]) * self.radius + lost
 
     def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> NoisedSum:
-        """Return each silo's noised sum that costs ``mu`` (n_silos,), or that of all silos."""
+        """Return the noised sums that cost ``mu`` (n_silos,): of each silo, or of all together."""
         std = self._std(budgets, mu)
         bounds = self.entry * budgets.summed
         if budgets.shares_noise and std.any():
@@ -273,7 +274,7 @@ class BoundedSum(ABC):
         return NoisedSum(std, np.array([grid_for(s, b) if s else 0.0 for s, b in pairs]))
 
     def shares(self, budgets: SiloBudgets, mu: np.ndarray, among: int) -> SharedNoise:
-        """Return what each of so many silos adds to a sum that costs ``mu`` (n_silos,)."""
+        """Return each silo's share of the noise of a sum that costs ``mu`` (n_silos,)."""
         std, bound = float(self._std(budgets, mu).max()), self.entry * budgets.summed[0]
         return shared_noise(std, among, budgets.colluding, bound)
 
@@ -284,20 +285,20 @@ class BoundedSum(ABC):
 
 @dataclass(frozen=True, eq=False)
 class SumPlan:
-    """The noised sums that silos will be asked for, all for one purpose, and their cost.
+    """The plan of the noised sums for one purpose, and their cost.
 
     Parameters
     ----------
     budgets : SiloBudgets
-        Whose records, what is protected, whom they trust.
+        The silos' sizes and budgets, unit, trust and relation.
     purpose : str
-        What the sums are for, and the name of their random streams.
+        The purpose of the sums, which also names their random streams.
     mus : tuple of ndarray of shape (n_silos,)
         The mu that each silo spends on each of them; ``inf`` for an exact sum.
     first : int, default=0
-        The number of the first one; later ones follow.
+        The number of the first sum; later ones follow.
     failure : float, default=0.0
-        The delta that is paid once beside the noise.
+        An additional delta that is charged once.
     """
 
     budgets: SiloBudgets
@@ -307,7 +308,7 @@ class SumPlan:
     failure: float = 0.0
 
     def of_silo(self, i: int) -> SumPlan:
-        """Return what one silo needs to know of the plan."""
+        """Return one silo's part of the plan."""
         mine = tuple(mu[i : i + 1] for mu in self.mus)
         return replace(self, budgets=self.budgets.of_silo(i), mus=mine)
 
@@ -318,7 +319,7 @@ class SumPlan:
 
     @property
     def n_releases(self) -> int:
-        """How many sums are paid for: where one may be asked for again, one more."""
+        """The number of sums that are charged: one more if a sum may be repeated."""
         return len(self.mus) + self._n_spare
 
     @property
@@ -328,7 +329,7 @@ class SumPlan:
     def composition(self, silo: int = 0) -> Composition:
         """The releases of the silo at this position, for the accountant.
 
-        Any of the sums may be the one that is asked for again: the dearest is counted twice.
+        Any of the sums may be the repeated one, so the most expensive counts twice.
         """
         spent = [float(mu[silo]) for mu in self.mus]
         spent += [max(spent)] * self._n_spare
@@ -340,7 +341,7 @@ class SumPlan:
         return compose(parts)
 
     def noised(self, number: int, what: BoundedSum) -> NoisedSum:
-        """Return the noised sums of the silos, if they are asked for this one."""
+        """Return the silos' noised sums for one of the plan's numbers."""
         return what.noised(self.budgets, self.mus[number - self.first])
 
     def noise(self, number: int, what: BoundedSum) -> float:
@@ -348,21 +349,21 @@ class SumPlan:
         return self.budgets.noise_of_mean(self.noised(number, what).std)
 
     def question(self, number: int, what: Any, work: Any = None, failed: int = 0) -> SumQuestion:
-        """Return the question for one of the sums; a ValueError unless it was planned.
+        """Return the request for one of the sums; raise a ValueError unless it is in the plan.
 
-        ``failed`` questions before it, itself perhaps, lacked a silo's answer, and were asked anew.
+        ``failed`` is the number of sums so far that lacked a silo's answer and were repeated.
         """
         if number not in self.numbers or not isinstance(what, BoundedSum):
-            raise ValueError(f"The plan has no question about the {self.purpose} {number!r}.")
+            raise ValueError(f"The plan has no sum number {number!r} for the {self.purpose}.")
         return SumQuestion(self, number + failed, what, work, failed)
 
 
 @dataclass(frozen=True, eq=False)
 class SumQuestion(Question):
-    """One of a plan's sums: each silo's with its noise; exact where the server adds the noise.
+    """One of a plan's sums: noised at each silo, or exact if the server adds the noise.
 
-    A sum that is asked for again, after ``failed`` others, has a number of its own, and so noise of
-    its own. ``among`` is how many silos answer; None for all.
+    A repeated sum, after ``failed`` others, has its own number, and so its own noise. ``among`` is
+    the number of silos that answer; None for all.
     """
 
     plan: SumPlan
@@ -385,13 +386,13 @@ class SumQuestion(Question):
 
     @property
     def mu(self) -> np.ndarray:
-        """What each silo spends on it (n_silos,)."""
+        """The mu that each silo spends on it (n_silos,)."""
         return self.plan.mus[self.number - self.failed - self.plan.first]
 
     def mean(self, federation: Any, streams: Streams) -> np.ndarray:
-        """Ask, and return the noisy mean of the terms over all units (shape).
+        """Compute and return the noisy mean of the terms over all units (shape).
 
-        ``streams`` are the server's, for its noise.
+        ``streams`` are the server's random streams, for its noise.
         """
         budgets = self.plan.budgets
         if self.shared is not None:
@@ -407,7 +408,7 @@ class SumQuestion(Question):
         return self._once(found, streams) / budgets.units.sum() if budgets.as_one else found
 
     def each(self, federation: Any, streams: Streams) -> np.ndarray:
-        """Ask, and return the noisy sum of each silo (n_silos, *shape); of all, at the server."""
+        """Compute and return the noisy sums (n_silos, *shape); with a server's noise, one sum."""
         budgets = self.plan.budgets
         if self.shared is not None:
             return self._total(federation)[None]
@@ -417,22 +418,24 @@ class SumQuestion(Question):
             sent[silos] = answers
             np.add.at(came, silos, 1)
         if (came != 1).any():
-            raise ValueError("Each silo answers a question once: some did not, or did so twice.")
+            raise ValueError(
+                "Each silo must answer exactly once: an answer is missing, or came twice."
+            )
         sums = sent.reshape(-1, *self.what.shape)
         return self._once(sums.sum(axis=0), streams)[None] if budgets.as_one else sums
 
     @cached_property
     def shared(self) -> SharedNoise | None:
-        """What each silo adds to the sum that hides its own; None where noise is not shared."""
+        """Each silo's share of the noise of the masked sum; None if noise is not shared."""
         budgets = self.plan.budgets
         if not budgets.shares_noise or np.isinf(self.mu).all():
             return None
         return self.what.shares(budgets, self.mu, self.among or budgets.n_silos)
 
     def _total(self, federation: Any) -> np.ndarray:
-        """Ask, and return the noised sum over all units (shape).
+        """Compute and return the noised sum over all units (shape).
 
-        Of silos that are gone nothing is known: the sum over the others is taken for all.
+        If silos are missing, the sum over the others is scaled up to all.
         """
         units, answers = self.plan.budgets.units, iter(federation.ask(self))
         first = next(answers)
@@ -461,7 +464,7 @@ class SumQuestion(Question):
     def added(
         self, noised: NoisedSum, silos: np.ndarray, exact: np.ndarray, streams: Streams
     ) -> np.ndarray:
-        """Return sums (n, *shape) plus their noises; those of infinite budgets stay exact."""
+        """Return sums (n, *shape) plus noise; those with infinite budgets stay exact."""
         noisy, out = noised.std > 0, exact * self.what.weight
         if noisy.any():
             shape = exact.shape[1:]
@@ -473,17 +476,17 @@ class SumQuestion(Question):
 def exact_sums(
     what: BoundedSum, data: SiloData, budgets: SiloBudgets, work: Any = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield silos and their exact sums, of the records that are read; whole silos' means."""
+    """Yield silos and the exact sums over the records they read; for whole silos, means."""
     read = records_read(data, budgets)
     for silos, sums in what.sums(read, work):
         yield silos, what.mean(sums, read.sizes[silos]) if budgets.unit == "silo" else sums
 
 
 def records_read(data: SiloData, budgets: SiloBudgets) -> SiloData:
-    """Return the records that are read of each silo: all, or evenly spaced ones."""
+    """Return the records that each silo reads: all, or evenly spaced ones."""
     known, whole = budgets.silo_sizes, budgets.unit == "silo"
     if not whole and ((data.sizes != known) & (data.sizes > 0)).any():
-        raise ValueError("The plan was made for silos of other sizes than those of the data.")
+        raise ValueError("The silo sizes in the plan differ from those in the data.")
     strides = np.maximum(budgets.strides(data.sizes), 1)
     if strides.max() == 1 and not (whole and data.sizes.max() > MOST):
         return data

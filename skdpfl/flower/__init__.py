@@ -1,7 +1,7 @@
-"""Silos elsewhere by Flower (``pip install skdpfl[flower]``): two apps, and the letters between.
+"""Remote silos by Flower (``pip install skdpfl[flower]``): an app for the server, one for silos.
 
-The only package that imports flwr. What is said between server and silos, and the rules by which
-a silo takes part, are :mod:`skdpfl.remote`'s; here is a courier.
+This is the only package that imports flwr. The letters between server and silos, and the rules by
+which a silo takes part, are in :mod:`skdpfl.remote`; this package has a courier.
 """
 
 from skdpfl._lazy import lazy

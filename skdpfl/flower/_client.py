@@ -1,4 +1,4 @@
-"""A silo's apps: one that carries letters to its gate, one that is the gate, for simulations."""
+"""The silo's apps: one carries letters to its gate; one is the gate, for simulations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IDLE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
 def content_of(letter: bytes, invitation: Mapping[str, str | bytes] | None = None) -> RecordDict:
-    """Return what a Flower message carries: a letter, and where a line can be opened."""
+    """Return the content of a Flower message: a letter, and where to open a line."""
     content = RecordDict({_RECORD: ConfigRecord({_BYTES: letter})})
     if invitation is not None:
         content[_LINE] = ConfigRecord(dict(invitation))
@@ -33,7 +33,7 @@ def content_of(letter: bytes, invitation: Mapping[str, str | bytes] | None = Non
 
 
 def letter_in(message: Message) -> bytes:
-    """Return the letter in a message; empty where there is none."""
+    """Return the letter in a message; empty if there is none."""
     if message.has_error():
         return b""
     letter = message.content.config_records.get(_RECORD, {}).get(_BYTES, b"")
@@ -41,7 +41,7 @@ def letter_in(message: Message) -> bytes:
 
 
 def served(invitation: Mapping[str, object], ask: Callable[[bytes], bytes]) -> bool:
-    """Answer the letters of a line until the server closes it; False if none could be opened."""
+    """Answer letters on a line until the server closes it; False if it failed to open."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         tls.load_verify_locations(cadata=str(invitation["certificate"]))
@@ -60,7 +60,7 @@ def served(invitation: Mapping[str, object], ask: Callable[[bytes], bytes]) -> b
 
 
 def kept_alive(line: socket.socket) -> socket.socket:
-    """Have the system notice where the other side is gone without a word."""
+    """Enable keep-alive, so that the system notices a lost connection."""
     line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _IDLE.items():
         if hasattr(socket, name):
@@ -71,10 +71,10 @@ def kept_alive(line: socket.socket) -> socket.socket:
 def gate_app() -> ClientApp:
     """Return an app that carries letters to the silo's gate (``skdpfl silo serve``).
 
-    A SuperNode's ``--node-config`` says where that is: ``socket="/run/skdpfl/north.socket"``; or
+    A SuperNode's ``--node-config`` has its address: ``socket="/run/skdpfl/north.socket"``; or
     ``socket="127.0.0.1:7070" token="/path/to/token"``. Whatever app a run brings, the SuperNode's
-    user can read no record, ledger or key: those belong to the gate's user. Where the server
-    invites (``server_app(..., line=)``), one process carries all letters of a fit.
+    user cannot read records, ledger or keys, which belong to the gate's user. If the server opens
+    lines (``server_app(..., line=)``), one process carries all letters of a fit.
 
     Returns
     -------
@@ -120,22 +120,22 @@ def client_app(
 ) -> ClientApp:
     """Return an app that is a silo's gate itself: for simulations.
 
-    Whoever starts a run brings this program, so the records must be no secret to them, and the
-    ledger is theirs. Where they are one, the gate is a service of the silo's
-    (``skdpfl silo serve``), and :func:`gate_app` carries its letters.
+    Whoever starts a run brings this program and can read the records and change the ledger, so use
+    it only if the records are not secret. Otherwise the silo runs its gate as a service (``skdpfl
+    silo serve``), and :func:`gate_app` carries its letters.
 
     Parameters
     ----------
     load_silo : callable
-        ``load_silo(node_config)`` returns the silo's
-        :class:`~skdpfl.remote.SiloRecords`; the same rows in the same order each time.
+        ``load_silo(node_config)`` returns the silo's :class:`~skdpfl.remote.SiloRecords`, with the
+        same rows in the same order each time.
     ledger : callable
         ``ledger(node_config)`` returns the silo's budget, a
         :class:`~skdpfl.privacy.PrivacyLedger` with a file.
     terms : Terms, optional
-        What the silo's operator agreed to.
+        The operator's terms.
     allow_simulation : bool, default=False
-        Take part in simulations, whose noise the server knows.
+        Whether to take part in simulations, in which the server knows the noise.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def client_app(
     app = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
-        """Answer; Flower would send the words of an error to the server."""
+        """Answer without raising: Flower would send an error's text to the server."""
         from skdpfl.remote import Gate, answer_of  # it takes longer to import than Flower
 
         def gate() -> Gate:

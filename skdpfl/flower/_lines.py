@@ -1,10 +1,10 @@
-"""Lines that silos' apps open to the server for the length of a fit.
+"""Direct connections (lines) from silos' apps to the server for the duration of a fit.
 
-A message of Flower's takes seconds: a SuperNode that finds none sleeps 3 s, and each starts a
-process. So the first one invites: the app, which runs until the fit ends, opens a line to the
-server, and letters go to and fro on it. It is TLS with a certificate that the server makes for each
-run; certificate and token come with the invitation, as safely as Flower's messages do. Where no
-line can be opened, letters are messages.
+A Flower message takes seconds: a SuperNode that finds none sleeps 3 s, and each message starts a
+process. So the first message is an invitation: the app, which runs until the fit ends, opens a line
+to the server, which then carries all letters. A line uses TLS with a certificate that the server
+makes for each run; certificate and token come with the invitation, as safely as Flower's messages.
+If no line can be opened, letters are sent as messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOKEN = 32
 
 
 class Met(NamedTuple):
-    """A silo that opened a line, by this token."""
+    """A silo that opened a line with this token."""
 
     token: bytes
     silo: Introduction
@@ -36,9 +36,9 @@ class Met(NamedTuple):
 
 
 class Door:
-    """Where silos' apps open their lines: a port of the server, ``host:port`` to them.
+    """The server's port for lines, ``host:port`` for silos' apps.
 
-    ``met`` has those that came; a thread each waits for their names.
+    ``met`` has the silos that connected; a thread for each waits for its name.
     """
 
     def __init__(self, address: str) -> None:
@@ -49,13 +49,13 @@ class Door:
         threading.Thread(target=self._meet_all, daemon=True).start()
 
     def invitation(self) -> tuple[bytes, dict[str, str | bytes]]:
-        """Return a token, and what lets one app open a line by it, once."""
+        """Return a token, and the invitation with which one app can open one line."""
         token = secrets.token_bytes(_TOKEN)
         self._tokens.add(token)
         return token, {"address": self._address, "token": token, "certificate": self._certificate}
 
     def close(self) -> None:
-        """Close the door; lines stay."""
+        """Stop listening; open lines stay open."""
         with suppress(OSError):  # wakes who waits there
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -67,7 +67,7 @@ class Door:
                 threading.Thread(target=self._meet, args=(line,), daemon=True).start()
 
     def _meet(self, plain: socket.socket) -> None:
-        """Let in who has a token, and ask for its silo; others' lines are closed."""
+        """Accept a connection with a valid token and ask for its silo; close others."""
         with ExitStack() as stack, suppress(OSError, WireError):
             plain.settimeout(LINE_PATIENCE)
             stack.enter_context(plain)
@@ -84,7 +84,7 @@ class Door:
 
 
 def _listening(address: str) -> socket.socket:
-    """Listen at a port, which the process of a run that was killed may still have for a moment."""
+    """Listen at a port; retry while a killed run's process still holds it."""
     host, _, port = address.rpartition(":")
     here, last = (
         host if host in ("127.0.0.1", "localhost") else "",
@@ -100,7 +100,7 @@ def _listening(address: str) -> socket.socket:
 
 
 class OpenLine:
-    """One silo's line; letters wait for each other."""
+    """One silo's line; it carries one letter at a time."""
 
     def __init__(self, line: socket.socket, timeout: float) -> None:
         self._line, self._turn, self._guard = line, threading.Lock(), threading.Lock()
@@ -108,7 +108,7 @@ class OpenLine:
         line.settimeout(timeout)
 
     def ask(self, letter: bytes, tell: Callable[[bytes | None], object]) -> None:
-        """Tell the answer to a letter, in a thread of its own: None if the line is no more.
+        """Send a letter in its own thread and report the answer; None if the line is closed.
 
         A letter that is under way is not sent again.
         """
@@ -131,14 +131,14 @@ class OpenLine:
         tell(answer)
 
     def close(self) -> None:
-        """Close the line: its app ends."""
+        """Close the line, which ends its app."""
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)
         self._line.close()
 
 
 def _own_certificate() -> tuple[ssl.SSLContext, str]:
-    """Return what speaks TLS with a new key, and the certificate that this one signed itself."""
+    """Return a TLS context with a new key, and its self-signed certificate."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,6 +1,6 @@
-"""The server as a Flower app: it fits an estimator with the silos that it can reach.
+"""The server as a Flower app, which fits an estimator with the silos that it can reach.
 
-Letters go by Flower; silos are known by name, whichever node they run on.
+Flower carries the letters; silos are identified by name, whichever node they run on.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ Told = queue.SimpleQueue[tuple[str, bytes | None]]
 class FlowerCourier(Courier):
     """Takes letters to silos that run as SuperNodes.
 
-    A SuperNode that was restarted is another node with the same silo: nodes are asked for their
-    silo's name before they get a letter, and again when an answer is missing.
+    A restarted SuperNode is a new node with the same silo. So nodes are asked for their silo's name
+    before they get a letter, and again if an answer is missing.
 
     Parameters
     ----------
     grid : Grid
-        What a ServerApp is given.
+        The Grid of the ServerApp.
     timeout : float, default=60.0
-        Seconds to wait for answers, and at first for silos. Nothing waits longer.
+        The longest time to wait for answers, and at the start for silos, in seconds.
     line : str, optional
-        ``host:port`` of the server, where silos' apps can reach it: each opens one line there, and
-        a letter takes no message of Flower's. Where that fails, letters are messages.
+        ``host:port`` at which silos' apps can reach the server: each opens one line there, which
+        carries the letters instead of Flower's messages. If that fails, Flower's messages are used.
     """
 
     def __init__(self, grid: Grid, *, timeout: float = 60.0, line: str | None = None) -> None:
@@ -102,14 +102,14 @@ class FlowerCourier(Courier):
         return answers
 
     def close(self) -> None:
-        """Close lines: silos' apps end."""
+        """Close all lines, which ends the silos' apps."""
         for line in self._lines.values():
             line.close()
         if self._door is not None:
             self._door.close()
 
     def _came(self, sent: dict[str, str], told: Told) -> list[tuple[str, bytes]]:
-        """Return answers by silo, after a pause at most: empty ones where no gate is there."""
+        """Return the answers that arrived, by silo; empty ones if there is no gate."""
         heard = []
         with suppress(queue.Empty):
             heard.append(told.get(timeout=_PAUSE))
@@ -127,7 +127,7 @@ class FlowerCourier(Courier):
         return found
 
     def _send(self, letters: Mapping[str, bytes], sent: dict[str, str], told: Told) -> None:
-        """Send letters: ``told`` gets answers of lines, ``sent`` then has each message's silo."""
+        """Send letters: ``told`` receives answers from lines, ``sent`` the silo of each message."""
         by_message = []
         for name in letters:
             if name in self._lines:
@@ -139,7 +139,7 @@ class FlowerCourier(Courier):
         sent |= self._push(messages, by_message)
 
     def _push(self, messages: Sequence[Message], to: Sequence[Any]) -> dict[str, Any]:
-        """Push messages; return whom each is to. Those that Flower did not take are late."""
+        """Push messages and return their receivers, without those that Flower did not accept."""
         ids = self._grid.push_messages(messages) if messages else []
         return {m: who for m, who in zip(ids, to, strict=True) if m is not None}
 
@@ -148,7 +148,7 @@ class FlowerCourier(Courier):
         return Message(content_of(letter), dst_node_id=node, message_type=kind, ttl=ttl)
 
     def _question(self, node: int) -> Message:
-        """Return what asks a node who it is, and invites it to open a line."""
+        """Return the message that asks a node for its silo, and invites it to open a line."""
         hello, kind = pack(Hello()), MessageType.QUERY
         if self._door is None:
             return self._message(node, hello, kind)
@@ -157,7 +157,7 @@ class FlowerCourier(Courier):
         return Message(content_of(hello, invitation), dst_node_id=node, message_type=kind)
 
     def _moved(self) -> list[str]:
-        """Ask new nodes who they are; return the silos that answered from one."""
+        """Ask new nodes for their silos; return the silos that answered."""
         new = [node for node in self._grid.get_node_ids() if node not in self._seen]
         now = time.monotonic()
         if new:
@@ -182,7 +182,7 @@ class FlowerCourier(Courier):
         return found
 
     def _met(self) -> list[str]:
-        """Return the silos that opened a line meanwhile."""
+        """Return the silos that have opened a line."""
         found: list[str] = []
         while self._door is not None and not self._door.met.empty():
             token, silo, line = self._door.met.get()
@@ -196,11 +196,11 @@ class FlowerCourier(Courier):
         return found
 
     def _check_new(self, silo: Introduction) -> None:
-        """Raise if another silo has this name: one that was restarted has its memory."""
+        """Raise if two silos have this name; a restarted silo has the same memory."""
         if self._marks.setdefault(silo.name, silo.mark) != silo.mark:
             raise SilosMissing(
-                f"Two silos call themselves {silo.name!r}, or one lost its memory: each silo has a "
-                "name of its own, and keeps the folder beside its ledger."
+                f"Two silos have the name {silo.name!r}, or one lost its memory. Each silo needs "
+                "its own name, and has to keep the folder beside its ledger."
             )
 
 
@@ -209,7 +209,7 @@ def _tell(told: Told, name: str, answer: bytes | None) -> None:
 
 
 def _introduction_in(message: Message) -> Introduction | None:
-    """Return what a node's silo said of itself; None where it said something else."""
+    """Return the Introduction of a node's silo; None if the answer is something else."""
     try:
         letter = unpack(letter_in(message))
     except WireError:
@@ -235,33 +235,32 @@ def server_app(
     Parameters
     ----------
     estimator : estimator or function
-        What to fit; a function is given Flower's run config and returns it. Classifiers need
-        ``classes``. Pipelines and searches are refused, with what to do instead.
+        The estimator to fit, or a function that returns it from Flower's run config. Classifiers
+        need ``classes``. Pipelines and searches raise an error that names an alternative.
     facts : Schema
-        What is public of the silos' records, their names above all.
+        Public facts of the silos' records, including the silos' names.
     finished : callable
         ``finished(estimator, federation, run_config)`` is called with the fitted estimator, to
-        keep it, and with its :class:`~skdpfl.remote.RemoteFederation`.
+        store it, and with its :class:`~skdpfl.remote.RemoteFederation`.
     on_missing : {"fail", "skip"}, default="fail"
-        What to do in a round without some silos' answers
-        (:class:`skdpfl.remote.RemoteFederation`).
+        What to do if some silos do not answer in a round (:class:`skdpfl.remote.RemoteFederation`).
     masked : bool, default=False
-        Show the server the sum of a round's messages only
+        Whether the server sees only the sum of a round's messages
         (:class:`skdpfl.remote.RemoteFederation`).
     timeout : float, default=60.0
         Seconds to wait for answers.
     n_attempts : int, default=3
         How often a letter is sent.
     patience : float, default=0.0
-        Seconds to wait for silos where a person has to say yes to a fit.
+        Seconds to wait for silos where a person has to approve a fit.
     journal : path-like or function, optional
-        A file for one fit: a run after a server was killed goes on with it
+        A file for one fit, with which a run can continue after the server was killed
         (:class:`skdpfl.remote.RemoteFederation`). A function is given Flower's run config and
         returns the path.
     line : str or function, optional
-        ``host:port`` of this server, to which silos can connect: each opens one line there
-        (TLS) for the length of a fit, and a round takes a tenth of a second instead of Flower's
-        eight. A function is given Flower's run config.
+        ``host:port`` of this server, to which silos can connect: each opens one line there (TLS)
+        for the duration of a fit, and a round takes a tenth of a second instead of eight. Or a
+        function that returns it from Flower's run config.
 
     Returns
     -------
@@ -300,5 +299,5 @@ def server_app(
 
 
 def _said(value: Any, config: Mapping[str, Any]) -> Any:
-    """Return what was given, or what a function says for a run."""
+    """Return an argument, or what a function returns for a run."""
     return value(config) if callable(value) else value

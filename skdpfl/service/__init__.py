@@ -1,4 +1,4 @@
-"""A silo's gate as a service of the hospital, with users, files and a log of its own.
+"""A silo's gate as a service run by the hospital, with its own user, files and log.
 
 _settings    ``hospital.toml``: what an operator writes down, checked key by key
 _tables      the records that it names, from a CSV file or one query of SQLite

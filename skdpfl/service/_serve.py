@@ -1,8 +1,8 @@
-"""Letters in at a socket, answers out: the only thing that others can do with a gate's process.
+"""Serve a gate at a socket, which is the only access that others have to its process.
 
-Its user owns the records, the ledger and the memory. Whoever brings letters is another user, who
-can reach the socket and nothing else: the kernel says who it is (``roster.users``), or, at a port
-of this computer, a token that is sent first. One letter is answered at a time.
+The gate's user owns the records, the ledger and the memory. Letters come from another user, who can
+access only the socket. That user is identified by the kernel (``roster.users``), or, at a port of
+this computer, by a token that is sent first. One letter is answered at a time.
 """
 
 import hmac
@@ -39,7 +39,7 @@ _PEER = struct.Struct("3i")
 
 
 def make_gate(settings: SiloSettings) -> Gate:
-    """Return the gate that a file describes; a BadFile or a LedgerError where that fails."""
+    """Return the gate that a file describes; raise a BadFile or a LedgerError if that fails."""
     budget = settings.ledger
     check_files(settings)
     _import(settings)
@@ -56,25 +56,25 @@ def make_gate(settings: SiloSettings) -> Gate:
 
 
 def key_of(settings: SiloSettings) -> str:
-    """Return the silo's private key; a BadFile unless the roster has the public one."""
+    """Return the silo's private key; raise a BadFile unless the roster has the public one."""
     path, roster = settings.roster.key, settings.roster.silos
     if path is None or not path.exists():
         raise BadFile(
-            f"{settings.path}: there is no key of this silo: name a file, roster.key, and "
-            "skdpfl silo key makes it"
+            f"{settings.path}: this silo has no key: name a file in roster.key, and make it by "
+            "skdpfl silo key"
         )
     try:
         private = path.read_text("ascii").strip()
         public = public_key(private)
     except (OSError, ValueError) as error:
-        raise BadFile(f"{path}: this is no key ({type(error).__name__})") from error
+        raise BadFile(f"{path}: this is not a key ({type(error).__name__})") from error
     if roster is not None and roster[settings.records.name] != public:
-        raise BadFile(f"{settings.path}: roster.silos has another key for this silo: see {path}")
+        raise BadFile(f"{settings.path}: roster.silos has another key for this silo than {path}")
     return private
 
 
 def _import(settings: SiloSettings) -> None:
-    """Import the modules that declare classes of the hospital's own."""
+    """Import the modules that declare the hospital's own classes."""
     for name in settings.imports:
         try:
             importlib.import_module(name)
@@ -83,7 +83,7 @@ def _import(settings: SiloSettings) -> None:
 
 
 def check_files(settings: SiloSettings) -> None:
-    """Raise where others can read what is secret, or write what the gate goes by."""
+    """Raise if others can read secret files, or write files that the gate relies on."""
     ledger = Path(settings.ledger.file)
     folder = settings.ledger.folder or Path(f"{ledger}.fits")
     counter = settings.ledger.counter or Path(f"{ledger}.count")
@@ -173,7 +173,7 @@ def _woken_by_signals() -> Iterator[socket.socket]:
 def _answer_one(
     line: socket.socket, users: set[int], token: bytes, answer: Callable[[bytes], bytes]
 ) -> None:
-    """Answer whoever may ask; one that leaves too early is no matter."""
+    """Answer one letter, if its sender is allowed; ignore a connection that closes early."""
     line.settimeout(_PATIENCE)
     if line.family == socket.AF_UNIX:
         user = _PEER.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1]
@@ -194,12 +194,12 @@ def _token(settings: SiloSettings) -> bytes:
     except OSError as error:
         raise BadFile(f"{settings.token}: {error.strerror}") from error
     if len(token) < 16:
-        raise BadFile(f"{settings.token}: a token has 16 letters or more, by chance")
+        raise BadFile(f"{settings.token}: a token must have at least 16 random characters")
     return token
 
 
 def _wait_for_tick(begin: float, pace: float) -> None:
-    """Wait until an answer has taken a whole number of paces: its time then tells little."""
+    """Wait until the response time is a multiple of ``pace``, so that it reveals little."""
     if pace:
         took = time.monotonic() - begin
         time.sleep(-took % pace)
@@ -207,7 +207,7 @@ def _wait_for_tick(begin: float, pace: float) -> None:
 
 @contextmanager
 def _listening(settings: SiloSettings) -> Iterator[socket.socket]:
-    """Listen at the socket, whose file is there as long as the process is."""
+    """Listen at the socket, whose file exists as long as the process runs."""
     address = settings.socket
     if is_port(address):
         host, _, port = address.rpartition(":")
@@ -227,26 +227,26 @@ def _listening(settings: SiloSettings) -> Iterator[socket.socket]:
 
 
 def _take_place(path: Path) -> None:
-    """Remove the socket of a gate that was killed; raise if one is there that lives."""
+    """Remove the socket of a gate that was killed; raise if a gate is running there."""
     if not path.parent.is_dir():
-        raise BadFile(f"{path}: there is no folder {path.parent}")
+        raise BadFile(f"{path}: the folder {path.parent} does not exist")
     try:
         connected(str(path)).close()
     except FileNotFoundError:
         return
     except OSError:
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise BadFile(f"{path}: a file is there that is no socket") from None
+            raise BadFile(f"{path}: this file exists and is not a socket") from None
         path.unlink()
         return
-    raise BadFile(f"{path}: a gate is served there already")
+    raise BadFile(f"{path}: a gate is already running there")
 
 
 # ---- the log ------------------------------------------------------------------------------------
 
 
 class _Lines(logging.Formatter):
-    """One JSON object a line."""
+    """Log formatter: one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -262,7 +262,7 @@ class _Lines(logging.Formatter):
 
 
 def start_log(settings: SiloSettings) -> None:
-    """Write what is logged to the file that was named, a JSON object a line."""
+    """Write the log to the file from the settings, one JSON object per line."""
     to = settings.log.file
     try:
         handler = logging.StreamHandler() if to is None else logging.FileHandler(to)
@@ -276,12 +276,12 @@ def start_log(settings: SiloSettings) -> None:
 
 
 def _note(letter: bytes, reply: bytes, seconds: float) -> None:
-    """Log what was asked and answered: kinds, sizes and times; no values."""
+    """Log kinds, sizes and times of letters and answers; no values."""
     sizes = {"bytes_in": len(letter), "bytes_out": len(reply)}
     _LOG.info("letter", extra={"answer": _kind(reply), **sizes, "seconds": round(seconds, 3)})
 
 
 def _kind(reply: bytes) -> str:
-    """Return the class of an answer, which is the first word of its header."""
+    """Return the class of an answer, from the start of its header."""
     start = reply[12:60].partition(b'"o":"')[2]
     return start.partition(b'"')[0].decode("utf-8", "replace").rpartition(".")[2]

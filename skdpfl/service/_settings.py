@@ -1,4 +1,4 @@
-"""``hospital.toml``: what an operator writes down, checked key by key.
+"""The operator's settings, ``hospital.toml``, checked key by key.
 
 ::
 
@@ -46,12 +46,12 @@ from skdpfl.remote import Terms
 
 
 class BadFile(ValueError):
-    """A file of an operator's is not as it should be; the text is one line."""
+    """An operator's file is invalid; the text is one line."""
 
 
 @dataclass(frozen=True)
 class RecordsTable:
-    """Where the records are, and what is public of them."""
+    """Where the records are, and public facts of them."""
 
     name: str
     features: tuple[str, ...]
@@ -68,13 +68,13 @@ class RecordsTable:
 
     @property
     def source(self) -> str:
-        """Where they are, as errors say it."""
+        """Where they are, for errors."""
         return "records.database" if self.file is None else str(self.file)
 
 
 @dataclass(frozen=True)
 class TermsTable:
-    """What the operator agreed to."""
+    """The operator's terms."""
 
     epsilon: float
     delta: float = 1e-4
@@ -88,7 +88,7 @@ class TermsTable:
 
 @dataclass(frozen=True)
 class LedgerTable:
-    """The budget over all fits, and where it is kept."""
+    """The budget over all fits, and its file."""
 
     file: Path
     epsilon: float
@@ -99,7 +99,7 @@ class LedgerTable:
 
 @dataclass(frozen=True)
 class RosterTable:
-    """The users of the operating system who may bring letters, and who is in masked sums."""
+    """The operating system's users who may bring letters, and the silos of masked sums."""
 
     users: tuple[int | str, ...] = ()
     key: Path | None = None
@@ -108,7 +108,7 @@ class RosterTable:
 
 @dataclass(frozen=True)
 class LogTable:
-    """Where is written down what happened."""
+    """The log's file."""
 
     file: Path | None = None
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -130,7 +130,7 @@ class SiloSettings:
 
     @property
     def agreed(self) -> Terms:
-        """The terms, as a gate wants them."""
+        """The terms, for a gate."""
         t = self.terms
         given = t.epsilon, t.delta, t.unit, t.neighbours, t.approval
         return Terms(*given, self.roster.silos, t.colluding)
@@ -146,7 +146,7 @@ _TABLES: dict[str, type] = {
 
 
 def read_settings(path: str | Path) -> SiloSettings:
-    """Return what a file says; a BadFile where it is wrong, in one line."""
+    """Return the settings in a file; raise a BadFile with a one-line text if it is invalid."""
     path = Path(path).absolute()
     try:
         with path.open("rb") as file:
@@ -172,7 +172,7 @@ def _address(path: Path, given: Mapping[str, Any]) -> str:
     if "/" in socket or not host:
         return str(path.parent / socket)
     if host not in ("127.0.0.1", "localhost", "[::1]") or not port.isdecimal():
-        raise BadFile(f"{path}: socket is a path, or a port of this computer (127.0.0.1:PORT)")
+        raise BadFile(f"{path}: socket must be a path, or a port of this computer (127.0.0.1:PORT)")
     return socket
 
 
@@ -184,7 +184,7 @@ def _token(path: Path, given: Mapping[str, Any]) -> Path | None:
 def _imports(path: Path, given: Mapping[str, Any]) -> tuple[str, ...]:
     names = given.get("imports", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadFile(f"{path}: imports is a list of modules that declare classes")
+        raise BadFile(f"{path}: imports must be a list of modules that declare classes")
     return tuple(names)
 
 
@@ -218,17 +218,18 @@ def _refuse_others(path: Path, table: str, given: Mapping[str, Any], known: Any)
     if others:
         where = f"[{table}]" if table else "the file"
         raise BadFile(
-            f"{path}: {where} has the key {others[0]!r}; it may have {', '.join(sorted(known))}"
+            f"{path}: {where} has the unknown key {others[0]!r}; valid keys are "
+            f"{', '.join(sorted(known))}"
         )
 
 
 def _value(path: Path, key: str, value: Any, hints: Mapping[str, Any]) -> Any:
-    """Return a value as its field wants it."""
+    """Return a value in the type of its field."""
     hint = hints[key.split(".")[1]]
     choices = get_args(hint)
     if get_origin(hint) is Literal:
         if value not in choices:
-            raise BadFile(f"{path}: {key} is one of {', '.join(map(repr, choices))}")
+            raise BadFile(f"{path}: {key} must be one of {', '.join(map(repr, choices))}")
         return value
     wanted = (
         next((c for c in choices if c is not type(None)), hint)
@@ -247,42 +248,49 @@ def _value(path: Path, key: str, value: Any, hints: Mapping[str, Any]) -> Any:
     plain = wanted if isinstance(wanted, type) else dict
     if isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
         return value
-    raise BadFile(f"{path}: {key} is of another type than it should be")
+    raise BadFile(f"{path}: {key} has the wrong type")
 
 
 def _check(settings: SiloSettings) -> None:
-    """Raise unless the values belong together."""
+    """Raise unless the values are consistent."""
     path, records, terms = settings.path, settings.records, settings.terms
     if not records.features or len(set(records.features)) != len(records.features):
-        raise BadFile(f"{path}: records.features names each feature once")
+        raise BadFile(f"{path}: records.features must name each feature once")
     if (records.file is None) == (not records.database):
-        raise BadFile(f"{path}: [records] has either a file or a database (of PostgreSQL)")
+        raise BadFile(
+            f"{path}: [records] needs either a file or a database (of PostgreSQL), not both"
+        )
     if not (terms.epsilon > 0 and 0 < terms.delta < 1 and terms.pace >= 0):
-        raise BadFile(f"{path}: terms.epsilon is above 0, delta between 0 and 1, pace 0 or more")
+        raise BadFile(
+            f"{path}: terms.epsilon must be above 0, delta between 0 and 1, pace at least 0"
+        )
     if terms.colluding < 0:
-        raise BadFile(f"{path}: terms.colluding is a number of silos, 0 or more")
+        raise BadFile(f"{path}: terms.colluding must be a number of silos, 0 or more")
     if not (settings.ledger.epsilon > 0 and 0 < settings.ledger.delta < 1):
-        raise BadFile(f"{path}: ledger.epsilon is above 0, and delta between 0 and 1")
+        raise BadFile(f"{path}: ledger.epsilon must be above 0, and delta between 0 and 1")
     has_port = not Path(settings.socket).is_absolute()
     if has_port != (settings.token is not None):
         raise BadFile(
-            f"{path}: a port needs token = FILE, whose content whoever brings letters says first"
+            f"{path}: a port needs token = FILE; whoever brings letters sends the file's content "
+            "first"
             if has_port
-            else f"{path}: token is for a port; who may use a path is in roster.users"
+            else f"{path}: token is for a port only; roster.users lists who may use a path"
         )
     others = sorted(set(records.bounds) - {*records.features, records.target})
     if others:
-        raise BadFile(f"{path}: records.bounds names {others[0]!r}, which is no feature")
+        raise BadFile(f"{path}: records.bounds has {others[0]!r}, which is not a feature")
     _check_roster(path, settings.roster, records.name)
     for name, pair in records.bounds.items():
         if not (isinstance(pair, list) and len(pair) == 2 and pair[0] <= pair[1]):
-            raise BadFile(f"{path}: records.bounds.{name} is a pair [low, high]")
+            raise BadFile(f"{path}: records.bounds.{name} must be a pair [low, high]")
 
 
 def _check_roster(path: Path, roster: RosterTable, name: str) -> None:
-    """Raise unless a roster has a public key of each silo, this one with them."""
+    """Raise unless a roster has the public keys of all its silos, including this one."""
     for silo, key in (roster.silos or {}).items():
         if not isinstance(key, str) or not re.fullmatch("[0-9a-f]{64}", key):
-            raise BadFile(f"{path}: roster.silos.{silo} is a public key, 64 hexadecimal digits")
+            raise BadFile(
+                f"{path}: roster.silos.{silo} must be a public key of 64 hexadecimal digits"
+            )
     if roster.silos is not None and name not in roster.silos:
         raise BadFile(f"{path}: roster.silos lacks this silo, {name!r}")

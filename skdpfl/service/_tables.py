@@ -1,7 +1,7 @@
-"""The records that an operator names: a CSV file, or one query of SQLite or PostgreSQL.
+"""Read the operator's records from a CSV file, or by one query of SQLite or PostgreSQL.
 
-They are read once, when the gate starts: one snapshot, whose digest is kept with each agreement, so
-that a fit does not go on with other records.
+They are read once, when the gate starts. The digest of this snapshot is stored with each agreement,
+so that a fit cannot continue with other records.
 """
 
 import os
@@ -19,7 +19,7 @@ from skdpfl.service._settings import BadFile, RecordsTable, SiloSettings
 
 
 def read_records(settings: SiloSettings) -> SiloRecords:
-    """Return the records; a BadFile in words that name columns and counts, no values."""
+    """Return the records; raise a BadFile that states columns and counts, but no values."""
     table = settings.records
     frame = _frame(table)
     columns = [*table.features, table.target, *([table.weight] if table.weight else [])]
@@ -29,8 +29,8 @@ def read_records(settings: SiloSettings) -> SiloRecords:
     empty = [name for name in columns if frame[name].isna().any()]
     if empty:
         raise BadFile(
-            f"{table.source}: the column {empty[0]!r} lacks {int(frame[empty[0]].isna().sum())} "
-            "values; fill them in, or leave these rows out, by public rules"
+            f"{table.source}: the column {empty[0]!r} has {int(frame[empty[0]].isna().sum())} "
+            "missing values; fill them in, or leave these rows out, by public rules"
         )
     X = np.column_stack([_numbers(table, frame[name]) for name in table.features])
     y = _targets(table, frame[table.target])
@@ -47,8 +47,8 @@ def read_records(settings: SiloSettings) -> SiloRecords:
         )
     except ValueError:
         raise BadFile(
-            f"{table.source}: features are finite, weights finite and at least 0, and "
-            "records.neutral has finite numbers for other columns"
+            f"{table.source}: features must be finite, weights finite and at least 0, and "
+            "records.neutral must have finite numbers for other columns"
         ) from None
     _check_public(table, records)
     return records
@@ -71,7 +71,8 @@ def _frame(table: RecordsTable) -> pd.DataFrame:
     is_csv = file is not None and file.suffix == ".csv"
     if not is_csv and "order by" not in table.query.lower():
         raise BadFile(
-            'records.query is a select with "order by", so that rows come in the same order'
+            'records.query must be a select with "order by", so that rows always have the same '
+            "order"
         )
     try:
         if file is None:
@@ -84,13 +85,13 @@ def _frame(table: RecordsTable) -> pd.DataFrame:
 
 
 def _queried(file: Path, query: str) -> pd.DataFrame:
-    """Return the rows of one query, which sees the database as it is at one moment."""
+    """Return the rows of one query, a consistent snapshot of the database."""
     with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as base:
         return pd.read_sql_query(query, base)
 
 
 def _asked(table: RecordsTable) -> bytes:
-    """Return the rows of one query of PostgreSQL as CSV: all of one moment, too."""
+    """Return the rows of one query of PostgreSQL as CSV, also a consistent snapshot."""
     psql = ["psql", "--no-psqlrc", "--no-password", "--quiet", "--csv", "--set=ON_ERROR_STOP=1"]
     rules = {"PGOPTIONS": "-c default_transaction_read_only=on", "PGCONNECT_TIMEOUT": "30"}
     ran = subprocess.run(
@@ -108,11 +109,13 @@ def _numbers(table: RecordsTable, column: pd.Series) -> np.ndarray:
     try:
         return np.array(column.tolist(), np.float64)
     except (TypeError, ValueError):
-        raise BadFile(f"{table.source}: the column {column.name!r} holds words") from None
+        raise BadFile(
+            f"{table.source}: the column {column.name!r} holds text instead of numbers"
+        ) from None
 
 
 def _targets(table: RecordsTable, column: pd.Series) -> np.ndarray:
-    """Return labels, all of them declared, or numbers."""
+    """Return labels, or numbers; raise for labels that are not declared."""
     if table.classes is None:
         return _numbers(table, column)
     texts = isinstance(table.classes[0], str)
@@ -127,12 +130,12 @@ def _targets(table: RecordsTable, column: pd.Series) -> np.ndarray:
 
 
 def _check_public(table: RecordsTable, records: SiloRecords) -> None:
-    """Raise unless the records are as it is publicly said of them."""
+    """Raise unless the records match their public facts."""
     n = len(records.y)
     if table.size is not None and n != table.size:
-        raise BadFile(f"{table.source}: {n} rows, and records.size says {table.size}")
+        raise BadFile(f"{table.source}: {n} rows, but records.size is {table.size}")
     columns = dict(zip(table.features, records.X.T, strict=True)) | {table.target: records.y}
     for name, (low, high) in table.bounds.items():
         outside = int(((columns[name] < low) | (columns[name] > high)).sum())
         if outside:
-            raise BadFile(f"{table.source}: {outside} rows have a {name!r} beyond records.bounds")
+            raise BadFile(f"{table.source}: {outside} rows have a {name!r} outside records.bounds")

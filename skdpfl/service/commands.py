@@ -1,6 +1,6 @@
-"""``skdpfl silo ...``: what an operator asks and says.
+"""The commands ``skdpfl silo ...`` of an operator.
 
-Each command prints lines and returns 0, or 1.
+Each command prints lines and returns the status 0 or 1.
 """
 
 import argparse
@@ -31,28 +31,26 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         command = commands.add_parser(name, help=words, description=words)
         command.add_argument("file", type=Path, help="hospital.toml")
         if name == "check":
-            command.add_argument(
-                "--offer", type=Path, help="an offer, as a file: what it would cost"
-            )
+            command.add_argument("--offer", type=Path, help="the file of an offer, to see its cost")
         if name == "predict":
             _add_files(command)
         if name in ("approve", "refuse"):
-            command.add_argument("number", help="the question's number, as pending shows it")
+            command.add_argument("number", help="the number of the fit, as shown by pending")
         command.set_defaults(run=_in_one_line, silo=run)
 
 
 def _add_files(command: argparse.ArgumentParser) -> None:
-    """Add what predictions are made from."""
+    """Add the arguments of predict."""
     command.add_argument("model", type=Path, help="the joint model: JSON, as to_dict() gives it")
     command.add_argument("rows", type=Path, help="a CSV file with the features of new records")
-    command.add_argument("to", type=Path, help="the CSV file to write, which stays here")
+    command.add_argument("to", type=Path, help="the CSV file to write; it must stay at this silo")
     command.add_argument(
         "--head", choices=(*HEADS, "none"), default=HEADS[0], help="this silo's own part"
     )
 
 
 def _in_one_line(asked: argparse.Namespace) -> int:
-    """Run a command; what is wrong with a file is one line on standard error, and status 1."""
+    """Run a command; an invalid file gives one line on standard error, and status 1."""
     try:
         run: Callable[[SiloSettings, argparse.Namespace], int] = asked.silo
         return run(read_settings(asked.file), asked)
@@ -66,7 +64,7 @@ def _serve(settings: SiloSettings, asked: argparse.Namespace) -> int:
 
 
 def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
-    """Read everything as the gate does, and say what it would go by; nothing is answered."""
+    """Read everything as the gate does, and print its settings; no letter is answered."""
     gate = make_gate(settings)
     table, terms = settings.records, settings.terms
     records = gate.records
@@ -78,7 +76,7 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
     print(
         f"terms     at most epsilon={terms.epsilon:g} at delta={terms.delta:g} a fit, "
         f"unit {terms.unit!r}, {terms.neighbours!r}"
-        + ("; a person says yes to each" if terms.approval else "")
+        + ("; a person approves each" if terms.approval else "")
     )
     print(f"ledger    {_left(settings)}")
     users = sorted(allowed_users(settings))
@@ -110,7 +108,7 @@ def _key(settings: SiloSettings, asked: argparse.Namespace) -> int:
 
 
 def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
-    """Ask the gate who it is: a check of its health."""
+    """Check that the gate answers."""
     token = b"" if settings.token is None else settings.token.read_bytes().strip()
     begin = time.monotonic()
     try:
@@ -145,7 +143,7 @@ def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> int:
 
 
 def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
-    """Show what a person has to say yes to."""
+    """List the fits that a person has to approve."""
     questions = _store(settings).questions()
     for digest, q in sorted(questions.items(), key=lambda pair: pair[1]["asked"]):
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(q["asked"]))
@@ -157,16 +155,16 @@ def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
             + (", in masked sums" if q["masked"] else "")
             + ("" if (t := q["colluding"]) is None else f" with shared noise, colluding={t}")
         )
-    print(f"ledger        {_left(settings)}" if questions else "Nothing waits for a person.")
+    print(f"ledger        {_left(settings)}" if questions else "No fit waits for a person.")
     return 0
 
 
 def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:
-    """Say yes or no to a fit that waits."""
+    """Approve or refuse a pending fit."""
     store = _store(settings)
     found = [digest for digest in store.questions() if digest.startswith(asked.number)]
     if len(found) != 1 or len(asked.number) < 4:
-        raise BadFile(f"no question, or several, have the number {asked.number}: see pending")
+        raise BadFile(f"no fit, or more than one, has the number {asked.number}: see pending")
     store.say(found[0], yes)
     print(f"{found[0][:12]}: {'yes' if yes else 'no'}")
     return 0
@@ -193,8 +191,8 @@ def _predict(settings: SiloSettings, asked: argparse.Namespace) -> int:
     with open(os.open(asked.to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         found.to_csv(file, index=False)
     print(
-        f"{asked.to}: {len(found)} predictions with an own part of {len(own)} records, without "
-        "noise: they are for this silo alone"
+        f"{asked.to}: {len(found)} predictions with this silo's own part, fitted on {len(own)} "
+        "records without noise: they must not leave this silo"
     )
     return 0
 
@@ -209,7 +207,7 @@ def _opened(settings: SiloSettings) -> PrivacyLedger:
 
 
 def _left(settings: SiloSettings) -> str:
-    """Return what was spent and what the budget is, in words."""
+    """Return text on what was spent, and the budget."""
     ledger = _opened(settings)
     spent: Any = ledger.spent
     n, left = len(ledger.entries), at_least(ledger.remaining, 3)
@@ -219,13 +217,13 @@ def _left(settings: SiloSettings) -> str:
 
 
 _COMMANDS: dict[str, tuple[Callable[[SiloSettings, argparse.Namespace], int], str]] = {
-    "serve": (_serve, "answer letters at the socket, until it is told to end"),
-    "check": (_check, "read everything, and say what the gate would go by"),
+    "serve": (_serve, "answer letters at the socket, until the process is ended"),
+    "check": (_check, "read everything as the gate would, and print its settings"),
     "key": (_key, "make this silo's key if there is none, and print its line for rosters"),
-    "status": (_status, "ask the gate who it is; status 1 if it does not answer"),
-    "pending": (_pending, "show the fits that a person has to say yes to"),
-    "approve": (lambda s, a: _say(s, a, True), "say yes to a fit"),
-    "refuse": (lambda s, a: _say(s, a, False), "say no to a fit"),
-    "ledger": (_ledger, "show what each fit cost"),
-    "predict": (_predict, "predict new records by a joint model with this silo's own part"),
+    "status": (_status, "check that the gate answers; status 1 if it does not"),
+    "pending": (_pending, "list the fits that a person has to approve"),
+    "approve": (lambda s, a: _say(s, a, True), "approve a fit"),
+    "refuse": (lambda s, a: _say(s, a, False), "refuse a fit"),
+    "ledger": (_ledger, "list the cost of each fit"),
+    "predict": (_predict, "predict new records with a joint model and this silo's own part"),
 }

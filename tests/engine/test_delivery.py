@@ -37,7 +37,7 @@ def test_a_message_too_many_or_too_few_is_an_error(n):
     with pytest.raises(ValueError, match=f"^{n} of the cohort's silos sent no message"):
         total().result()
     for stranger in (3, 10 + n):
-        with pytest.raises(ValueError, match="not of the cohort"):
+        with pytest.raises(ValueError, match="outside the cohort"):
             total().add(np.array([stranger]), messages[:1])
     for first in (cohort, cohort[:1]):
         twice = total()

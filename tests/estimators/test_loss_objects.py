@@ -91,7 +91,13 @@ def test_a_field_is_searched():
 
 def test_other_objects_are_refused():
     refused = {
-        "'squared_error', .*, or an object for .*SquaredError": (Hinge(), Quantile, "mse", 3, None),
+        "'squared_error', .*, or a loss object such as .*SquaredError": (
+            Hinge(),
+            Quantile,
+            "mse",
+            3,
+            None,
+        ),
         "sample_weight": (Weighted(Huber()),),
     }
     for words, losses in refused.items():

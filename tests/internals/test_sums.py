@@ -364,7 +364,7 @@ def test_what_was_not_planned_is_not_asked():
         with pytest.raises(ValueError, match="no question about the test"):
             plan.question(number, what)
     other = SiloData.from_codes(np.zeros((9, D)), np.zeros(9), np.arange(9) % 2, 2)
-    with pytest.raises(ValueError, match="other sizes"):
+    with pytest.raises(ValueError, match="silo sizes in the plan"):
         plan.question(0, Raw()).mean(LocalFederation(other, streams_for(0)), streams_for(0))
 
 

@@ -75,7 +75,7 @@ def test_the_best_candidate_is_that_of_the_scoring():
     [
         (CLASSIFIER, LABELS, "f1", "one of accuracy, balanced_accuracy, neg_log_loss, roc_auc"),
         (REGRESSOR, RAW, "accuracy", "one of r2, neg_mean_absolute_error; got 'accuracy'"),
-        (CLASSIFIER, np.arange(1500) % 3, "roc_auc", "roc_auc is of two labels; here are 3"),
+        (CLASSIFIER, np.arange(1500) % 3, "roc_auc", "roc_auc needs two labels; got 3"),
         (ISRLDPClassifier(loss="hinge"), LABELS, "neg_log_loss", "gives no probabilities"),
     ],
 )

@@ -271,7 +271,7 @@ def test_a_file_goes_on_in_one_block_at_a_time(tmp_path, monkeypatch):
             with pytest.raises(ValueError, match="in use"):
                 fit(estimator, tmp_path / name)
         said = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True)
-        assert said.returncode == 1 and "in use, by another process" in said.stderr
+        assert said.returncode == 1 and "in use by another process" in said.stderr
         with monkeypatch.context() as patch, pytest.raises(ValueError, match="forked"):
             patch.setattr(os, "getpid", lambda: -2)
             estimator.fit(X, Y, silos=SILOS)

@@ -150,7 +150,7 @@ def test_ignored_features_get_no_coefficient_and_the_radius_covers_the_bounds():
 
 def test_silos_of_other_sizes_than_planned_are_refused():
     X, y, codes = records()
-    with pytest.raises(ValueError, match="other sizes"):
+    with pytest.raises(ValueError, match="silo sizes in the plan"):
         scales_of(planned(codes), X, y, np.zeros(N, int), streams_for(0))
 
 

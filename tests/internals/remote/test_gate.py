@@ -313,7 +313,7 @@ def test_rounds_beyond_the_plan_are_refused(silo, said):
     told(silo, said[0][:-3])
     last = said[0][-4]
     assert last.purpose == "round"
-    refused(silo.tell(dataclasses.replace(last, number=2)), "no round 2")
+    refused(silo.tell(dataclasses.replace(last, number=2)), "got round 2")
 
 
 def test_sizes_and_labels_are_no_answer_where_the_terms_keep_them_secret(tmp_path, said):

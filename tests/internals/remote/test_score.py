@@ -80,7 +80,7 @@ def test_other_models_and_numbers_are_refused(tmp_path):
         RocAuc(edges=np.arange(15.0)[::-1]),
         RocAuc(edges=np.arange(3.0)),
     ):
-        with pytest.raises(Refused, match="no score of such records"):
+        with pytest.raises(Refused, match="not defined for such records"):
             checked(*sum_at(measure=wrong), facts, None)
     for wrong in ({"mu": 0.0}, {"mu": np.nan}, {"n": 0}):
         plan, what = asked(**wrong)

@@ -73,13 +73,13 @@ FILES = {
         'imports = ["no_such_module"]\n[records]',
         "no module 'no_s",
     ),
-    "imports that are none": ("[records]", "imports = 3\n[records]", "imports is a list"),
-    "another type": ("epsilon = 3.0", 'epsilon = "3"', "terms.epsilon is of another type"),
-    "a list of others": ('"c", "d"]', '"c", 4]', "records.features is of another type"),
+    "imports that are none": ("[records]", "imports = 3\n[records]", "imports must be a list"),
+    "the wrong type": ("epsilon = 3.0", 'epsilon = "3"', "terms.epsilon is of the wrong type"),
+    "a list of others": ('"c", "d"]', '"c", 4]', "records.features is of the wrong type"),
     "another word": ("[terms]", '[terms]\nunit = "row"', "terms.unit is one of 'record', 'silo'"),
-    "no price": ("epsilon = 3.0", "epsilon = 0.0", "terms.epsilon is above 0"),
-    "no budget": ("epsilon = 5.0", "epsilon = -1", "ledger.epsilon is above 0"),
-    "a feature twice": ('"c", "d"]', '"c", "c"]', "names each feature once"),
+    "no price": ("epsilon = 3.0", "epsilon = 0.0", "terms.epsilon must be above 0"),
+    "no budget": ("epsilon = 5.0", "epsilon = -1", "ledger.epsilon must be above 0"),
+    "a feature twice": ('"c", "d"]', '"c", "c"]', "must name each feature once"),
     "a column that is not there": ('"c", "d"]', '"c", "e"]', "there is no column 'e'"),
     "no records": ("records.csv", "others.csv", "there is no such file"),
     "two places of records": (
@@ -93,28 +93,32 @@ FILES = {
         "records.database: it cannot be read",
     ),
     "a database without order": ('file = "records.csv"', 'database = "a"', 'with "order by"'),
-    "another size": ("[terms]", "size = 7\n[terms]", "46 rows, and records.size says 7"),
+    "another size": ("[terms]", "size = 7\n[terms]", "46 rows, but records.size is 7"),
     "beyond bounds": ("[terms]", "[records.bounds]\na = [0, 1]\n[terms]", "rows have a 'a' beyond"),
     "bounds of nothing": ("[terms]", "[records.bounds]\nz = [0, 1]\n[terms]", "no feature"),
     "neutral, and there": (
         "[terms]",
         "[records.neutral]\na = 1\n[terms]",
-        "records.neutral has finite numbers for other columns",
+        "records.neutral must have finite numbers for other columns",
     ),
     "bounds upside down": ("[terms]", "[records.bounds]\na = [1, 0]\n[terms]", "pair"),
     "a port, no token": ("north.socket", "127.0.0.1:7070", "a port needs token"),
     "a port of others": ("north.socket", "0.0.0.0:7070", "a port of this computer"),
     "a token, no port": ("[records]", "\n[records]", None),
     "nobody of this name": ("users = []", 'users = ["nobody here"]', "no user 'nobody here'"),
-    "a roster of names": ("users = []", 'silos = ["north"]', "roster.silos is of another type"),
-    "fewer than none": ("[terms]", "[terms]\ncolluding = -1", "colluding is a number of silos"),
+    "a roster of names": ("users = []", 'silos = ["north"]', "roster.silos is of the wrong type"),
+    "fewer than none": (
+        "[terms]",
+        "[terms]\ncolluding = -1",
+        "colluding must be a number of silos",
+    ),
     "a short key": ("users = []", 'silos = {north = "00"}', "north is a public key, 64 hex"),
     "a roster of others": (
         "users = []",
         f'silos = {{x = "{"0" * 64}"}}',
         "lacks this silo, 'north'",
     ),
-    "no key": ("users = []", f'silos = {{north = "{"0" * 64}"}}', "no key of this silo"),
+    "no key": ("users = []", f'silos = {{north = "{"0" * 64}"}}', "this silo has no key"),
     "a query without order": ("records.csv", "records.sqlite", "there is no such file"),
 }
 
@@ -153,7 +157,7 @@ def test_a_key_is_made_once(hospital, capsys):
     with pytest.raises(SystemExit, match="another key for this silo"):
         check(hospital)
     hospital.write("north.key", "no key")
-    with pytest.raises(SystemExit, match="this is no key"):
+    with pytest.raises(SystemExit, match="this is not a key"):
         check(hospital)
     (hospital.folder / "north.key").chmod(0o644)
     with pytest.raises(SystemExit, match="others can read it"):
@@ -177,7 +181,7 @@ RECORDS = {
     "another label": (spoilt("ill", 7), "1 rows have a 'ill' that is not among"),
     "a word": (spoilt("a", SECRET), "the column 'a' holds words"),
     "a gap": (spoilt("b", None), "the column 'b' lacks 1 values"),
-    "an infinity": (spoilt("b", float("inf")), "features are finite"),
+    "an infinity": (spoilt("b", float("inf")), "features must be finite"),
 }
 
 

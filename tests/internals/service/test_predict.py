@@ -44,7 +44,7 @@ def test_predictions_are_those_of_the_silo_with_its_own_part(hospital, capsys, n
     np.testing.assert_allclose(shares, here.predict_proba(X, silos=silos), rtol=1e-6)
     alone = (hospital.folder / "to.csv").stat().st_mode & 0o077
     assert alone == 0  # for nobody else
-    assert "for this silo alone" in capsys.readouterr().out
+    assert "must not leave this silo" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
