@@ -92,7 +92,7 @@ def display(epsilons, y=y):
         (lambda: Quantile(None), "q must be a number"),
         (lambda: Quantile(smoothing="x"), "smoothing must be a number"),
         (lambda: Poisson(b"x"), "largest must be a number"),
-        (lambda: epsilon_per_record(1.0, k=[1], delta=1e-5), "whole number"),
+        (lambda: epsilon_per_record(1.0, k=[1], delta=1e-5), "an integer of"),
         (lambda: DPRandomizedSearchCV(ISRLDPClassifier(), None).fit(X, y), "must be a mapping"),
         (lambda: DPRandomizedSearchCV(ISRLDPClassifier(), [3]).fit(X, y), "must be a mapping"),
         (

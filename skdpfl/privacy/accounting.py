@@ -1,4 +1,4 @@
-"""Accounting without an estimator: the price of noise, and the noise for a budget.
+"""Accounting without an estimator: the epsilon of given noise, and the noise for a budget.
 
 A fit releases ``n_steps`` noisy sums of clipped gradients. With ``noise_multiplier`` z = (std of
 the noise on the clipped sum) / (clipping norm), these functions solve ::
@@ -39,23 +39,24 @@ def epsilon_of(
     noise_multiplier : float
         Standard deviation of the noise on a clipped sum, over the clipping norm. 0: no noise.
     sampling_rate : float
-        In (0, 1]: the share of the records in a step's batch.
+        The share of the records in a step's batch, in (0, 1].
     n_steps : int
-        How many sums are released.
+        The number of released sums.
     delta : float
         In (0, 1).
     neighbours : {"replace", "add_remove"}, default="replace"
-        One record is replaced by another, or its contribution is set to zero.
+        The neighbouring relation: one record is replaced, or its contribution is set to zero.
     sampling : {"poisson", "without_replacement", "disjoint"}, default="poisson"
-        Each record independently with probability ``sampling_rate``; an independent uniform batch
-        of fixed size in each step ("replace" only); or k = floor(1 / sampling_rate) disjoint
-        batches in turn, drawn once independently of the data, so that a record is in at most
-        ceil(n_steps / k) of them.
+        How batches are drawn. "poisson": each record independently with probability
+        ``sampling_rate``. "without_replacement": an independent uniform batch of fixed size in each
+        step ("replace" only). "disjoint": k = floor(1 / sampling_rate) disjoint batches, drawn once
+        independently of the data and used in turn, so that a record is in at most ceil(n_steps / k)
+        of them.
 
     Returns
     -------
     float
-        The releases are (epsilon, delta)-DP; 0 if delta alone covers them.
+        The epsilon for which the releases are (epsilon, delta)-DP; 0 if delta alone suffices.
 
     See Also
     --------
@@ -64,8 +65,8 @@ def epsilon_of(
 
     Notes
     -----
-    **Formal guarantee.** See :mod:`skdpfl.privacy.pricing.price`: an upper bound for the sampling
-    that is named, exact up to 0.1 % (plain Gaussian sums: exact).
+    **Formal guarantee.** The result is an upper bound for the given sampling, exact up to 0.1 %
+    (plain Gaussian sums: exact): see :mod:`skdpfl.privacy.pricing.price`.
 
     Examples
     --------
@@ -99,7 +100,7 @@ def noise_multiplier_for(
     Returns
     -------
     float
-        Its price is at most ``epsilon``, and at least 99 % of it.
+        The noise multiplier, whose epsilon is between 99 % and 100 % of the budget.
 
     See Also
     --------
@@ -129,7 +130,7 @@ def n_steps_for(
     neighbours: events.Neighbours = "replace",
     sampling: SamplingName = "poisson",
 ) -> int:
-    """Return the largest number of steps that a budget allows: train until it is spent.
+    """Return the largest number of steps that a budget allows.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ def n_steps_for(
     Returns
     -------
     int
-        0 if the budget does not allow a single step.
+        The number of steps; 0 if the budget does not allow a single one.
 
     See Also
     --------
@@ -189,7 +190,7 @@ def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> event
 
 
 def _whole(n_steps: float) -> int:
-    """Return a number of steps, or say what is wrong."""
+    """Return a number of steps, or raise."""
     if check_number("n_steps", n_steps, low=1, high=_MOST_STEPS) % 1:
-        raise ValueError(f"n_steps must be a whole number; got {n_steps!r}.")
+        raise ValueError(f"n_steps must be an integer; got {n_steps!r}.")
     return int(n_steps)

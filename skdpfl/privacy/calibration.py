@@ -1,13 +1,14 @@
 """Budgets, and the smallest noise that meets one, rounded up.
 
-A search over log(noise) for log(price) = log(budget), almost a line. It starts at the central-limit
-approximation: the variances of the releases' losses sum to the mu^2 of the Gaussian with that
-budget. The first step goes along the slope of that Gaussian's price, later ones along secants.
+The search solves log(price) = log(budget) for log(noise), which is almost linear. It starts at the
+central-limit approximation: the variances of the releases' losses sum to the mu^2 of the Gaussian
+with that budget. The first step uses the slope of that Gaussian's price, later ones are secant
+steps.
 
 Formal guarantee
 ----------------
-The price of the returned noise, as computed by :func:`skdpfl.privacy.pricing.price.price_epsilon`
-for the very composition that will be released, is at most the budget.
+The price of the returned noise, computed by :func:`skdpfl.privacy.pricing.price.price_epsilon` for
+the composition that will be released, is at most the budget.
 """
 
 import math
@@ -47,7 +48,7 @@ class Search:
     narrow : float
         The search also ends when the bounds of the noise differ by at most this share.
     shift : float
-        What is added to prices before the logarithm: delta for an epsilon below it, since such a
+        A constant added to prices before the logarithm: delta if epsilon is below it, since such a
         price falls from epsilon to 0 while the noise hardly changes.
     """
 
@@ -70,7 +71,7 @@ MANY_BUDGETS, _STEP = 64, 8e-3
 
 
 def shared_budgets(epsilon: np.ndarray) -> np.ndarray:
-    """Return the budgets, rounded down by less than 0.8 % where there are very many of them.
+    """Return the budgets, rounded down by less than 0.8 % if there are very many.
 
     Silos whose budgets round to the same number need only one noise, one scale and one price.
     """
@@ -107,7 +108,7 @@ def calibrate(
     Returns
     -------
     float
-        Its price is at most ``epsilon`` and, by default, at least 99 % of it.
+        The noise multiplier. Its price is at most ``epsilon`` and, by default, at least 99 % of it.
 
     Raises
     ------
@@ -120,8 +121,8 @@ def calibrate(
     fixed = price_epsilon(build(math.inf), delta, neighbours)
     if fixed >= epsilon:
         raise ValueError(
-            f"epsilon={epsilon!r} at delta={delta!r} cannot be met by any noise: what does not "
-            f"depend on the noise costs {fixed:.4g} already."
+            f"epsilon={epsilon!r} at delta={delta!r} cannot be met by any noise: the releases that "
+            f"do not depend on the noise cost {fixed:.4g} already."
         )
     if search.start is None:
         start, slope = _central_limit(build, epsilon, delta, neighbours)
@@ -144,7 +145,7 @@ def check_budget(epsilon: float, delta: float) -> None:
 
 
 def check_epsilon_says_something(epsilon: float) -> None:
-    """Raise for finite epsilons beyond what can be computed with, which promise nothing."""
+    """Raise for finite epsilons that are too large to compute with; they promise nothing."""
     if LARGEST_EPSILON < epsilon < math.inf:
         raise ValueError(
             f"epsilon={epsilon:g} promises nothing. Give epsilon=inf for a fit without privacy, or "
@@ -186,8 +187,8 @@ def _central_limit(
 def _least(price: Callable[[float], float], budget: float, search: Search) -> float:
     """Return approximately the least z at which a decreasing function is within the budget.
 
-    Where hardly any record is ever in a batch the price jumps: noise costs hardly anything, or far
-    more than there is. Where exactly it does is not looked for.
+    If hardly any record is ever in a batch, the price jumps from far below the budget to far above
+    it; the search does not locate such a jump exactly.
     """
     share, start, shift = search.share, search.start, search.shift
     assert start is not None

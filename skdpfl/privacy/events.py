@@ -1,4 +1,4 @@
-"""What is protected, and what is released: one small frozen class for each kind of release.
+"""Events: one frozen class for each kind of release; and what a plan protects.
 
 An event *describes* a release; :mod:`skdpfl.privacy.accounting` *prices* it. A new mechanism needs
 its event here; unknown events are refused.
@@ -12,7 +12,7 @@ so that, in the direction of the differing record, a release is one of the pairs
     replace      N(0, z^2) against N(2, z^2)        one record (or silo) is replaced
     add_remove   N(0, z^2) against N(1, z^2)        its contribution is set to zero
 
-``SecureAggregation``: noise that silos share, and how many of them may work with the server.
+``SecureAggregation`` sets how many silos may collude with the server if silos share noise.
 """
 
 from collections.abc import Iterable
@@ -31,19 +31,19 @@ Neighbours = Literal["replace", "add_remove"]
 
 
 def change_of(neighbours: str) -> int:
-    """Return D: how far one record (or silo) moves a sum, in norms of a term."""
+    """Return D, the sensitivity of a sum to one record (or silo), over the norm of a term."""
     if neighbours not in get_args(Neighbours):
-        raise ValueError(f"neighbours={neighbours!r}: must be 'replace' or 'add_remove'.")
+        raise ValueError(f"neighbours must be 'replace' or 'add_remove'; got {neighbours!r}.")
     return 2 if neighbours == "replace" else 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Protected:
-    """What is protected, against whom, under which relation; all of it public.
+    """What is protected, against whom, and under which relation; all fields are public.
 
-    ``silo_sizes`` (n_silos,) are the numbers of records, None where they are protected; ``delta``
-    (n_silos,) each silo's delta, None where the budget is stated otherwise. Under
-    ``trust="secagg"``, ``colluding`` silos may work with the server, and ``spare_rounds`` are
+    ``silo_sizes`` (n_silos,) are the numbers of records, None if they are protected; ``delta``
+    (n_silos,) is each silo's delta, None if the budget is stated otherwise. With
+    ``trust="secagg"``, ``colluding`` silos may collude with the server, and ``spare_rounds`` are
     priced with the others. Plans and requests are subclasses.
     """
 
@@ -57,12 +57,12 @@ class Protected:
 
     @property
     def change(self) -> int:
-        """D: how far one unit moves a sum, in norms of a term."""
+        """D, the sensitivity of a sum to one unit, over the norm of a term."""
         return change_of(self.neighbours)
 
     @property
     def shares_noise(self) -> bool:
-        """Whether silos share the noise of a sum that nobody can look into."""
+        """Whether silos share the noise of a masked sum."""
         return self.trust == "secagg"
 
     @property
@@ -72,7 +72,7 @@ class Protected:
 
 
 def promised(to: Any) -> dict[str, Any]:
-    """Return what a plan, budgets or a cost promises, in the words that costs are stated by."""
+    """Return the guarantee of a plan, budgets or a cost as the fields of a PrivacySpent."""
     colluding = to.colluding if to.trust == "secagg" else None
     words = {"unit": to.unit, "trust": to.trust, "neighbours": to.neighbours}
     return words | {"colluding": colluding}
@@ -155,28 +155,28 @@ def compose(parts: Iterable[tuple[Event, int]]) -> Composition:
 
 
 class SecureAggregation(Described):
-    """What ``trust=`` takes: silos share the noise of sums that nobody can look into.
+    """Secure aggregation, as a value of ``trust``: silos share the noise of masked sums.
 
-    Masks that cancel in a sum hide each silo's message, so the server reads sums only. Each silo of
-    a round of c adds noise of sigma / sqrt(c - t): less by sqrt(c - t) than what it would need
-    alone, and enough if ``t`` of the others tell the server all they know. The sum has
-    sqrt(c / (c - t)) times the noise of a trusted server. ``trust="secagg"`` is one with the
+    Masks that cancel in a sum hide each silo's message, so the server sees sums only. In a round of
+    c silos each adds noise of ``sigma / sqrt(c - t)``, where sigma is the noise that it would need
+    alone. That suffices if up to ``t`` of the others reveal all they know to the server. The sum
+    has ``sqrt(c / (c - t))`` times the noise of a trusted server. ``trust="secagg"`` stands for the
     defaults.
 
-    In ``fit`` this is a simulation of silos that each draw their own share, with the bits that
-    silos elsewhere give; whoever has all records in one place is trusted anyway.
+    In ``fit``, each silo's share is simulated, with the same bits as from remote silos; whoever has
+    all records in one place is trusted anyway.
 
     Parameters
     ----------
     colluding : int, default=1
-        t, the number of other silos of a round that may work with the server. Each round needs
+        t, the number of other silos of a round that may collude with the server. Each round needs
         more silos than that. 0: the server is curious, but no silo helps it.
     spare_rounds : int, default=0
-        How many rounds that fail, because a silo did not answer, may be run again, with fresh
-        noise and batches. Each is priced as one more round of every silo, in ``fit`` as well: a
-        server could pretend a failure, and have both sums. With 1 or more, one sum of each kind
-        beside the rounds (scales, temperature, curves, what a transformer learns) may be asked for
-        again, too, and its dearest is priced twice.
+        How many failed rounds, in which a silo did not answer, may be repeated, with fresh noise
+        and batches. Each is priced as one more round of every silo, also in ``fit``: a server could
+        pretend a failure to obtain both sums. With 1 or more, one sum of each other kind (scales,
+        temperature, curves, sums of a transformer) may be repeated too, and the most expensive of
+        each kind is priced twice.
 
     See Also
     --------
@@ -184,10 +184,10 @@ class SecureAggregation(Described):
 
     Notes
     -----
-    **Formal guarantee.** The server and any ``colluding`` silos together learn of the other silos'
-    records no more than a Gaussian mechanism of the priced noise tells, as far as masks and
-    signatures hold: :mod:`skdpfl.privacy.mechanisms.shared`. A silo that adds no noise, or less, is
-    one of those that are counted: with one more than ``colluding`` of them nothing is promised.
+    **Formal guarantee.** As far as masks and signatures hold, the server and any ``colluding``
+    silos together learn no more of the other silos' records than a Gaussian mechanism with the
+    priced noise reveals: :mod:`skdpfl.privacy.mechanisms.shared`. A silo that adds no noise, or too
+    little, counts as colluding. With more than ``colluding`` such silos there is no guarantee.
 
     Examples
     --------
@@ -224,5 +224,5 @@ def read_trust(trust: Any) -> tuple[Any, int, int]:
 
 
 def trust_name(trust: Any) -> Any:
-    """Return the name of a trust; what is none of ours as it is."""
+    """Return the name of a trust; invalid values are returned unchanged."""
     return read_trust(trust)[0]

@@ -6,13 +6,13 @@ true positive rate ``b``, an (epsilon, delta)-DP mechanism has ::
     b <= e^epsilon a + delta        and        1 - a <= e^epsilon (1 - b) + delta
 
 Rates are bounded by Clopper-Pearson intervals from independent trials. A score without a threshold
-says more: let w be the probability that the score of a run on one data set exceeds that of a run on
-the other. It is at most the area over the trade-off curve f of the mechanism, and ::
+gives more information. Let w be the probability that the score of a run on one data set exceeds
+that of a run on the other. It is at most the area above the trade-off curve f of the mechanism::
 
     w <= 1 - int_0^1 f(a) da        ( = Phi(mu / sqrt 2) under mu-GDP )
 
-because the curve of a score lies above f (Dong, Roth & Su 2022). Pairs of runs that share none are
-independent, so that wins are binomial and w is bounded by Clopper-Pearson, too.
+because the curve of a score lies above f (Dong, Roth & Su 2022). Disjoint pairs of runs are
+independent, so the number of wins is binomial, and w is bounded by Clopper-Pearson too.
 
 Under one run with m canaries, whose coins are independent, the number of correct guesses among r is
 bounded by Binomial(r, e^epsilon / (1 + e^epsilon)) up to a term in m delta (Steinke, Nasr &
@@ -41,7 +41,7 @@ class Rates(NamedTuple):
 def rates_from_counts(
     false_positives: int, negatives: int, true_positives: int, positives: int, error: float
 ) -> Rates:
-    """Bound both rates, which are wrong together with probability at most ``error``."""
+    """Return bounds on both rates, which hold with probability at least 1 - ``error``."""
     k, n = false_positives, negatives
     most = float(betaincinv(k + 1, n - k, 1 - error / 2)) if k < n else 1.0
     k, n = true_positives, positives
@@ -71,7 +71,7 @@ def mu_from_rates(rates: Rates) -> float:
 def wins_from_scores(
     scores: np.ndarray, coins: np.ndarray, rng: np.random.Generator, error: float
 ) -> float:
-    """Bound from below how often a score with the coin 1 exceeds one with the coin 0.
+    """Return a lower bound on the probability that a score with coin 1 exceeds one with coin 0.
 
     The scores are paired at random; the bound is wrong with probability at most ``error``.
     """
@@ -82,12 +82,12 @@ def wins_from_scores(
 
 
 def mu_from_wins(wins: float) -> float:
-    """Return the smallest mu at which a mu-GDP mechanism has scores that win so often."""
+    """Return the smallest mu for which a mu-GDP mechanism allows this rate of wins."""
     return max(0.0, math.sqrt(2) * float(ndtri(wins)))
 
 
 def most_wins(curve: Sequence[tuple[float, float]], points: int = 4000) -> float:
-    """Return how often a score can win at most, by some (epsilon, delta) that all hold.
+    """Return the largest rate of wins that is possible under several (epsilon, delta) guarantees.
 
     The area is that of steps below the curve, which makes the result too large by 1 / points.
     """
@@ -104,9 +104,9 @@ def one_run_epsilon(
 ) -> float:
     """Return a lower bound from one run, wrong with probability at most ``error``.
 
-    Each of ``n_canaries`` is in or out (or one of two) by an independent fair coin. ``n_guesses``
-    coins, a number fixed beforehand, were guessed, ``n_correct`` of them right. ``delta`` is the
-    guarantee's.
+    An independent fair coin decides for each of ``n_canaries`` whether it is included (or which of
+    two is). A fixed number of coins, ``n_guesses``, was guessed, ``n_correct`` of them correctly.
+    ``delta`` is that of the guarantee.
     """
     if _one_run_p_value(n_canaries, n_guesses, n_correct, 0.0, delta) > error:
         return 0.0

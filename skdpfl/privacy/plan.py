@@ -1,4 +1,4 @@
-"""The plan: all numbers that decide privacy, used by the engine and by the accountant.
+"""The plan: all numbers that determine privacy, read by the engine and by the accountant.
 
 A :class:`PrivacyPlan` holds public numbers only. The engine reads clip norm, noise, rates and
 schedule from it; :meth:`PrivacyPlan.spent` prices the same object; calibration returns another
@@ -32,7 +32,7 @@ class PrivacyPlan(PublicNumbers):
     Parameters
     ----------
     silo_sizes : ndarray of int, shape (n_silos,), or None
-        The silos' numbers of records; None where they are protected (unit "silo").
+        The silos' numbers of records; None if they are protected (unit "silo").
     steps : tuple of int
         For each round, the number of private gradients of a participating silo.
     clip_norm : float
@@ -43,7 +43,7 @@ class PrivacyPlan(PublicNumbers):
     delta : ndarray of shape (n_silos,)
         Each silo's delta.
     unit, trust, neighbours : str
-        What is protected, against whom, under which relation.
+        What is protected, whom a person has to trust, and the neighbouring relation.
     sampling : Sampling
         How records are drawn in each step.
     weights : ndarray of shape (n_silos,), optional
@@ -60,16 +60,16 @@ class PrivacyPlan(PublicNumbers):
     gradients_only : bool
         True if the algorithm releases only cohorts' sums of fresh gradients.
     size : int, optional
-        The number of coordinates of a message, where its price depends on it.
+        The number of coordinates of a message, if its price depends on it.
     silo_ids : sequence, optional
         The silos' ids; by default 0, 1, ... Required without ``silo_sizes``.
     colluding, spare_rounds : int
-        Under ``trust="secagg"``: how many silos of a cohort may work with the server, and how many
-        rounds that fail may be run again; see :class:`skdpfl.privacy.SecureAggregation`.
+        With ``trust="secagg"``: how many silos of a cohort may collude with the server, and how
+        many failed rounds may be repeated; see :class:`skdpfl.privacy.SecureAggregation`.
     noise_of_sum : float, optional
-        Under ``trust="secagg"``: the noise on a cohort's weighted sum, less what colluding silos
-        know of it, over ``clip_norm``. By default what the multipliers ask for; plans of some of
-        the silos name it, since all silos' noise has to fit.
+        With ``trust="secagg"``: the noise on a cohort's weighted sum without the colluding silos'
+        shares, over ``clip_norm``. By default it follows from the multipliers; plans of some of the
+        silos state it, since all silos need the same.
     mechanism : Mechanism
         The mechanism; by default the one for unit and trust.
 
@@ -111,11 +111,11 @@ class PrivacyPlan(PublicNumbers):
 
     @property
     def secret_sizes(self) -> bool:
-        """Whether silo sizes are secret, and must not change the last bits of others' messages."""
+        """Whether silo sizes are secret, so that others' messages must not depend on them."""
         return self.private and self.unit == "silo"
 
     def groups(self) -> SiloGroups:
-        """Return the releases of each group of silos."""
+        """Return the groups of silos with equal releases."""
         return groups_of(self, self.mechanism, self.noise_multiplier)
 
     # ---- prices ------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class PrivacyPlan(PublicNumbers):
         Returns
         -------
         PrivacySpent
-            The guarantee of the whole plan, also if fewer rounds are run.
+            The cost of the whole plan, even if fewer rounds run.
         """
         most = float(self.delta.max())
         names = self.silo_ids if self.unit == "record" else None
@@ -169,7 +169,7 @@ class PrivacyPlan(PublicNumbers):
 
     @property
     def _stated_noise(self) -> float | None:
-        """The multiplier of all silos, in the round with the least; None where silos differ."""
+        """The common noise multiplier in the round with the least; None if silos differ."""
         alike = bool((self.noise_multiplier == self.noise_multiplier[0]).all())
         if not self.mechanism.gaussian or not alike:
             return None

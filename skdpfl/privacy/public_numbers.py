@@ -1,4 +1,4 @@
-"""The public numbers of a plan: what runs and how often, before any mechanism or price.
+"""The public numbers of a plan, without mechanism and price.
 
 Mechanisms read their clip norm, noise, weights and rates here;
 :class:`skdpfl.privacy.plan.PrivacyPlan` adds the mechanism itself and the prices.
@@ -10,8 +10,8 @@ with r = 1..R the round and t = 1..K the local step, the variance of a step's no
     ("step", beta, start)    sigma^2 beta^(K (r - start - 1) + t - 1)    for r > start
 
 and sigma^2 up to ``start``. ``noise_factors`` returns the factor on the noise *multiplier* (the
-square root), rounded down to at most 64 values on a geometric grid. The rounded factors are the
-ones that run, so that what is priced is exactly what ran.
+square root), rounded down to at most 64 values on a geometric grid. The fit runs with the rounded
+factors, so the price is exactly that of what runs.
 """
 
 import math
@@ -57,7 +57,7 @@ def noise_factors(schedule: NoiseSchedule, steps: tuple[int, ...]) -> list[np.nd
 
 
 def check_schedule(schedule: NoiseSchedule) -> tuple[str, float, int]:
-    """Return the schedule's three numbers, or say what is wrong with them."""
+    """Return the schedule's three numbers, or raise."""
     wanted = "None, ('round', beta, start) or ('step', beta, start)"
     if not isinstance(schedule, (tuple, list)) or len(schedule) != 3:
         raise ValueError(f"noise_schedule must be {wanted}; got {schedule!r}.")
@@ -110,13 +110,14 @@ class PublicNumbers(Protected):
             object.__setattr__(self, "weights", np.full(self.n_silos, 1 / self.n_silos))
         if len(self.setup) not in (0, 1, self.n_silos):
             raise ValueError(
-                f"setup has one entry for all of the {self.n_silos} silos or one for each; got "
-                f"{len(self.setup)}."
+                f"setup must have one entry for all of the {self.n_silos} silos or one for each; "
+                f"got {len(self.setup)}."
             )
         if self.unit == "silo" and self.noise_schedule is not None:
             raise ValueError(
-                f"noise_schedule={self.noise_schedule!r} is about the noise on records' gradients; "
-                'unit="silo" noises whole messages, all alike: it must be None.'
+                f"noise_schedule={self.noise_schedule!r} changes the noise on records' gradients; "
+                'with unit="silo" whole messages get noise, the same in all rounds, so it must be '
+                "None."
             )
         if sum(self.steps) > MOST_STEPS:
             raise ValueError(
@@ -133,14 +134,14 @@ class PublicNumbers(Protected):
         return len(self.silo_ids)
 
     def setup_of(self, silo: int) -> Composition:
-        """What a silo releases beside the training."""
+        """The releases of a silo in addition to training."""
         if not self.setup:
             return ()
         return self.setup[silo if len(self.setup) > 1 else 0]
 
     @cached_property
     def setup_codes(self) -> np.ndarray:
-        """A number for each silo (n_silos,), the same where what they release beside is."""
+        """Codes (n_silos,) that are equal for silos with equal additional releases."""
         if len(self.setup) <= 1:
             return np.zeros(self.n_silos)
         codes = {each: i for i, each in enumerate(dict.fromkeys(self.setup))}
@@ -148,9 +149,9 @@ class PublicNumbers(Protected):
 
     @property
     def known_sizes(self) -> np.ndarray:
-        """The silos' numbers of records, or an error where they are protected."""
+        """The silos' numbers of records; raises if they are protected."""
         if self.silo_sizes is None:
-            raise ValueError('silo_sizes are protected under unit="silo": this plan has none.')
+            raise ValueError('unit="silo" protects silo_sizes, so this plan has none.')
         return self.silo_sizes
 
     @property
@@ -165,7 +166,7 @@ class PublicNumbers(Protected):
 
     @cached_property
     def largest_batches(self) -> np.ndarray:
-        """The most records that a step of each silo adds up, shape (n_silos,)."""
+        """The largest number of records in a step of each silo, shape (n_silos,)."""
         return self._by_size(self.sampling.largest_batch)
 
     def _by_size(self, number: Callable[[int], float]) -> np.ndarray:
@@ -186,9 +187,9 @@ class PublicNumbers(Protected):
 
     @cached_property
     def excess_of_shares(self) -> float:
-        """The noise in a cohort's sum over what was priced, where silos share it: root mean square.
+        """The noise in a cohort's sum over the priced noise, if silos share it: root mean square.
 
-        Of c shares std / sqrt(c - t) the price counts c - t.
+        Of c shares of std / sqrt(c - t) each, the price counts c - t.
         """
         sizes = self.cohort_sizes
         return math.sqrt(np.mean(sizes / (sizes - self.colluding)))
@@ -200,7 +201,7 @@ class PublicNumbers(Protected):
 
     @cached_property
     def record_shares(self) -> np.ndarray:
-        """How far a record moves the weighted sum of mean gradients, per unit of its gradient."""
+        """The factor of a record's gradient in the weighted sum of mean gradients."""
         return self.weights / self.expected_sizes
 
     @cached_property
@@ -217,7 +218,7 @@ class PublicNumbers(Protected):
         return float(every.min()), float(every.max())
 
     def cohorts(self, streams: Streams) -> Iterator[np.ndarray]:
-        """Yield the silos of each round, drawn now, as increasing indices."""
+        """Draw and yield the silos of each round, as increasing indices."""
         stream = streams.stream("cohorts")
         return draw_cohorts(self.cohort, self.silo_fraction, self.n_silos, self.n_rounds, stream)
 
@@ -231,15 +232,15 @@ class PublicNumbers(Protected):
 
     @cached_property
     def rates(self) -> np.ndarray:
-        """The share of its records that a silo's step reads, to 12 digits: equal ones are alike."""
+        """The share of its records that each silo reads in a step, rounded to 12 digits."""
         digits, powers = np.frexp(self.expected_sizes / self.known_sizes)
         return np.ldexp(np.round(digits, 12), powers)
 
     @cached_property
     def levels(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct factors (L,) and how often each silo met each of them (n_silos, L).
+        """The distinct factors (L,), and the number of steps of each silo with each (n_silos, L).
 
-        Spare rounds may repeat any round of a silo: they count as those of the least noise.
+        Spare rounds may repeat any round of a silo, so they count as the round with least noise.
         """
         values, counts = self._planned_levels
         if self.spare_rounds:
@@ -249,7 +250,7 @@ class PublicNumbers(Protected):
 
     @property
     def _planned_levels(self) -> tuple[np.ndarray, np.ndarray]:
-        """The levels of the rounds that are planned, without spare ones; factors increase."""
+        """The levels of the planned rounds, without spare ones; factors increase."""
         if self.unit == "silo":  # one message a round, in the worst case in every round
             return np.ones(1), np.full((self.n_silos, 1), self._most_rounds, dtype=np.int64)
         if self.noise_schedule is None:
@@ -268,7 +269,7 @@ class PublicNumbers(Protected):
 
     @property
     def _most_rounds(self) -> int:
-        """The most rounds one silo can take part in, whatever a secret draw was."""
+        """The largest number of rounds that a silo can take part in, for any secret draw."""
         if self.schedule is not None:
             return int(np.bincount(np.concatenate(self.schedule), minlength=1).max())
         if self.cohort != "balanced" or self.silo_fraction >= 1:

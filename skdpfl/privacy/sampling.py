@@ -1,7 +1,7 @@
-"""Who takes part: the records of a step, drawn and priced by one object, and the silos of a round.
+"""Sampling of the records of a step, and of the silos of a round.
 
-Whatever is drawn here is what is priced: a sampling's ``draw`` and its ``composition`` read the
-same rate. ``n`` is a silo's number of records (public), ``z`` the noise multiplier of a step.
+One object draws and prices: a sampling's ``draw`` and its ``composition`` read the same rate. ``n``
+is a silo's number of records (public), ``z`` the noise multiplier of a step.
 
     sampling            a step's batch                  normaliser     pays for T steps
     Everyone            all n records                   n              T Gaussian(z)
@@ -43,7 +43,7 @@ class Sampling:
         raise NotImplementedError
 
     def largest_batch(self, n: int) -> int:
-        """Return the most records that a step of a silo of ``n`` records ever adds up."""
+        """Return the largest batch of a silo of ``n`` records."""
         return int(self.expected_size(n))
 
     def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
@@ -51,7 +51,7 @@ class Sampling:
         raise NotImplementedError
 
     def composition(self, n: int, levels: Levels) -> Composition:
-        """Name what a silo of ``n`` records releases over all its steps."""
+        """Return the releases of a silo of ``n`` records over all its steps."""
         raise NotImplementedError
 
 
@@ -73,8 +73,8 @@ class Everyone(Sampling):
 class PoissonSampling(Sampling):
     """Each record takes part in each step independently with probability ``rate``.
 
-    A batch of more than ``largest_batch`` records is cut to it. By Bernstein's inequality one such
-    batch has a probability below 2^-100, whatever the records are: that is the total variation
+    A batch of more than ``largest_batch`` records is truncated to it. By Bernstein's inequality one
+    such batch has a probability below 2^-100, whatever the records are: that is the total variation
     between this sampling and the ideal one, and far below any delta.
     """
 
@@ -120,7 +120,7 @@ class WithoutReplacement(Sampling):
 
 @dataclass(frozen=True)
 class Disjoint(Sampling):
-    """One pass: the records are dealt once, at random, into ``n_parts`` equal parts.
+    """One pass: the records are split once, at random, into ``n_parts`` equal parts.
 
     Formal guarantee
     ----------------
@@ -140,7 +140,7 @@ class Disjoint(Sampling):
         return float(self.part_size(n))
 
     def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
-        raise TypeError("Disjoint parts are dealt once for the whole fit: use deal().")
+        raise TypeError("Disjoint parts are drawn once for the whole fit: use deal().")
 
     def deal(self, stream: Stream, n: int) -> np.ndarray:
         """Return the parts as an index array of shape (n_parts, part_size)."""

@@ -16,8 +16,8 @@ Formal guarantee
 Unit: one record of one silo is replaced. Adversary: everyone who sees the shuffled messages of all
 rounds; the shuffler and the other silos are trusted to take part, with noise.
 
-1. *One round, batches fixed.* Proved below for Gaussian messages, which are no pure local
-   randomisers: for every alpha >= 1 and all inputs the hockey-stick divergence is at most the
+1. *One round, batches fixed.* Proved below for Gaussian messages, which are not pure local
+randomisers: for every alpha >= 1 and all inputs the hockey-stick divergence is at most the
    number computed there, a total variation distance included. The local guarantee of the record's
    own message holds as well; the smaller of the two is used, for each distance of the two inputs.
 2. *Sampling of records.* Let g = K / n. With the record drawn the round compares
@@ -189,7 +189,7 @@ _MOST_NOISE = 1e7
 def shuffled_profile(
     noise_multiplier: float, n_reports: int, sampling_rate: float = 1.0, *, slack: float = 1e-9
 ) -> Profile:
-    """Return the privacy profile of one round of shuffled minibatch SGD, under replacement.
+    """Return the privacy profile of a round of shuffled minibatch SGD, under replacement.
 
     Its deltas are upper bounds. ``noise_multiplier`` is z, the standard deviation of each message's
     noise over the clip norm; ``n_reports`` the number of messages of the round, of all silos

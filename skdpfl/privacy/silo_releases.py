@@ -1,10 +1,10 @@
-"""What each silo of a plan releases, which silos cost most, and the least noise within a budget.
+"""The releases of each silo of a plan, the most expensive silos, and the least noise for a budget.
 
 Formal guarantee
 ----------------
-What :func:`least_noise` returns was priced: every group of silos (:func:`groups_of`), with its own
-noise, releases and delta, costs at most the least budget in it. The search before that only looks
-at the silos that should cost most.
+The result of :func:`least_noise` was priced: every group of silos (:func:`groups_of`), with its own
+noise, releases and delta, costs at most the smallest budget in it. The search before that prices
+only the silos that should cost most.
 """
 
 import math
@@ -34,11 +34,11 @@ _FEW = 20
 
 
 class SiloGroups(NamedTuple):
-    """Silos that released the same things at the same delta, once each.
+    """Groups of silos with equal releases and delta.
 
-    Of very many silos those that are alike stand together, and their composition is that of the one
-    among them that released most (:mod:`skdpfl.privacy.pricing.releases`). ``of_silo`` (n_silos,)
-    is each silo's group; ``first`` names one silo of each group.
+    If there are very many silos, similar ones form a group, with the composition of the one that
+    releases most (:mod:`skdpfl.privacy.pricing.releases`). ``of_silo`` (n_silos,)
+    is each silo's group; ``first`` is a silo of each group.
     """
 
     of_silo: np.ndarray
@@ -47,7 +47,7 @@ class SiloGroups(NamedTuple):
 
 
 def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> SiloGroups:
-    """Return what was released at noise multipliers ``z``, group by group."""
+    """Return the releases at noise multipliers ``z``, group by group."""
     z = np.broadcast_to(z, (plan.n_silos,))
     if plan.unit == "silo":
         everyone, first = np.zeros(plan.n_silos, dtype=int), np.zeros(1, dtype=int)
@@ -62,8 +62,8 @@ def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> SiloG
 def cells_of(plan: PublicNumbers, mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
     """Return each silo's cell (n_silos,), and the silo of each cell that releases most.
 
-    Silos in a cell differ in nothing but the rate, and in that little; where there are few rates,
-    or a mechanism whose releases are not known to cost more at a higher rate, not at all.
+    Silos in a cell differ only in the rate, and by little. They do not differ at all if there are
+    few rates, or if it is unknown whether the mechanism's releases cost more at a higher rate.
     """
     others = np.column_stack([plan.delta, plan.levels[1], plan.setup_codes])
     exact = np.unique(np.column_stack([plan.rates, others]), axis=0, return_inverse=True)[1].ravel()
@@ -86,13 +86,13 @@ def cells_of(plan: PublicNumbers, mechanism: Mechanism) -> tuple[np.ndarray, np.
 
 
 def _more(plan: PublicNumbers, mechanism: Mechanism, one: int, other: int) -> bool:
-    """Tell whether a silo is known to release at least what another does."""
+    """Whether a silo is known to release at least as much as another."""
     one_of, other_of = (composition_of(plan, mechanism, i, 1.0) for i in (one, other))
     return dominates(one_of, other_of)
 
 
 def _merged(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> SiloGroups:
-    """Return groups of silos that are alike, each with its highest rate and least noise."""
+    """Return groups of similar silos, each with its highest rate and least noise."""
     cell, costliest = cells_of(plan, mechanism)
     of_noise = np.unique(z, return_inverse=True)[1].ravel()
     if len(np.unique(of_noise * len(costliest) + cell)) > 2 * _MANY:
@@ -109,7 +109,7 @@ def _merged(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> SiloGro
 
 
 def composition_of(plan: PublicNumbers, mechanism: Mechanism, silo: int, z: float) -> Composition:
-    """Return what one silo releases at noise multiplier ``z``, setup and training."""
+    """Return the releases of one silo at noise multiplier ``z``, in setup and training."""
     if z == 0:  # this silo's own budget is infinite
         return ((Exact(), 1),)
     factors, counts = plan.levels
@@ -134,8 +134,9 @@ def costliest(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> list[
 def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
     """Return silos of which one costs most, at noise multipliers proportional to ``z``.
 
-    A price grows in every count and in the rate and falls in z and delta, so a silo that another
-    one dominates in all of them, and that releases the same beside, need not be priced.
+    A price increases with every count and with the rate, and decreases with z and delta. So a silo
+    that is dominated by another in all of these, with the same additional releases, need not be
+    priced.
     """
     codes = plan.setup_codes
     rates = np.log(np.maximum(plan.rates, 1e-300))
@@ -151,20 +152,20 @@ def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
 
 
 def outsider_multipliers(plan: PublicNumbers) -> np.ndarray | None:
-    """Return the multipliers that someone faces who sees the cohorts' sums only; None: no credit.
+    """Return the multipliers against someone who sees the cohorts' sums only; None: no credit.
 
-    Where silos share noise, all c shares of a sum are there for an outsider, and c - t of them were
-    priced: sqrt(c / (c - t)) times the multiplier, in the largest cohort.
+    If silos share noise, all c shares of a sum count against an outsider, and c - t of them were
+    priced: the multiplier is sqrt(c / (c - t)) times as large, in the largest cohort.
 
-    Noise of each silo's own: sound only where a round releases nothing but the sum of the cohort's
-    fresh gradients (one local step, no state that mixes old noise into new sums). Then silo i,
-    whose noise in the sum has std s_i = w_i z_i C / (q_i n_i), is hidden by sqrt(sum_j s_j^2) over
-    the cohort: z_i is multiplied by sqrt(sum_j s_j^2) / s_i, at its smallest over the rounds it
-    was in.
+    If each silo adds its own noise, this is sound only if a round releases nothing but the sum of
+    the cohort's fresh gradients (one local step, no state that mixes old noise into new sums).
+    Then silo i, whose noise in the sum has std s_i = w_i z_i C / (q_i n_i), is hidden by
+    sqrt(sum_j s_j^2) over the cohort: z_i is multiplied by sqrt(sum_j s_j^2) / s_i, at its
+    smallest over the rounds it was in.
 
-    This counts sums as real numbers. Each silo's own guarantee is exact in floating point, since
-    its noise and its sum share a grid; the grids of several silos need not agree, and what the last
-    bits of their sum tell about single summands is not counted here.
+    This treats sums as real numbers. Each silo's own guarantee is exact in floating point, since
+    its noise and its sum share a grid. The grids of several silos need not agree; what the last
+    bits of their sum reveal about single summands is not counted here.
     """
     if plan.shares_noise:
         most = plan.cohort_sizes.max()
@@ -211,7 +212,9 @@ def least_noise(
             excess = np.full_like(excess, excess.max())
         more = np.maximum(1.0 + _MORE * 2**k, np.minimum(excess, _AT_ONCE))
         z = allowed(plan, mechanism, z * np.where(excess > 1.0, more, 1.0))
-    raise ValueError(f"epsilon={epsilon!r} cannot be met: its price does not fall with the noise.")
+    raise ValueError(
+        f"epsilon={epsilon!r} cannot be met: the price does not decrease with more noise."
+    )
 
 
 def _excess_of(

@@ -43,6 +43,6 @@ def test_bad_input():
         limit_rows(["a", None], 1)
     with pytest.raises(ValueError, match="most must be an integer"):
         limit_rows(["a"], 0)
-    with pytest.raises(ValueError, match="must be a whole number"):
+    with pytest.raises(ValueError, match="must be an integer"):
         epsilon_per_record(1.0, k=0, delta=1e-5)
     assert epsilon_per_record(np.inf, k=3, delta=1e-5) == np.inf

@@ -147,7 +147,7 @@ def test_replacement_is_refused_where_the_first_fit_was_under_zeroing():
     with PrivacyLedger(5.0) as ledger:
         ledger.charge("zeroing", cost((Gaussian(20.0), 1), neighbours="add_remove"))
         ledger.charge("zeroing", cost((Gaussian(20.0), 1), neighbours="add_remove"))
-        with pytest.raises(ValueError, match="the relation of its first fit"):
+        with pytest.raises(ValueError, match="by its first fit"):
             ledger.charge("replacing", gaussian(0.1))
     assert ledger.spent.neighbours == "add_remove"
 

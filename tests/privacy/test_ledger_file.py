@@ -131,7 +131,7 @@ def test_a_budget_is_raised_on_purpose(path):
         for wrong in (1.0, 0.5, -1, None, "2", math.inf):
             with pytest.raises(ValueError, match="epsilon must be"):
                 ledger.raise_budget(wrong, reason="more")
-        with pytest.raises(ValueError, match="reason must be a text"):
+        with pytest.raises(ValueError, match="reason must be a string"):
             ledger.raise_budget(2.0, reason="")
         with pytest.raises(BudgetExceeded):
             model(0.9).fit(X, y)
@@ -174,7 +174,7 @@ def test_the_relation_can_be_fixed_beforehand(path):
         assert ledger.spent.epsilon > 0.9  # twice as far
     with (
         PrivacyLedger(1.0, neighbours="add_remove") as ledger,
-        pytest.raises(ValueError, match="is not covered by that"),
+        pytest.raises(ValueError, match="does not cover a fit"),
     ):
         model(0.5).fit(X, y)
 
@@ -219,7 +219,7 @@ def test_a_file_that_vanishes_while_open_admits_nothing(path):
         model(0.5).fit(X, y)
         path.unlink()
         for _ in range(3):
-            with pytest.raises(LedgerError, match=r"ledger.jsonl.*is gone.*Put it back"):
+            with pytest.raises(LedgerError, match=r"ledger.jsonl.*is gone.*Restore it"):
                 model(0.5).fit(X, y)
     assert ledger.closed and not path.exists()
     with pytest.raises(LedgerError, match="is gone"):
@@ -280,16 +280,16 @@ def test_paths_that_hold_no_ledger(tmp_path):
     (tmp_path / "empty").touch()
     for name, wrong in {
         ".": "directory",
-        "pipe": "no plain file",
-        "text": "is no skdpfl-ledger",
+        "pipe": "not a regular file",
+        "text": "is not a skdpfl-ledger",
         "empty": "is empty",
-        "missing/file": "no folder",
-        "text/file": "no folder",
+        "missing/file": "does not exist",
+        "text/file": "does not exist",
     }.items():
         with pytest.raises(LedgerError, match=wrong), PrivacyLedger(1.0, path=tmp_path / name):
             pass
     for path in ("", b"", 3, "a\0b", ["x"]):
-        with pytest.raises(ValueError, match="path must be the name of a file"):
+        with pytest.raises(ValueError, match="path must be a string"):
             PrivacyLedger(1.0, path=path)
 
 
@@ -317,7 +317,7 @@ def test_a_full_disk_refuses_the_fit_and_keeps_the_ledger(full):
     with PrivacyLedger(path=full) as ledger:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), limits[1]))
         try:
-            with pytest.raises(LedgerError, match=r"cannot be written.*Make room"):
+            with pytest.raises(LedgerError, match=r"cannot be written.*Raise the limit"):
                 ledger.charge("more", SMALL)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -447,11 +447,11 @@ def test_a_ledger_that_cannot_be_kept_leaves_nothing(monkeypatch, tmp_path):
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "fsync", failing)
-    with pytest.raises(LedgerError, match=r"No space left.*Make room"), PrivacyLedger(1.0):
+    with pytest.raises(LedgerError, match=r"No space left.*Free space"), PrivacyLedger(1.0):
         pass
     assert not os.listdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
-    with pytest.raises(LedgerError, match="temporary privacy ledger cannot be kept"):
+    with pytest.raises(LedgerError, match="temporary privacy ledger cannot be created"):
         PrivacyLedger(1.0).__enter__()
 
 

@@ -234,7 +234,7 @@ EDITS = {
 def test_an_edited_report_is_refused(edit):
     report = as_json(REPORTED["outsider"])
     edit(report)
-    with pytest.raises(ValueError, match=r"is |are |has |lacks|does not|points to"):
+    with pytest.raises(ValueError, match=r"is |are |has |lacks|does not|must be"):
         PrivacySpent.from_dict(report)
 
 

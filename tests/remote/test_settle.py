@@ -162,7 +162,7 @@ def test_a_ledger_settles_what_it_has(tmp_path):
         ledger.charge("second", spent(20))
         for name, cost, words in (
             ("third", spent(1), "0 fits of the name 'third'"),
-            ("second", spent(20, epsilon=3.0), "no more than all of it"),
+            ("second", spent(20, epsilon=3.0), "not cost more than the whole"),
             ("second", spent(20, neighbours="add_remove"), "the unit and the relation"),
         ):
             with pytest.raises(ValueError, match=words):
@@ -183,7 +183,7 @@ def test_what_the_first_fit_fixed_stays(tmp_path):
     whole = spent(20, epsilon=3.0, sampling="poisson", sampling_rate=0.1)
     with PrivacyLedger(whole.epsilon_at(1e-3) + 1e-6, 1e-3, path=tmp_path / "ledger") as ledger:
         ledger.charge("only", whole)
-        with pytest.raises(ValueError, match="counts as a whole"):
+        with pytest.raises(ValueError, match="is charged as a whole"):
             ledger.settle("only", replace(whole))
 
 

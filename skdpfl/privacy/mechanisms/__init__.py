@@ -1,4 +1,4 @@
-"""Mechanisms: which messages are noised, and by whom. One class for each row of this table.
+"""Mechanisms: which messages get noise, and from whom. There is a class for each row.
 
     unit     trust     class              noised                              released by
     any      any       NoPrivacy          nothing (epsilon = inf)             -
@@ -65,5 +65,5 @@ def mechanism_for(unit: str, trust: str) -> Mechanism:
     except KeyError:
         rows = ", ".join(f"unit={u!r} with trust={t!r}" for u, t in MECHANISMS)
         raise ValueError(
-            f"unit={unit!r} with trust={trust!r} does not go together here; there is {rows}."
+            f"unit={unit!r} cannot be combined with trust={trust!r} here; use {rows}."
         ) from None

@@ -100,13 +100,13 @@ class Mechanism:
     def __init_subclass__(cls) -> None:
         if "noise" in vars(cls) and "composition" not in vars(cls):
             raise TypeError(
-                f"{cls.__name__} brings noise of its own, so it has to say what that costs: define "
-                "composition() as well."
+                f"{cls.__name__} defines its own noise, so it must also define composition(), the "
+                "cost of that noise."
             )
 
     @property
     def n_extra(self) -> int:
-        """How many numbers are sent in addition to the message."""
+        """The number of values sent in addition to the message."""
         return 0
 
     def check(self, plan: PublicNumbers) -> None:
@@ -121,19 +121,20 @@ class Mechanism:
             return
         if (plan.unit, plan.trust) != ("record", "silo"):
             raise ValueError(
-                f"{type(self).__name__}.noise is about the noise on silos' gradients, that is "
-                'unit="record" with trust="silo"; elsewhere a mechanism overrides send or release.'
+                f"{type(self).__name__}.noise is the noise on silos' gradients, which exists only "
+                'for unit="record" with trust="silo"; for other units and trusts override send or '
+                "release."
             )
         if plan.noise_schedule is not None:
             raise ValueError(
-                f"{type(self).__name__} correlates the noise of steps, which takes one grid for "
-                f"all of them: noise_schedule must be None, got {plan.noise_schedule!r}."
+                f"{type(self).__name__} correlates the noise of steps, which needs one grid for "
+                f"all of them, so noise_schedule must be None; got {plan.noise_schedule!r}."
             )
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         """Return the privacy events of a silo of n records at multiplier z, over all its steps.
 
-        A price that depends on the number of coordinates of a message reads ``plan.size``.
+        If the price depends on the number of coordinates of a message, use ``plan.size``.
         """
         raise NotImplementedError
 
@@ -196,9 +197,10 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class NoPrivacy(Mechanism):
-    """No noise: messages are exact. A class of its own avoids products of infinity and zero.
+    """No noise: messages are exact.
 
-    A finite clip norm clips, as it does under noise: a record's gradient, or a silo's message.
+    A finite clip norm clips a record's gradient, or a silo's message, as it does with noise. A
+    separate class avoids products of infinity and zero.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Vector sums through a shuffler, in bits: the protocol of Cheu et al. [1]_, priced as a Gaussian.
+"""Vector sums through a shuffler, bit by bit: the protocol of Cheu et al. [1]_.
 
 n contributors hold vectors of norm at most C (one record's clipped gradient) or sums of these. For
 every coordinate j, contributor i sends ``v_ij`` ones, padded with zeros to a fixed number of bits,
@@ -124,7 +124,7 @@ def largest_step(n: int, p: float, depth: float) -> tuple[float, float]:
     right = (n - high + 1.0) * p / (high * (1.0 - p)) if high < n - 1 else 0.0
     if min(left, right) < math.exp(-0.5):
         raise TooFewBits(
-            f"noise_bits: {n} bits in all are too few for a Gaussian price; use more levels."
+            f"noise_bits: {n} bits in total are too few for a Gaussian price; use more levels."
         )
     # one per cent allows for cancellation in the logarithms
     tau = 1.01 * sum(
@@ -143,7 +143,7 @@ def dominating_gaussian(n: int, p: float, shift: float, dimension: int) -> tuple
     """
     about = shift / math.sqrt(n * p * (1.0 - p))
     if about > 20.0:
-        raise TooFewBits(f"noise_bits: {n} bits in all protect nothing; use more.")
+        raise TooFewBits(f"noise_bits: {n} bits in total protect nothing; use more.")
     step, tau = largest_step(n, p, about**2 + 12.0 * about + math.log(dimension / _TAIL))
     mu, distance = shift * step, dimension * tau
     ends = [(e, (1.0 + math.exp(e)) * distance) for e in mu**2 / 2 + mu * np.linspace(4, 14, 21)]
@@ -189,7 +189,9 @@ def binomial_quantiles(n: int, p: float, uniforms: np.ndarray) -> np.ndarray:
     is to a binomial variable.
     """
     if n > MOST_BITS:
-        raise ValueError(f"n={n!r}: numbers of ones of more than 2^52 bits are not simulated.")
+        raise ValueError(
+            f"n={n!r} is too large: counts of ones among more than 2^52 bits cannot be simulated."
+        )
     u = np.asarray(uniforms, dtype=float)
     u = np.where(u > 0.0, np.minimum(u, 1.0 - 2.0**-53), 2.0**-54)
     x, s = ndtri(u), math.sqrt(n * p * (1.0 - p))
@@ -307,7 +309,7 @@ class BinomialSum:
 
     @property
     def failure(self) -> float:
-        """What a release adds to the delta of the Gaussian: about 1e-20 or less."""
+        """The amount that a release adds to the delta of the Gaussian: about 1e-20 or less."""
         return self._priced[1]
 
     def composition(self, n_rounds: int = 1, sampling_rate: float = 1.0) -> Composition:
@@ -334,7 +336,7 @@ class BinomialSum:
         return self.clip_norm / self.levels
 
     def encode(self, sums: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-        """Return how many ones each contributor sends, without its noise: integers (n, d).
+        """Return the number of ones that each contributor sends, without noise: integers (n, d).
 
         ``sums`` (n, d) add up at most ``records`` vectors each, clipped to norm C; ``uniforms``
         (n, d) lie in [0, 1).

@@ -1,4 +1,4 @@
-r"""PrivUnit: a private direction, drawn with more probability from a cap of the sphere.
+r"""PrivUnit: a private direction, drawn from a cap of the sphere with increased probability.
 
 For a unit vector ``u`` in R^d draw ``V`` on the unit sphere S^(d-1)::
 

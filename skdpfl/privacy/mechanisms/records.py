@@ -7,9 +7,9 @@
     record   shuffler  ShuffledSums       each silo's sum, bit by bit         the shuffler
 
 The guarantees of the first two are in :mod:`skdpfl.privacy.mechanisms`. A shuffler permutes a
-round's messages before the server sees them, so that nobody knows who sent which. Batches have a
-fixed size there, because the server would see a random number of messages, and all records count
-alike, because a factor on its messages would name a silo.
+round's messages before the server sees them, so that nobody knows who sent which. With a shuffler,
+batches need a fixed size, because the server sees the number of messages; and all records have
+equal weight, because a factor on its messages would identify a silo.
 """
 
 import math
@@ -47,14 +47,14 @@ from skdpfl.privacy.shuffling import shuffled_levels
 
 @dataclass(frozen=True)
 class _RecordGradients(Mechanism):
-    """Sums of records' clipped gradients, noised by the silos or, later, behind them."""
+    """Base class: sums of records' clipped gradients, with noise from the silos or added later."""
 
     def noise_on_sums(self, plan: PublicNumbers) -> np.ndarray:
-        """Return the standard deviation of the noise that each silo's sum is clipped for."""
+        """Return the standard deviation of the noise for which each silo's sum is clipped."""
         return plan.noise_multiplier * plan.clip_norm
 
     def errors_apart(self, plan: PublicNumbers) -> np.ndarray:
-        """Bound the errors that come after each silo's sum, in the units of that sum."""
+        """Return a bound on the errors after each silo's sum, in the units of that sum."""
         return np.zeros(plan.n_silos)
 
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
@@ -145,13 +145,13 @@ def _largest_sum(plan: PublicNumbers) -> float:
 
 
 def n_sums(plan: PublicNumbers) -> int:
-    """Return how many sums of cohorts a server, or a shuffler, releases."""
+    """Return the number of sums that a server, or a shuffler, releases."""
     return plan.n_rounds if plan.schedule is None else sum(len(c) > 0 for c in plan.schedule)
 
 
 @dataclass(frozen=True)
 class _Shuffled(_RecordGradients):
-    """One noise for all silos, whose messages nobody can tell apart."""
+    """Base class: shuffled messages, with the same noise for all silos."""
 
     serves = ("record", "shuffler")
 
@@ -227,7 +227,7 @@ class ShuffledSums(_Shuffled):
         super().check(plan)
         if plan.size is None:
             raise ValueError(
-                "The bits of a sum are priced by its number of coordinates: give size."
+                "The price of a sum in bits depends on its number of coordinates: give size."
             )
 
     def n_releases(self, plan: PublicNumbers) -> int:
@@ -250,7 +250,7 @@ class ShuffledSums(_Shuffled):
         return compose(part for parts in rounds for part in parts)
 
     def message_bits(self, plan: PublicNumbers) -> int:
-        """Return how many bits a silo sends in a round, at most."""
+        """Return the largest number of bits that a silo sends in a round."""
         return max(self._run(plan, r).bits_per_contributor for r in range(plan.n_rounds))
 
     def noise_on_mean(self, plan: PublicNumbers) -> float:
@@ -289,7 +289,7 @@ class ShuffledSums(_Shuffled):
 
 
 def _shared_noise(plan: PublicNumbers) -> float:
-    """Return the noise multiplier that all silos run with: the largest that one is priced at."""
+    """Return the noise multiplier of all silos: the largest of their priced ones."""
     return float(plan.noise_multiplier.max())
 
 
@@ -301,14 +301,14 @@ def _check_shuffled(plan: PublicNumbers) -> None:
         )
     if isinstance(plan.sampling, PoissonSampling):
         raise ValueError(
-            'trust="shuffler" needs batches of a fixed size, since the number of messages is seen; '
-            f"got {plan.sampling!r}. Use WithoutReplacement, Disjoint or Everyone."
+            'trust="shuffler" needs batches of a fixed size, since the number of messages is '
+            f"visible; got {plan.sampling!r}. Use WithoutReplacement, Disjoint or Everyone."
         )
     sizes = plan.expected_sizes
     if not np.allclose(plan.weights * sizes.sum(), sizes * plan.weights.sum(), rtol=1e-9, atol=0.0):
         raise ValueError(
-            'trust="shuffler" counts every record alike, since messages have no sender: weights '
-            "must be proportional to the silos' batch sizes (plan.expected_sizes)."
+            'trust="shuffler" gives every record the same weight, since the sender of a message is '
+            "unknown: weights must be proportional to the silos' batch sizes (plan.expected_sizes)."
         )
 
 

@@ -1,4 +1,4 @@
-"""Noise that silos share: what each hides in a sum that nobody can look into, and its price.
+"""Noise shared by silos: each silo's share in a masked sum, and the price.
 
     unit     trust    class            noised                              released by
     record   secagg   SharedGradients  the cohort's weighted sum of those  the masks' sum
@@ -12,18 +12,19 @@ adds noise of ``s C / sqrt(c - t)`` to its weighted message, in whole numbers on
 
 Formal guarantee
 ----------------
-Against the server with any t silos together, a round is the Gaussian mechanism of the multiplier z
-of :class:`ServerGradients` or :class:`ServerMessages`, for whoever is in the round: c - t or more
-shares are unknown to them, the own silo's among these. They see who is in which cohort, so nothing
-is amplified by that; sampled records are as secret as under every trust. An attempt that fails is a
-release as well: ``spare_rounds`` of them are priced beside the rounds, for every silo.
+Against the server together with any t silos, a round is the Gaussian mechanism with the multiplier
+z of :class:`ServerGradients` or :class:`ServerMessages`, for every other silo in the round: at
+least c - t shares are unknown to them, including that silo's own. They see the cohorts, so sampling
+of silos gives no amplification; sampled records are as secret as with any other trust. A failed
+attempt is a release as well: ``spare_rounds`` of them are priced in addition to the rounds, for
+every silo.
 
 **Whole silos: the relation.** Under zero-out a silo's e_i becomes 0 and its noise stays: the sum
-moves by w_i e_i, at most max w R, as with a trusted server. Under replacement it moves by twice as
-much. Who answers is seen by the server and by colluding silos, so nothing hides whether a silo
-takes part: what is promised is that it could have answered by other data. That is replacement,
-which is what ``neighbours="auto"`` stands for here, as under ``trust="silo"``. (That it could have
-answered by zeros costs half of it; ``neighbours="add_remove"`` promises that.)
+changes by w_i e_i, at most max w R, as with a trusted server. Under replacement it changes by up to
+twice as much. The server and colluding silos see which silos answer, so participation is not
+hidden; the guarantee is that a silo's answer could have come from other data. That is replacement,
+the meaning of ``neighbours="auto"`` here, as with ``trust="silo"``. (``neighbours="add_remove"``
+guarantees that the answer could have been zeros, at half the sensitivity.)
 """
 
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ _OPERATIONS = 4
 
 @dataclass(frozen=True)
 class SharedGradients(ServerGradients):
-    """Record unit: each silo hides its weighted gradient and a share of the noise in the sum."""
+    """Record unit: silos add weighted gradients and shares of the noise to a masked sum."""
 
     serves = ("record", "secagg")
     shared = True
@@ -77,7 +78,7 @@ class SharedGradients(ServerGradients):
         return super().gradient_terms(plan, size, dtype)
 
     def noise_in(self, plan: PublicNumbers, round: int, among: int) -> SharedNoise:
-        """Return the noise of a round with so many silos: what each of them adds."""
+        """Return each silo's share of the noise in a round with a given number of silos."""
         return self._shared(plan, float(plan.factors[round][0]), among)
 
     def _shared(self, plan: PublicNumbers, factor: float, among: int) -> SharedNoise:
@@ -103,7 +104,7 @@ class SharedGradients(ServerGradients):
 
 @dataclass(frozen=True)
 class SharedMessages(ServerMessages):
-    """Whole silos: each hides its clipped message and a share of the noise in the sum."""
+    """Whole silos: each adds its clipped message and a share of the noise to a masked sum."""
 
     serves = ("silo", "secagg")
     shared = True
@@ -122,11 +123,11 @@ class SharedMessages(ServerMessages):
         return super().noise_on_mean(plan) * plan.excess_of_shares
 
     def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
-        """Return a silo's own clipping; all in units of the largest weight."""
+        """Return a silo's noised sum, which has its clip norm, in units of the largest weight."""
         return self._noised(plan, clip_norm, size, _OPERATIONS, 1.0)
 
     def noise_in(self, plan: PublicNumbers, clip_norm: float, among: int) -> SharedNoise:
-        """Return the noise of a round with so many silos, in units of the largest weight."""
+        """Return each silo's share of the noise in a round, in units of the largest weight."""
         std = float(plan.noise_multiplier[0]) * clip_norm * self._radius
         return shared_noise(std, among, plan.colluding, among * clip_norm * self._radius)
 
@@ -144,31 +145,31 @@ class SharedMessages(ServerMessages):
 
 
 def _heaviest(plan: PublicNumbers) -> float:
-    """Return the largest weight of all silos, which a plan of some of them knows by the noise."""
+    """Return the largest weight of all silos; a plan of some silos infers it from the noise."""
     if plan.noise_of_sum is None:
         return plan.largest_weight
     return plan.noise_of_sum / float(plan.noise_multiplier[0])
 
 
 def _check_shares(plan: PublicNumbers, asked: float) -> None:
-    """Raise unless the noise of the sum is what was priced, and enough of it is honest."""
+    """Raise unless the noise of the sum is as priced, even without the colluding silos' shares."""
     if plan.colluding < 0 or plan.spare_rounds < 0:
-        raise ValueError("colluding and spare_rounds are numbers of 0 or more.")
+        raise ValueError("colluding and spare_rounds must be 0 or more.")
     if plan.silo_fraction < 1 and plan.schedule is None:
         raise ValueError(
-            'trust="secagg" shows the server who takes part in which round: a plan with '
-            "silo_fraction below 1 has a schedule."
+            'trust="secagg" reveals to the server which silos take part in a round, so a plan with '
+            "silo_fraction below 1 needs a schedule."
         )
     if plan.noise_of_sum is None:  # a plan of all silos, with their cohorts
         check_honest(int(plan.cohort_sizes.min()), plan.colluding)
     elif plan.noise_of_sum < asked * (1 - 1e-12):
         raise ValueError(
-            f"The silos share noise of {plan.noise_of_sum:.6g} clip norms; at this noise "
-            f"multiplier it would have to be {asked:.6g}."
+            f"The silos share noise of {plan.noise_of_sum:.6g} clip norms, but this noise "
+            f"multiplier needs {asked:.6g}."
         )
     normals = float(plan.n_silos) * (plan.size or 1) * (plan.n_rounds + plan.spare_rounds)
     if normals > MOST_NORMALS:
         raise ValueError(
-            f"{normals:.2g} numbers of noise are more than the {MOST_NORMALS:.0g} that prices "
-            "cover: use fewer rounds, or a smaller model."
+            f"The fit draws {normals:.2g} noise values, more than the {MOST_NORMALS:.0g} that "
+            "prices cover: use fewer rounds, or a smaller model."
         )

@@ -86,7 +86,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_elasticity(mu: float, epsilon: float) -> float:
-    """Return d log(epsilon) / d log(mu) of a mu-GDP release at a fixed delta, rounded anyhow.
+    """Return d log(epsilon) / d log(mu) of a mu-GDP release at a fixed delta, approximately.
 
     With phi and Phi of the standard normal, and a = epsilon / mu + mu / 2::
 
@@ -111,8 +111,8 @@ def _rounding(mu: float, epsilon: float) -> float:
 def _log_delta(mu: float, epsilon: float) -> float:
     """Return log delta(epsilon), without overflow of exp(epsilon) or underflow of tails.
 
-    Where the difference of tails is lost in rounding: the derivative of delta by mu is
-    phi(mu/2 - epsilon/mu), so that delta is at most mu times the largest phi up to mu.
+    If the difference of tails is lost in rounding, a bound is used: the derivative of delta by mu
+    is phi(mu/2 - epsilon/mu), so delta is at most mu times the largest phi up to mu.
     """
     if mu > _LARGE:  # plus the rounding error of the difference
         return float(log_ndtr(mu / 2 - epsilon / mu + 1e-15 * mu))

@@ -94,7 +94,7 @@ Masses = tuple[np.ndarray, np.ndarray]
 
 
 class TooFine(Exception):
-    """The grid needs ``ratio`` times more points than allowed, for one loss or for their sum."""
+    """The grid would need ``ratio`` times more points than allowed, for a loss or for the sum."""
 
     def __init__(self, ratio: float, of_sum: bool = False) -> None:
         super().__init__(ratio)

@@ -1,9 +1,9 @@
-"""From events to privacy losses: the dominating pair that prices each event, and which costs more.
+"""From events to privacy losses: the dominating pair of each event, and which event costs more.
 
 Plain Gaussians compose in closed form and are kept apart as one squared mu; everything else becomes
 a list of (pair, how many times). An event class that is not in the table is refused.
 
-**Profiles.** Of some releases only the privacy profile is known. A profile delta(eps), as a
+**Profiles.** Some releases are known by their privacy profile only. A profile delta(eps), as a
 function of alpha = e^eps, is convex, non-increasing, 1 at alpha = 0, and (since the bounds cover
 both directions) ``delta(-eps) = 1 - e^-eps (1 - delta(eps))``. Given bounds at some points, the
 largest such function is their lower convex hull; it belongs to a pair whose losses are the hull's
@@ -157,7 +157,7 @@ def releases(composition: events.Composition, neighbours: events.Neighbours) -> 
         price = _PRICES.get(type(event))
         if price is None:
             raise TypeError(
-                f"{event!r} is refused: the accountant knows the price of "
+                f"{event!r} is refused: the accountant can price "
                 f"{', '.join(kind.__name__ for kind in _PRICES)} only."
             )
         if not (count >= 0 and count % 1 == 0):

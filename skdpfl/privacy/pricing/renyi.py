@@ -63,7 +63,9 @@ def renyi_of_event(event: events.Event, order: float, neighbours: str) -> tuple[
     if isinstance(event, events.Profile):
         return _of_profile(event, order), event.deltas[-1]
     if not isinstance(event, (events.PoissonGaussian, events.FixedSizeGaussian)):
-        raise TypeError(f"{type(event).__name__} is not an event this accountant knows: refused.")
+        raise TypeError(
+            f"{type(event).__name__} is refused: the accountant cannot price this event."
+        )
     if isinstance(event, events.FixedSizeGaussian) and neighbours != "replace":
         raise ValueError("FixedSizeGaussian is priced under neighbours='replace' only.")
     if event.sampling_rate == 0 or event.noise_multiplier == math.inf:

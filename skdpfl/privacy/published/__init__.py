@@ -3,7 +3,7 @@
 Each function computes the numbers of a paper by the paper's own formula, so that its tables can be
 checked and compared with sound accounting. **No estimator uses them, and** ``privacy_spent_``
 **does not report them**: some formulas credit amplification that does not exist for single records,
-some count noise of other silos that a single record cannot rely on, and nearly all are loose by an
+some count noise of other silos on which a single record cannot rely, and nearly all are loose by an
 order of magnitude. Each docstring gives its reason in a paragraph "Why this is not what the library
 reports".
 

@@ -160,7 +160,7 @@ def noble2022_sigma(
     Parameters
     ----------
     epsilon, delta : float
-        What an outsider is promised.
+        The guarantee against an outsider.
     n_silos, silo_rate, record_rate, local_steps, n_rounds
         As in :func:`noble2022`.
 
@@ -198,12 +198,12 @@ def noble2022_sigma(
 def noble2022_server(
     *, epsilon: float, delta: float, n_silos: int, silo_rate: float
 ) -> tuple[float, float]:
-    """Return what theorem 4.1 claims towards the server, for noise that it promises outsiders.
+    """Return the guarantee against the server that theorem 4.1 claims for its noise.
 
     Parameters
     ----------
     epsilon, delta : float
-        What an outsider is promised (:func:`noble2022_sigma`).
+        The guarantee against an outsider (:func:`noble2022_sigma`).
     n_silos : int
         Number of silos M.
     silo_rate : float
@@ -223,9 +223,9 @@ def noble2022_server(
 
     Notes
     -----
-    **Why this is not what the library reports**: an order of magnitude with the constant 1, as the
-    noise is. Towards the server neither the draw of silos nor others' noise counts, so the loss is
-    larger by these factors; sound accounting of the noise itself says by how much.
+    **Why this is not what the library reports**: it is an order of magnitude with the constant 1,
+    like the noise. Against the server neither the sampling of silos nor the noise of others counts,
+    so the loss is larger by these factors; sound accounting of the noise itself gives the number.
 
     References
     ----------

@@ -52,7 +52,7 @@ def bhaskar2025_degradation(
     plain_step: float,
     plain_clip_norm: float,
 ) -> float:
-    """Return the bound of Theorem 2 on what privacy costs in a round of local epochs.
+    """Return the bound of Theorem 2 on the loss due to privacy in a round of local epochs.
 
     Parameters
     ----------
@@ -83,10 +83,11 @@ def bhaskar2025_degradation(
 
     Notes
     -----
-    **Why this is not what the library reports**: it is no bound on a loss. The paper concludes that
-    one local epoch a round is best, since the bound grows with E. But a fit has T / E rounds, and
-    the sum over them is the same for every E. It is infinite where plain SGD clips nothing, knows
-    no averaging over silos, and measures a distance to plain SGD instead of to an optimum.
+    **Why this is not what the library reports**: it does not bound a loss. The paper concludes that
+    one local epoch per round is best, since the bound grows with E. But a fit has T / E rounds, and
+    the sum over them is the same for every E. The bound is infinite if plain SGD does not clip,
+    ignores averaging over silos, and measures the distance to plain SGD instead of that to an
+    optimum.
 
     References
     ----------
@@ -142,9 +143,9 @@ def bhaskar2025_utility(
 
     Notes
     -----
-    **Why this is not what the library reports**: the deviation is that of the silos' models, which
-    has to be known beforehand, not that of the noise. And theta* is what the silos' models are on
-    average: if they drift apart, that is no optimum, however many silos there are.
+    **Why this is not what the library reports**: it needs the deviation of the silos' models, which
+    has to be known beforehand, not that of the noise. And theta* is the mean of the silos' models:
+    if they drift apart it is not an optimum, however many silos there are.
 
     References
     ----------
@@ -187,9 +188,9 @@ def bhaskar2025_epsilon(*, epsilon: float, n_epochs: int, after: int) -> float:
 
     Notes
     -----
-    **Why this is not what the library reports**: the noise of the moments accountant,
-    sigma ~ q sqrt(T ln(1/delta)) / epsilon, is an order of magnitude, so its inverse is no bound.
-    Sound prices of part of the steps grow like the root for small epsilons only.
+    **Why this is not what the library reports**: the noise of the moments accountant, sigma ~ q
+    sqrt(T ln(1/delta)) / epsilon, is an order of magnitude, so its inverse is not a bound. Sound
+    prices of part of the steps grow like the root for small epsilons only.
 
     References
     ----------
@@ -239,14 +240,14 @@ def takakura2025(
 
     See Also
     --------
-    skdpfl.DPFedEXPClassifier : Whose ``privacy_spent_`` is the sound counterpart.
+    skdpfl.DPFedEXPClassifier : Its ``privacy_spent_`` is the sound counterpart.
 
     Notes
     -----
-    **Why this is not what the library reports**: it is sound but loose, by the conversion from
-    concentrated DP. The library composes the same releases by their privacy loss distributions.
-    The propositions' text is not at hand: the formulas follow from the Gaussian mechanism, with the
-    noise on the numerator as large as the denominator's bias.
+    **Why this is not what the library reports**: it is sound but loose because of the conversion
+    from concentrated DP. The library composes the same releases by their privacy loss
+    distributions. The text of the propositions was not available: the formulas follow from the
+    Gaussian mechanism, with noise on the numerator as large as the denominator's bias.
 
     References
     ----------

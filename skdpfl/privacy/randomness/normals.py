@@ -74,7 +74,7 @@ Fresh = Callable[[np.ndarray, bool], np.ndarray]
 
 
 class _Law(NamedTuple):
-    """How D is drawn, as 2^14 D - 24574."""
+    """The tables for drawing D, as 2^14 D - 24574."""
 
     table: np.ndarray
     """(65536,) int32: the value of each slot; _AGAIN in the slots that need a second draw."""

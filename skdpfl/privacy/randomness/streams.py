@@ -216,7 +216,9 @@ class Stream:
         draw = self._draws
         self._draws += count
         if self._draws > REFINED:
-            raise OverflowError(f"A stream gives {REFINED} draws; take one for each round or use.")
+            raise OverflowError(
+                f"A stream gives at most {REFINED} draws; use a stream for each round or purpose."
+            )
         return draw
 
 
@@ -230,9 +232,10 @@ class Streams:
         self._claimed: set[str] = set()
 
     def claim(self, user: str) -> None:
-        """Note whose noise these are; raise for a second fit, which would draw the same again.
+        """Register the user of these streams; raise for a second fit, which would repeat the noise.
 
-        Two fits with one noise have no privacy together. A simulation repeats its noise anyway.
+        Two fits with the same noise together have no privacy. Simulations repeat their noise
+        anyway.
         """
         if user in self._claimed and not self.is_simulation:
             raise ValueError(
@@ -252,7 +255,7 @@ class Streams:
         return self.seed is not None
 
     def of_silo(self, silo: int) -> Streams:
-        """Return the streams in which this silo is number 0: for one that knows no other."""
+        """Return streams in which this silo is number 0, for a silo that runs alone."""
         return Streams(MovedWords(self._source, silo))
 
     def stream(self, purpose: str, silo: int = 0, round: int = 0) -> Stream:
@@ -277,8 +280,8 @@ class Streams:
     def units_ahead(self, purpose: str, rounds: range, n: int, dtype: np.dtype) -> np.ndarray:
         """Return the (n,) :meth:`Stream.units` of the first round's fresh stream.
 
-        Those of the next rounds are drawn with them, as one draw of few numbers costs as much as
-        one of many. Addresses make them what they would have been.
+        Those of the next rounds are drawn at the same time, since a draw of few numbers takes as
+        long as one of many. Addressing makes the numbers the same as in separate draws.
         """
         key, first = (purpose, n, dtype), rounds.start
         drawn, block = self._ahead.get(key, (range(0), np.empty(0)))

@@ -91,7 +91,7 @@ class WordSource:
 
 
 def bucket(count: int) -> int:
-    """Return the power of two, at least 4, that ``count`` words are read from."""
+    """Return the block size for ``count`` words, a power of two of at least 4."""
     return max(4, 1 << (int(count) - 1).bit_length())
 
 

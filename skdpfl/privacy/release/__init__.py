@@ -1,4 +1,4 @@
-"""Releasing a noised sum: clip norm, noise, rounding and grid in one object, with one proof.
+"""Release of noised sums: clip norm, noise, rounding and grid in one object, with one proof.
 
 ``noised_sum`` has the object, the noise of steps and the proof, ``grid`` the exact addition,
 ``precision`` the choice of the arithmetic for sums of gradients, ``sharing`` noise that several

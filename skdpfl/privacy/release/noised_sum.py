@@ -97,7 +97,7 @@ def reduced_clip(
     rounding: float = 0.0,
     apart: float = 0.0,
 ) -> float:
-    """Return c, the clip norm at which the snapped sum of ``size`` numbers costs what was priced.
+    """Return c, the clip norm for which a rounded sum of ``size`` numbers has the priced cost.
 
     C = ``clip_norm``, the noise on the sum over the noise multiplier, was priced, for terms that
     are replaced (sensitivity twice the norm) or zeroed. ``gamma`` is the step of the coarsest grid,
@@ -111,9 +111,9 @@ def reduced_clip(
     reduced *= 1 - 1e-15
     if not reduced >= (1 - MAX_LOSS) * clip_norm:
         raise PrecisionError(
-            f"Rounding would cost more than {MAX_LOSS:.0%} of clip_norm={clip_norm!r} "
-            f"({size} coordinates on a grid of {gamma:.3g}, sums off by up to {rounding:.3g} clip "
-            "norms): add the records up and release the sum in float64, or in smaller batches."
+            f"Rounding would reduce clip_norm={clip_norm!r} by more than {MAX_LOSS:.0%} ({size} "
+            f"coordinates on a grid of {gamma:.3g}, rounding errors up to {rounding:.3g} clip "
+            "norms): sum and release in float64, or use smaller batches."
         )
     return reduced
 
@@ -127,7 +127,8 @@ def noise_for(mu: np.ndarray, sensitivity: float, size: int, apart: np.ndarray) 
     left = (1 - NORMALS) * mu - math.sqrt(size) * 2.0**-FINE_BITS
     if not (left > 0).all():
         raise PrecisionError(
-            f"mu={mu.min():.3g} is too little for {size} coordinates: give a larger epsilon."
+            f"The budget mu={mu.min():.3g} is too small for {size} coordinates: give a larger "
+            "epsilon."
         )
     return (sensitivity + 2 * apart) / left * (1 + 1e-15)
 
@@ -155,7 +156,7 @@ class StepNoise(ABC):
     def restore(self, silo: int, state: dict[str, np.ndarray]) -> None:
         """Continue from a result of :meth:`state`."""
         if state:
-            raise ValueError(f"{type(self).__name__} keeps nothing, got {sorted(state)}.")
+            raise ValueError(f"{type(self).__name__} has no state to restore; got {sorted(state)}.")
 
 
 @dataclass(frozen=True)

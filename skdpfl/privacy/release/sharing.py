@@ -1,7 +1,7 @@
-"""Noise that silos share: each adds a part of it to its own sum, and only the total is read.
+"""Shared noise: each silo adds a part of it to its own sum, and only the total is revealed.
 
-A cohort has c silos; the server and up to t of them may work together ("collude"). Of each released
-sum they know their own terms and their own noise, so the noise of the other c - t has to suffice::
+A cohort has c silos; the server and up to t of them may collude. They know their own terms and
+noise in each released sum, so the noise of the other c - t has to suffice::
 
     s       = std / sqrt(c - t)                   std: the noise that was priced, on the total
     gamma   = 2^-36 s                             one grid for all silos of the cohort
@@ -72,12 +72,12 @@ class SharedNoise(NamedTuple):
         return self.std * math.sqrt(self.n_silos)
 
     def steps(self, sums: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """Return what a silo hides in the total, int64: its weighted sum on the grid, and noise.
+        """Return a silo's part of the total, int64: its weighted sum on the grid, plus noise.
 
         ``units`` are int64 normals in units of 2^-36, of the silo's own stream.
         """
         if units.dtype != np.int64 or sums.dtype != np.float64:
-            raise TypeError(f"Shares are float64 sums and int64 units; got {sums.dtype}.")
+            raise TypeError(f"Shares need float64 sums and int64 units; got {sums.dtype}.")
         return np.rint(sums / self.grid).astype(np.int64) + units
 
     def total(self, steps: np.ndarray) -> np.ndarray:
@@ -86,17 +86,18 @@ class SharedNoise(NamedTuple):
 
 
 def shared_noise(std: float, n_silos: int, colluding: int, bound: float = 0.0) -> SharedNoise:
-    """Return the share of each of ``n_silos`` that leaves ``std`` to any ``n_silos - colluding``.
+    """Return the shares of ``n_silos`` of which any ``n_silos - colluding`` sum to ``std``.
 
-    ``bound`` is the largest absolute value of a number in the total. It raises a ValueError where
-    nobody honest would be left, and a PrecisionError where the total does not fit the grid.
+    ``bound`` is the largest absolute value of a number in the total. A ValueError is raised if no
+    honest silo would be left, a PrecisionError if the total does not fit the grid.
     """
     check_honest(n_silos, colluding)
     share = std / math.sqrt(n_silos - colluding)
     grid = grid_for(share, bound)
     if share / grid < LEAST_STEPS or n_silos > MOST_SHARES:
         raise PrecisionError(
-            f"A share of {share:.3g} on a grid of {grid:.3g}, or {n_silos} shares, are not covered."
+            f"A share of {share:.3g} on a grid of {grid:.3g}, or {n_silos} shares, are not covered "
+            "by the proof."
         )
     if bound / grid + n_silos * 2.0 ** (FINE_BITS + 4) >= 2.0**63:
         raise PrecisionError(
@@ -107,10 +108,10 @@ def shared_noise(std: float, n_silos: int, colluding: int, bound: float = 0.0) -
 
 
 def check_honest(n_silos: int, colluding: int) -> None:
-    """Raise unless somebody's noise is left when the colluding silos take theirs off."""
+    """Raise unless noise is left when the colluding silos subtract theirs."""
     if n_silos - colluding < 1:
         raise ValueError(
-            f"Too few silos for colluding={colluding}: of the {n_silos} that add noise to a sum "
-            f"{colluding} may work with the server and know their noise, which leaves none. Give "
-            f'a smaller colluding (below {n_silos}), a larger silo_fraction, or trust="silo".'
+            f"Too few silos for colluding={colluding}: {n_silos} add noise to a sum, and if "
+            f"{colluding} of them collude with the server, no unknown noise is left. Give a "
+            f'smaller colluding (below {n_silos}), a larger silo_fraction, or trust="silo".'
         )

@@ -1,7 +1,7 @@
-"""What a ledger's file says, and the entry of a fit in several of them.
+"""A ledger's file as seen by one process, and the entry of a fit in several ledgers.
 
-An account is a file as one process knows it: the budget that was asked for, the content, the cost
-so far. Fits are entered in all open accounts or in none.
+An account has the requested budget, the file's content and the cost so far. A fit is entered in all
+open accounts or in none.
 """
 
 import math
@@ -31,8 +31,8 @@ ENDED: set[str] = set()
 class Account:
     """The content of a ledger's file, checked whenever it is read.
 
-    ``asked`` are the parameters that were given, with which the file must agree. Without a journal
-    the file will be a temporary one.
+    ``asked`` are the given parameters, with which the file must agree. Without a journal the file
+    is a temporary one.
     """
 
     def __init__(self, asked: dict[str, Any], journal: Journal | None) -> None:
@@ -49,9 +49,9 @@ class Account:
             if getattr(budget, name) != asked:
                 raise LedgerError(
                     f"The privacy ledger {journal.path!r} has {name}={getattr(budget, name)!r}, "
-                    f"not {name}={asked!r}. Leave {name} out to go on with what the file has. "
-                    "ledger.raise_budget(epsilon, reason=...) raises epsilon and writes that down; "
-                    "delta, method and neighbours stay as they are."
+                    f"not {name}={asked!r}. Leave {name} out to continue with the file's. "
+                    "ledger.raise_budget(epsilon, reason=...) raises epsilon and records the "
+                    "reason; delta, method and neighbours cannot be changed."
                 )
         self._budget = budget
 
@@ -63,7 +63,7 @@ class Account:
             return f"{type(self).__name__}({has}unreadable)"
 
     def _state(self) -> str:
-        """Return how much was spent, at the ledger's delta."""
+        """Return the amount spent, at the ledger's delta."""
         costs = [entry.spent for entry in self.entries]
         fits = f"{len(costs)} fit" + ("" if len(costs) == 1 else "s")
         rule = self._filter()
@@ -78,28 +78,28 @@ class Account:
         return f"no budget; {fits}, {composed} at delta={self.delta:g}"
 
     def _filter(self) -> Filter | None:
-        """Return the filter of the current budget; None where costs are only recorded."""
+        """Return the filter of the current budget; None if costs are only recorded."""
         return self.budgets[-1].filter
 
     @property
     def remaining(self) -> float:
-        """The largest epsilon of one more fit: of full batches, at the ledger's delta.
+        """The largest epsilon of one more fit with full batches, at the ledger's delta.
 
-        By the ledger's own filter, as refusals are; for fits of other kinds (Poisson batches,
-        counts, scores) the largest epsilon may be another one. Infinite without a budget.
+        It is computed by the ledger's filter, as are refusals. For fits of other kinds (Poisson
+        batches, counts, scores) the largest epsilon may differ. It is infinite without a budget.
         """
         rule = self._filter()
         costs = [entry.spent for entry in self.entries]
         return math.inf if rule is None else rule.remaining(rule.taken(costs))
 
     def table(self) -> pd.DataFrame:
-        """Return a frame with a row for each fit: when, its name, its cost, what was spent then.
+        """Return a frame with a row for each fit: date, name, cost, and the total spent so far.
 
         Returns
         -------
         DataFrame
-            ``epsilon`` is a fit's own cost at the ledger's delta; ``spent`` is all fits' so far, as
-            the filter counts (without a budget: composed).
+            ``epsilon`` is a fit's own cost at the ledger's delta; ``spent`` is that of all fits so
+            far, as the filter counts it (without a budget: composed).
         """
         rule, entries = self._filter(), self.entries
         costs = [entry.spent for entry in entries]
@@ -118,7 +118,7 @@ class Account:
 
     @property
     def epsilon(self) -> float | None:
-        """The budget; None: costs are only recorded."""
+        """The budget; None if costs are only recorded."""
         return self._budget.epsilon
 
     @property
@@ -133,7 +133,7 @@ class Account:
 
     @property
     def neighbours(self) -> Neighbours | None:
-        """The neighbour relation; None: that of the first fit."""
+        """The neighbouring relation; None: that of the first fit."""
         return self._budget.neighbours
 
     @property
@@ -167,7 +167,7 @@ class Account:
 
     @property
     def spent(self) -> PrivacySpent | None:
-        """The fits so far, composed as if they had been fixed beforehand."""
+        """The composed cost of all fits so far, as if they had been fixed beforehand."""
         costs = [entry.spent for entry in self.entries]
         if "replace" in [self.neighbours, *(cost.neighbours for cost in costs)]:
             costs = [cost.under("replace") for cost in costs]
@@ -187,9 +187,7 @@ class Account:
     def _writable(self) -> Journal:
         """Return the file, which must be open."""
         if self._closed or self._journal is None:
-            raise LedgerError(
-                f"{self!r} is not open. Use it in a with block, or open its path again."
-            )
+            raise LedgerError(f"{self!r} is not open. Use it in a with block.")
         return self._journal
 
     def _is_gone(self) -> bool:
@@ -205,9 +203,9 @@ class Account:
             return False
         if self.epsilon is not None and journal.path not in ENDED:
             raise LedgerError(
-                f"The privacy ledger {journal.path!r} that this estimator was copied from has "
+                f"This estimator was copied under the privacy ledger {journal.path!r}, which has "
                 "ended or lost its file. No fit is admitted. Make a new estimator with the same "
-                "parameters, under a ledger of its own."
+                "parameters, under another ledger."
             )
         return True
 
@@ -222,8 +220,8 @@ def charge_all(accounts: Iterable[Account], name: str, spent: PrivacySpent) -> N
     for account in accounts:
         if account._is_gone():
             warn(
-                f"The ledger at {account.record} that this estimator was copied from is gone; this "
-                "fit is not recorded.",
+                f"This estimator was copied under the ledger at {account.record}, which is gone; "
+                "this fit is not recorded.",
                 PrivacyLeakWarning,
             )
         else:
@@ -249,12 +247,12 @@ def now() -> str:
 
 
 def warn_of_seeds(past: frozenset[int], spent: PrivacySpent, warned: set[int]) -> None:
-    """Warn of seeds that an earlier fit had; each is added to ``warned`` and not repeated."""
+    """Warn of seeds that an earlier fit used, once each; they are added to ``warned``."""
     for seed in sorted((past & spent.simulation_seeds) - warned):
         warned.add(seed)
         warn(
-            f"random_state={seed} was used by an earlier fit on the same records: both "
-            "have the same noise, and together they have no privacy. Use None, or other seeds.",
+            f"random_state={seed} was used by an earlier fit on the same records: both have the "
+            "same noise, so together they have no privacy. Use None, or other seeds.",
             PrivacyLeakWarning,
         )
 
@@ -265,15 +263,15 @@ def warn_at_the_end(entries: list[Entry], warned: set[int]) -> None:
     for seed, times in counts.items():
         if times > 1 and seed not in warned:
             warn(
-                f"{times} fits in this ledger had random_state={seed}: their noise repeats, "
-                "and together they have no privacy. Use None, or other seeds.",
+                f"{times} fits in this ledger had random_state={seed}: they have the same noise, "
+                "so together they have no privacy. Use None, or other seeds.",
                 PrivacyLeakWarning,
             )
     n_scored = sum(entry.scored for entry in entries)
     if n_scored:
         warn(
             f"{n_scored} fit(s) in this ledger were scored exactly by a search or a "
-            "cross-validation; scores of records, and a choice made by them, are not paid for. "
-            "DPRandomizedSearchCV pays for both.",
+            "cross-validation; the ledger covers neither the scores nor a choice based on them. "
+            "DPRandomizedSearchCV covers both.",
             PrivacyLeakWarning,
         )

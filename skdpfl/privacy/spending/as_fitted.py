@@ -1,8 +1,8 @@
-"""What a fit was given: its own parameters, and those of the objects of scikit-learn around it.
+"""The parameters of a fit: its own, and those of the scikit-learn objects around it.
 
-Costs of fits that were discarded, and whether a step learnt anything, follow from parameters. These
-can be changed after the fit (``search.estimator.set_params(epsilon=0.1)``), and then tell of a fit
-that never was. So every private fit keeps digests of them, to compare.
+The costs of discarded fits, and whether a step learnt anything, follow from parameters. These can
+be changed after the fit (``search.estimator.set_params(epsilon=0.1)``), and then describe a fit
+that never happened. So every private fit stores digests of them, to compare.
 """
 
 import hashlib
@@ -39,8 +39,8 @@ Digests = Mapping[str, str]
 class AsFitted:
     """Digests of parameters at the time of a fit.
 
-    ``own``: those of the estimator. ``around``: kind and parameters of the pipelines and
-    meta-estimators that were fitting it. ``times``: how often a record was drawn, at most.
+    ``own``: those of the estimator. ``around``: class and parameters of the pipelines and
+    meta-estimators that were fitting it. ``times``: the largest number of copies of a record.
     """
 
     own: Digests
@@ -49,12 +49,12 @@ class AsFitted:
 
 
 def as_fitted(estimator: Any, times: int) -> AsFitted:
-    """Return what an estimator is given that is being fitted now."""
+    """Return the digests for an estimator that is being fitted now."""
     return AsFitted(own_digests(estimator), tuple(_around(estimator)), times)
 
 
 def own_digests(estimator: Any) -> dict[str, str]:
-    """Return digests of an estimator's parameters, but for threads and the like."""
+    """Return digests of an estimator's parameters, except n_jobs and the like."""
     given = estimator.get_params(deep=False)
     return {name: _digest(value) for name, value in given.items() if name not in _FREE}
 
@@ -68,9 +68,9 @@ def changed(fitted: Any) -> list[str]:
 def changed_around(obj: Any, fits: Iterable[Any]) -> list[str]:
     """Return the parameters of a meta-estimator or pipeline that were changed after its fit.
 
-    ``fits`` are the private estimators inside. Nothing is known, and nothing returned, where they
-    were fitted in other processes. Those that released nothing are asked only if there is no other:
-    such a step may have been fitted in another pipeline since, which changes no cost.
+    ``fits`` are the private estimators inside. If they were fitted in other processes, changes are
+    unknown, and the result is empty. Those that released nothing are asked only if there is no
+    other: such a step may have been fitted in another pipeline since, which changes no cost.
     """
     now, fits = _digests_around(obj), list(fits)
     found: list[str] = []
@@ -89,12 +89,12 @@ def _released(fitted: Any) -> bool:
 
 
 def differences(before: Digests, now: Digests) -> list[str]:
-    """Return the names whose values are not the same."""
+    """Return the names whose values differ."""
     return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
 
 
 def _around(estimator: Any) -> Iterator[tuple[str, Digests]]:
-    """Yield kind and parameters of each object of scikit-learn that is fitting the estimator."""
+    """Yield class and parameters of each scikit-learn object that is fitting the estimator."""
     frame: types.FrameType | None = sys._getframe()
     seen = {id(estimator)}
     while frame is not None:
@@ -107,14 +107,14 @@ def _around(estimator: Any) -> Iterator[tuple[str, Digests]]:
 
 
 def _kind(obj: Any) -> str:
-    """Return the class of an object; pipelines that end alike are of one kind."""
+    """Return the class of an object; for pipelines, with the last step's name."""
     steps = getattr(obj, "steps", None)
     last = f" ending in {steps[-1][0]}" if isinstance(steps, list) and steps else ""
     return f"{type(obj).__module__}.{type(obj).__qualname__}{last}"
 
 
 def _digests_around(obj: Any) -> dict[str, str]:
-    """Return digests of what decides a cost: of a pipeline all steps but the last."""
+    """Return digests of what determines a cost: for a pipeline all steps but the last."""
     steps = getattr(obj, "steps", None)
     if not isinstance(steps, list) or not steps:
         given = obj.get_params(deep=False)
@@ -138,7 +138,7 @@ def _digest_of(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value whose representation says all of it."""
+    """Return a value whose repr is complete."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return value if not isinstance(value, np.generic) else value.item()
     if isinstance(value, np.generic):
@@ -210,9 +210,9 @@ def runs_of_copies() -> bool:
 
 
 def times_drawn() -> int:
-    """Return how many copies of a record scikit-learn's bagging gives to the fit, at most.
+    """Return the largest number of copies of a record that scikit-learn's bagging fits on.
 
-    Members that take weights are given the number of copies as a weight, which costs nothing.
+    Members that take weights get the number of copies as a weight, which costs nothing.
     """
     times, frame = 1, sys._getframe()
     while frame is not None:

@@ -12,9 +12,10 @@ repeated or moved byte is rejected. The first entry is the initial budget of the
 entries of kind "budget" raise it, and those of kind "settled" say what a fit that ended early
 cost. Entries hold numbers and text (:mod:`.report`) and run no code.
 
-An entry is appended, then the header, whose length is always the same, is written over: both take
-as long in a file of thousands. If that is interrupted, one more entry than the header names is in
-the file, whole or in part: a whole one counts, a part of one does not, since no fit had begun.
+An entry is appended, then the header, which has a fixed length, is overwritten: the time for both
+does not depend on the number of entries. If that is interrupted, the file has one more entry than
+the header says, complete or in part: a complete one counts, a partial one does not, since its fit
+had not begun.
 
 A digest is not a signature: anyone with write access to the file can write another ledger.
 """
@@ -50,7 +51,7 @@ class Damaged(ValueError):
 class Entry(NamedTuple):
     """One fit: its name, whether exact scores were computed, its cost, and when it was charged.
 
-    A fit that ended early may be ``settled``: its cost is then that of its rounds that ran.
+    A fit that ended early may be ``settled``: its cost is then that of the rounds that ran.
     """
 
     name: str
@@ -61,7 +62,7 @@ class Entry(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What a fit of this name cost that ended early, in place of what was charged for it."""
+    """The cost of a fit that ended early, which replaces the cost charged before."""
 
     name: str
     spent: PrivacySpent
@@ -81,7 +82,7 @@ class Budget:
     method : {"renyi", "gaussian"}
         The filter.
     neighbours : {"replace", "add_remove"} or None
-        The relation; None: the first fit's.
+        The neighbouring relation; None: that of the first fit.
     reason : str
         The reason for this budget.
     """
@@ -101,7 +102,7 @@ class Budget:
         check_choice("method", self.method, FILTERS)
         check_choice("neighbours", self.neighbours, (None, "replace", "add_remove"))
         if not isinstance(self.reason, str) or not self.reason:
-            raise ValueError(f"reason must be a text that says why; got {self.reason!r}.")
+            raise ValueError(f"reason must be a string; got {self.reason!r}.")
         object.__setattr__(self, "epsilon", None if epsilon is None else float(epsilon))
         object.__setattr__(self, "delta", float(delta))
 
@@ -147,11 +148,11 @@ class Book:
     size : int
         The number of bytes of header and entries.
     whole : bool
-        Whether the file is header and entries, as they are written now; else it is to be replaced.
+        Whether the file has the current format; otherwise it is to be rewritten.
     budget : Budget
-        The last one.
+        The current budget.
     seeds : frozenset
-        Those of all fits that were simulated.
+        The seeds of all simulated fits.
     """
 
     lines: tuple[Line, ...]
@@ -172,7 +173,7 @@ class Book:
 
     @property
     def entries(self) -> list[Entry]:
-        """The fits, oldest first, those that were settled as what they cost then."""
+        """The fits, oldest first; settled ones with their final cost."""
         found = [line.item for line in self.lines if isinstance(line.item, Entry)]
         less = {s.name: s.spent for line in self.lines if isinstance(s := line.item, Settled)}
         return [
@@ -187,7 +188,7 @@ class Book:
 
     @cached_property
     def taken(self) -> Taken:
-        """What the fits have taken of the budget."""
+        """The part of the budget that the fits have used."""
         rule = self.budget.filter
         return Taken() if rule is None else rule.taken(entry.spent for entry in self.entries)
 
@@ -197,13 +198,15 @@ class Book:
             rule.admit(self.taken, spent)
 
     def check_settled(self, name: str, spent: PrivacySpent) -> None:
-        """Raise a ValueError unless a fit may count as this part of it, which ran."""
+        """Raise a ValueError unless a fit may be charged for this part of it, which ran."""
         named = [k for k, entry in enumerate(self.entries) if entry.name == name]
         if len(named) != 1:
-            raise ValueError(f"The ledger has {len(named)} fits of the name {name!r}, not one.")
+            raise ValueError(f"The ledger must have one fit named {name!r}; it has {len(named)}.")
         whole = self.entries[named[0]].spent
         if (spent.unit, spent.neighbours) != (whole.unit, whole.neighbours):
-            raise ValueError("A part of a fit has the unit and the relation of the whole one.")
+            raise ValueError(
+                "A part of a fit must have the unit and the relation of the whole fit."
+            )
         if (rule := self.budget.filter) is not None:
             rule.check_part(whole, spent, self.entries[0].spent, is_first=named[0] == 0)
 
@@ -239,14 +242,14 @@ def written(*items: Item) -> bytes:
 def read(data: bytes, previous: Book | None = None) -> Book:
     """Return the book whose bytes are ``data``, or raise Damaged.
 
-    Entries that ``previous`` has, at the same places, are not parsed again.
+    Entries that ``previous`` has at the same positions are not parsed again.
     """
     if not data:
         raise Damaged("is empty")
     first, end, rest = data.partition(b"\n")
     header = first + end
     if not header.startswith(f'{{"format":"{FORMAT}","version":{VERSION},'.encode()):
-        raise Damaged(f"is no {FORMAT} of version {VERSION}, or its first line was changed")
+        raise Damaged(f"is not a {FORMAT} of version {VERSION}, or its first line was changed")
     *bodies, part = rest.split(b"\n")
     known = () if previous is None else previous.lines
     lines: list[Line] = []
@@ -276,7 +279,7 @@ def read(data: bytes, previous: Book | None = None) -> Book:
 
 
 def _begins_an_entry(part: bytes, last: str) -> bool:
-    """Return whether bytes are nothing, or the beginning of the next entry."""
+    """Return whether bytes are empty, or the beginning of the next entry."""
     beginning = b'{"after":"%s","kind":' % last.encode()
     part = part.rstrip(b"\0")  # what some disks have in place of bytes that were not written
     return part.startswith(beginning) or beginning.startswith(part)
@@ -307,7 +310,7 @@ def _item(plain: dict[str, Any]) -> Item:
     for name, value in (("name", plain["name"]), ("date", date)):
         require(isinstance(value, str), f"entry.{name}", "is no text")
     seeds = frozenset(plain["seeds"])
-    require(all(type(seed) is int for seed in seeds), "entry.seeds", "are no integers")
+    require(all(type(seed) is int for seed in seeds), "entry.seeds", "are not integers")
     spent = from_record(PrivacySpent, plain["spent"], seeds)
     if kind == "settled":
         return Settled(plain["name"], spent, date)

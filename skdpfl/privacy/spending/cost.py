@@ -1,18 +1,17 @@
-"""Costs of silos, each a composition with its price, and how costs of several fits add up.
+"""Costs of silos, each a composition with its price, and sums of the costs of several fits.
 
 Fits that were fixed beforehand compose: their releases are those of one longer fit. (Fits chosen
 after looking at earlier outputs need a filter: :class:`skdpfl.privacy.PrivacyLedger`.) A step of a
-pipeline may decide how many features the next one sees, and the rules for "auto" read that number:
-the next one's releases are then chosen by an output, within a budget (epsilon, delta) that was
-fixed (:func:`whatever_chosen`).
+pipeline may determine the number of features of the next step, and the rules for "auto" read that
+number. The releases of the next step then depend on an output, within a fixed budget (epsilon,
+delta): see :func:`whatever_chosen`.
 
 Formal guarantee
 ----------------
-Whatever was given out before, releases chosen so are (epsilon, delta)-DP. Every such mechanism is
-dominated by the one pair that ``Approximate(epsilon, delta)`` stands for: with probability delta it
-tells everything, otherwise it is randomised response (Kairouz, Oh & Viswanath 2015). So the pair
-does not depend on earlier outputs, and compositions with it are valid though the releases are
-chosen by these.
+For any earlier outputs, releases chosen in this way are (epsilon, delta)-DP. Every such mechanism
+is dominated by the pair of ``Approximate(epsilon, delta)``: with probability delta it reveals
+everything, otherwise it is randomised response (Kairouz, Oh & Viswanath 2015). This pair does not
+depend on earlier outputs, so compositions with it are valid although the releases depend on them.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class SiloCosts:
-    """The distinct costs of a fit, and which silo has which.
+    """The distinct costs of a fit, and each silo's cost.
 
     A record belongs to one silo, so the cost of a fit is that of its most expensive silo.
     """
@@ -87,7 +86,7 @@ class SiloCosts:
 
     @property
     def per_silo(self) -> pd.Series | None:
-        """Each silo's epsilon (a Series by silo id); None where the unit is a silo."""
+        """Each silo's epsilon (a Series by silo id); None if the unit is a silo."""
         if self.silo_ids is None or self.silo_costs is None:
             return None
         epsilons = [self.costs[g].epsilon for g in self.silo_costs]
@@ -126,7 +125,7 @@ class SiloCosts:
 
 
 def fields_of(paid: SiloCosts) -> dict[str, Any]:
-    """Return the fields that :class:`SiloCosts` has, by name."""
+    """Return the fields of a :class:`SiloCosts` by name."""
     return {field.name: getattr(paid, field.name) for field in fields(SiloCosts)}
 
 
@@ -162,7 +161,7 @@ def reprice(paid: SiloCosts, neighbours: Neighbours) -> SiloCosts:
     events = [event for cost in paid.costs for event, _ in cost.composition]
     if neighbours != "replace" or any(isinstance(e, Approximate | Profile) for e in events):
         raise ValueError(
-            f"A cost under neighbours={paid.neighbours!r} says nothing about "
+            f"A cost under neighbours={paid.neighbours!r} cannot be converted to "
             f"neighbours={neighbours!r}."
         )
     costs = tuple(Cost.of(c.composition, c.delta, neighbours) for c in paid.costs)
@@ -170,7 +169,7 @@ def reprice(paid: SiloCosts, neighbours: Neighbours) -> SiloCosts:
 
 
 def whatever_chosen(cost: Cost, epsilon: float = 0.0) -> Cost:
-    """Return the cost of releases that an earlier output chose within a budget of epsilon."""
+    """Return the cost of releases that depend on an earlier output, within a budget of epsilon."""
     composition: Composition = ((Exact(), 1),)
     if not cost.composition:
         return cost
@@ -187,7 +186,7 @@ def at_delta(paid: Paid, delta: float) -> Paid:
 
 
 def _aligned(parts: Sequence[SiloCosts]) -> bool:
-    """Return whether every record is in the same silo in all fits, as far as is known."""
+    """Return whether every record is known to be in the same silo in all fits."""
     first = parts[0]
     return first.assignment is not None and all(
         part.silo_costs is not None

@@ -1,4 +1,4 @@
-r"""Privacy filters: which fits a budget admits if fits may depend on earlier outputs.
+r"""Privacy filters, which admit fits to a budget although fits may depend on earlier outputs.
 
 Stopping when the composed distributions reach the budget would not be sound: with (3, 1e-5), a
 Gaussian fit of mu = 0.5 followed, depending on its output, by one of mu = 0.517 or by 100 Poisson
@@ -45,13 +45,13 @@ below the smaller one's. So a procedure that may raise its budget guarantees the
 it may ever get: (largest epsilon, delta), whether or not the budget is raised, and however that is
 decided.
 
-*A fit that ended early.* Silos elsewhere may settle a fit at what its rounds that ran cost. What a
-filter composes may be single rounds as well as fits: a fit's noise and sampling were fixed when it
-began, so the bounds of its rounds add up to its own, whatever is released, and those of the first k
-to that of a fit of k rounds. The whole fit was admitted before it began, so no path exceeds the
-budget at any time, whoever decides when it stops, and by what. Two things are fixed by the first
-fit alone and must not follow from outputs: the share F, and whether it was admitted by its own
-distribution. So a first fit is settled only where both stay as they were.
+*A fit that ended early.* Remote silos may settle a fit at the cost of its rounds that ran. A filter
+can compose single rounds as well as fits: a fit's noise and sampling were fixed when it began, so
+the bounds of its rounds add up to its own, whatever is released, and those of the first k rounds to
+that of a fit of k rounds. The whole fit was admitted before it began, so no path exceeds the budget
+at any time, whoever stops the fit, and for whatever reason. Two things are fixed by the first fit
+alone and must not depend on outputs: the share F, and whether it was admitted by its own
+distribution. So a first fit is settled only if both stay the same.
 
 A record is in one silo, so either filter holds for each silo separately; the sums are those of the
 most expensive silo of each fit.
@@ -76,12 +76,12 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 #: the fit that ``remaining`` is for
 ASSUMED = "a fit of full batches (sums with Gaussian noise) at the ledger's delta"
 #: the unit of a filter's second budget
-FAILURES = "chances of failure, a fixed share of delta"
+FAILURES = "failure probabilities, a fixed share of delta"
 #: what is said of fits under a coarser relation than the ledger's, fixed before any output
 _COARSER = (
-    'This ledger counts under neighbours="add_remove", as it was opened or as the relation of its '
-    'first fit; a fit under "replace" is not covered by that. Use one relation, or open a ledger '
-    'with neighbours="replace": all fits are then priced under it.'
+    'This ledger has the relation neighbours="add_remove", as given or by its first fit, which '
+    'does not cover a fit under "replace". Use one relation for all fits, or open a ledger with '
+    'neighbours="replace", under which all fits can be priced.'
 )
 
 
@@ -101,7 +101,7 @@ class Use(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What fits have taken of a filter's budget: sums of their uses, and the first one's."""
+    """The part of a filter's budget used by fits: the sum of their uses, and the first one's."""
 
     fits: int = 0
     used: float = 0.0
@@ -119,7 +119,7 @@ class Filter:
     epsilon, delta : float
         The budget of all fits together.
     neighbours : {"replace", "add_remove"}, default=None
-        The neighbour relation; None: that of the first fit.
+        The neighbouring relation; None: that of the first fit.
     """
 
     epsilon: float
@@ -127,11 +127,11 @@ class Filter:
     neighbours: Neighbours | None = None
 
     def taken(self, costs: Iterable[PrivacySpent]) -> Taken:
-        """Return what fits have taken."""
+        """Return the part of the budget that fits have used."""
         return reduce(self.adding, costs, Taken())
 
     def adding(self, taken: Taken, cost: PrivacySpent) -> Taken:
-        """Return what is taken with one more fit, under the relation of all."""
+        """Return the used part with one more fit, under the common relation."""
         first = taken.first or cost
         use = self._use_under(self.neighbours or first.neighbours, cost)
         return Taken(
@@ -143,9 +143,11 @@ class Filter:
         )
 
     def admit(self, taken: Taken, cost: PrivacySpent) -> None:
-        """Raise BudgetExceeded if a fit exceeds what is left of the budget."""
+        """Raise BudgetExceeded if a fit exceeds the remaining budget."""
         if taken.first is not None and taken.first.unit != cost.unit:
-            raise ValueError("A ledger holds fits of one unit; got unit='record' and unit='silo'.")
+            raise ValueError(
+                "All fits of a ledger must have the same unit; got unit='record' and unit='silo'."
+            )
         after, own = self.adding(taken, cost), cost.epsilon_at(self.delta)
         filling = self._filling(after)
         alone = after.fits == 1 and self.spent(after) <= self.epsilon
@@ -166,23 +168,23 @@ class Filter:
     def check_part(
         self, whole: PrivacySpent, part: PrivacySpent, first: PrivacySpent, *, is_first: bool
     ) -> None:
-        """Raise a ValueError unless a fit may count as a part of it, which ran."""
+        """Raise a ValueError unless a fit may be charged for a part of it, which ran."""
         relation = self.neighbours or first.neighbours
         all_of_it, ran = self._use_under(relation, whole), self._use_under(relation, part)
         if not (ran.used <= all_of_it.used and ran.failure <= all_of_it.failure):
-            raise ValueError("A part of a fit costs no more than all of it.")
+            raise ValueError("A part of a fit must not cost more than the whole fit.")
         before, after = (self._filling(self.adding(Taken(), cost)) for cost in (whole, part))
         if is_first and not (before.used <= before.budget == after.budget):
             raise ValueError(
                 "The first fit was admitted by its own distribution, or fixed the share of delta "
-                "for failures: it counts as a whole."
+                "for failures, so it is charged as a whole."
             )
 
     def spent(self, taken: Taken) -> float:
         """Return the epsilon that fits have taken from the budget, at the ledger's delta.
 
-        It is what the filter guarantees so far: above ``self.epsilon`` exactly if it would not
-        admit them. Composed as if they had been fixed beforehand they may cost less.
+        This is the filter's guarantee so far: it is above ``self.epsilon`` exactly if the filter
+        would not admit the fits. Composed as if they had been fixed beforehand, they may cost less.
         """
         if taken.first is None:
             return 0.0
@@ -206,7 +208,7 @@ class Filter:
         return gaussian_epsilon(mu, self.delta) * (1 - 1e-6)
 
     def _use_under(self, relation: Neighbours, cost: PrivacySpent) -> Use:
-        """Return what one fit uses; a cost keeps it, since a ledger is asked again and again."""
+        """Return the budget that one fit uses, which is cached in its cost."""
         if relation == "add_remove" and cost.neighbours != relation:
             raise ValueError(_COARSER)
         key = (*dataclasses.astuple(self), relation)
@@ -218,7 +220,7 @@ class Filter:
         return use
 
     def _use(self, cost: PrivacySpent) -> Use:
-        """Return what the most expensive silo of a fit uses."""
+        """Return the budget that the most expensive silo of a fit uses."""
         raise NotImplementedError
 
     def _filling(self, taken: Taken) -> Filling:
@@ -226,7 +228,7 @@ class Filter:
         raise NotImplementedError
 
     def _epsilon(self, filling: Filling) -> float:
-        """Return the epsilon at which the filter's budget would be what is used."""
+        """Return the epsilon whose filter budget equals the used part."""
         raise NotImplementedError
 
     def _squared_mu(self, room: float) -> float:
@@ -303,9 +305,10 @@ def failure_share(delta: float, first: float) -> float:
 
 @lru_cache(maxsize=64)
 def filter_order(epsilon: float, delta: float) -> float:
-    """Return the filter's order, which depends on the budget only: the best one for Gaussian fits.
+    """Return the filter's order, which depends on the budget only.
 
-    Gaussian fits have D_a = a rho, so it is the order with the largest budget_a / a.
+    It is the best order for Gaussian fits, which have D_a = a rho: that with the largest budget_a /
+    a.
     """
     orders = 1 + np.exp(np.linspace(math.log(0.05), math.log(5000), 2000))
     return float(max(orders, key=lambda a: renyi_budget(epsilon, delta, a) / a))

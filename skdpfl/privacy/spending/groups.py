@@ -3,10 +3,10 @@ r"""Group privacy: from one record to k.
 Change k records one after the other: every step leads to a neighbour, in whichever silo it is.
 
 - mu-GDP each step gives (k mu)-GDP in all (Dong, Roth & Su 2022, theorem 2.14).
-- Of a profile (eps, delta(eps)) the chain is followed with the best eps for each step (below). What
-  delta(eps) does not fall below, however large eps, is a failure that the chain multiplies by about
-  e^eps at each step: where k steps make more of it than the requested delta, no eps helps, and the
-  group's epsilon is infinite.
+- For a profile (eps, delta(eps)) the best eps is chosen at each step of the chain (below). The
+limit of delta(eps) for large eps is a failure probability, which the chain multiplies by about
+e^eps at each step: if it exceeds the requested delta after k steps, no eps helps, and the group's
+epsilon is infinite.
 
 Chains of neighbours
 --------------------
@@ -112,44 +112,44 @@ _LARGEST = 600.0
 #: What to do where a group's epsilon is infinite.
 NO_EPSILON = (
     "No epsilon up to 600 holds for {k} records together at delta={delta:.3g}, where one record "
-    "has epsilon={epsilon}: each further record multiplies the probability of a failure by "
-    "about e^epsilon. Fit again with what epsilon_per_record(epsilon, k={k}, delta=...) gives, a "
-    "smaller epsilon by which failures grow less, and with full batches (sampling_rate=1.0); "
-    "declare categories instead of counting them; or keep fewer rows for each person (limit_rows)."
+    "has epsilon={epsilon}: each further record multiplies the failure probability by about "
+    "e^epsilon. Fit again with the smaller epsilon of epsilon_per_record(epsilon, k={k}, "
+    "delta=...) and full batches (sampling_rate=1.0); declare categories instead of counting them; "
+    "or keep fewer rows for each person (limit_rows)."
 )
 
 
 def group_size(k: float) -> int:
-    """Return k, which must be a whole number, at least 1."""
+    """Return k, which must be an integer of at least 1."""
     if not is_number(k) or not math.isfinite(k) or int(k) != k or k < 1:
-        raise ValueError(f"k={k!r} must be a whole number, at least 1.")
+        raise ValueError(f"k must be an integer of at least 1; got {k!r}.")
     return int(k)
 
 
 def epsilon_per_record(epsilon: float, *, k: int, delta: float) -> float:
-    """Return the epsilon of one record at which k records together have ``epsilon``.
+    """Return the epsilon per record at which k records together have ``epsilon``.
 
-    For a person with up to k rows (:func:`skdpfl.preprocessing.limit_rows`).
+    Use it for people with up to k rows (:func:`skdpfl.preprocessing.limit_rows`).
 
     Parameters
     ----------
     epsilon : float
-        What k records together may cost.
+        The epsilon of k records together.
     k : int
         The number of records.
     delta : float
-        The same for one record and for k.
+        The delta, for one record as for k.
 
     Returns
     -------
     float
-        What to give an estimator. ``privacy_spent_.group(k).epsilon`` of the fit is then at most
-        ``epsilon`` for plain Gaussian releases (full or disjoint batches, scales, summaries).
-        Sampled batches cost k records more: check it.
+        The ``epsilon`` for an estimator. ``privacy_spent_.group(k).epsilon`` of its fit is at most
+        ``epsilon`` for plain Gaussian releases (full or disjoint batches, scales, summaries). With
+        sampled batches it may be larger: check it.
 
     See Also
     --------
-    PrivacySpent.group : What k records together cost in a fit.
+    PrivacySpent.group : The cost of k records together in a fit.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The file of a ledger, locked, that no entry is lost from.
+"""The locked file of a ledger, which loses no entries.
 
 An entry is on the disk before the header names it, and the fit begins after both. So a process that
 is killed leaves the old entries or one more, and a fit that has drawn noise is recorded. A file
@@ -36,12 +36,12 @@ _State = tuple[int, int, int, int]
 PATIENCE = 60.0
 
 _REMEDIES = {
-    errno.ENOSPC: "Make room on the disk",
-    errno.EDQUOT: "Make room in the disk quota",
-    errno.EFBIG: "Make room: the file may not grow",
+    errno.ENOSPC: "Free space on the disk",
+    errno.EDQUOT: "Free space in the disk quota",
+    errno.EFBIG: "Raise the limit on file sizes",
     errno.EACCES: "Give this user the right to read and write it and its folder",
     errno.EPERM: "Give this user the right to read and write it and its folder",
-    errno.EROFS: "Keep it where this user can write",
+    errno.EROFS: "Give a path where this user can write",
 }
 
 
@@ -117,7 +117,7 @@ class Journal:
         self._known = new, state
 
     def _content(self, file: int) -> Book:
-        """Return what an open file holds, and remember it."""
+        """Return the content of an open file, and cache it."""
         known = self._known
         with self._in_words("read"):
             state = _state(file)  # before reading: another process may write meanwhile
@@ -130,15 +130,14 @@ class Journal:
             book = read(data, None if known is None else known[0])
         except Damaged as error:
             raise LedgerError(
-                f"The privacy ledger {self.path!r} {error}. No fit is admitted. Put back its "
-                "latest copy, and charge what was fitted since by ledger.charge; without one, take "
-                "the budget as spent."
+                f"The privacy ledger {self.path!r} {error}. No fit is admitted. Restore its latest "
+                "copy, and charge later fits by ledger.charge; without a copy, consider the budget "
+                "spent."
             ) from error
         if seen is not None and not book.follows(seen):
             raise LedgerError(
-                f"The privacy ledger {self.path!r} is not what it was: another ledger or an older "
-                "copy was put in its place while it was in use. No fit is admitted. Put the latest "
-                "one back."
+                f"The privacy ledger {self.path!r} was replaced by another ledger or an older copy "
+                "while it was in use. No fit is admitted. Restore the latest one."
             )
         now = self._known
         if now is None or book.follows(now[0].mark):
@@ -147,15 +146,15 @@ class Journal:
         return book
 
     def _warn_of_rights(self) -> None:
-        """Warn once of a file that is not its owner's alone."""
+        """Warn once of a file that other users can read or write."""
         if os.name != "posix" or self._told or not self._mode & 0o077:
             return
         self._told = True
         doing = "write" if self._mode & 0o022 else "read"
         warn(
-            f"The privacy ledger {self.path!r} is a file that other users may {doing} (mode "
-            f"{self._mode:o}): it names all fits, their costs, silos and seeds, and who writes it "
-            "can change the budget. chmod 600 leaves it to its owner.",
+            f"Other users may {doing} the file of the privacy ledger {self.path!r} (mode "
+            f"{self._mode:o}). It names all fits, their costs, silos and seeds, and whoever "
+            "writes it can change the budget. chmod 600 gives access to its owner only.",
             PrivacyLeakWarning,
         )
 
@@ -165,7 +164,7 @@ class Journal:
         mode = os.fstat(file).st_mode
         if not stat.S_ISREG(mode):
             os.close(file)
-            raise IsADirectoryError(errno.EISDIR, "it is a directory, or no plain file")
+            raise IsADirectoryError(errno.EISDIR, "it is a directory, or not a regular file")
         self._mode = stat.S_IMODE(mode)
         return file
 
@@ -217,35 +216,36 @@ class Journal:
         folder = os.path.dirname(self.path)
         if not os.path.isdir(folder):
             return (
-                f"The privacy ledger {self.path!r} cannot be kept: there is no folder {folder!r}."
+                f"The privacy ledger {self.path!r} cannot be created: the folder {folder!r} does "
+                "not exist."
             )
         return (
             f"The privacy ledger {self.path!r} is gone: its file was deleted or moved. No fit is "
-            "admitted. Put it back, with all its entries; a new file would be a new budget."
+            "admitted. Restore it with all its entries; a new file would be a new budget."
         )
 
 
 def _state(file: int | str) -> _State:
-    """Return what differs once somebody has written to a file, or replaced it."""
+    """Return a file's state, which changes when it is written or replaced."""
     found = os.stat(file)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _all_of(file: int) -> bytes:
-    """Return what an open file holds."""
+    """Return the content of an open file."""
     with open(file, "rb", closefd=False) as opened:
         opened.seek(0)
         return opened.read()
 
 
 def absolute(path: Any) -> str:
-    """Return a path without links, so that each file has one name."""
+    """Return a path with links resolved, so that each file has one name."""
     try:
         text = os.fsdecode(path)
     except TypeError:
         text = ""
     if not text or "\0" in text:
-        raise ValueError(f"path must be the name of a file, or a path-like object; got {path!r}.")
+        raise ValueError(f"path must be a string or a path-like object; got {path!r}.")
     return os.path.realpath(text)
 
 
@@ -255,8 +255,8 @@ def temporary_path() -> str:
         return os.path.join(tempfile.mkdtemp(prefix="skdpfl-ledger-"), "ledger.jsonl")
     except OSError as error:
         raise LedgerError(
-            f"A temporary privacy ledger cannot be kept in {tempfile.gettempdir()!r}: "
-            f"{error.strerror}. No fit is admitted. Make room, or give a path."
+            f"A temporary privacy ledger cannot be created in {tempfile.gettempdir()!r}: "
+            f"{error.strerror}. No fit is admitted. Free space there, or give a path."
         ) from error
 
 

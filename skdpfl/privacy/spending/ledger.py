@@ -42,15 +42,15 @@ class PrivacyLedger(Account):
     Parameters
     ----------
     epsilon : float, default=None
-        The budget. None keeps the file's; a new ledger then only records costs.
+        The budget. None: that of the file; a new ledger then only records costs.
     delta : float, default=None
-        The budget's delta. None keeps the file's; in a new ledger it is 1e-5.
+        The budget's delta. None: that of the file, or 1e-5 in a new ledger.
     method : {"renyi", "gaussian"}, default=None
-        The filter that admits fits. "gaussian" is tighter but admits full-batch fits only. None
-        keeps the file's; in a new ledger it is "renyi".
+        The filter that admits fits. "gaussian" is tighter but admits full-batch fits only. None:
+        that of the file, or "renyi" in a new ledger.
     neighbours : {"replace", "add_remove"}, default=None
-        The relation under which all fits are priced. None keeps the file's; in a new ledger it is
-        that of the first fit.
+        The neighbouring relation under which all fits are priced. None: that of the file, or of the
+        first fit in a new ledger.
     path : str or path-like, default=None
         The ledger's file. Give one to keep a budget over several sessions; by default a temporary
         file, which is removed at the end of the block.
@@ -64,8 +64,8 @@ class PrivacyLedger(Account):
         The composed cost of all fits so far; None before the first one. It is valid if no fit's
         parameters depended on another's output; the budget is valid in any case.
     remaining : float
-        The largest epsilon of one more fit of full batches, at the ledger's delta. Refusals name
-        it, too.
+        The largest epsilon of one more fit of full batches, at the ledger's delta. Refusals state
+        it too.
     entries : list
         Each fit's name, cost and date; :meth:`table` has them in a frame.
     budgets : list
@@ -127,7 +127,7 @@ class PrivacyLedger(Account):
 
     def __enter__(self) -> PrivacyLedger:
         if self._closed:
-            raise ValueError("This ledger is closed; give a path to go on with a budget later.")
+            raise ValueError("This ledger is closed. To continue with a budget later, give a path.")
         if self._depth == 0:
             self._open()
         self._depth += 1
@@ -191,19 +191,19 @@ class PrivacyLedger(Account):
         charge_all([self], name, spent)
 
     def settle(self, name: str, spent: PrivacySpent) -> None:
-        """Record that a fit ended early: it counts as its rounds that ran.
+        """Record that a fit ended early, so that only its rounds that ran are charged.
 
         Parameters
         ----------
         name : str
-            The fit's name, which no other one in the ledger has.
+            The fit's name, which must be unique in the ledger.
         spent : PrivacySpent
-            What a fit of these rounds would have cost. Nothing more of it may run afterwards.
+            The cost of the rounds that ran. No more of them may run afterwards.
 
         Raises
         ------
         ValueError
-            If there is no such fit, or it has to count as a whole.
+            If there is no such fit, or it has to be charged as a whole.
         """
         journal = self._writable()
         with journal.locked() as book:
@@ -229,7 +229,7 @@ class PrivacyLedger(Account):
             new = dataclasses.replace(book.budget, epsilon=epsilon, reason=reason)
             if new.epsilon is None or (old is not None and new.epsilon <= old):
                 raise ValueError(
-                    f"epsilon must be above {old}, the budget that holds: {epsilon!r}."
+                    f"epsilon must be above the current budget, {old}; got {epsilon!r}."
                 )
             journal.add(book, new)
         self._budget = new
@@ -263,9 +263,10 @@ class Recorded(DocLinks):
         """Record the cost in every ledger or, if one raises BudgetExceeded, in none.
 
         Runs of a search are charged by the search. Fits that release nothing need no entry. A
-        record of which bagging made copies pays for each of them.
-        ``paid_to``: ledgers that have it already; they and those that it was recorded in are
-        returned, by the digest of their beginning. ``mark`` tells the records from others.
+        record that bagging copied pays for each copy.
+
+        ``paid_to``: ledgers that have recorded the cost already. These and the ledgers that record
+        it now are returned, by the digest of their first entry. ``mark`` identifies the records.
         """
         times = times_drawn()
         self._as_fitted = as_fitted(self, times)
@@ -280,23 +281,23 @@ class Recorded(DocLinks):
 
     @property
     def _entry_name(self) -> str:
-        """What a fit is called in ledgers."""
+        """The name of a fit in ledgers."""
         return type(self).__name__
 
     def _warn_if_noise_repeats(self, spent: PrivacySpent, mark: str) -> None:
-        """Warn of a fit with the seed of an earlier one, of this object or its copies in a search.
+        """Warn if an earlier fit of this object, or of its copies in a search, had the same seed.
 
-        Their noise is the same, so that it cancels in the difference of two releases.
+        Their noise is the same, so it cancels in the difference of two releases.
         """
         kept = self._marks() if runs_of_copies() else self.__dict__.setdefault("_own_marks", {})
         for seed in spent.simulation_seeds if mark else ():
             if kept.setdefault(seed, mark) not in (mark, _WARNED):
                 kept[seed] = _WARNED
                 warn(
-                    f"{type(self).__name__} was fitted to other records with random_state={seed} "
-                    "before: both fits have the same noise, which cancels in their difference, so "
-                    "that together they have no privacy. Use random_state=None, or a generator "
-                    "(np.random.default_rng(...)) in simulations.",
+                    f"{type(self).__name__} was fitted to other records with the same "
+                    f"random_state={seed}: both fits have the same noise, which cancels in their "
+                    "difference, so together they have no privacy. Use random_state=None, or a "
+                    "generator (np.random.default_rng(...)) in simulations.",
                     PrivacyLeakWarning,
                 )
 
@@ -322,9 +323,9 @@ class Recorded(DocLinks):
 
 
 def mark_of(*arrays: np.ndarray) -> str:
-    """Return what tells some records from others; quick, as simulations are to be.
+    """Return a fast keyed digest that identifies records.
 
-    It is a keyed digest, so that it says nothing of the records: models keep it, though no pickle.
+    The key makes it reveal nothing of the records: models keep it, but it is not pickled.
     """
     marks = []
     for values in arrays:
@@ -340,7 +341,7 @@ def mark_of(*arrays: np.ndarray) -> str:
 
 
 def _ledgers_of(estimator: Any) -> tuple[PrivacyLedger, ...]:
-    """Return the ledgers open in this process, and those carried here from another."""
+    """Return the ledgers open in this process, and those that came with a copy from another."""
     here = open_ledgers()
     known = {ledger.record for ledger in here}
     carried = estimator.__dict__.get(_CARRIED, ())
@@ -348,6 +349,6 @@ def _ledgers_of(estimator: Any) -> tuple[PrivacyLedger, ...]:
 
 
 def _birth(ledger: PrivacyLedger) -> str:
-    """Return what tells a ledger from all others, "" for one that was never open."""
+    """Return an identifier of a ledger; "" for one that was never open."""
     mark = None if ledger._journal is None else ledger._journal.mark
     return "" if mark is None else mark.first

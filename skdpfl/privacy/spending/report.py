@@ -1,8 +1,8 @@
-"""Costs as plain data, for ledgers and for reports, and the reverse.
+"""Convert costs to plain data, for ledgers and for reports, and back.
 
 A record holds the releases and their price. A report also has the epsilons at other deltas and of
 each silo; the user guide describes its fields. Reading checks every field: none may be missing,
-added or out of range, and values that can be derived must agree.
+unknown or out of range, and derived values must agree.
 """
 
 import dataclasses
@@ -35,14 +35,16 @@ def number(item: Any, name: Any, where: str = "report", most: float = math.inf) 
     """Return a number between 0 and ``most``; "inf" is infinity."""
     value = math.inf if item[name] == "inf" else item[name]
     fine = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
-    require(fine, f"{where}.{name}", f"is no number from 0 to {most:g}")
+    require(fine, f"{where}.{name}", f"is not a number from 0 to {most:g}")
     return float(value)
 
 
 def whole(item: dict[str, Any], name: str, where: str = "report", least: int = 0) -> int:
-    """Return a whole number, at least ``least``."""
+    """Return an integer of at least ``least``."""
     value = item[name]
-    require(type(value) is int and value >= least, f"{where}.{name}", f"is no integer >= {least}")
+    require(
+        type(value) is int and value >= least, f"{where}.{name}", f"is not an integer >= {least}"
+    )
     return int(value)
 
 
@@ -54,16 +56,16 @@ def listed(item: dict[str, Any], name: str, where: str = "report") -> list[Any]:
 
 
 def one_of(item: dict[str, Any], name: str, choices: Iterable[Any], where: str = "report") -> Any:
-    """Return one of some words."""
+    """Return a string that is one of the choices."""
     fine = any(type(item[name]) is type(choice) and item[name] == choice for choice in choices)
-    require(fine, f"{where}.{name}", f"is none of {', '.join(map(repr, choices))}")
+    require(fine, f"{where}.{name}", f"must be one of {', '.join(map(repr, choices))}")
     return item[name]
 
 
 def text_or_none(item: dict[str, Any], name: str) -> str | None:
-    """Return a text, or None."""
+    """Return a string or None."""
     value: str | None = item[name]
-    require(value is None or isinstance(value, str), name, "is neither text nor null")
+    require(value is None or isinstance(value, str), name, "must be a string or null")
     return value
 
 
@@ -81,7 +83,7 @@ _AT_MOST = {"sampling_rate": 1.0, "delta": 1.0, "deltas": 1.0}
 #: the deltas at which a report states epsilon
 REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 #: tolerance for a smaller stated epsilon: prices of other versions differ by less
-_LEAST, _TOO_SMALL = 0.99, "is below what these releases cost"
+_LEAST, _TOO_SMALL = 0.99, "is below the cost of these releases"
 
 _COSTS = {"epsilon", "delta", "accountant", "neighbours", "assignment", "compositions", "per_silo"}
 #: the keys of a record, and of a report
@@ -143,7 +145,7 @@ def from_report(kind: type[Spent], report: dict[str, Any]) -> Spent:
 
 
 def _more(record: Any) -> set[str]:
-    """Return the keys that records of this trust have beside the others."""
+    """Return the additional keys of records of this trust."""
     shared = isinstance(record, dict) and record.get("trust") == "secagg"
     return _OF_SHARES if shared else set()
 
@@ -260,7 +262,7 @@ def _release(item: Any, where: str) -> tuple[Event, int]:
 
 
 def _field(item: dict[str, Any], name: str, where: str) -> Any:
-    """Return an event's number or, where it is a tuple, numbers."""
+    """Return a number of an event, or a tuple of numbers."""
     most = _AT_MOST.get(name, math.inf)
     if name not in ("epsilons", "deltas"):
         return number(item, name, where, most)
@@ -276,9 +278,9 @@ def _silos(per_silo: Any, n_costs: int) -> dict[str, tuple[Any, ...]]:
         listed(per_silo, "silo", "per_silo"),
         listed(per_silo, "composition", "per_silo"),
     )
-    require(len(ids) == len(positions), "per_silo", "has lists of unlike lengths")
+    require(len(ids) == len(positions), "per_silo", "has lists of different lengths")
     known = all(type(k) is int and 0 <= k < n_costs for k in positions)
-    require(known, "per_silo.composition", "points to no composition")
+    require(known, "per_silo.composition", "is not the index of a composition")
     return {"silo_ids": tuple(map(_hashable, ids)), "silo_costs": tuple(positions)}
 
 

@@ -52,20 +52,19 @@ class PrivacySpent(SiloCosts):
     unit : {"record", "silo"}
         What is protected.
     trust : {"silo", "secagg", "shuffler", "server"}
-        Whom a person in the data trusts in addition to the own silo.
+        Whom a person in the data trusts in addition to their own silo.
     colluding : int or None
-        With ``trust="secagg"``: the guarantee is against the server together with up to so many of
-        the other silos.
+        With ``trust="secagg"``: the number of other silos that may collude with the server.
     neighbours : {"replace", "add_remove"}
-        The neighbour relation. "add_remove" sets one contribution to zero.
+        The neighbouring relation. "add_remove" sets one contribution to zero.
     noise_multiplier : float or None
-        Noise on the clipped sum over the clipping norm, in the round with the least; None where
-        silos or fits differ, and for other noise.
+        Noise on the clipped sum over the clip norm, in the round with the least; None if silos or
+        fits differ, and for other kinds of noise.
     n_releases : int
         Number of noisy releases of the silo (or server) with the most.
     outsider : PrivacySpent or None
         The cost against someone who sees the released models only, if that is smaller and sound.
-        It is priced when it is first asked for.
+        It is computed on first access.
     group_size : int
         Number of records that are protected together, see :meth:`group`.
     costs : tuple of Cost
@@ -106,8 +105,8 @@ class PrivacySpent(SiloCosts):
     **Formal guarantee.** Each cost's composition is (cost.epsilon, cost.delta)-DP under
     ``neighbours`` (:mod:`skdpfl.privacy.pricing.price`). Neighbouring data differ in one silo,
     whose messages have that cost's law conditionally on all other silos' messages; hence the whole
-    transcript is (max epsilon, max delta)-DP. An integer seed is a simulation: the epsilon is what
-    fresh noise would give.
+    transcript is (max epsilon, max delta)-DP. An integer seed is a simulation: the epsilon is that
+    of fresh noise.
     """
 
     unit: Unit
@@ -177,7 +176,9 @@ class PrivacySpent(SiloCosts):
         """
         _check_words(unit, trust)
         if (trust == "secagg") != (colluding is not None):
-            raise ValueError(f'trust="secagg" says how many silos collude; got {colluding!r}.')
+            raise ValueError(
+                f'trust="secagg" needs the number of colluding silos; got {colluding!r}.'
+            )
         deltas = [delta] * len(compositions) if group_deltas is None else list(group_deltas)
         costs = tuple(
             Cost.of(composition, d, neighbours)
@@ -213,15 +214,15 @@ class PrivacySpent(SiloCosts):
         Returns
         -------
         PrivacySpent
-            Exact for plain Gaussian releases, otherwise an upper bound. Infinite, with a warning,
-            where what fails with some probability for one record (counts that find categories,
-            shuffled batches) may fail more often than delta for k.
+            The cost: exact for plain Gaussian releases, otherwise an upper bound. It is infinite,
+            with a warning, if releases that may fail for one record (counts that find categories,
+            shuffled batches) may fail with a probability above delta for k.
         """
         k = group_size(k)
         return self if k == 1 else self._of_several(k, self.group_size * k)
 
     def _of_several(self, k: int, protected: int) -> PrivacySpent:
-        """Return the cost of ``k`` records of a fit, where it protects so many together."""
+        """Return the cost of ``k`` records, for a fit that protects k records together."""
         paid = of_group(self, k)
         if paid.epsilon == math.inf > self.epsilon:
             epsilon = at_most(self.epsilon)
@@ -240,7 +241,7 @@ class PrivacySpent(SiloCosts):
         Returns
         -------
         PrivacySpent
-            At the same delta.
+            The cost, at the same delta.
         """
         if neighbours == self.neighbours:
             return self
@@ -248,7 +249,7 @@ class PrivacySpent(SiloCosts):
         return self._paying(reprice(self, neighbours), outside=outsider)
 
     def _paying(self, paid: SiloCosts, **changes: Any) -> PrivacySpent:
-        """Return this with other costs."""
+        """Return a copy with other costs."""
         return dataclasses.replace(self, **fields_of(paid), **changes)
 
     def __add__(self, other: object) -> PrivacySpent:
@@ -260,8 +261,8 @@ class PrivacySpent(SiloCosts):
         if self.simulation_seeds & other.simulation_seeds or (unknown and both_simulated):
             warn(
                 "Two fits on the same records drew their noise from the same integer seed; the "
-                "noise repeats, and together the fits may reveal the records exactly. The sum "
-                "shows what fresh noise would cost: use random_state=None, or different seeds.",
+                "noise repeats, and together the fits may reveal the records exactly. The sum is "
+                "the cost with fresh noise: use random_state=None, or different seeds.",
                 PrivacyLeakWarning,
             )
         return both
@@ -303,7 +304,7 @@ class PrivacySpent(SiloCosts):
         Returns
         -------
         dict
-            Can be written as JSON. :meth:`from_dict` reads and checks it.
+            The report, which can be written as JSON. :meth:`from_dict` reads and checks it.
         """
         return to_report(self)
 
@@ -322,12 +323,13 @@ class PrivacySpent(SiloCosts):
         Returns
         -------
         PrivacySpent
-            Equal to the reported one, except for the seeds of simulations, which reports omit.
+            The cost, equal to the reported one except for the seeds of simulations, which reports
+            omit.
 
         Raises
         ------
         ValueError
-            If anything is missing, added, out of range, or does not follow from the rest.
+            If anything is missing, unknown, out of range or inconsistent.
         """
         return from_report(cls, report)
 
@@ -340,7 +342,7 @@ def cost_of_sums(
     seed: int | None,
     budgets: Any,
 ) -> PrivacySpent:
-    """Return the cost of plans of sums under one promise, which all silos have alike."""
+    """Return the cost of plans of sums with one guarantee, equal for all silos."""
     return PrivacySpent.from_compositions(
         **promised(budgets),
         delta=delta,
@@ -354,16 +356,16 @@ def cost_of_sums(
 
 
 def of_copies(spent: PrivacySpent, k: int) -> PrivacySpent:
-    """Return what a record costs that a fit saw ``k`` times, each time as a record."""
+    """Return the cost of a record that a fit saw ``k`` times, each time as another record."""
     alone = k == 1 or spent.unit == "silo"
     return spent if alone else spent._of_several(k, spent.group_size)
 
 
 def chosen_by_outputs(spent: PrivacySpent, epsilon: float = 0.0) -> PrivacySpent:
-    """Return the cost of releases that an output may have chosen, within a budget of ``epsilon``.
+    """Return the cost of releases that may depend on an output, within a budget of ``epsilon``.
 
-    See :mod:`skdpfl.privacy.spending.cost`. What an output has chosen may cost less than the
-    budget, but only the budget was fixed beforehand.
+    See :mod:`skdpfl.privacy.spending.cost`. The releases may cost less than the budget, but only
+    the budget was fixed beforehand.
     """
     costs = tuple(whatever_chosen(cost, epsilon) for cost in spent.costs)
     return dataclasses.replace(spent, costs=costs, outside=None)
@@ -393,10 +395,10 @@ def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
 
 
 def _weakest(trusts: set[Trust]) -> Trust:
-    """Return whom all of the guarantees hold with.
+    """Return the weakest trust for which all of the guarantees hold.
 
-    Masks help nobody who trusts a shuffler alone, nor does a shuffler who trusts masks: together
-    they need a server that is trusted.
+    Guarantees that need masks and guarantees that need a shuffler hold together only with a trusted
+    server.
     """
     if {"secagg", "shuffler"} <= trusts:
         return "server"
@@ -408,7 +410,8 @@ def _check_alike(a: PrivacySpent, b: PrivacySpent) -> None:
         left, right = getattr(a, name), getattr(b, name)
         if left != right:
             raise ValueError(
-                f"Costs for different {name} do not add up: {name}={left!r} and {name}={right!r}."
+                f"Costs with different {name} cannot be added: {name}={left!r} and "
+                f"{name}={right!r}."
             )
 
 

@@ -64,7 +64,7 @@ def test_the_share_of_delta_for_failures_does_not_depend_on_later_fits(first):
     order = filter_order(3.0, delta)
     for failures in [(), (0.0,), (room / 3, room / 3), (0.99 * room,)]:
         assert left(*failures) == renyi_budget(3.0, delta - share, order)
-    with pytest.raises(BudgetExceeded, match="chances of failure"):
+    with pytest.raises(BudgetExceeded, match="failure probabilities"):
         left(0.9 * room, 0.2 * room)
 
 

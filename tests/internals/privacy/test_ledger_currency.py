@@ -169,7 +169,7 @@ def test_a_file_that_others_may_read_is_named(tmp_path, mode, word):
             ledger.charge("fit", gaussian(0.5))
     said = [str(w.message) for w in caught if issubclass(w.category, PrivacyLeakWarning)]
     assert len(said) == (word is not None)
-    assert not said or (f"other users may {word}" in said[0] and str(path) in said[0])
+    assert not said or (f"Other users may {word}" in said[0] and str(path) in said[0])
 
 
 def test_a_charge_does_not_price_all_earlier_fits_again(tmp_path, monkeypatch):

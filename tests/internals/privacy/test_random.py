@@ -451,7 +451,7 @@ def test_bad_requests():
 def test_a_stream_is_not_endless():
     stream = streams_for(0).stream("x")
     stream._draws = 2**23
-    with pytest.raises(OverflowError, match="take one for each round"):
+    with pytest.raises(OverflowError, match="use a stream for each round"):
         stream.random(3)
 
 

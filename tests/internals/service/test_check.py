@@ -64,19 +64,27 @@ def test_it_prices_an_offer(tmp_path_factory, hospital, capsys):
 SECRET = "HIV positive"
 FILES = {
     "no TOML": ("[records]", "[records", "Expected"),
-    "another key": ("[terms]", "[terms]\nepsilonn = 3", "has the key 'epsilonn'; it may have"),
-    "another table": ("[roster]", "[rooster]", "the file has the key 'rooster'"),
+    "another key": (
+        "[terms]",
+        "[terms]\nepsilonn = 3",
+        "has the unknown key 'epsilonn'; valid keys are",
+    ),
+    "another table": ("[roster]", "[rooster]", "the file has the unknown key 'rooster'"),
     "a key is missing": ('target = "ill"', "", r"\[records\] lacks target"),
-    "a table is missing": ("[ledger]", "[log]\n[ledgers]", "key 'ledgers'|twice"),
+    "a table is missing": ("[ledger]", "[log]\n[ledgers]", "unknown key 'ledgers'|twice"),
     "imports of nothing": (
         "[records]",
         'imports = ["no_such_module"]\n[records]',
         "no module 'no_s",
     ),
     "imports that are none": ("[records]", "imports = 3\n[records]", "imports must be a list"),
-    "the wrong type": ("epsilon = 3.0", 'epsilon = "3"', "terms.epsilon is of the wrong type"),
-    "a list of others": ('"c", "d"]', '"c", 4]', "records.features is of the wrong type"),
-    "another word": ("[terms]", '[terms]\nunit = "row"', "terms.unit is one of 'record', 'silo'"),
+    "the wrong type": ("epsilon = 3.0", 'epsilon = "3"', "terms.epsilon has the wrong type"),
+    "a list of others": ('"c", "d"]', '"c", 4]', "records.features has the wrong type"),
+    "another word": (
+        "[terms]",
+        '[terms]\nunit = "row"',
+        "terms.unit must be one of 'record', 'silo'",
+    ),
     "no price": ("epsilon = 3.0", "epsilon = 0.0", "terms.epsilon must be above 0"),
     "no budget": ("epsilon = 5.0", "epsilon = -1", "ledger.epsilon must be above 0"),
     "a feature twice": ('"c", "d"]', '"c", "c"]', "must name each feature once"),
@@ -94,8 +102,12 @@ FILES = {
     ),
     "a database without order": ('file = "records.csv"', 'database = "a"', 'with "order by"'),
     "another size": ("[terms]", "size = 7\n[terms]", "46 rows, but records.size is 7"),
-    "beyond bounds": ("[terms]", "[records.bounds]\na = [0, 1]\n[terms]", "rows have a 'a' beyond"),
-    "bounds of nothing": ("[terms]", "[records.bounds]\nz = [0, 1]\n[terms]", "no feature"),
+    "beyond bounds": (
+        "[terms]",
+        "[records.bounds]\na = [0, 1]\n[terms]",
+        "rows have a 'a' outside",
+    ),
+    "bounds of nothing": ("[terms]", "[records.bounds]\nz = [0, 1]\n[terms]", "not a feature"),
     "neutral, and there": (
         "[terms]",
         "[records.neutral]\na = 1\n[terms]",
@@ -106,13 +118,13 @@ FILES = {
     "a port of others": ("north.socket", "0.0.0.0:7070", "a port of this computer"),
     "a token, no port": ("[records]", "\n[records]", None),
     "nobody of this name": ("users = []", 'users = ["nobody here"]', "no user 'nobody here'"),
-    "a roster of names": ("users = []", 'silos = ["north"]', "roster.silos is of the wrong type"),
+    "a roster of names": ("users = []", 'silos = ["north"]', "roster.silos has the wrong type"),
     "fewer than none": (
         "[terms]",
         "[terms]\ncolluding = -1",
         "colluding must be a number of silos",
     ),
-    "a short key": ("users = []", 'silos = {north = "00"}', "north is a public key, 64 hex"),
+    "a short key": ("users = []", 'silos = {north = "00"}', "north must be a public key of 64 hex"),
     "a roster of others": (
         "users = []",
         f'silos = {{x = "{"0" * 64}"}}',
@@ -177,10 +189,10 @@ def spoilt(column, value):
 
 
 RECORDS = {
-    "a stray label": (spoilt("ill", SECRET), "the column 'ill' holds words"),
+    "a stray label": (spoilt("ill", SECRET), "the column 'ill' holds text"),
     "another label": (spoilt("ill", 7), "1 rows have a 'ill' that is not among"),
-    "a word": (spoilt("a", SECRET), "the column 'a' holds words"),
-    "a gap": (spoilt("b", None), "the column 'b' lacks 1 values"),
+    "a word": (spoilt("a", SECRET), "the column 'a' holds text"),
+    "a gap": (spoilt("b", None), "the column 'b' has 1 missing values"),
     "an infinity": (spoilt("b", float("inf")), "features must be finite"),
 }
 
@@ -279,7 +291,7 @@ def test_targets_can_be_words_or_numbers(hospital):
     change(hospital, "classes = [0, 1]", 'classes = ["no", "yes"]')
     assert read_records(read_settings(hospital.file)).classes == ("no", "yes")
     change(hospital, 'classes = ["no", "yes"]', "")
-    with pytest.raises(SystemExit, match="the column 'ill' holds words"):
+    with pytest.raises(SystemExit, match="the column 'ill' holds text"):
         check(hospital)
     hospital.write("records.csv", frame().assign(ill=0.5, w=2.0).to_csv(index=False))
     change(hospital, 'target = "ill"', 'target = "ill"\nweight = "w"')
