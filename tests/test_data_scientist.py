@@ -247,7 +247,7 @@ def test_words_for_weights_and_dates_for_targets():
 )
 def test_a_frame_is_no_pair_of_bounds(frame):
     """Unpacked, one with two columns gives their names: the bounds 0 and 1."""
-    with pytest.raises(ValueError, match=r'got a DataFrame.*frame\.loc\["min"\].*are a leak'):
+    with pytest.raises(ValueError, match=r'got a DataFrame.*frame\.loc\["min"\].*would leak'):
         skdpfl.ISRLDPClassifier(feature_bounds=frame, n_rounds=5).fit(NUMBERS, ILL)
     regressor = skdpfl.ISRLDPRegressor(target_bounds=frame, n_rounds=5)
     with pytest.raises(ValueError, match="got a DataFrame"):

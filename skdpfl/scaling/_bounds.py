@@ -1,11 +1,11 @@
-"""Declared bounds, which are public, and their affine maps.
+"""Declared bounds, which are public, and their affine maps to [-1, 1].
 
 ::
 
     center = (low + high) / 2,    scale = (high - low) / 2      values within bounds: [-1, 1]
 
-Each feature is mapped to [-1, 1], like the intercept's 1, instead of rows to norm 1: intercept and
-coefficients then converge at the same rate for any number of features.
+Features are mapped to [-1, 1], the size of the intercept's 1, instead of rows to norm 1: intercept
+and coefficients then converge at the same rate for any number of features.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,13 +52,12 @@ def read_feature_bounds(
 ) -> Bounds:
     """Read the parameter ``feature_bounds``.
 
-    A mapping may leave out columns whose range is ``known``: (low, high), NaN for others.
-
-    Scalars or arrays of shape (n_features,), or a mapping column -> (low, high) (column numbers
-    where the features have no names). A Series goes by its labels, as a mapping does, where both
-    have names. Entries for other columns are allowed. A ValueError is raised for a column without
-    an entry, a wrong shape, a bound that is not finite, low > high; and, for two columns, for a
-    list of two tuples, which could be meant as one pair a column.
+    They are scalars or arrays of shape (n_features,), or a mapping column -> (low, high) (with
+    column numbers if the features have no names). A Series is matched by its labels, like a
+    mapping, if both have names. Entries for other columns are allowed, and a mapping may leave out
+    columns whose range is ``known``: (low, high), NaN for others. A ValueError is raised for a
+    column without an entry, a wrong shape, a bound that is not finite, low > high; and, for two
+    columns, for a list of two tuples, which could mean one pair per column.
     """
     names = list(range(n_features)) if feature_names is None else list(feature_names)
     if isinstance(feature_bounds, Mapping):
@@ -72,14 +71,14 @@ def read_feature_bounds(
         if missing:
             raise ValueError(
                 f"feature_bounds has no entry for {_some(missing)}; give (low, high) for every "
-                "column, (0, 0) for one to be ignored."
+                "column, (0, 0) to ignore one."
             )
         pairs = [_pair(feature_bounds[name], f"feature_bounds[{name!r}]") for name in names]
         low, high = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
         if low.shape != (n_features,) or high.shape != (n_features,):
             raise ValueError(
-                "feature_bounds as a mapping takes two numbers for each column; got "
-                f"{len(pairs)} pairs for {n_features} columns."
+                f"feature_bounds as a mapping needs two numbers for each column; got {len(pairs)} "
+                f"pairs for {n_features} columns."
             )
     else:
         given = feature_bounds
@@ -131,8 +130,8 @@ def _by_label(value: Any, names: list[Any]) -> Any:
     missing = [name for name in names if name not in value.index]
     if missing:
         raise ValueError(
-            f"feature_bounds has no entry for {_some(missing)}: a Series goes by its labels; give "
-            "one for every column."
+            f"feature_bounds has no entry for {_some(missing)}: a Series is matched by its labels; "
+            "give one for every column."
         )
     return value.loc[names].to_numpy()
 
@@ -140,9 +139,9 @@ def _by_label(value: Any, names: list[Any]) -> Any:
 def _pair(value: Any, name: str, words: str = "") -> tuple[Array, Array]:
     if isinstance(value, pd.DataFrame):  # unpacking it gives the names of two columns
         raise ValueError(
-            f"{name} must be a pair (low, high) of numbers{words}; got a DataFrame. Where public "
-            'limits are its rows: (frame.loc["min"], frame.loc["max"]). Limits that are read off '
-            "the records, as by describe(), are a leak."
+            f"{name} must be a pair (low, high) of numbers{words}; got a DataFrame. If its rows "
+            'are public limits, give (frame.loc["min"], frame.loc["max"]). Limits computed from '
+            "the records, as by describe(), would leak."
         )
     try:
         low, high = value
@@ -174,7 +173,7 @@ def _check(low: Array, high: Array, names: Sequence[Any], parameter: str) -> Non
     infinite = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
     if infinite.size:
         bad = _some([names[int(j)] for j in infinite])
-        raise ValueError(f"{parameter} must be finite; they are not for {bad}.")
+        raise ValueError(f"{parameter} must be finite; those of {bad} are not.")
     crossed = np.flatnonzero(low > high)
     if crossed.size:
         j = int(crossed[0])

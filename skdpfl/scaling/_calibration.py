@@ -1,20 +1,20 @@
-"""Calibration within the budget: what a trained model's predictions are corrected by.
+"""Calibration of a trained model's predictions, within the budget.
 
 ::
 
     c_j    = a record's term: |c_j| <= c, from the record, the model and what was released before
     m      = sum_i w_i S_i / n_i           S_i the noised sum over silo i's records
 
-The scale of a classifier's raw predictions follows from several such means
-(:mod:`skdpfl.scaling._temperature`), the level of a quantile's from others. Terms are multiples of
-2^-20 and at most 4, whatever a record holds, so float64 adds up 2^31 of them without rounding, in
-any order; :mod:`skdpfl.federation` has the proof of what a sum costs.
+The scale of a classifier's raw predictions is estimated from several such means
+(:mod:`skdpfl.scaling._temperature`), the level of a quantile's predictions from others. Terms are
+multiples of 2^-20 and at most 4 for any record, so float64 sums 2^31 of them without rounding, in
+any order; :mod:`skdpfl.federation` proves the cost of a sum.
 
-**The level of a quantile's predictions.** Slopes -q and 1 - q of records that are clipped to kappa
-balance at another quantile q' than the q that was asked for
-(:func:`skdpfl.choosing._final_step.with_clipped_quantile`), and noise and smoothing move the share
-of targets below predictions, too. One shift d of all predictions brings it to q; with z_j a
-record's prediction and y_j its target, in scaled units::
+**The level of a quantile's predictions.** Clipped to kappa, the slopes -q and 1 - q of records
+balance at a quantile q' other than the requested q
+(:func:`skdpfl.choosing._final_step.with_clipped_quantile`). Noise and smoothing also change the
+share of targets below predictions. One shift d of all predictions brings this share to q; with z_j
+a record's prediction and y_j its target, in scaled units::
 
     c_j    = 1/2 if y_j <= z_j + d, else -1/2              (also where something is not a number)
     F      = 1/2 + the noisy mean of c_j                   as above, with the guarantee
@@ -23,9 +23,9 @@ record's prediction and y_j its target, in scaled units::
              log tau normal around log 0.3 with deviation 1.5
     d        the least one whose share of targets below, in the mean over the posterior, is q
 
-At first, and after each answer, the posterior is computed on a grid of d* and tau; a question is
-asked at its d, the last d is the shift. An answer counts by its known noise (and 0.01 for the
-model), so where noise is large the prior decides. All answers together cost 4 % of mu^2.
+At the start, and after each noisy mean, the posterior is computed on a grid of d* and tau. The next
+mean is taken at its d; the last d is the shift. Each mean is weighted by its known noise (and 0.01
+for the model), so the prior dominates if noise is large. All means together cost 4 % of mu^2.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BLOCK = 2**12
 
 @dataclass(frozen=True, eq=False)
 class PredictionSum(BoundedSum):
-    """A sum of one bounded number of each record, which follows from a model's prediction."""
+    """Base class of sums of one bounded number per record, computed from a model's prediction."""
 
     params: np.ndarray
     on_grid = True
@@ -65,14 +65,16 @@ class PredictionSum(BoundedSum):
 
     @abstractmethod
     def of_predictions(self, raw: Array, y: Array, weights: Array | float, loss: Any) -> Array:
-        """Return the terms (n,) of records with these raw predictions (n, k), each by itself."""
+        """Return the terms (n,) of records with these raw predictions (n, k)."""
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         if work is None or not is_vector(self.params, work.model.size):
-            raise ValueError("There is no question about predictions before there is a model.")
+            raise ValueError(
+                "A sum over predictions needs a model, which this fit does not have yet."
+            )
 
     def model_params(self, work: Work) -> np.ndarray:
-        """Return the parameters of the model whose predictions are looked at."""
+        """Return the parameters of the model that predicts."""
         return self.params
 
     def sums(self, data: SiloData, work: Work) -> Iterator[tuple[np.ndarray, Array]]:
@@ -80,7 +82,7 @@ class PredictionSum(BoundedSum):
 
         Notes
         -----
-        A silo's sum depends on its own records only, to the last bit: raw predictions are formed
+        A silo's sum depends on its own records only, to the last bit: raw predictions are computed
         silo by silo, terms record by record, and their sum is exact.
         """
         work = work.apart()
@@ -101,10 +103,10 @@ class PredictionSum(BoundedSum):
 
 
 class Calibrated(NamedTuple):
-    """A model's parameters after calibration, and what was found.
+    """A model's parameters after calibration, with the estimated factor or shift.
 
-    ``errors`` are standard deviations that the noise of the releases gives the parameters, each
-    with the direction of it. ``shares`` are the labels', if they are public or were paid for.
+    ``errors`` are standard deviations of the parameters due to the noise of the releases, each with
+    its direction. ``shares`` are the labels' shares, if they are public or were counted privately.
     """
 
     params: np.ndarray
@@ -116,7 +118,7 @@ class Calibrated(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CalibrationPlan(ABC):
-    """The sums that a calibration follows from, and their cost, from public numbers.
+    """Base class: the sums for a calibration, and their cost, from public numbers.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ class CalibrationPlan(ABC):
 
     @abstractmethod
     def asks(self, params: np.ndarray, value: Any) -> PredictionSum:
-        """Return the sum that is asked for at a factor, or a shift, of predictions."""
+        """Return the sum at a factor, or a shift, of predictions."""
 
     @abstractmethod
     def calibrated(self, run: CalibrationRun, walk: float) -> Calibrated:
@@ -140,7 +142,7 @@ class CalibrationPlan(ABC):
 
     @cached_property
     def sums(self) -> SumPlan:
-        """What silos are asked for; at most mu = 1 for each sum."""
+        """The plan of the sums; each costs at most mu = 1."""
         mu = self.budgets.spends
         each = np.where(np.isfinite(mu), np.minimum(self.share * mu, 1.0), np.inf)
         return SumPlan(self.budgets, self.purpose, (each,) * self.evaluations)
@@ -152,7 +154,7 @@ class CalibrationPlan(ABC):
 
 
 class CalibrationRun(NamedTuple):
-    """A plan, a trained model, the silos that are asked, and the server's streams."""
+    """A plan, a trained model, the silos, and the server's random streams."""
 
     plan: CalibrationPlan
     federation: Federation
@@ -178,14 +180,16 @@ def calibrated(
     streams: Streams,
     walk: float = 0.0,
 ) -> Calibrated:
-    """Return a trained model after calibration; ``walk``: how far noise moves its predictions."""
+    """Return a trained model after calibration; ``walk``: the size of noise in its predictions."""
     return plan.calibrated(CalibrationRun(plan, federation, work, params, streams), walk)
 
 
 def finite(value: float) -> float:
-    """Return a number; raise unless it is one."""
+    """Return a finite number, or raise."""
     if not math.isfinite(value):
-        raise ValueError(f"There is no question about predictions at {value!r}.")
+        raise ValueError(
+            f"The factor or shift of predictions must be a finite number; got {value!r}."
+        )
     return value
 
 
@@ -205,7 +209,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Below(PredictionSum):
-    """How many targets are below raw predictions plus a shift: 1/2 for each, -1/2 for others.
+    """The count of targets below raw predictions plus a shift: 1/2 for each, -1/2 for others.
 
     Weights of records are ignored.
     """
@@ -234,7 +238,7 @@ class ShiftPlan(CalibrationPlan):
     budgets : SiloBudgets
         Silo sizes, budgets as mu, trust and relation; records are protected.
     quantile : float, default=0.5
-        The share of targets that is to be below predictions.
+        The wanted share of targets below predictions.
     """
 
     quantile: float = 0.5
@@ -258,7 +262,7 @@ class ShiftPlan(CalibrationPlan):
         Parameters
         ----------
         mean : callable
-            The noisy mean of the terms at a shift d; the number counts how often it is asked for.
+            The noisy mean of the terms at a shift d; the number counts the calls.
         trained : float
             The quantile that the model was trained for.
         """
@@ -286,6 +290,6 @@ def _logit(share: float) -> float:
 
 
 def _below(wanted: float, shift: float | Array, true: Array, slopes: Array) -> Array:
-    """Return the share of targets below predictions that are moved by ``shift``."""
+    """Return the share of targets below predictions plus ``shift``."""
     with np.errstate(over="ignore"):
         return np.asarray(1 / (1 + np.exp(-(wanted + (shift - true) / slopes))))

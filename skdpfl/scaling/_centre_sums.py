@@ -1,4 +1,4 @@
-r"""Sums that tell of columns with gaps: values in boxes, counts in bins, of levels, of gaps.
+r"""Sums for columns with missing values: moments in boxes, and counts in bins and of levels.
 
 ::
 
@@ -27,8 +27,8 @@ set, so squared norms and distances add up over columns.
 - *Counts.* A one in one bin or in none: diameter sqrt(2), radius 1.
 - *Known.* A one or none: diameter and radius 1.
 
-:mod:`skdpfl.federation._sums` has the proof of what a noised sum costs. Infinite values count as
-the box's ends, or, among magnitudes, as none.
+:mod:`skdpfl.federation._sums` proves the cost of a noised sum. Infinite values count as the box's
+ends; among magnitudes they are not counted.
 """
 
 import math
@@ -57,7 +57,7 @@ _CLEAR = 4.0
 
 
 def as_numbers(X: np.ndarray) -> np.ndarray:
-    """Return a table of anything as numbers; what is none is missing, in each record by itself."""
+    """Return a table as numbers; entries that are not numbers become missing."""
     if X.dtype != object:
         return X.astype(np.float64)
     columns = [pd.to_numeric(pd.Series(column, dtype=object), errors="coerce") for column in X.T]
@@ -66,9 +66,9 @@ def as_numbers(X: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class CentreSum(BoundedSum):
-    """A sum over the columns in ``used`` (n_features,); no silo has more than ``largest`` records.
+    """Base class: a sum over the columns in ``used`` (n_features,).
 
-    All sums have the same noise: that of the largest silo's.
+    All silos have the noise of the largest, which has ``largest`` records.
     """
 
     used: np.ndarray
@@ -87,7 +87,9 @@ class CentreSum(BoundedSum):
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         if self.used.shape != (n_features,) or self.used.dtype != bool or not self.d:
-            raise ValueError("The columns that are asked for are none of these records'.")
+            raise ValueError(
+                "The requested columns do not fit a table with this number of columns."
+            )
 
     def drift(self, budgets: SiloBudgets) -> np.ndarray:
         most = np.maximum(budgets.summed, float(self.largest))
@@ -99,13 +101,13 @@ class CentreSum(BoundedSum):
             yield np.array([silo]), self.of_columns(self.read(data.X[rows][:, self.used]))[None]
 
     def read(self, X: np.ndarray) -> np.ndarray:
-        """Return the columns as ``of_columns`` wants them."""
+        """Return the columns for ``of_columns``."""
         return as_numbers(X)
 
 
 @dataclass(frozen=True, eq=False)
 class Means(CentreSum):
-    """How many values there are, and the sum of them in the box's units (2, d)."""
+    """The number of values, and their sum in the box's units (2, d)."""
 
     low: np.ndarray
     high: np.ndarray
@@ -136,16 +138,16 @@ class Means(CentreSum):
         super().check(n_features, n_classes, work)
         for ends in (self.low, self.high):
             if ends.shape != (self.d,) or ends.dtype != np.float64 or not np.isfinite(ends).all():
-                raise ValueError("The boxes that are asked for are none of these columns'.")
+                raise ValueError("There must be one box for each requested column.")
         if not (self.high / 2 > self.low / 2).all():
-            raise ValueError("Boxes have low < high.")
+            raise ValueError("Boxes must have low < high.")
 
     def of_columns(self, X: np.ndarray) -> np.ndarray:
         seen, u = self.within(X)
         return np.stack([seen.sum(axis=0), u.sum(axis=0)])
 
     def within(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return where there are values, and u of each."""
+        """Return which entries are not missing, and u of each."""
         # halves first: a width that overflows would make an infinite value NaN, and the sum with it
         centre, half = self.low / 2 + self.high / 2, self.high / 2 - self.low / 2
         seen = ~np.isnan(X)
@@ -155,7 +157,7 @@ class Means(CentreSum):
 
 @dataclass(frozen=True, eq=False)
 class Spreads(Means):
-    """How many values there are, their sum and that of squares in the box's units (3, d)."""
+    """The number of values, their sum and sum of squares in the box's units (3, d)."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -181,7 +183,7 @@ class Spreads(Means):
     def means(self, sums: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return numbers, means and mean squares from noisy sums (..., 3, d), in the box's units.
 
-        A number of less than two deviations of its noise counts as two.
+        Numbers below two standard deviations of their noise are raised to that.
         """
         n, first, second = np.moveaxis(sums / self.weight, -2, 0)
         least = np.maximum(n, 2 * std / self.a)
@@ -190,7 +192,7 @@ class Spreads(Means):
 
 @dataclass(frozen=True, eq=False)
 class Bins(CentreSum):
-    """How many values there are between neighbouring edges (d, n_bins + 1), as (d, n_bins)."""
+    """Histograms: counts (d, n_bins) of values between edges (d, n_bins + 1)."""
 
     edges: np.ndarray
 
@@ -210,10 +212,10 @@ class Bins(CentreSum):
         super().check(n_features, n_classes, work)
         one = self.edges.ndim == 2 and self.edges.dtype == np.float64
         if not one or len(self.edges) != self.d or not 1 <= self.shape[1] <= MOST_BINS:
-            raise ValueError("The bins that are asked for are none of these columns'.")
+            raise ValueError("There must be increasing bin edges for each requested column.")
 
     def places(self, X: np.ndarray) -> np.ndarray:
-        """Return the bin of each value (n, d), -1 for none."""
+        """Return the bin of each value (n, d), -1 if missing."""
         inner = self.edges[:, 1:-1]
         bins = [e.searchsorted(x, "right") for e, x in zip(inner, X.T, strict=True)]
         return np.where(np.isnan(X), -1, np.stack(bins, axis=1))
@@ -228,7 +230,7 @@ class Bins(CentreSum):
 
 @dataclass(frozen=True, eq=False)
 class Magnitudes(Bins):
-    """How many finite values there are of each magnitude, (d, n_bins)."""
+    """The number of finite values in each bin of magnitudes, (d, n_bins)."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -243,7 +245,7 @@ class Magnitudes(Bins):
 
 @dataclass(frozen=True, eq=False)
 class Levels(Bins):
-    """How many records have each of the declared ``values`` in one column, (1, n_values)."""
+    """The number of records with each of the declared ``values`` in a column, (1, n_values)."""
 
     values: tuple[str | int | float, ...]
 
@@ -254,7 +256,7 @@ class Levels(Bins):
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         CentreSum.check(self, n_features, n_classes, work)
         if self.d != 1 or not 1 <= len(set(self.values)) == len(self.values) <= MOST_LEVELS:
-            raise ValueError("Declared values are those of one column, each once.")
+            raise ValueError("Declared values must be of one column, without duplicates.")
 
     def read(self, X: np.ndarray) -> np.ndarray:
         return X
@@ -266,7 +268,7 @@ class Levels(Bins):
 
 @dataclass(frozen=True, eq=False)
 class Known(CentreSum):
-    """How many records have a value, of any kind, (d,)."""
+    """The number of records whose value is not missing, (d,)."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -293,7 +295,7 @@ def magnitudes(used: np.ndarray, largest: int) -> Magnitudes:
 
 
 class Box(NamedTuple):
-    """An interval for each column; width 0: the column is ignored, or nothing was found."""
+    """An interval for each column; width 0: ignored, or nothing was found."""
 
     low: np.ndarray
     high: np.ndarray
@@ -304,10 +306,10 @@ class Box(NamedTuple):
 
 
 def boxes_of(counts: np.ndarray, noise: float) -> tuple[Box, np.ndarray]:
-    """Return the boxes of columns from noisy counts of magnitudes, and which reach too far.
+    """Return boxes of columns from noisy counts, and which have values beyond the grid.
 
-    A box is from the lowest to the highest bin with a noisy count above 4 times its noise, NaN
-    where there is none.
+    A box reaches from the lowest to the highest bin with a noisy count above 4 times its noise; it
+    is NaN if there is none.
     """
     grid = MagnitudeGrid(1.0)
     edges, zero = grid.edges, grid.n_positive
@@ -323,9 +325,9 @@ def boxes_of(counts: np.ndarray, noise: float) -> tuple[Box, np.ndarray]:
 
 
 def edges_by(counts: np.ndarray, noise: float, box: Box, n_bins: int) -> np.ndarray:
-    """Return edges (d, n_bins + 1) inside boxes, as close as values by their noisy magnitudes are.
+    """Return edges (d, n_bins + 1) inside boxes, denser where noisy magnitudes have more values.
 
-    Half of the bins would be equal, half would hold equally many values.
+    They are a compromise between bins of equal width and bins with equal counts, half of each.
     """
     grid, levels = MagnitudeGrid(1.0), np.linspace(0.0, 1.0, n_bins + 1)
     clear = np.where(counts > _CLEAR * noise, counts, 0.0)
@@ -343,7 +345,7 @@ def edges_by(counts: np.ndarray, noise: float, box: Box, n_bins: int) -> np.ndar
 def quantiles(counts: np.ndarray, edges: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Return quantiles (..., d, n_shares) from noisy counts (..., d, n_bins) between edges.
 
-    Noise makes running sums fall; the nearest that do not lie between their largest and least.
+    Cumulative sums are made non-decreasing: the mean of their running maximum and minimum.
     """
     below = np.concatenate([np.zeros((*counts.shape[:-1], 1)), counts.cumsum(axis=-1)], axis=-1)
     rising = np.maximum.accumulate(below, axis=-1)

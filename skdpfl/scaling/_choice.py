@@ -1,7 +1,6 @@
-"""The plan of scaling features and target and of its releases, and its choice.
+"""The plan of scaling features and target, with its releases, and how it is chosen.
 
-It is chosen from public numbers (sizes, numbers of columns, bounds, budgets), and fixed before data
-are read.
+It is chosen from public numbers (sizes, numbers of columns, bounds, budgets), before data are read.
 """
 
 from dataclasses import dataclass, field, replace
@@ -23,9 +22,9 @@ Target = Literal["none", "refined bounds", "private"]
 
 
 class Look(NamedTuple):
-    """One noised sum of all silos' records: what is added up, and the share of mu that it costs.
+    """A planned noised sum over all silos' records (a look), and the share of mu that it costs.
 
-    Boxes, which follow from earlier looks, are not part of it: a sum's noise is the same for all.
+    It does not include boxes, which follow from earlier looks: the noise does not depend on them.
     """
 
     share: float
@@ -34,38 +33,38 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScalingPlan:
-    """The looks at the data that scales are found by, and their cost.
+    """The noised sums (looks) from which scales are estimated, and their cost.
 
     Attributes
     ----------
     budgets : SiloBudgets
     features : {"none", "bounds", "refined bounds", "private", "squash", "refined squash"}
-        No scaling; by declared bounds; squashed; either of them refined by noisy moments;
-        estimated without bounds.
+        How features are scaled: not at all; by declared bounds; squashed; either of these refined
+        by noisy moments; or estimated without bounds.
     target : {"none", "refined bounds", "private"}
     counts : Look or None
-        Finds the magnitude of columns without bounds.
+        Counts for the magnitude of columns without bounds.
     target_bins : Look or None
-        Finds where in its bounds the target lies.
+        Counts for the position of the target within its bounds.
     moments : tuple of Look
-        Rounds of means and variances; the second in boxes that the first narrowed, or in a ball.
+        Means and variances; the second ones in boxes narrowed by the first, or in a ball.
     floor : float or None
         The smallest scale, in half boxes; None: no floor.
     advice : str
-        Text for a UserWarning, "" for none.
+        Text of a UserWarning; "" for none.
     centred : bool
         False for models without an intercept: columns and target are scaled by their root mean
         square.
     indicators : ndarray of shape (n_features,) or None
-        Features of 0 and 1 within bounds, whose scale is half their range: in units of its
-        deviation a rare one would bring as much noise as a common one.
+        Features of 0 and 1 within bounds, whose scale is half their range: in units of its standard
+        deviation, a rare one would add as much noise as a common one.
 
     Notes
     -----
     **Formal guarantee.** Each look is a Gaussian mechanism of ``share * mu`` of Gaussian DP
     (:mod:`skdpfl.scaling._columns`); later looks depend on earlier ones only through their noisy
-    values (adaptive composition). What ``composition(silo)`` lists is what the silo pays:
-    ``share * mu`` of Gaussian DP in all.
+    values (adaptive composition). The silo pays for the releases in ``composition(silo)``: ``share
+    * mu`` of Gaussian DP in total.
     """
 
     budgets: SiloBudgets
@@ -84,7 +83,7 @@ class ScalingPlan:
 
     @property
     def looks(self) -> tuple[Look, ...]:
-        """All of them in order."""
+        """All looks, in order."""
         counted = [look for look in (self.counts, self.target_bins) if look is not None]
         return (*counted, *self.moments)
 
@@ -95,12 +94,12 @@ class ScalingPlan:
 
     @property
     def share(self) -> float:
-        """The part of mu that scaling spends; the training keeps ``sqrt(1 - share**2)``."""
+        """The share of mu that scaling spends; training keeps ``sqrt(1 - share**2)``."""
         return float(np.sqrt(sum(look.share**2 for look in self.looks)))
 
     @cached_property
     def sums(self) -> SumPlan:
-        """What silos are asked for: counts have number 0 (a plan has one kind at most)."""
+        """The plan of the sums: counts have number 0 (a plan has at most one kind)."""
         counted = self.counts is not None or self.target_bins is not None
         mus = tuple(look.share * self.budgets.spends for look in self.looks)
         return SumPlan(self.budgets, "scales", mus, 0 if counted else 1)
@@ -111,7 +110,7 @@ class ScalingPlan:
 
     @cached_property
     def features_read(self) -> np.ndarray:
-        """The features that are read: those that are not ignored by their bounds."""
+        """The features that are read; those with equal bounds are ignored."""
         if self.features == "refined bounds" and self.feature_bounds is not None:
             return self.feature_bounds.used
         return np.full(self.n_features, self.features in ("private", "refined squash"))
@@ -128,7 +127,7 @@ class ScalingPlan:
 
     @cached_property
     def without_bounds(self) -> Columns:
-        """Those of them that have no bounds."""
+        """The columns that are read and have no bounds."""
         used = np.full(self.n_features, self.features == "private")
         return Columns(used, self.target == "private")
 
@@ -142,7 +141,7 @@ class ScalingPlan:
 
     @property
     def is_feature(self) -> np.ndarray:
-        """Which of the columns (the features read, then the target) are features."""
+        """Which of the columns are features; the last may be the target."""
         return self.columns.is_feature
 
     @cached_property
@@ -180,9 +179,9 @@ class Shares:
     """The largest shares of mu for scaling.
 
     With bounds: moments, and two further releases of whole rows (0: none). Without: counts, moments
-    after them, and one further release. A target in bounds may be counted before, see
-    ``_with_target_bins``. A share is reduced while the noise of a mean (in half
-    ranges; of a count in shares of the records) stays below ``enough`` and, with bounds and in
+    after them, and one further release. A target with bounds may be counted first, see
+    ``_with_target_bins``. A share is reduced as long as the noise of a mean (in half ranges; of a
+    count in shares of the records) stays below ``enough`` and, with bounds and in standard
     deviations, below ``precise``. ``floor`` is the smallest scale, in half ranges.
     """
 
@@ -215,7 +214,7 @@ def plan_scaling(
     centred: bool = True,
     indicators: np.ndarray | None = None,
 ) -> ScalingPlan:
-    """Decide how to scale.
+    """Choose the plan of scaling.
 
     Parameters
     ----------
@@ -226,7 +225,7 @@ def plan_scaling(
         "auto" squashes the features if scales cannot be estimated, "private" never does; None: no
         scaling.
     feature_bounds, target_bounds : Bounds, optional
-        Public knowledge.
+        Public bounds of features and target.
     has_target : bool
         Whether there is a target to scale (regression).
     shares : Shares
@@ -261,7 +260,7 @@ def _chosen(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
 
 
 def _refined(plan: ScalingPlan, refined: Features, public: Features, shares: Shares) -> ScalingPlan:
-    """Refine a public map by moments, unless the noise is too large."""
+    """Refine a public map by private moments, unless the noise is too large."""
     better = _with_looks(replace(plan, features=refined), shares)
     n_read = int(better.features_read.sum())
     if n_read and better.noise(better.moments[0])[0] <= _USELESS * np.sqrt(n_read):
@@ -316,7 +315,7 @@ def _looks_in_bounds(plan: ScalingPlan, shares: Shares) -> tuple[Look, ...]:
 
 
 def _with_target_bins(plan: ScalingPlan) -> ScalingPlan:
-    """Count the target in few bins first, where moments in its bounds would be drowned."""
+    """Count the target in a few bins first, if noise would dominate moments within its bounds."""
     bounds = plan.target_bounds
     if plan.target != "refined bounds" or bounds is None or plan.budgets.unit == "silo":
         return plan
@@ -334,7 +333,7 @@ def _rows(plan: ScalingPlan, share: float, shares: Shares) -> Look:
 
 
 def _with_fewer_records(plan: ScalingPlan, shares: Shares) -> SiloBudgets:
-    """Read a part of the records if the noise is small enough at a third of the shares."""
+    """Read only a part of the records if noise is small enough at a third of the shares."""
     budgets = plan.budgets
     if not shares.enough:
         return budgets
@@ -352,7 +351,7 @@ def _with_fewer_records(plan: ScalingPlan, shares: Shares) -> SiloBudgets:
 
 
 def _with_least_share(plan: ScalingPlan, look: Look, enough: float) -> Look:
-    """The look with the smallest share that is precise enough, at most its own."""
+    """Return the look with the smallest share that is precise enough, at most its own."""
     if not enough:
         return look
     needed = look.share * plan.noise(look).max() / enough
@@ -360,33 +359,32 @@ def _with_least_share(plan: ScalingPlan, look: Look, enough: float) -> Look:
 
 
 def with_advice(plan: ScalingPlan, target: str = "") -> ScalingPlan:
-    """Add advice if the budget is too small; ``target``: what is done with it instead."""
+    """Add advice if the budget is too small; ``target``: text on what happens to the target."""
     advice = []
     if plan.features in ("squash", "refined squash"):
         advice.append(
-            f"The budget does not reach to find the scales of {plan.n_features} features privately "
-            f"in {_silos(plan)}, so features are squashed into (-1, 1) whatever their scale, which "
-            "costs accuracy. Give feature_bounds=(low, high), a range per feature that is public "
-            "knowledge, or scale them beforehand by public numbers and set scaling=None."
+            f"The budget is too small to estimate the scales of {plan.n_features} features "
+            f"privately from {_silos(plan)}, so features are squashed into (-1, 1) whatever their "
+            "scale, which costs accuracy. Give feature_bounds=(low, high), public ranges of the "
+            "features, or scale them first by public numbers and set scaling=None."
         )
     elif plan.features == "private" and counts_noise(plan) > HOPELESS:
         advice.append(
-            f"The scales of {plan.n_features} features found privately in {_silos(plan)} will be "
-            "mostly noise. Give feature_bounds=(low, high)."
+            f"The private estimates of the scales of {plan.n_features} features from "
+            f"{_silos(plan)} will be mostly noise. Give feature_bounds=(low, high)."
         )
     if target or target_is_hopeless(plan):
-        found = f"cannot be found privately in {_silos(plan)}, so it is {target}"
+        found = f"cannot be estimated privately from {_silos(plan)}, so it is {target}"
         if not target:
-            found = f"found privately in {_silos(plan)} will be mostly noise"
+            found = f"estimated privately from {_silos(plan)} will be mostly noise"
         advice.append(
-            f"The target's scale {found}. Give target_bounds=(low, high), a range that is public "
-            "knowledge."
+            f"The target's scale {found}. Give target_bounds=(low, high), its public range."
         )
     return replace(plan, advice=" ".join(advice))
 
 
 def _silos(plan: ScalingPlan) -> str:
-    """The amount of data in words, without protected sizes."""
+    """Return text on the amount of data, without protected sizes."""
     if plan.budgets.unit == "silo":
         return f"{plan.budgets.n_silos} protected silos"
     n_silos, n = plan.budgets.n_silos, int(np.sum(plan.budgets.silo_sizes))

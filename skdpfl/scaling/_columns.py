@@ -1,7 +1,7 @@
 """Sums over the columns of a table: counts in bins, moments in boxes, rows in a ball.
 
-Each is a :class:`skdpfl.federation.BoundedSum`, whose runner has the proof of what it costs. The
-lemmas here: whatever a record holds (a NaN, an infinity and 1e300 included), its terms are ::
+Each is a :class:`skdpfl.federation.BoundedSum`, whose module proves the cost. The lemmas here: for
+any record (with NaN, infinities and 1e300 too), the terms are ::
 
     Counts     a one in one bin of each column                  norm 1, distance sqrt(2)
     Moments    phi inside a box for each column                 :mod:`skdpfl.scaling._moments`
@@ -9,8 +9,8 @@ lemmas here: whatever a record holds (a NaN, an infinity and 1e300 included), it
 
 and over columns (a row in a ball counts as one) norms and distances add in squares with the squared
 weights. The mean over a silo's records (unit "silo") is rounded to multiples of 2^-27. Terms are
-such multiples too, so float64 adds up 2^25 of them without rounding, in any order. Which records
-are read depends on their index and silo alone.
+such multiples too, so float64 sums 2^25 of them without rounding, in any order. Which records are
+read depends only on their index and silo.
 """
 
 from abc import abstractmethod
@@ -78,7 +78,7 @@ class Columns:
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def check(self, n_features: int) -> None:
-        """Raise unless these are columns of tables of so many features."""
+        """Raise unless the columns fit tables with this number of features."""
         if self.curves is not None:
             self.curves.check(n_features)
             n_features = self.curves.width
@@ -88,7 +88,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class ColumnSums(BoundedSum):
-    """Sums of each column's contributions, silo by silo; what is shared by the three kinds."""
+    """Base class: sums of each column's contributions, silo by silo."""
 
     columns: Columns
 
@@ -188,7 +188,7 @@ class Counts(ColumnSums):
 class Moments(ColumnSums):
     """Sums of ``phi`` inside boxes: all terms are integers until the last line.
 
-    Boxes are None in plans, which are made before they are known.
+    Boxes are None in plans, which are made before boxes are known.
     """
 
     boxes: Boxes | None = None
@@ -236,7 +236,7 @@ class RowMoments(Moments):
 
     @cached_property
     def ball(self) -> RowBall:
-        """Where the features' part lies."""
+        """The ball of the features' part."""
         return RowBall(int(self.columns.is_feature.sum()))
 
     @cached_property
@@ -266,9 +266,9 @@ class RowMoments(Moments):
 
 @dataclass(frozen=True, eq=False)
 class ExactMoments(Question):
-    """Each silo's exact number of finite values, and the sum of them or of squares around a center.
+    """Each silo's exact number of finite values, and their sum or that of squares around a center.
 
-    For fits without privacy; independent of other silos' sizes.
+    It is for fits without privacy, and independent of other silos' sizes.
     """
 
     columns: Columns
@@ -297,4 +297,4 @@ class ExactMoments(Question):
 
 def _check(holds: object) -> None:
     if not holds:
-        raise ValueError("The boxes or bins that are asked for are none of these records' columns.")
+        raise ValueError("The boxes or bins do not fit the requested columns.")

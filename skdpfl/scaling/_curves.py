@@ -1,4 +1,4 @@
-"""Curves: what a linear model needs to bend, from one noisy histogram of all columns.
+"""Curves of additive models: additional columns, from one noisy histogram of all columns.
 
 ::
 
@@ -9,15 +9,15 @@
                            cut at quantiles; each a column of 0 and 1
     product of a pair      of values mapped to [-1, 1] by their bounds
 
-An :class:`Expansion` puts these columns beside the values, which it keeps within their bounds. How
-many there are follows from public numbers: bins that the counts do not ask for are columns of 0.
-The linear model of the columns is then a sum of curves, one a feature, and of products. The noisy
-counts are smoothed first (:func:`told`): cells of which none stands out keep their mass together.
+An :class:`Expansion` adds these columns to the values, which it clips to their bounds. The number
+of columns follows from public numbers: unused bins are columns of 0. The linear model of the
+columns is then a sum of curves, one per feature, and of products. The noisy counts are smoothed
+first (:func:`told`): the mass of cells of which none stands out from the noise is pooled.
 
-**Formal guarantee.** Whatever a record holds (a NaN and an infinity, too), it adds a one to exactly
-one cell of each of d columns. So replacing it moves the counts by at most sqrt(2 d) in L2, zeroing
-it by sqrt(d): :mod:`skdpfl.federation` covers these sums as it does all others. Expansions are
-functions of noisy shares and public numbers, and map each record by itself.
+**Formal guarantee.** Any record (with NaN and infinities too) adds a one to exactly one cell of
+each of d columns. So replacing it changes the counts by at most sqrt(2 d) in L2, zeroing it by
+sqrt(d): :mod:`skdpfl.federation` covers these sums like all others. Expansions are functions of
+noisy shares and public numbers, and map each record by itself.
 """
 
 import math
@@ -73,7 +73,7 @@ class Histogram(BoundedSum):
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """Where each column's cells begin, and where the last ones end."""
+        """The index of each column's first cell, and of the end."""
         return np.cumsum([0, *(each.size + 1 for each in self.edges)])
 
     @property
@@ -106,16 +106,16 @@ class Histogram(BoundedSum):
         fine = fine and len(np.unique(given)) == given.size
         fine = fine and all(_is_rising(e) and e.size <= _MOST_EDGES for e in self.edges)
         if not fine:
-            raise ValueError("The cells that are asked for are none of these records' columns.")
+            raise ValueError("The cells do not fit the requested columns.")
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
     """A column's rank and bins.
 
-    The rank is piecewise linear through ``knots`` and ``heights``. Values between ``cuts`` (with
-    what lies beyond the ends) are in the bins whose numbers ``bins`` holds, -1 for none.
-    ``shares`` of the records are between ``edges``, as far as the noise tells.
+    The rank is piecewise linear through ``knots`` and ``heights``. ``bins`` has the numbers of the
+    bins between ``cuts`` and beyond their ends, -1 for none. ``shares`` are the estimated shares of
+    the records between ``edges``.
     """
 
     column: int
@@ -142,10 +142,10 @@ class Curve:
         return values.ravel(), np.repeat(self.shares / 3, 3)
 
     def whitened(self, n_bins: int) -> Array:
-        """Return the triangular map that makes the columns uncorrelated, of variance 1.
+        """Return the triangular map that makes the columns uncorrelated with variance 1.
 
-        In turn value, rank, and bins less what is explained by those before them; a column of which
-        next to nothing is left becomes 0.
+        Value, rank and bins are replaced in turn by their residuals from the columns before; a
+        column with almost no residual becomes 0.
         """
         values, shares = self.points
         columns = self.columns(values, n_bins)
@@ -199,11 +199,11 @@ def curve_of(
 
 
 def told(shares: Array, prior: Array, noise: float, total: float = 1.0) -> Array:
-    """Return shares of a total that are at least 0, from noisy ones.
+    """Return non-negative shares of a total, from noisy ones.
 
-    The total is divided between both halves of the cells, then each half likewise: as the noisy
-    shares tell, or by the prior where that is within their noise. So a stretch keeps its mass where
-    no single cell stands out.
+    The total is divided between both halves of the cells, then each half recursively: by the noisy
+    shares, or by the prior if the difference is within their noise. So a range of cells keeps its
+    total mass even if no single cell stands out.
     """
     if shares.size == 1:
         return np.array([total])
@@ -228,7 +228,7 @@ def _is_rising(values: Array) -> bool:
 
 
 def _quantiles(edges: Array, shares: Array, n: int) -> Array:
-    """Return n + 1 quantiles, from where the mass begins to where it ends."""
+    """Return n + 1 quantiles, from the lower to the upper end of the mass."""
     used = np.flatnonzero(shares)
     first, last = used[0], used[-1] + 1
     below = np.concatenate([[0.0], np.cumsum(shares[first:last])])
@@ -239,8 +239,9 @@ def _quantiles(edges: Array, shares: Array, n: int) -> Array:
 class Expansion:
     """The public map from features to the columns of an additive model.
 
-    Values first, in their order; then for each curve its rank and ``n_bins`` columns of bins; then
-    the products of the pairs (n_pairs, 2), of values less ``center`` in units of ``scale``.
+    The columns are: the values in their order; for each curve its rank and ``n_bins`` columns of
+    bins; and the products of the pairs (n_pairs, 2), of values minus ``center``, divided by
+    ``scale``.
     """
 
     low: np.ndarray
@@ -267,7 +268,7 @@ class Expansion:
         return np.concatenate(parts, axis=1)
 
     def coded(self, X: Array) -> Array:
-        """Return values in units of their deviation, cut at three; products are of these."""
+        """Return standardised values, clipped at three deviations, for products."""
         return np.clip((X - self.center) / self.scale, -FAR, FAR)
 
     @property
@@ -277,7 +278,7 @@ class Expansion:
 
     @cached_property
     def offset(self) -> Array:
-        """The mean of each column (width,), as the histogram tells; 0 where it does not."""
+        """The mean of each column (width,) by the histogram; 0 for columns without one."""
         total = np.zeros(self.width)
         for number, curve in enumerate(self.curves):
             values, weights = curve.points
@@ -285,12 +286,12 @@ class Expansion:
         return total
 
     def places(self, number: int) -> np.ndarray:
-        """Return which columns are value, rank and bins of a curve."""
+        """Return the indices of the value, rank and bins of a curve."""
         first = self.low.size + number * (1 + self.n_bins)
         return np.array([self.curves[number].column, *range(first, first + 1 + self.n_bins)])
 
     def check(self, n_features: int) -> None:
-        """Raise unless this is an expansion of tables of so many features."""
+        """Raise unless the expansion fits tables with this number of features."""
         fine = self.n_bins >= 0
         numbers = self.low, self.high, self.center, self.scale
         fine = fine and all(each.shape == (n_features,) for each in numbers)
@@ -308,17 +309,17 @@ class Expansion:
         fine = fine and self.pairs.dtype.kind == "i"
         fine = fine and bool(((self.pairs >= 0) & (self.pairs < n_features)).all())
         if not fine:
-            raise ValueError("The curves are none of these records' columns.")
+            raise ValueError("The curves do not fit a table with this number of columns.")
 
 
 @dataclass(frozen=True, eq=False)
 class CurveScaling(Scaling):
-    """The map of features to scaled columns of an expansion; ``names`` are the columns'.
+    """The map from features to scaled columns of an expansion; ``names`` are the columns' names.
 
-    ``inner`` scales columns that are no curve's. Those of a curve are scaled by the histogram:
+    ``inner`` scales columns outside curves. The columns of a curve are scaled by the histogram:
     ``blocks`` make them uncorrelated (:meth:`Curve.whitened`), and ``squared`` is the expected
-    square of all of them. Coefficients are of columns less their means by the histogram: curves are
-    then 0 on average.
+    square of all of them. Coefficients refer to columns centred by the histogram, so that curves
+    are 0 on average.
     """
 
     curves: Expansion
@@ -333,7 +334,7 @@ class CurveScaling(Scaling):
 
     @property
     def row_norm(self) -> float | None:
-        """Root mean square norm of a row of scaled columns, where it is known."""
+        """Root mean square norm of a row of scaled columns, if known."""
         others = self.inner.row_norm
         return None if others is None else math.hypot(others, math.sqrt(self.squared))
 
@@ -353,7 +354,7 @@ class CurveScaling(Scaling):
         return found
 
     def within(self, X: Array) -> Array:
-        """Return the columns that coefficients are of."""
+        """Return the columns to which coefficients refer."""
         columns = self.curves.transform(X)
         found = self.inner.within(columns).copy()
         if len(self.curves.pairs):
@@ -363,14 +364,14 @@ class CurveScaling(Scaling):
         return found
 
     def _each(self, columns: Array) -> Iterator[tuple[np.ndarray, Array, Array]]:
-        """Yield each curve's places, its block, and its columns less their means."""
+        """Yield each curve's column indices, its block, and its centred columns."""
         offset = self.curves.offset.astype(columns.dtype)
         for number, block in enumerate(self.blocks):
             places = self.curves.places(number)
             yield places, block, columns[:, places] - offset[places]
 
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Coefficients (k, width) and intercepts (k,) of the columns less their means."""
+        """Coefficients (k, width) and intercepts (k,) of the centred columns."""
         found, intercept = self.inner.unscale(coef, intercept)
         for number, block in enumerate(self.blocks):
             places = self.curves.places(number)
@@ -392,22 +393,22 @@ class CurveScaling(Scaling):
 
 @dataclass(frozen=True, eq=False)
 class CurvePlan:
-    """The expansion of a fit, as far as public numbers say, and the histogram it will follow from.
+    """The public part of a fit's expansion, and the histogram that determines the rest.
 
     Parameters
     ----------
     budgets : SiloBudgets
-        The whole fit's budgets; ``share`` is the part of mu that the histogram spends.
+        The whole fit's budgets; the histogram spends ``share`` of mu.
     features : tuple of str
         The names of the features.
     bounds : Bounds
-        Of the features.
+        The bounds of the features.
     columns : ndarray of shape (n_curves,)
         The features that have curves.
     n_knots, n_quantiles : int
-        Pieces of a rank; quantiles that are bins, 0 for no bins.
+        The numbers of pieces of a rank, and of quantile bins; 0: no bins.
     pairs : ndarray of shape (n_pairs, 2)
-        The features that are multiplied.
+        The pairs of features that are multiplied.
     """
 
     budgets: SiloBudgets
@@ -421,26 +422,26 @@ class CurvePlan:
 
     @cached_property
     def histogram(self) -> Histogram:
-        """What each record adds."""
+        """The sum for the histogram."""
         low, high = self.bounds.low, self.bounds.high
         each = tuple(cells(float(low[j]), float(high[j])) for j in self.columns)
         return Histogram(self.columns, each)
 
     @cached_property
     def sums(self) -> tuple[SumPlan, ...]:
-        """What silos are asked for; nothing where there are products only."""
+        """The plan of the sums; empty if there are products only."""
         if not self.columns.size:
             return ()
         return (SumPlan(self.budgets, "curves", (self.share * self.budgets.spends,)),)
 
     @property
     def n_bins(self) -> int:
-        """Columns of bins that a curve has."""
+        """The number of columns of bins per curve."""
         return _ALONE + self.n_quantiles if self.n_quantiles else 0
 
     @cached_property
     def expanded(self) -> Bounds:
-        """The bounds of all columns, which are public; (0, 0) where the histogram scales."""
+        """The public bounds of all columns; (0, 0) for those scaled by the histogram."""
         no_curve = np.ones(self.bounds.low.size)
         no_curve[self.columns] = 0.0
         zeros = np.zeros(self.columns.size * (1 + self.n_bins) + len(self.pairs))
@@ -449,7 +450,7 @@ class CurvePlan:
 
     @property
     def squared(self) -> float:
-        """The expected square of all columns of curves, as they are scaled."""
+        """The expected square of all scaled columns of curves."""
         of_curve = 2 + max(0, self.n_quantiles - 1)  # bins sum to 1
         return float(self.columns.size * of_curve + len(self.pairs))
 
@@ -462,11 +463,11 @@ class CurvePlan:
         return (*own, *of_curves, *(f"{own[a]} * {own[b]}" for a, b in self.pairs))
 
     def even(self) -> Expansion:
-        """Return the expansion by even knots, which has no secrets."""
+        """Return the expansion with equally spaced knots, which depends on no data."""
         return self._expansion(np.zeros(self.histogram.shape), 0.0)
 
     def find(self, federation: Federation, streams: Streams) -> Expansion:
-        """Ask for the histogram, and return the expansion."""
+        """Compute the histogram, and return the expansion."""
         if not self.sums:
             return self.even()
         (plan,) = self.sums

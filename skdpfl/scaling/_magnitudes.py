@@ -12,7 +12,7 @@
 The result for a column is a box [low, high], the 15 % and 85 % posterior quantiles of the shapes'
 ends, which is wider the larger the noise. The priors ``a`` (shapes) and ``b`` (scales) are
 estimated from all columns together, which helps if many are similar (pixels). All of this uses only
-noisy shares and public numbers; it is post-processing and costs nothing.
+noisy shares and public numbers: it is post-processing and costs nothing.
 
 The library of shapes depends on no data. A shape is a distribution at scale 1 (normal around 1 or
 0, lognormal with and without zeros or with both signs, squares and products of normals, Cauchy, two
@@ -130,7 +130,7 @@ class ShapeLibrary:
 
     @cached_property
     def _support(self) -> csr_array:
-        """Which bins (shapes * scales, bins) have some of a shape's values."""
+        """Which bins (shapes * scales, bins) contain values of a shape."""
         flat = self._flat
         some = (flat.data > _SOME).astype(np.float32)
         return csr_array((some, flat.indices, flat.indptr), shape=flat.shape)
@@ -171,7 +171,7 @@ class ShapeLibrary:
         return np.exp(logs, out=logs).reshape(len(noisy), *self.low.shape)
 
     def _learn_priors(self, likelihoods: Array, nonzero: Array) -> tuple[Array, Array]:
-        """Expectation-maximisation of the two priors, which few columns hardly change.
+        """Estimate the two priors by expectation-maximisation; few columns hardly change them.
 
         A column's weight is the share ``nonzero`` of its values that are not zero.
         """
@@ -189,7 +189,7 @@ class ShapeLibrary:
 def _quantiles(values: Array, order: np.ndarray, weights: Array, q: float) -> Array:
     """The q-quantile of ``values`` under each row of ``weights``, which sum to 1.
 
-    ``order`` (groups, in each) sorts the values; groups first, as one long sum is slower.
+    ``order`` (groups, in each) sorts the values in groups, since one long sum is slower.
     """
     rows, each = np.arange(len(weights)), weights.take(order, axis=1)
     upto = np.cumsum(each.sum(axis=2), axis=1)
@@ -295,7 +295,7 @@ def _both_signs(cdf: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def _product_cdf(x: Array) -> Array:
-    """Return that of the product of two normals, whose density is K0(|x|) / pi."""
+    """Return the distribution function of the product of two normals, of density K0(|x|) / pi."""
     return 0.5 + np.sign(x) * np.minimum(iti0k0(np.minimum(np.abs(x), 700.0))[1] / np.pi, 0.5)
 
 

@@ -1,4 +1,4 @@
-"""Scaling objects: fixed maps that put features and targets on the scale models train on.
+"""Scaling objects: fixed maps of features and targets to the scale of training.
 
 ::
 
@@ -10,10 +10,9 @@ A linear model on ``z`` is a linear model on ``x``: with ``coef`` (k, d) and ``i
 
     coef_x = coef / scale,     intercept_x = intercept - coef_x @ center
 
-Values far out are clipped only if the map has limits (``clip_features=True``): declared bounds, or
-some scales from the centers where scales were found without them.
-Clipped gradients protect the records whatever the features are, and without limits the decision
-function is affine in ``x`` everywhere.
+Outlying values are clipped only if the map has limits: declared bounds (``clip_features=True``), or
+some scales from the centers if scales were estimated without bounds. Clipped gradients protect the
+records for any features. Without limits the decision function is affine in ``x`` everywhere.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class IdentityScaling(Scaling):
 
     @property
     def row_norm(self) -> float | None:
-        """None, as nothing is known about the features."""
+        """None: nothing is known about the features."""
         return None
 
     def transform(self, X: Array, out: Array | None = None) -> Array:
@@ -166,12 +165,12 @@ class SquashScaling(Scaling):
 
     With ``a = asinh(x)``, which is linear near 0 and logarithmic for large values,
     ``s(x) = a / sqrt(4 + a^2)`` distinguishes magnitudes from 1e-3 to 1e9 and depends on no data.
-    Not affine: coefficients refer to ``transform(X)``.
+    The map is not affine, so coefficients refer to ``transform(X)``.
 
     Parameters
     ----------
     center, scale : ndarray of shape (d,), optional
-        Of the squashed features; None: neither.
+        Center and scale of the squashed features; None: neither.
     spread : ndarray of shape (d,), optional
         Root mean square of each transformed feature, from public or released numbers.
     """
@@ -237,17 +236,17 @@ class AffineTarget:
         return np.asarray(t) * self.scale + self.center
 
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Coefficients and intercepts that predict ``y`` where the given ones predict ``t``."""
+        """Coefficients and intercepts for ``y``, from those for ``t``."""
         return np.asarray(coef) * self.scale, self.inverse(intercept)
 
     def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Coefficients and intercepts that predict ``t`` where the given ones predict ``y``."""
+        """Coefficients and intercepts for ``t``, from those for ``y``."""
         return np.asarray(coef) / self.scale, (np.asarray(intercept) - self.center) / self.scale
 
 
 @dataclass(frozen=True)
 class RatioTarget:
-    """Map a target ``y`` of means exp(raw) to ``y / scale``: raw predictions lose log(scale)."""
+    """Map a target ``y`` with means exp(raw) to ``y / scale``: raw loses log(scale)."""
 
     scale: float = 1.0
 
@@ -272,13 +271,13 @@ class RatioTarget:
 class Scales:
     """The maps of features and of the target (the identity in classifiers).
 
-    ``coarse_target``: whether the released moments show that the target's scale is too large.
-    ``target_error``: the standard deviation of the error of the target's mean, in half boxes; 0
-    where it was not released. ``wide_features``: those that spread over many powers of ten, as
-    released counts show; ``far_features``: those with many values beyond their grid, whose scales
-    are not found; ``unseen_features``: these show features of hardly anything but
-    zeros, or of values too small to be told from zeros. ``missed_features``: those with many values
-    beyond their declared bounds, as released moments show.
+    From released moments: ``coarse_target``, whether the target's scale is too large;
+    ``target_error``, the standard deviation of the error of the target's mean, in half boxes (0 if
+    it was not released); and ``missed_features``, those with many values beyond their declared
+    bounds. From released counts: ``wide_features``, those that spread over many powers of ten;
+    ``far_features``, those with many values beyond the grid, whose scales are not found; and
+    ``unseen_features``, whether nearly all values are zero, or too small to be distinguished from
+    zero.
     """
 
     features: Scaling
@@ -309,10 +308,10 @@ class Scales:
         return replace(self, features=replace(features, low=low, high=high))
 
     def clipped_around(self, n_scales: float, within: tuple[Array, Array] | None = None) -> Scales:
-        """Return scales of features whose values are clipped to so many scales from the centers.
+        """Return scales that clip features at a number of scales from their centers.
 
-        And to ranges (lows, highs), NaN where there is none. Squashed features are bounded as they
-        are.
+        Features are also clipped to ranges (lows, highs), NaN for none. Squashed features are
+        bounded anyway.
         """
         if not isinstance(self.features, AffineScaling):
             return self

@@ -14,7 +14,7 @@ Over columns, squares add with the squared weights.
 
 **Shrinkage.** Estimates are shrunk towards the columns' common mean, depending on the known noise
 (normal prior, whose centre and width are learnt from the noisy moments themselves). If the noise is
-too large to distinguish columns, the result is the typical column. This is still useful, because
+too large to distinguish columns, the result is the typical column, which is still useful, because
 bounds are wider than data, usually on one side.
 
 The second estimate is of whole rows in a ball, which needs far less noise than boxes.
@@ -26,9 +26,10 @@ The second estimate is of whole rows in a ball, which needs far less noise than 
     b = q min(1, Q / |q|),  q = min(v^2, 6) / 2        Q^2 = 0.49 d,   entries >= 0
     contribution = (a, b),   and the target's phi in the box m +- 3 s    (d [+ 1], 2)
 
-**Sensitivity.** Replacing a record moves ``a`` by at most 2 R, and ``b`` by at most sqrt(2) Q, as
-nonnegative vectors are at right angles at worst; setting it to zero by R and Q. Entries are rounded
-towards zero, to multiples of 2^-20, which leaves lengths and signs as they should be.
+**Sensitivity.** Replacing a record changes ``a`` by at most 2 R, and ``b`` by at most sqrt(2) Q,
+since the angle between non-negative vectors is at most a right angle; setting it to zero changes
+them by R and Q. Entries are rounded towards zero, to multiples of 2^-20, which does not increase
+norms or change signs.
 
 Reason: the noise for boxes is calibrated to their corners, at a distance of sqrt(d) half ranges.
 Deviations from the mean typically have a third or a fifth of that norm, less for wider bounds, and
@@ -81,7 +82,7 @@ class Boxes(NamedTuple):
 class Estimate(NamedTuple):
     """Posterior means of columns' means and variances in box units, and standard errors of both.
 
-    A variance may come out negative.
+    A variance may be negative.
     """
 
     mean: Array
@@ -123,10 +124,10 @@ def estimate(noisy: Array, noise: Array, is_feature: np.ndarray) -> Estimate:
 
 
 def variance_seen(square: Array, noise: Array, mean: Array, left: Array) -> tuple[Array, Array]:
-    """Variances from noisy mean squares, and the variance of their error.
+    """Return variances from noisy mean squares, and the variance of their error.
 
-    ``mean`` and ``left`` are the posterior of the mean: its square is ``mean^2 + left`` on average,
-    which is less noisy than the square of a noisy mean.
+    ``mean`` and ``left`` are the posterior mean and variance of the mean: its expected square is
+    ``mean^2 + left``, which is less noisy than the square of a noisy mean.
     """
     return square - mean**2 - left, noise**2 + 4 * mean**2 * left + 2 * left**2
 
@@ -141,9 +142,9 @@ def narrowed(boxes: Boxes, found: Estimate, noise: Array) -> Boxes:
 def deviations(found: Estimate, floor: Array | float | None) -> Array:
     """Each column's standard deviation in box units, at least ``floor``; None: no floor.
 
-    Without a floor, the estimate of a variance far below the noise is a part of the noise. Training
-    does better with it: features that are scaled too large are clipped with their gradients, but
-    features that are scaled too small are lost.
+    Without a floor, the estimate of a variance far below the noise is a fraction of the noise. A
+    floor would make training worse: features that are scaled too large are clipped with their
+    gradients, but features that are scaled too small are lost.
     """
     if floor is None:
         return np.sqrt(np.minimum(_positive(found.variance, found.variance_error), 1.0))
@@ -153,10 +154,10 @@ def deviations(found: Estimate, floor: Array | float | None) -> Array:
 def center_and_scale(
     boxes: Boxes, found: Estimate, floor: Array | float | None, is_feature: np.ndarray
 ) -> tuple[Array, Array, Array]:
-    """Center and scale in the columns' units, and the spread that scaled columns should have.
+    """Return center and scale in the columns' units, and the expected spread of scaled columns.
 
     The target's scale (not in ``is_feature``) may be below the floor if its variance is precise
-    enough, as errors of predictions grow with it.
+    enough, since errors of predictions are proportional to it.
     """
     deviation = deviations(found, floor)
     if floor is not None:
@@ -174,15 +175,15 @@ def center_and_scale(
 def target_is_unresolved(
     found: Estimate, floor: float | None, bounded: bool, gathered: bool
 ) -> bool:
-    """Whether the target, the last column, varies far less than its box, or is not in it.
+    """Whether the target, the last column, varies far less than its box, or is outside it.
 
-    Then its scale is unknown, and predictions err by parts of the floor. For declared boxes
-    (``bounded``) the variance must be four deviations of its noise below a tenth above the floor's
-    square: that happens once in thousands of fits at the floor itself, once in twenty at 0.7 of
-    it, and in at least every second fit at a fortieth of it, if the noise allows to distinguish
-    them. Or the mean must be at an end of the box, which it tells better: values there are close
-    to it, but for few. Estimated boxes should fit, so less is required for them, but that counts
-    have shown the target to be ``gathered`` in few bins, as one that varies little is.
+    If so, its scale is unknown, and the error of predictions is a fraction of the floor. For
+    declared boxes (``bounded``) the criterion is ``variance + 4 s < 1.1 floor^2``, with s the
+    standard deviation of its noise: it holds once in thousands of fits if the target's deviation is
+    at the floor, once in twenty at 0.7 of it, and in at least every second fit at a fortieth of it,
+    if the noise allows to distinguish them. Or the mean must be at an end of the box, which is more
+    reliable: nearly all values are then close to that end. For estimated boxes, which should fit,
+    less is required, but counts must have shown that the target is ``gathered`` in few bins.
     """
     if floor is None:
         return False
@@ -239,7 +240,7 @@ _BELOW = 1 - 2.0**-40
 
 @dataclass(frozen=True)
 class RowBall:
-    """The set of a row's contributions, by its number of features."""
+    """The ball that contains a row's contribution, by its number of features."""
 
     n_features: int
 

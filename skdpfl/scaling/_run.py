@@ -1,8 +1,7 @@
-"""Running a scaling plan: from noisy counts to boxes, from noisy moments to centers and scales.
+"""Run a scaling plan: from noisy counts to boxes, from noisy moments to centers and scales.
 
-All that is computed here comes from public numbers and from noised sums, whose privacy
-:mod:`skdpfl.scaling._columns` states. What counts tell of
-features without scales is said in words.
+Everything here is computed from public numbers and noised sums, whose privacy is stated in
+:mod:`skdpfl.scaling._columns`. Warnings tell what released counts show of features without scales.
 """
 
 from dataclasses import replace
@@ -39,30 +38,30 @@ from skdpfl.scaling._moments import (
 from skdpfl.scaling._target_bins import seen_in_bins
 
 _UNSEEN = (
-    "As far as the noise tells, all features are 0 in nearly all records (or below 1e-6, which "
-    "counts as 0), so their scales were not found. Give feature_bounds, or values in other units."
+    "By the noisy counts, all features are 0 in nearly all records (values below 1e-6 count as 0), "
+    "so their scales were not found. Give feature_bounds, or values in other units."
 )
 _FAR = (
-    "{} are beyond 5e11 in many records, where scales are not looked for: the result may be of no "
-    "use. Give them in other units, less a public number (days since a date, not nanoseconds "
-    "since 1970), or give feature_bounds."
+    "{} are beyond 5e11 in many records, which is outside the range for scales, so the model may "
+    "be useless. Give them in other units, or subtract a public number (days since a date, not "
+    "nanoseconds since 1970), or give feature_bounds."
 )
 _MISSED = (
-    "{} are beyond feature_bounds in many records, as far as was found within the budget, so that "
-    "little may be learnt from them. Check the units and the order of columns; give ranges that "
-    "hold nearly all values, from public knowledge."
+    "{} are outside feature_bounds in many records, by estimates within the budget, so little may "
+    "be learnt from them. Check the units and the order of columns; give public ranges that "
+    "contain nearly all values."
 )
 
 
 def doubts_about(far: tuple[int, ...], unseen: bool, missed: tuple[int, ...] = ()) -> list[str]:
-    """Return warnings of features that released counts and moments do not show, or elsewhere."""
+    """Return warnings about features that released counts and moments show to be out of range."""
     said = [_UNSEEN] if unseen else []
     told = {_FAR: far, _MISSED: missed}
     return said + [text.format(values_of(which)) for text, which in told.items() if which]
 
 
 def values_of(features: tuple[int, ...]) -> str:
-    """Return words for which features' values are meant."""
+    """Return text that names the features whose values are meant."""
     if len(features) == 1:
         return f"The values of feature {features[0]}"
     more = ", ..." if len(features) > 5 else ""
@@ -100,7 +99,7 @@ def run_scaling(
 
 
 class ScalingRun(NamedTuple):
-    """A plan, the silos that it is run with, and the server's streams."""
+    """A plan, its silos, and the server's random streams."""
 
     plan: ScalingPlan
     federation: Federation
@@ -115,12 +114,12 @@ class ScalingRun(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What noisy counts tell beside boxes.
+    """What noisy counts show, in addition to boxes.
 
     ``wide``: the probability that a column's values spread over many powers of ten. ``beyond``:
-    which columns have many values in the bins at the ends, which are open. ``unseen``: whether
-    no feature is seen that is not 0, or too small for counts, in nearly all records. ``gathered``:
-    whether nearly all values of the target are in two bins.
+    which columns have many values in the open bins at the ends. ``unseen``: whether all features
+    seem to be 0, or too small for counts, in nearly all records. ``gathered``: whether nearly all
+    values of the target are in two bins.
     """
 
     wide: Array
@@ -130,7 +129,7 @@ class Counted(NamedTuple):
 
 
 class FoundMoments(NamedTuple):
-    """The first boxes, the last ones, the moments within, and what counts tell beside."""
+    """The first and the last boxes, the moments within, and other results of counts."""
 
     first: Boxes
     last: Boxes
@@ -139,7 +138,7 @@ class FoundMoments(NamedTuple):
 
 
 def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
-    """Boxes for all columns, moments in them, and optionally again in narrower ones."""
+    """Return boxes for all columns and moments in them, optionally again in narrower ones."""
     first, counted = _boxes(plan, run)
     boxes = first
     found = _first_look(plan, run, boxes)
@@ -156,7 +155,7 @@ def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
 
 
 def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
-    """Moments in the boxes; the target's in a smaller one if its bins were counted before."""
+    """Return moments in the boxes; the target's in a smaller one if its bins were counted."""
     bins = plan.target_bins
     if bins is None:
         return _moments(plan, run, boxes, 0)
@@ -177,7 +176,7 @@ def _moments(plan: ScalingPlan, run: ScalingRun, boxes: Boxes, number: int) -> E
 
 
 def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
-    """An interval for each column: declared, or found from noisy counts, which tell more."""
+    """Return an interval for each column, declared or from noisy counts, and `Counted`."""
     low, high = np.empty(plan.is_feature.size), np.empty(plan.is_feature.size)
     counted = Counted(np.zeros(low.size), np.zeros(low.size, bool))
     if plan.features == "refined squash":
@@ -197,7 +196,7 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
 
 
 def _ranges(plan: ScalingPlan, look: Look, shares: Array) -> tuple[Ranges, np.ndarray, bool, bool]:
-    """What noisy shares of bins tell of columns: ranges, which are beyond, unseen, gathered."""
+    """Return ranges of columns from noisy shares of bins, with the fields of `Counted`."""
     assert isinstance(look.what, _columns.Counts)
     assert isinstance(look.what.grid, MagnitudeGrid)
     grid, noise, of_features = look.what.grid, plan.noise(look), look.what.columns.is_feature
@@ -212,15 +211,15 @@ def _ranges(plan: ScalingPlan, look: Look, shares: Array) -> tuple[Ranges, np.nd
 
 
 def _beyond(shares: Array, noise: Array, grid: MagnitudeGrid) -> np.ndarray:
-    """Whether more values than noise makes up are in the two open bins."""
+    """Whether the two open bins have more values than noise explains."""
     return shares[:, [0, 2 * grid.n_positive]].max(axis=1) > _AT_ENDS + 3 * noise
 
 
 def _beyond_bounds(found: Estimate) -> np.ndarray:
     """Whether columns have values beyond their boxes: m^2 + v is at most 1 within.
 
-    Rows are read in a ball, which may reach further than a box. Columns of two values have
-    m^2 + v = 1, with means that are close to an end for the rarest ones only.
+    Rows are read in a ball, which may reach beyond a box. Columns of two values have m^2 + v = 1;
+    their mean is close to an end only if one value is very rare.
     """
     error = np.hypot(found.variance_error, 2 * found.mean * found.mean_error)
     at_an_end = np.abs(found.mean) > 1 - _CLOSE
@@ -229,11 +228,11 @@ def _beyond_bounds(found: Estimate) -> np.ndarray:
 
 
 def _all_zero(shares: Array, noise: Array) -> bool:
-    """Whether noisy shares of zeros leave no column whose other values the counts can show.
+    """Whether, by noisy shares of zeros, no column has enough other values for the counts to show.
 
-    They show those of a column whose share is above two deviations of the noise. One of d such
-    noises may well be sqrt(2 log d) deviations. Many columns tell more together, so the mean share
-    of others is to be small, too.
+    Counts show values whose share is above two deviations of the noise. The largest of d noises may
+    be sqrt(2 log d) deviations. Many columns together are more informative, so the mean share of
+    other values has to be small, too.
     """
     n, std = shares.size, float(noise.max())
     several = float(shares.mean()) >= 1 - min(2 * std, _SPARSE)
@@ -274,7 +273,7 @@ def _exact(plan: ScalingPlan, federation: Federation, columns: _columns.Columns)
 def _exact_sums(
     columns: _columns.Columns, federation: Federation, number: int, center: Array | None = None
 ) -> Array:
-    """All silos' exact sums (2, columns), silo after silo."""
+    """Return all silos' exact sums (2, columns), added in order."""
     n_silos, width = federation.n_silos, 2 * columns.is_feature.size
     total = CohortSum(np.arange(n_silos), np.ones(n_silos), width)
     for silos, answers in federation.ask(_columns.ExactMoments(columns, number, center)):
@@ -283,7 +282,7 @@ def _exact_sums(
 
 
 def _maps(plan: ScalingPlan, center: Array, scale: Array, spread: Array) -> Scales:
-    """The maps of features and target, from the results for the columns that were read."""
+    """Return the maps of features and target, from the results for the columns read."""
     if not plan.centred:
         center, scale, spread = uncentred(center, scale, spread)
     target = AffineTarget()
@@ -309,7 +308,7 @@ def uncentred(center: Array, scale: Array, spread: Array) -> tuple[Array, Array,
 
 
 def _spread_out(plan: ScalingPlan, values: Array, fill: float) -> Array:
-    """Values for all features, from those of the features that were read."""
+    """Return values for all features, from those of the features read."""
     full = np.full(plan.n_features, fill)
     full[plan.features_read] = values[plan.is_feature]
     return full
@@ -325,7 +324,7 @@ def _radius(plan: ScalingPlan, center: Array, scale: Array) -> float:
 
 
 def _features_without_data(plan: ScalingPlan) -> Scaling:
-    """The features' map if no feature is read."""
+    """Return the features' map if no feature is read."""
     if plan.features in ("squash", "refined squash"):
         return SquashScaling()
     if plan.features != "none" and plan.feature_bounds is not None:

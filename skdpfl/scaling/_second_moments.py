@@ -1,4 +1,4 @@
-r"""Second moments of rows in a ball: the analysis of Gauss [1]_, with the mean beside it.
+r"""Second moments of rows in a ball, as in "Analyze Gauss" [1]_, together with the mean.
 
 ::
 
@@ -16,15 +16,15 @@ corner is the same for all records). With t = <x, y>, for two rows of norms p, q
 
 which grows with p and q for a given t; at p = q = R it is largest at t = -b^2 (allowed, as b <= R),
 where it is ``2 (R^2 + b^2)^2``. So the diameter of the set of terms is ``sqrt(2) (R^2 + b^2)``, and
-its radius ``R sqrt(R^2 + 2 b^2)``. Both are attained. :mod:`skdpfl.federation._sums` has the proof
-of what a noised sum costs; the rounding of the sum, in pieces of 2^14 records, is part of it.
+its radius ``R sqrt(R^2 + 2 b^2)``. Both are attained. :mod:`skdpfl.federation._sums` proves the
+cost of a noised sum, including the rounding of the sum, in pieces of 2^14 records.
 
-In the matrix the noise s of the sum has standard deviation s on the diagonal, and s / sqrt(2)
-beside it: less than independent noise of s in each entry of the upper triangle, which the bound
-would cost as well.
+In the matrix, noise of standard deviation s on the sum is s on the diagonal and s / sqrt(2) off the
+diagonal: less than independent noise of s in each entry of the upper triangle, which would have the
+same price.
 
-A row is cut by a norm computed in floating point, and divided by slightly more; rows whose norm
-is not finite count as zero.
+A row is clipped by a norm computed in floating point, slightly increased; rows whose norm is not
+finite count as zero.
 
 References
 ----------
@@ -45,7 +45,7 @@ from skdpfl.scaling._maps import Array
 
 
 class RowMean(NamedTuple):
-    """The noisy mean (d,), zeros where it is not learnt, and the noisy second moments (d, d)."""
+    """The noisy mean (d,), zeros if it is not learnt, and the noisy second moments (d, d)."""
 
     mean: Array
     second: Array
@@ -55,7 +55,7 @@ class RowMean(NamedTuple):
 class SecondMoments(BoundedSum):
     """The sum of ``Phi``, packed: the upper triangle, then the row's mean if it is learnt.
 
-    ``center`` (n_features,) is declared; ``n_silos`` are added up, which counts as rounding.
+    ``center`` (n_features,) is declared; adding ``n_silos`` sums counts in the rounding error.
     """
 
     center: Array
@@ -88,7 +88,7 @@ class SecondMoments(BoundedSum):
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         numbers = self.center.dtype == np.float64 and bool(np.isfinite(self.center).all())
         if self.center.shape != (n_features,) or not numbers or self.n_silos < 1:
-            raise ValueError("The center is not one of rows of so many features.")
+            raise ValueError("The center does not fit a table with this number of columns.")
 
     def operations(self, records: np.ndarray, n_added: int) -> np.ndarray:
         return PIECE + np.ceil(records / PIECE) + max(self.n_silos, n_added) + 8
@@ -113,11 +113,11 @@ class SecondMoments(BoundedSum):
         return np.concatenate(parts)
 
     def _cut(self, X: np.ndarray) -> Array:
-        """Return rows in the ball."""
+        """Return rows clipped to the ball."""
         return cut(np.asarray(X), self.center, self.length)
 
     def unpacked(self, means: Array) -> RowMean:
-        """Return the moments that noisy means stand for."""
+        """Return the moments from their packed noisy means."""
         d = self.d
         upper = np.zeros((d, d))
         upper[np.triu_indices(d)] = means[: d * (d + 1) // 2]
@@ -130,9 +130,9 @@ class SecondMoments(BoundedSum):
 
 @dataclass(frozen=True, eq=False)
 class ScaledMoments(SecondMoments):
-    """The same of rows in units of their own; scale 0: the column is not read.
+    """Second moments of scaled columns; a column with scale 0 is not read.
 
-    A row with a gap, or a word, in a column that is read is not finite: it counts as zero.
+    A row with a missing value or text in a column that is read counts as zero.
     """
 
     scale: Array = field(kw_only=True)
@@ -151,7 +151,7 @@ class ScaledMoments(SecondMoments):
         super().check(n_features, n_classes, work)
         same = self.scale.shape == self.center.shape and self.scale.dtype == np.float64
         if not same or not np.isfinite(self.scale).all() or not self.used.any():
-            raise ValueError("The scales are not those of rows of so many features.")
+            raise ValueError("The scales do not fit a table with this number of columns.")
 
     def _cut(self, X: np.ndarray) -> Array:
         with np.errstate(all="ignore"):
@@ -160,7 +160,7 @@ class ScaledMoments(SecondMoments):
 
 
 def cut(rows: Array, center: Array, radius: float) -> Array:
-    """Return rows - center, cut to the norm, float64; rows that are not finite give zeros."""
+    """Return rows - center, clipped to the norm, float64; rows that are not finite give zeros."""
     with np.errstate(all="ignore"):
         x = np.subtract(rows, center, dtype=np.float64)
         norms = np.sqrt(np.einsum("nd,nd->n", x, x))

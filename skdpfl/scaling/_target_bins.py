@@ -1,4 +1,4 @@
-"""A first look at a target whose sums in its box would be drowned: counts in few bins.
+"""Counts in a few bins for a target whose moments in its box would be dominated by noise.
 
 ::
 
@@ -7,18 +7,19 @@
     library      P[h] = shares of a distribution h inside the bounds, of mean m_h, variance v_h
     posterior    w[h] ~ prior[h] exp((<p_hat, P[h]> - |P[h]|^2 / 2) / (sigma^2 + misfit^2))
 
-The library has normal and lognormal distributions, from either end, and two values; the result is
-the posterior's mean of m, its geometric mean of v (a scale that is too large does more harm than
-one that is too small), and their deviations. The looks that follow refine them.
+The library has normal distributions, lognormal ones from either end, and two-point distributions.
+The result is the posterior mean of m, the geometric mean of v (a scale that is too large does more
+harm than one that is too small), and their standard deviations. Later sums refine them.
 
-Reason: bounds are wide, so that a target typically varies by a fifth of half of them. Noise for
-sums over the box is calibrated to its ends; a record moves counts by the same however far it lies.
-At equal budgets the error of the mean is a half of that of sums, that of the scale a third.
+Reason: bounds are wide; a target's standard deviation is typically a fifth of half their range. The
+noise for sums over the box is calibrated to its ends, while a record changes counts by the same
+amount wherever it is. At equal budgets the error of the mean is half of that from sums, and that of
+the scale a third.
 
-**Formal guarantee.** Whatever y is (a NaN or an infinity, too), a record adds a one to exactly one
-bin, so replacing it moves the counts by at most sqrt(2) in L2, zeroing it by 1:
-:mod:`skdpfl.federation._sums` covers these sums as it does all others. The posterior is
-computed from the noisy shares and public numbers.
+**Formal guarantee.** For any y (NaN and infinities too), a record adds a one to exactly one bin, so
+replacing it changes the counts by at most sqrt(2) in L2, zeroing it by 1:
+:mod:`skdpfl.federation._sums` covers these sums like all others. The posterior is computed from the
+noisy shares and public numbers.
 """
 
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ class LinearGrid:
 
 
 class Seen(NamedTuple):
-    """What counts tell of mean and variance, in half boxes around the middle."""
+    """Mean and variance estimated from counts, in half boxes around the middle."""
 
     mean: float
     variance: float
@@ -113,6 +114,6 @@ def _library(n_bins: int) -> _Library:
 
 
 def _cells(cdf: Array) -> Array:
-    """Return the shares of cells (m, cells); the end cells have what is beyond them."""
+    """Return the shares of cells (m, cells); the end cells include what is beyond them."""
     cdf[:, 0], cdf[:, -1] = 0.0, 1.0
     return np.diff(cdf, axis=1)

@@ -1,8 +1,9 @@
-"""The scale of a classifier's raw predictions, found after training within the budget.
+"""The scale of a classifier's raw predictions, estimated after training within the budget.
 
 With clipped gradients and noise, predictions rank labels well but are too large or too small as log
-odds. One factor t on their distance from an anchor b corrects most of it. The anchor is the model
-that knows the labels' shares only, so a model whose noise hides the signal is drawn to it. With z a
+odds. One factor t on their distance from an anchor b corrects most of this. The anchor is the
+constant model with the labels' shares, so a model whose noise hides the signal is shrunk towards
+it. With z a
 record's raw prediction and l its loss::
 
     q        the labels' shares: public, or (two labels) counted, see below; none: b = 0
@@ -20,18 +21,18 @@ record's raw prediction and l its loss::
     t        = E[k t*] / (E[k] + alpha |w|^2), which has the least expected loss; the first g is at
                0.8, the next at such a t
 
-The cut shortens the slopes of records that are wrong, which are the long ones; e_j, which is 0
-without a cut, makes up for it: where probabilities are right, c_j is 0 on average.
+Clipping shortens the large slopes, those of misclassified records; e_j, which is 0 without
+clipping, compensates for that: if probabilities are correct, c_j is 0 on average.
 
-The loss is convex in t. How steep it is depends on how far predictions reach, so k is found with
-t*, on a grid, from two such means, which cost 4 % of mu^2 (training has 2 % more noise). A model
-without any signal has t* = 0. Where training moves predictions little, t* is about 1. The prior is
-public, but for q, and by experiment: on tables like those of benchmarks/auto/unseen.py, not the
-same, and on the data sets of benchmarks/auto/hard.py.
+The loss is convex in t. Its curvature depends on the size of predictions, so k is estimated
+together with t*, on a grid, from two such means, which cost 4 % of mu^2 (training has 2 % more
+noise). A model without any signal has t* = 0. If training changes predictions little, t* is about
+1. Except for q, the prior is fixed. It was chosen by experiments on tables like, but not the same
+as, those of benchmarks/auto/unseen.py, and on the data sets of benchmarks/auto/hard.py.
 
-**Counts of two labels.** A record adds 1/2 or -1/2, by its label: the least noise of all sums here.
-They take 1 % of mu^2, up to 5 % where the shares would have an error above 0.03. The share is the
-posterior mean, of a prior Beta(3/2, 3/2). Constants are by experiment (benchmarks/auto/rare.py).
+**Counts of two labels.** A record adds 1/2 or -1/2 by its label. The counts spend 1 % of mu^2, up
+to 5 % if the error of the shares would exceed 0.03. The share is the posterior mean under a prior
+Beta(3/2, 3/2). The constants were chosen by experiment (benchmarks/auto/rare.py).
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ _ERROR, _COUNTS = 0.03, (0.01, 0.05)
 
 
 class Point(NamedTuple):
-    """Where slopes are looked at: the factor, and the anchor of each output (empty: 0)."""
+    """The point at which slopes are taken: the factor, and each output's anchor (empty: 0)."""
 
     factor: float
     anchor: tuple[float, ...] = ()
@@ -75,7 +76,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Labels(_calibration.PredictionSum):
-    """How many records have the second of two labels: 1/2 for each, -1/2 for others.
+    """The count of the second of two labels: 1/2 for each record with it, -1/2 for others.
 
     Weights of records are ignored.
     """
@@ -92,9 +93,9 @@ class Labels(_calibration.PredictionSum):
 
 @dataclass(frozen=True, eq=False)
 class Slopes(_calibration.PredictionSum):
-    """The sum of records' slopes in the logarithm of a factor on raw predictions, each cut.
+    """The sum of records' clipped slopes in the logarithm of a factor on raw predictions.
 
-    The factor is that of their distance from the anchor.
+    The factor multiplies their distance from the anchor.
     """
 
     factor: float
@@ -111,9 +112,13 @@ class Slopes(_calibration.PredictionSum):
             _calibration.finite(value)
         mask = work.model.intercept_mask() if self.anchor else None
         if self.anchor and (mask is None or int(mask.sum()) != len(self.anchor)):
-            raise ValueError(f"The anchor {self.anchor!r} has not one number for each intercept.")
+            raise ValueError(
+                f"The anchor must have one number for each intercept; got {self.anchor!r}."
+            )
         if not 0 < self.cut <= _calibration.MOST:
-            raise ValueError(f"The cut lies in (0, {_calibration.MOST}], got {self.cut!r}.")
+            raise ValueError(
+                f"The clip value of slopes must be in (0, {_calibration.MOST}]; got {self.cut!r}."
+            )
 
     def model_params(self, work: Work) -> np.ndarray:
         return drawn(work.model, self.params, Point(self.factor, self.anchor))
@@ -130,14 +135,14 @@ _LABELS = Labels(np.zeros(0))
 
 @dataclass(frozen=True, eq=False)
 class TemperaturePlan(_calibration.CalibrationPlan):
-    """The sums that estimate the factor, and their cost, from public numbers.
+    """The sums from which the factor is estimated, and their cost, from public numbers.
 
     Parameters
     ----------
     budgets : SiloBudgets
         Silo sizes, budgets as mu, trust and relation; records are protected.
     counts : bool, default=False
-        Whether labels are counted first: there are two, and their shares are not public.
+        Whether labels are counted first, if there are two whose shares are not public.
     shares : tuple of float, optional
         The labels' shares, if they are public.
     """
@@ -149,7 +154,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
 
     @cached_property
     def sums(self) -> SumPlan:
-        """What silos are asked for: the labels' counts, if they are wanted, and the slopes."""
+        """The plan of the sums: the labels' counts, if needed, and the slopes."""
         slopes = (self._mu(self.share),) * self.evaluations
         counts = (self._mu(self._share_of_counts),) if self.counts else ()
         return SumPlan(self.budgets, self.purpose, counts + slopes)
@@ -167,7 +172,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         return np.where(np.isfinite(mu), np.minimum(share * mu, 1.0), np.inf)
 
     def _noise(self, cut: float) -> float:
-        """Standard deviation of the noise of the mean slope, cut to ``cut``."""
+        """Standard deviation of the noise of the mean slope, clipped to ``cut``."""
         return self.sums.noise(len(self.sums.mus) - 1, Slopes(np.zeros(0), 1.0, cut))
 
     @cached_property
@@ -207,7 +212,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         )
 
     def _shares(self, mean: Callable[[Any, int], float]) -> tuple[tuple[float, ...] | None, float]:
-        """Return the labels' shares, None if they are not known, and the error of the log odds."""
+        """Return the labels' shares (None if unknown), and the error of the log odds."""
         if not self.counts:
             return self.shares, 0.0
         noise, n = self.sums.noise(0, _LABELS), float(self.budgets.units.sum())
@@ -226,13 +231,13 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         Parameters
         ----------
         mean : callable
-            The noisy mean of the terms at a point; the number counts how often it is asked for.
+            The noisy mean of the terms at a point; the number counts the calls.
         walk : float, default=0.0
-            How far the training's noise carries a typical raw prediction; public or paid for.
+            The size of the training's noise in a typical raw prediction; public or released.
         penalty : float, default=0.0
             alpha |w|^2 of the model at t = 1.
         shares : tuple of float, optional
-            The labels' shares in what is minimised; public or paid for.
+            The labels' shares in the weighted objective; public or released.
         """
         level = self.share * self.noise / self.cut  # of a mean with the whole budget
         prior = prior_of(level, walk, shares)
@@ -246,16 +251,16 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         return FoundFactor(Point(factor, prior.anchor), error, prior.pull)
 
     def _asked(self, prior: FactorPrior, seen: list[tuple[float, float]], penalty: float) -> float:
-        """Return the factor that a slope is asked for at, after these."""
+        """Return the factor of the next slope, after those so far."""
         if not seen:
             return _ASKED
         return max(_ASKED_LEAST, prior.factor(seen, self.noise, penalty))
 
     def _error(self, prior: FactorPrior, seen: list[tuple[float, float]], penalty: float) -> float:
-        """Return the deviation of the factor's logarithm that the slopes' noise makes.
+        """Return the standard deviation of the factor's logarithm due to the slopes' noise.
 
-        Each slope is moved by a deviation; the second is then asked for elsewhere, where it differs
-        by what the formula of slopes says.
+        Each slope is changed by one standard deviation in turn. A change of the first also moves
+        the factor at which the second is taken, which changes the second by the formula of slopes.
         """
         (a, at_a), (b, at_b) = seen
         best = prior.factor(seen, self.noise, penalty)
@@ -269,7 +274,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
 
 
 class FactorPrior(NamedTuple):
-    """What is known before slopes are asked for.
+    """The prior before any slopes.
 
     ``logs``: the logarithm of the prior of t*, up to a constant; ``curvature``: the typical k; the
     anchor and its weight v.
@@ -281,7 +286,7 @@ class FactorPrior(NamedTuple):
     pull: float = 0.0
 
     def factor(self, seen: list[tuple[float, float]], noise: float, penalty: float) -> float:
-        """Return the factor of the least expected loss, after slopes were seen at factors."""
+        """Return the factor with the least expected loss, given slopes at earlier factors."""
         steep = self.curvature * np.exp(_DOUBT * _STEEP)
         logs = self.logs - np.square(_STEEP) / 2
         for t, slope in seen:
@@ -311,7 +316,7 @@ def prior_of(level: float, walk: float, shares: tuple[float, ...] | None) -> Fac
 
 
 class FoundFactor(NamedTuple):
-    """What calibration ends at, the noise of the factor's logarithm, and the anchor's weight v."""
+    """The resulting factor, the noise of its logarithm, and the anchor's weight v."""
 
     point: Point
     error: float
@@ -319,7 +324,7 @@ class FoundFactor(NamedTuple):
 
 
 def drawn(model: Any, params: np.ndarray, point: Point) -> np.ndarray:
-    """Return the parameters (P,) whose distance from the anchor is ``factor`` times as large."""
+    """Return the parameters (P,) with their distance from the anchor scaled by ``factor``."""
     rescaled: np.ndarray = model.rescaled(params, point.factor)
     if not point.anchor:
         return rescaled
@@ -329,7 +334,7 @@ def drawn(model: Any, params: np.ndarray, point: Point) -> np.ndarray:
 
 
 def rarity(shares: tuple[float, ...]) -> float:
-    """Return R: how much smaller the variance of labels is than that of equally frequent ones."""
+    """Return R, the variance of equally frequent labels over that of labels with these shares."""
     return (1 - 1 / len(shares)) / max(1e-6, 1 - sum(share**2 for share in shares))
 
 
@@ -343,7 +348,7 @@ def log_odds(shares: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def posterior_share(found: float, noise: float, least: float) -> float:
-    """Return the posterior mean of a share that was found with noise, of a prior Beta(3/2, 3/2)."""
+    """Return the posterior mean of a share from a noisy count, under a prior Beta(3/2, 3/2)."""
     if noise > 0:
         grid = np.linspace(max(0.0, found - 6 * noise), min(1.0, found + 6 * noise), 2001)
         if grid[0] >= grid[-1]:  # far outside
@@ -357,7 +362,7 @@ def posterior_share(found: float, noise: float, least: float) -> float:
 def _weighted(
     shares: tuple[float, ...], weights: tuple[float, ...] | None
 ) -> tuple[float, ...] | None:
-    """Return the labels' shares in the weighted objective; None if a label counts nothing."""
+    """Return the labels' shares in the weighted objective; None if a label has weight 0."""
     if weights is None:
         return shares
     both = [share * weight for share, weight in zip(shares, weights, strict=True)]
@@ -365,10 +370,10 @@ def _weighted(
 
 
 def centred_slopes(raw: Array, slopes: Array, cut: float, away: Array | None = None) -> Array:
-    """Return slopes (n,) cut to [-cut, cut], less what they are on average over labels.
+    """Return slopes (n,) clipped to [-cut, cut], minus their expectation over labels.
 
-    ``raw``, log odds (n, 1) or (n, K), are the predictions that say how likely labels are, ``away``
-    what the slopes are multiples of (None: ``raw``).
+    ``raw``, log odds (n, 1) or (n, K), determine the labels' probabilities; slopes are multiples of
+    ``away`` (None: ``raw``).
     """
     likely = softmax(_of_labels(raw), axis=-1)
     z = _of_labels(raw if away is None else away)
@@ -383,6 +388,6 @@ def _of_labels(raw: Array) -> Array:
 
 
 def slope_terms(slopes: Array, cut: float) -> Array:
-    """Return the terms of records' slopes (n,): cut, on the grid of all terms; 0 if not finite."""
+    """Return the terms of records' slopes (n,): clipped, on the grid of terms; 0 if not finite."""
     terms = np.where(np.isfinite(slopes), slopes, 0.0).astype(np.float64)
     return np.trunc(np.clip(terms, -cut, cut) / _calibration.STEP) * _calibration.STEP

@@ -1,4 +1,4 @@
-r"""Values of columns whose vocabulary nobody has declared: noisy counts above a threshold.
+r"""Values of columns without declared categories: noisy counts above a threshold.
 
 ::
 
@@ -7,36 +7,37 @@ r"""Values of columns whose vocabulary nobody has declared: noisy counts above a
     given out: (v, noisy_v) of those with noisy_v >= tau
     q       = P[N(0, sigma^2) >= tau - 1]          tau such that 1 - (1 - q)^d <= delta_0
 
-d columns; a missing value is no value. tau is 1 + sigma times a quantile of the normal, so a value
-that one record has is given out with probability q at most.
+There are d columns; missing values are not counted. tau is 1 + sigma times a normal quantile, so a
+value that a single record has is released with probability at most q.
 
 Formal guarantee
 ----------------
 Let D and D' differ in one record (replaced, or its contribution set to zero), hence in the counts
-of one group. Call a value of a column *common* if both D and D' have it there, and *own* if one of
-them has it only; the other's count is then 0, its own 1, and each has at most one own value in each
-column. The noises are independent, so the output is a pair of independent parts:
+of one group. Call a value of a column *common* if both D and D' have it there, and *own* if only
+one of them has it; the other's count is then 0, its own 1, and each has at most one own value in
+each column. The noises are independent, so the output is a pair of independent parts:
 
-- *Common values.* They are the same set under D and D'. Their counts move by at most 1 each, by 1
-  in at most two of them in each column (one if zeroed): sqrt(2 d) in Euclidean norm (sqrt(d)).
+- *Common values.* They are the same set under D and D'. Their counts change by at most 1 each, in
+at most two of them in each column (one if zeroed): sqrt(2 d) in Euclidean norm (sqrt(d)).
   Noisy counts are a Gaussian mechanism of ``mu = sqrt(2 d) / sigma``; dropping those below tau is
   post-processing.
-- *Own values.* D gives one out with probability ``a = 1 - (1 - q)^J``, J <= d its number of own
-  values; D' never does, but others with ``a' = 1 - (1 - q)^J'``. "None" has probability 1 - a and
+- *Own values.* D releases one with probability ``a = 1 - (1 - q)^J``, J <= d its number of own
+values; D' never does, but releases its own with ``a' = 1 - (1 - q)^J'``. "None" has probability 1 -
+a and
   1 - a'. So for every set of outputs P(S) - P'(S) is at most ``a + max(0, a' - a)``, which is
   ``max(a, a') <= 1 - (1 - q)^d <= delta_0``. This part is (0, delta_0)-DP.
 
-Two independent mechanisms on the same records compose: ``Gaussian`` and ``Approximate(0, delta_0)``
-are what the accountant is told. With silos apart, neighbours differ in one silo's message.
+Two independent mechanisms on the same records compose: the accountant gets ``Gaussian`` and
+``Approximate(0, delta_0)``. With several silos, neighbours differ in one silo's message.
 
 *Which of equal values.* 0.0 and -0.0, or 1, np.int64(1) and np.int8(1), count as one value; which
-of them is given out must not follow from the record that happens to come first. So zeros lose their
-sign, and texts and numbers are given out as Python's own. 1, 1.0 and True are three values. Where
-two of them were given out for one column, whoever asked gets an error.
+of them is released must not depend on the record that happens to come first. So zeros lose their
+sign, and strings and numbers are released as Python's own types. 1, 1.0 and True are three values;
+if two of them are released for one column, the caller raises an error.
 
 Counts are integers and added to integer noise on one grid (:mod:`skdpfl.privacy.release`). That
-noise is normal but for a relative error below 1e-4 of a tail's probability out to where it is cut
-off; q is taken 1 % larger, plus 1e-20, for this, for the grid and for rounding tau.
+noise is normal up to a relative error below 1e-4 of a tail's probability, as far as it is not cut
+off; q is increased by 1 % plus 1e-20, for this, for the grid and for rounding tau.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ _FACTOR, _ROUNDING = 1.01, 1e-20
 class ValueCounts(BoundedSum):
     """The values of the columns in ``used`` (n_features,), with noisy counts above a threshold.
 
-    All silos have the same noise: that of one with ``largest`` records.
+    All silos have the same noise, that of a silo with ``largest`` records.
     """
 
     used: np.ndarray
@@ -94,7 +95,9 @@ class ValueCounts(BoundedSum):
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         if self.used.shape != (n_features,) or self.used.dtype != bool or not self.d:
-            raise ValueError("The columns that are asked for are none of these records'.")
+            raise ValueError(
+                "The requested columns do not fit a table with this number of columns."
+            )
 
     def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> release.NoisedSum:
         delta = self.diameter if budgets.neighbours == "replace" else self.radius
@@ -121,7 +124,7 @@ class ValueCounts(BoundedSum):
     def giver(
         self, question: SumQuestion, streams: Streams
     ) -> Callable[[int, ColumnCounts, int], ColumnCounts]:
-        """Return what gives out some of a column's counts, with noise, by silo and column."""
+        """Return the function that releases a column's noisy counts, by silo and column."""
         plan, noised = question.plan, self.noised(question.plan.budgets, question.mu)
         least = [threshold(std, self.d, plan.failure) for std in noised.std.tolist()]
 
@@ -137,14 +140,14 @@ class ValueCounts(BoundedSum):
 
 
 class ColumnCounts(NamedTuple):
-    """Names of a column's values, and how many records have each, in order of first occurrence."""
+    """A column's values and their counts, in order of first occurrence."""
 
     names: tuple[Any, ...]
     counts: np.ndarray
 
 
 class CodedColumn:
-    """A column of all silos' records; a value is counted by kind, and missing ones are not."""
+    """A column of all silos' records; missing values are not counted."""
 
     def __init__(self, column: np.ndarray) -> None:
         self._values, kinds = _plain(column)
@@ -152,7 +155,7 @@ class CodedColumn:
         self._codes = np.where(codes < 0, -1, codes * (kinds.max(initial=0) + 1) + kinds)
 
     def counts(self, rows: np.ndarray | slice) -> ColumnCounts:
-        """Count the values of some records; which of equal ones is given out is theirs to say."""
+        """Count the values of some records; equal values have one representative."""
         codes = self._codes[rows]
         known = np.flatnonzero(codes >= 0)
         _, first, counts = np.unique(codes[known], return_index=True, return_counts=True)
@@ -172,7 +175,7 @@ _KINDS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 
 
 def _plain(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column in which equal values of a kind are the same, and their kinds as codes."""
+    """Return a column in which equal values of a type are identical, and type codes."""
     one = np.zeros(len(column), int)
     if column.dtype.kind == "f":
         return column + 0.0, one  # -0.0 + 0.0 is 0.0
@@ -190,7 +193,7 @@ def _plain(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=64)
 def threshold(std: float, n_columns: int, failure: float) -> float:
-    """Return tau, at which values of one record are given out with probability ``failure``."""
+    """Return tau, at which values of one record are released with probability ``failure``."""
     if not std:
         return 1.0  # without privacy
     # 1 - (1 - q)^d = failure

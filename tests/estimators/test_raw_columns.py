@@ -80,7 +80,7 @@ def test_bounds_that_miss_the_data_are_told_of(d):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.set_params(feature_bounds=(low, high)).fit(X, y, silos=silos)
-        said = [str(w.message) for w in caught if "beyond feature_bounds" in str(w.message)]
+        said = [str(w.message) for w in caught if "outside feature_bounds" in str(w.message)]
         assert all(text.startswith("The values of feature 1 are") for text in said)
         told += len(said)
     assert told >= 3

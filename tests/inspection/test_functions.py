@@ -57,7 +57,7 @@ MIXING = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:The values of .* beyond feature_bounds")  # "whole"
+@pytest.mark.filterwarnings("ignore:The values of .* outside feature_bounds")  # "whole"
 @pytest.mark.parametrize("name", MIXING)
 def test_a_function_that_mixes_is_never_free(name):
     step = FunctionTransformer(MIXING[name])
@@ -277,7 +277,7 @@ OWN = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:The values of .* beyond feature_bounds")
+@pytest.mark.filterwarnings("ignore:The values of .* outside feature_bounds")
 @pytest.mark.parametrize("name", OWN)
 def test_code_of_ones_own_around_an_estimator_is_not_free(name):
     model = OWN[name].fit(X, y)

@@ -55,7 +55,7 @@ def test_the_file_is_text_for_its_owner_with_chained_lines(full):
     assert entries[2]["spent"]["compositions"][0]["events"][0]["event"] == "Gaussian"
     assert os.listdir(full.parent) == [full.name]
     full.chmod(0o640)  # somebody shares it with a group: it stays shared
-    with pytest.warns(PrivacyLeakWarning, match=r"other users may read \(mode 640\)"):
+    with pytest.warns(PrivacyLeakWarning, match=r"Other users may read .*\(mode 640\)"):
         ledger = PrivacyLedger(path=full)
     with ledger:
         ledger.charge("more", SMALL)

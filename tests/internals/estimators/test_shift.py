@@ -107,7 +107,9 @@ def test_only_questions_of_the_plan_are_answered():
         (0, Slopes(params, 1.0, 9.0)),
         (0, None),
     ):
-        with pytest.raises(ValueError, match=r"no question|cut lies in"):
+        with pytest.raises(
+            ValueError, match=r"no sum number|needs a model|must be a finite number|clip value"
+        ):
             checked(plan, number, asked, facts, work)
 
 

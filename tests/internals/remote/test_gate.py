@@ -404,18 +404,30 @@ def scales(what, number=1):
 
 
 UNPLANNED = {
-    "another release": (scales(Moments(ALL, UNIT), 7), "no question about the scales"),
-    "no question": (scales("all of them"), "no question about the scales"),
-    "empty boxes": (scales(Moments(ALL, Boxes(np.zeros(4), np.zeros(4)))), "none of these"),
-    "no boxes": (scales(Moments(ALL)), "none of these"),
-    "no numbers": (scales(Moments(ALL, Boxes(np.full(4, np.nan), np.ones(4)))), "none of these"),
-    "fewer boxes": (scales(Moments(ALL, Boxes(np.zeros(3), np.ones(3)))), "none of these"),
-    "fewer columns": (scales(Moments(FEWER, Boxes(np.zeros(3), np.ones(3)))), "none of these"),
-    "narrow bins": (scales(Counts(ALL, MagnitudeGrid(1e-9))), "none of these"),
-    "many bins": (scales(Counts(ALL, LinearGrid(0.0, 1.0, 10**6))), "none of these"),
+    "another release": (scales(Moments(ALL, UNIT), 7), "no sum number"),
+    "no question": (scales("all of them"), "no sum number"),
+    "empty boxes": (
+        scales(Moments(ALL, Boxes(np.zeros(4), np.zeros(4)))),
+        "do not fit the requested",
+    ),
+    "no boxes": (scales(Moments(ALL)), "do not fit the requested"),
+    "no numbers": (
+        scales(Moments(ALL, Boxes(np.full(4, np.nan), np.ones(4)))),
+        "do not fit the requested",
+    ),
+    "fewer boxes": (
+        scales(Moments(ALL, Boxes(np.zeros(3), np.ones(3)))),
+        "do not fit the requested",
+    ),
+    "fewer columns": (
+        scales(Moments(FEWER, Boxes(np.zeros(3), np.ones(3)))),
+        "do not fit the requested",
+    ),
+    "narrow bins": (scales(Counts(ALL, MagnitudeGrid(1e-9))), "do not fit the requested"),
+    "many bins": (scales(Counts(ALL, LinearGrid(0.0, 1.0, 10**6))), "do not fit the requested"),
     "slopes too early": (
         Ask("", "temperature", 0, Slopes(np.zeros(5), 1.0, 1.0), 1.0),
-        "no question about predictions before",
+        "needs a model",
     ),
     "a round without a task": (Ask("", "round", 0, np.zeros(5), 1.0), "needs a task"),
 }
