@@ -22,7 +22,8 @@ are tried at all places of a block first, for the numbers of features and output
 each row is multiplied by itself.
 
 *Silos.* A silo's part of either product depends on its own records, parameters and slopes only:
-which operations form it follows from its own number of records. A record of zeros with slope zero
+which operations form it follows from its own number of records. Sums of few records are rows of one
+sparse product, each of which adds its own terms in turn. A record of zeros with slope zero
 does not change the compiled products. NumPy copies records to remove one that is not finite; the
 rounding bounds hold for every order of addition.
 """
@@ -37,6 +38,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from skdpfl._compiled import products as compiled
 from skdpfl.models._clipping import zero_unless
@@ -46,6 +48,8 @@ BLOCK = 16
 #: outputs that `few` takes; with more, products in C are faster than BLAS (0.25 to 1 of its time,
 #: 0.65 to 1 without AVX-512)
 FEW = 4
+#: records of a silo that are added one after the other where nothing is compiled; more, by BLAS
+SHORT = 64
 
 
 def products_by_class(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray) -> None:
@@ -70,12 +74,16 @@ def _by_numpy(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray) -> Non
 
 def of_one_length(edges: NDArray) -> Iterator[tuple[Any, Any, int]]:
     """Yield silos of one length, their records in turn, and the length; but for empty silos."""
-    lengths = np.diff(edges)
+    lengths = edges[1:] - edges[:-1]
+    if len(lengths) and (lengths == lengths[0]).all():
+        if lengths[0]:
+            yield slice(None), slice(0, int(edges[-1])), int(lengths[0])
+        return
     for n in set(lengths.tolist()) - {0}:
         silos = np.flatnonzero(lengths == n)
         start = int(edges[silos[0]])
-        if len(silos) == 1 or len(silos) == len(lengths):
-            yield silos, slice(start, start + n * len(silos)), n
+        if len(silos) == 1:
+            yield silos, slice(start, start + n), n
         else:
             yield silos, (edges[silos, None] + np.arange(n)).ravel(), n
 
@@ -208,6 +216,12 @@ class Records:
             return np.arange(self.rows.start, self.rows.stop, dtype=np.int64)
         return np.ascontiguousarray(self.rows, np.int64)
 
+    @cached_property
+    def members(self) -> Any:
+        """A sparse matrix (S, n) with room for a number of each record in its silo's row."""
+        n = int(self.edges[-1])
+        return csr_array((np.empty(n), np.arange(n), self.edges), shape=(len(self.lengths), n))
+
     def copied(self) -> Records:
         """Return the records side by side; slices are not copied."""
         X = self.gathered()
@@ -264,7 +278,7 @@ class NumpyProducts:
 
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
         self._X, self._edges = np.ascontiguousarray(records.gathered()), records.edges
-        self._n_outputs, self._intercept = n_outputs, intercept
+        self._n_outputs, self._intercept, self._records = n_outputs, intercept, records
 
     def step(self, *args: Any) -> NDArray:
         raise NotImplementedError
@@ -278,21 +292,35 @@ class NumpyProducts:
         weights = each[:, :n_weights].reshape(len(each), -1, k)
         products_by_class(self._X, ends, weights, by_class[:k, :n])
         if self._intercept:
-            by_class[:k, :n] += np.repeat(each[:, n_weights:].T, np.diff(ends), axis=1)
+            tail = each[:, n_weights:].T
+            by_class[:k, :n] += tail if alike else tail.repeat(self._records.lengths, axis=1)
         return by_class
 
     def drop_unless(self, good: NDArray) -> None:
         self._X = zero_unless(good[: len(self._X)], self._X)
 
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
-        k, (_, d) = len(by_class), self._X.shape
-        out = np.zeros((len(self._edges) - 1, k, d + self._intercept), by_class.dtype)
-        for silos, rows, n in of_one_length(self._edges):
-            # in one layout: BLAS adds in another order where a matrix is part of a larger one
-            slopes = np.ascontiguousarray(by_class[:, rows].reshape(k, -1, n).swapaxes(0, 1))
-            X = self._X[rows].reshape(-1, n, d)
-            out[silos] = sum_over_records(X, slopes, self._intercept, chunk)
-        return out[:, : self._n_outputs].swapaxes(1, 2).reshape(len(out), -1)
+        k, edges, lengths = self._n_outputs, self._edges, self._records.lengths
+        (n, d), most = self._X.shape, min(SHORT, chunk or SHORT) if self._n_outputs <= FEW else 0
+        out = np.zeros((len(lengths), len(by_class), d + self._intercept), by_class.dtype)
+        short = lengths <= most
+        if short.any():
+            members = self._records.members
+            for c, slopes in enumerate(by_class[:k, :n]):
+                members.data = slopes
+                out[:, c, :d] = members @ self._X
+                if self._intercept and n:
+                    some = np.flatnonzero(lengths)
+                    out[some, c, d] = np.add.reduceat(slopes, edges[some])
+        for silos, rows, m in () if short.all() else of_one_length(edges):
+            if m > most:
+                # in one layout: BLAS adds in another order where a matrix is part of a larger one
+                slopes = by_class[:, rows].reshape(len(by_class), -1, m).swapaxes(0, 1)
+                X = self._X[rows].reshape(-1, m, d)
+                out[silos] = sum_over_records(
+                    X, np.ascontiguousarray(slopes), self._intercept, chunk
+                )
+        return out[:, :k].swapaxes(1, 2).reshape(len(out), -1)
 
 
 class CompiledProducts:
