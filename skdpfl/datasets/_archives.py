@@ -1,37 +1,32 @@
 """Images that come in one large archive: EMNIST (47 characters) and CIFAR-10 (colour)."""
 
 import io
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._images import Dealing, image_bunch, read_idx
-from skdpfl.datasets._loading import DataFile, Shape, Source, shared_docs
+from skdpfl.datasets._images import image_bunch, read_idx
+from skdpfl.datasets._loading import DataFile, Source, shared_docs
 
 EMNIST_ARCHIVE = "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip"
 EMNIST_ARCHIVE_SHA256 = "fb9bb67e33772a9cc0b895e4ecf36d2cf35be8b709693c3564cea2a019fcda8e"
 
 
-def _pair(subset: str) -> tuple[DataFile, DataFile]:
-    """Image and label file of a subset, as they lie in NIST's archive."""
-
-    def one(kind: str) -> DataFile:
-        name = f"emnist-{subset.replace('_', '-')}-{kind}-ubyte.gz"
-        return DataFile(
-            f"emnist/{name}", None, (EMNIST_ARCHIVE,), f"gzip/{name}", EMNIST_ARCHIVE_SHA256
-        )
-
-    return one("images-idx3"), one("labels-idx1")
+def _in_archive(subset: str, kind: str) -> DataFile:
+    """A file of a subset, as it lies in NIST's archive."""
+    name = f"emnist-{subset.replace('_', '-')}-{kind}-ubyte.gz"
+    return DataFile(
+        f"emnist/{name}", None, (EMNIST_ARCHIVE,), f"gzip/{name}", EMNIST_ARCHIVE_SHA256
+    )
 
 
+_SIZES = {"bymerge_test": 116_323, "balanced_train": 112_800, "balanced_test": 18_800}
+#: images and labels of each subset, and how many there are
 EMNIST_SUBSETS = {
-    name: (_pair(name), size)
-    for name, size in {
-        "bymerge_test": 116_323,
-        "balanced_train": 112_800,
-        "balanced_test": 18_800,
-    }.items()
+    name: (tuple(_in_archive(name, kind) for kind in ("images-idx3", "labels-idx1")), size)
+    for name, size in _SIZES.items()
 }
 #: the by-merge test images in one file, upright; taken where it is at hand
 MERGED = DataFile(
@@ -120,31 +115,17 @@ def fetch_emnist(
     >>> int((d.silo_sizes == 2500).sum()), int(d.silo_sizes.min())  # doctest: +SKIP
     (14, 413)
     """
-    shape = Shape(as_frame, return_X_y, silo_column)
+    descr = EMNIST_DESCR.format(subset=subset)
+    return image_bunch(locals(), partial(_emnist, subset), CHARACTERS, descr)
+
+
+def _emnist(subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
+    """Images, turned upright, and labels: in one file, or out of NIST's."""
     check_choice("subset", subset, tuple(EMNIST_SUBSETS))
-    source = Source(data_home, download_if_missing, cache)
     if subset == "bymerge_test" and source.find(MERGED):
-        images, labels = _from_npz(source.read([MERGED])[0])
-    else:
-        images, labels = _from_idx(subset, source)
-    return image_bunch(
-        (images, labels),
-        Dealing(n_silos, split, alpha, similarity, records_per_silo, random_state),
-        shape,
-        unit_norm,
-        target_names=CHARACTERS,
-        DESCR=EMNIST_DESCR.format(subset=subset),
-    )
-
-
-def _from_npz(content: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels, without unpickling anything."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return arrays["X"], arrays["y"]
-
-
-def _from_idx(subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
-    """Images, turned upright, and labels out of NIST's files."""
+        content = io.BytesIO(source.read([MERGED])[0])
+        with np.load(content, allow_pickle=False) as arrays:
+            return arrays["X"], arrays["y"]
     files, size = EMNIST_SUBSETS[subset]
     images, labels = read_idx(files, source)
     if not len(images) == len(labels) == size:
@@ -235,32 +216,28 @@ def fetch_cifar10(
     >>> d.data.reshape(-1, 3, 32, 32).shape  # doctest: +SKIP
     (10000, 3, 32, 32)
     """
-    check_choice("subset", subset, tuple(CIFAR_SUBSETS))
-    shape = Shape(as_frame, return_X_y, silo_column)
-    files = CIFAR_SUBSETS[subset]
-    contents = Source(data_home, download_if_missing, cache).read(files)
-    parts = [_parsed(content, file.name) for content, file in zip(contents, files, strict=True)]
+    descr = "CIFAR-10: 32 x 32 colour images (Krizhevsky, 2009).\n"
+    return image_bunch(locals(), partial(_cifar10, subset), THINGS, descr)
+
+
+def _cifar10(subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of a subset."""
+    files = CIFAR_SUBSETS[check_choice("subset", subset, tuple(CIFAR_SUBSETS))]
+    parts = [_parsed(*each) for each in zip(source.read(files), files, strict=True)]
     images, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return image_bunch(
-        (images, labels),
-        Dealing(n_silos, split, alpha, similarity, records_per_silo, random_state),
-        shape,
-        unit_norm,
-        target_names=THINGS,
-        DESCR="CIFAR-10: 32 x 32 colour images (Krizhevsky, 2009).\n",
-    )
+    return images, labels
 
 
-def _parsed(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _parsed(content: bytes, file: DataFile) -> tuple[np.ndarray, np.ndarray]:
     """Return images (n, 3072) and labels (n,) of a file."""
     wanted = _RECORDS * (1 + _PIXELS)
     if len(content) != wanted:
         raise OSError(
-            f"{name} has {len(content)} bytes, expected {wanted}: it is damaged, or not of the "
-            f"binary version, which is at {CIFAR_ARCHIVE}"
+            f"{file.name} has {len(content)} bytes, expected {wanted}: it is damaged, or not of "
+            f"the binary version, which is at {CIFAR_ARCHIVE}"
         )
     rows = np.frombuffer(content, np.uint8).reshape(_RECORDS, 1 + _PIXELS)
     labels = rows[:, 0]
     if labels.max() >= len(THINGS):
-        raise OSError(f"{name} is damaged: it has the label {labels.max()}, the largest is 9")
+        raise OSError(f"{file.name} is damaged: it has the label {labels.max()}, the largest is 9")
     return rows[:, 1:], labels

@@ -1,14 +1,14 @@
 """Images dealt to silos as asked: MNIST and Fashion-MNIST, and what all image data sets share."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import normalize
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._loading import DataFile, Shape, Source, Table, shared_docs
+from skdpfl.datasets._loading import DataFile, Shape, Source, Table, asked, shared_docs
 from skdpfl.datasets._split import HOW, split_into_silos
 
 _UNSIGNED_BYTE = 8
@@ -20,57 +20,39 @@ feature_bounds: 0 and 255, the range of a byte; 0 and 1 for rows of norm 1.
 """
 
 
-@dataclass(frozen=True)
-class Dealing:
-    """How to deal the images to silos: the arguments of split_into_silos."""
-
-    n_silos: int
-    split: str
-    alpha: float
-    similarity: float
-    records_per_silo: int | None
-    random_state: object
-
-    def __call__(self, labels: np.ndarray) -> np.ndarray:
-        """Return the silo ids of the records with these labels."""
-        check_choice("split", self.split, HOW)
-        return split_into_silos(
-            labels,
-            self.n_silos,
-            self.split,
-            alpha=self.alpha,
-            similarity=self.similarity,
-            records_per_silo=self.records_per_silo,
-            random_state=self.random_state,
-        )
+#: arguments that are handed on to split_into_silos
+_DEALING = ("alpha", "similarity", "records_per_silo", "random_state")
 
 
 def image_bunch(
-    data: tuple[np.ndarray, np.ndarray],
-    dealing: Dealing,
-    shape: Shape,
-    unit_norm: bool,
-    *,
+    given: dict[str, Any],
+    load: Callable[[Source], tuple[np.ndarray, np.ndarray]],
     target_names: np.ndarray,
     DESCR: str,
 ) -> Any:
-    """Return the Bunch of (images, labels) as flat rows; of those in no silo as test set."""
-    images, labels = data
+    """Return the Bunch of loaded (images, labels) as flat rows; of those in no silo as test set.
+
+    ``given`` are the arguments of the function that was called.
+    """
+    shape, source = asked(given)
+    images, labels = load(source)
+    unit_norm, n_silos = given["unit_norm"], given["n_silos"]
     X, target = images.reshape(len(images), -1), labels.astype(np.int64)
     extra: dict[str, Any] = {"target_names": target_names, "DESCR": DESCR + _SILOS_DESCR}
     if unit_norm:
         X = normalize(X.astype(np.float32))
     names = [f"pixel{j}" for j in range(1, X.shape[1] + 1)]
     bounds = dict.fromkeys(names, (0.0, 1.0 if unit_norm else 255.0))
-    silos = dealing(target)
+    how = check_choice("split", given["split"], HOW)
+    silos = split_into_silos(target, n_silos, how, **{name: given[name] for name in _DEALING})
     table = Table(X, target, silos, names, "class", bounds)
-    if dealing.records_per_silo is None:
+    if given["records_per_silo"] is None:
         return shape.bunch(table, **extra)
     rest, inside = silos < 0, silos >= 0
     extra["data_test"], extra["target_test"] = Shape(shape.as_frame, True, None).bunch(
         table.rows(rest)
     )
-    extra["silo_sizes"] = np.bincount(silos[inside], minlength=dealing.n_silos)
+    extra["silo_sizes"] = np.bincount(silos[inside], minlength=n_silos)
     return shape.bunch(table.rows(inside), **extra)
 
 
@@ -214,16 +196,11 @@ def fetch_mnist(
     >>> d.data.shape, d.data.dtype, len(set(d.silos))  # doctest: +SKIP
     ((10000, 784), dtype('uint8'), 25)
     """
-    shape = Shape(as_frame, return_X_y, silo_column)
-    source = Source(data_home, download_if_missing, cache)
     return image_bunch(
-        read_idx(_files(MNIST, subset), source),
-        Dealing(n_silos, split, alpha, similarity, records_per_silo, random_state),
-        shape,
-        unit_norm,
-        target_names=DIGITS,
-        DESCR="MNIST: 28 x 28 grey images of handwritten digits (LeCun, Cortes, Burges). "
-        "OpenML 554.\n",
+        locals(),
+        partial(_read, MNIST, subset),
+        DIGITS,
+        "MNIST: 28 x 28 grey images of handwritten digits (LeCun, Cortes, Burges). OpenML 554.\n",
     )
 
 
@@ -287,20 +264,16 @@ def fetch_fashion_mnist(
     >>> [str(d.target_names[k]) for k in sorted(set(d.target[d.silos == 9]))]  # doctest: +SKIP
     ['Ankle boot']
     """
-    shape = Shape(as_frame, return_X_y, silo_column)
-    source = Source(data_home, download_if_missing, cache)
     return image_bunch(
-        read_idx(_files(FASHION_MNIST, subset), source),
-        Dealing(n_silos, split, alpha, similarity, records_per_silo, random_state),
-        shape,
-        unit_norm,
-        target_names=CLOTHES,
-        DESCR="Fashion-MNIST: 28 x 28 grey images of articles from Zalando's shop (Xiao, Rasul, "
+        locals(),
+        partial(_read, FASHION_MNIST, subset),
+        CLOTHES,
+        "Fashion-MNIST: 28 x 28 grey images of articles from Zalando's shop (Xiao, Rasul, "
         "Vollgraf, 2017). MIT licence. OpenML 40996.\n",
     )
 
 
-def _files(parts: dict[str, Part], subset: str) -> list[DataFile]:
-    """Return the files of a subset."""
+def _read(parts: dict[str, Part], subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
+    """Return the images and the labels of a subset."""
     check_choice("subset", subset, tuple(_SUBSETS))
-    return [file for part in _SUBSETS[subset] for file in parts[part]]
+    return read_idx([file for part in _SUBSETS[subset] for file in parts[part]], source)

@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import pandas as pd
 from sklearn.datasets import fetch_file
 from sklearn.utils import Bunch
 
-from skdpfl._arguments import check_count, check_flags
+from skdpfl._arguments import check_choice, check_count, check_flags
 from skdpfl._surface import filled_docs
 
 
@@ -283,6 +283,16 @@ def _checked(file: DataFile, raw: bytes, origin: Any) -> bytes:
 
 
 ENCODINGS = ("auto", "raw", "ordinal", "onehot")
+
+
+def asked(given: Mapping[str, Any]) -> tuple[Shape, Source]:
+    """Return the shape and the source that a function was called with, by all its arguments."""
+    made: list[Any] = [
+        kind(**{each.name: given[each.name] for each in fields(kind)}) for kind in (Shape, Source)
+    ]
+    if "encoding" in given:
+        check_choice("encoding", given["encoding"], ENCODINGS)
+    return made[0], made[1]
 
 
 @dataclass(frozen=True)

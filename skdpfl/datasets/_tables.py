@@ -10,16 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._loading import (
-    ENCODINGS,
-    Column,
-    DataFile,
-    Shape,
-    Source,
-    Table,
-    encoded,
-    shared_docs,
-)
+from skdpfl.datasets._loading import Column, DataFile, Shape, Table, asked, encoded, shared_docs
 from skdpfl.datasets._split import split_into_silos
 
 _HEART_ARCHIVE = "https://archive.ics.uci.edu/static/public/45/heart+disease.zip"
@@ -129,12 +120,9 @@ def fetch_heart_disease(
     >>> d.data["hospital"].value_counts(sort=False).to_dict()  # doctest: +SKIP
     {'cleveland': 303, 'hungarian': 261, 'switzerland': 46, 'va': 130}
     """
-    shape = Shape(as_frame, return_X_y, silo_column)
-    check_choice("encoding", encoding, ENCODINGS)
+    shape, source = asked(locals())
     check_choice("missing", missing, ("drop", "keep"))
-    contents = Source(data_home, download_if_missing, cache).read(list(HEART_FILES.values()))
-    columns = HEART_COLUMNS
-    table = _stack(contents)
+    columns, table = HEART_COLUMNS, _stack(source.read(list(HEART_FILES.values())))
     if missing == "drop":
         columns = tuple(c for c in HEART_COLUMNS if c.name not in HARDLY_RECORDED)
         table = table.drop(columns=list(HARDLY_RECORDED)).dropna().reset_index(drop=True)
@@ -251,10 +239,8 @@ def fetch_insurance(
     >>> sorted({int(s) for s in d.silos})  # doctest: +SKIP
     [0, 1, 2]
     """
-    shape = Shape(as_frame, return_X_y, silo_column)
-    check_choice("encoding", encoding, ENCODINGS)
-    (content,) = Source(data_home, download_if_missing, cache).read([INSURANCE_FILE])
-    table = pd.read_csv(io.BytesIO(content))
+    shape, source = asked(locals())
+    table = pd.read_csv(io.BytesIO(source.read([INSURANCE_FILE])[0]))
     charges = table["charges"].to_numpy()
     silos = split_into_silos(charges, n_silos, how="sorted")
     records = Table(table, charges, silos, (), "charges", target_bounds=(0.0, 70_000.0))
@@ -370,10 +356,8 @@ def fetch_obesity(
     >>> d.data.shape, len(set(d.silos))  # doctest: +SKIP
     ((2111, 23), 7)
     """
-    shape = Shape(as_frame, return_X_y, silo_column)
-    check_choice("encoding", encoding, ENCODINGS)
-    (content,) = Source(data_home, download_if_missing, cache).read([OBESITY_FILE])
-    table = pd.read_csv(io.BytesIO(content))
+    shape, source = asked(locals())
+    table = pd.read_csv(io.BytesIO(source.read([OBESITY_FILE])[0]))
     names = table["NObeyesdad"].to_numpy(dtype=object)
     target = pd.Categorical(names, categories=LEVELS).codes.astype(np.int64)
     return _bunch(
