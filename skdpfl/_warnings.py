@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 
 import numpy as np
@@ -103,14 +104,12 @@ def _left_out_on_purpose() -> bool:
     The splitters mark the rows of such test sets; the mark stays with the rows, also in another
     process.
     """
-    frame = sys._getframe()
-    while frame is not None:
+    for frame, _ in walk_stack(sys._getframe()):
         if frame.f_code.co_filename.startswith(PACKAGES):
             here = frame.f_locals  # scikit-learn makes plain arrays of what its workers are given
             given = (*here.get("args", ()), *dict(here.get("kwargs", ())).values())
             if any(isinstance(value, LeftOut) for value in (*here.values(), *given)):
                 return True
-        frame = frame.f_back  # type: ignore[assignment]
     return False
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from traceback import walk_stack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,13 +104,11 @@ def ranges_before(estimator: Any, X: Any, silo_column: Any) -> KnownRanges | Non
     """
     found: list[Pipeline] = []
     last: Any = estimator
-    frame = sys._getframe(1)
-    while frame is not None:
+    for frame, _ in walk_stack(sys._getframe(1)):
         caller: Any = frame.f_locals.get("self")
         if type(caller) is Pipeline and caller.steps[-1][1] is last:
             found.append(caller)
             last = caller
-        frame = frame.f_back  # type: ignore[assignment]
     given = None
     for pipeline in reversed(found):
         given = _of_pipeline(pipeline, given, len(pipeline.steps) - 1)
@@ -185,16 +184,10 @@ def _of_splines(step: Any, given: KnownRanges | None) -> KnownRanges | None:
     return None if grows else KnownRanges.of(0.0, 1.0, step.n_features_out_)
 
 
-def _of_flags(step: Any, given: KnownRanges | None) -> KnownRanges | None:
-    """Of values of 0 and 1; as below."""
-    d = getattr(step, "n_features_in_", None)
-    return None if d is None else KnownRanges.of(0.0, 1.0, d, True)
-
-
-def _of_directions(step: Any, given: KnownRanges | None) -> KnownRanges | None:
-    """Of rows of norm 1, which need no fit: a frozen one may not know how many columns."""
-    d = getattr(step, "n_features_in_", None)
-    return None if d is None else KnownRanges.of(-1.0, 1.0, d)
+def _of_rows(step: Any, given: KnownRanges | None) -> KnownRanges | None:
+    """Of flags, and of rows of norm 1; they need no fit: a frozen one may not know its width."""
+    d, flags = getattr(step, "n_features_in_", None), isinstance(step, Binarizer)
+    return None if d is None else KnownRanges.of(0.0 if flags else -1.0, 1.0, d, flags)
 
 
 #: transformers of scikit-learn -> the ranges of what leaves them
@@ -205,8 +198,8 @@ _KINDS: dict[type, Callable[[Any, KnownRanges | None], KnownRanges | None]] = {
     SimpleImputer: _of_constants,
     PolynomialFeatures: _of_products,
     SplineTransformer: _of_splines,
-    Binarizer: _of_flags,
-    Normalizer: _of_directions,
+    Binarizer: _of_rows,
+    Normalizer: _of_rows,
     OneHotEncoder: lambda step, given: KnownRanges.of(
         0.0, 1.0, len(step.get_feature_names_out()), True
     ),

@@ -13,6 +13,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from traceback import walk_stack
 from typing import Any
 
 import numpy as np
@@ -95,15 +96,12 @@ def differences(before: Digests, now: Digests) -> list[str]:
 
 def _around(estimator: Any) -> Iterator[tuple[str, Digests]]:
     """Yield class and parameters of each scikit-learn object that is fitting the estimator."""
-    frame: types.FrameType | None = sys._getframe()
     seen = {id(estimator)}
-    while frame is not None:
-        if "sklearn" in frame.f_code.co_filename:
-            obj = frame.f_locals.get("self")
-            if hasattr(obj, "get_params") and hasattr(obj, "fit") and id(obj) not in seen:
-                seen.add(id(obj))
-                yield _kind(obj), _digests_around(obj)
-        frame = frame.f_back
+    for frame in _running():
+        obj = frame.f_locals.get("self")
+        if hasattr(obj, "get_params") and hasattr(obj, "fit") and id(obj) not in seen:
+            seen.add(id(obj))
+            yield _kind(obj), _digests_around(obj)
 
 
 def _kind(obj: Any) -> str:
@@ -139,10 +137,10 @@ def _digest_of(text: str) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value whose repr is complete."""
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
-        return value if not isinstance(value, np.generic) else value.item()
     if isinstance(value, np.generic):
         return value.item()
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return value
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()
     if isinstance(value, np.ndarray | pd.Index):
@@ -177,12 +175,7 @@ def _plain(value: Any) -> Any:
 
 def is_scored_exactly() -> bool:
     """Return whether scikit-learn is fitting for scores (in a search or cross-validation)."""
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_name == "_fit_and_score" and "sklearn" in frame.f_code.co_filename:
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+    return any(_running("_fit_and_score"))
 
 
 #: where scikit-learn fits copies of one estimator to the same records, or parts of them
@@ -201,12 +194,7 @@ _COPYING = (
 
 def runs_of_copies() -> bool:
     """Return whether scikit-learn is fitting one of several copies of an estimator."""
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_name in _COPYING and "sklearn" in frame.f_code.co_filename:
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+    return any(_running(*_COPYING))
 
 
 def times_drawn() -> int:
@@ -214,12 +202,16 @@ def times_drawn() -> int:
 
     Members that take weights get the number of copies as a weight, which costs nothing.
     """
-    times, frame = 1, sys._getframe()
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "_parallel_build_estimators" and "sklearn" in code.co_filename:
-            here = frame.f_locals
-            weighted = here.get("consumes_sample_weight", False)
-            times *= 1 if weighted else int(np.bincount(here["indices"]).max())
-        frame = frame.f_back  # type: ignore[assignment]
+    times = 1
+    for frame in _running("_parallel_build_estimators"):
+        if not frame.f_locals.get("consumes_sample_weight", False):
+            times *= int(np.bincount(frame.f_locals["indices"]).max())
     return times
+
+
+def _running(*names: str) -> Iterator[types.FrameType]:
+    """Yield the frames of scikit-learn's functions that run now, of these names if there are."""
+    for frame, _ in walk_stack(sys._getframe()):
+        code = frame.f_code
+        if "sklearn" in code.co_filename and (not names or code.co_name in names):
+            yield frame
