@@ -25,7 +25,7 @@ from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned, planned, streams_of
 from skdpfl.remote._roster import public_key, signature
 from skdpfl.remote._row import SumRow, Together, ran
-from skdpfl.remote._terms import Refused, Terms
+from skdpfl.remote._terms import Refused, Terms, in_words
 from skdpfl.remote._wire import WireError
 
 _LOG = logging.getLogger("skdpfl.remote")
@@ -294,10 +294,8 @@ class Gate:
             spent = ran(offer.row, n_rounds).spent(offer.seed)
         if letter.rounds > n_rounds:
             raise Refused("The server's journal has rounds that this silo has no record of.")
-        try:
+        with in_words():  # those of the ledger
             self._memory.settle(letter.fit, kept, spent)
-        except ValueError as error:  # of the ledger, about public numbers
-            raise Refused(str(error)) from error
         return pack(_letters.Ended(letter.fit, 0.0 if spent is None else spent.epsilon, n_rounds))
 
     def _agreed_to(self, data: bytes) -> _letters.Offer:

@@ -40,7 +40,7 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare, pack
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._row import Row, SharedSums, SumRow, Together, WholePlan
-from skdpfl.remote._terms import Refused
+from skdpfl.remote._terms import Refused, in_words
 from skdpfl.remote._wire import LIMITS
 from skdpfl.scaling import CurveScaling
 
@@ -138,10 +138,8 @@ class Task:
         """Return the number of columns of the model, after the expansion of features if any."""
         if not isinstance(self.features, CurveScaling):
             return n_features
-        try:
+        with in_words():
             self.features.curves.check(n_features)
-        except ValueError as error:
-            raise Refused(str(error)) from error
         return self.features.curves.width
 
     def _check_shared(self, row: WholePlan) -> None:

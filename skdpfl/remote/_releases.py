@@ -21,7 +21,7 @@ from skdpfl.remote._masks import FEWEST, mask, masked, on_grid
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._roster import secrets_of
 from skdpfl.remote._row import Row, SumRow, Together, WholePlan, checked
-from skdpfl.remote._terms import Refused
+from skdpfl.remote._terms import Refused, in_words
 
 #: a clip norm that is learnt stays within this factor of the first one
 _FARTHEST = 2.0**40
@@ -161,7 +161,8 @@ def _of_silo(
         return _sum_of_silo(ask, silo, offer, task, dtype)
     if task is None or isinstance(row, SumRow):
         raise Refused("A round needs a task, which comes with the first one.")
-    _refusing(silo.check_due, ask.number)
+    with in_words():
+        silo.check_due(ask.number)
     if not task.algorithm.accepts(ask.content, task.model.size):
         raise Refused("The broadcast does not fit the algorithm and its model.")
     _check_clip_norm(ask.clip_norm, row)
@@ -180,16 +181,9 @@ def _sum_of_silo(
     question = checked(plan, number, ask.content, offer.facts, work, ask.number - number)
     if part is not None:
         question = replace(question, among=len(part.among))
-    _refusing(silo.check_new, question)
+    with in_words():
+        silo.check_new(question)
     return partial(silo.answer, question)
-
-
-def _refusing(call: Callable[..., Any], *args: Any) -> Any:
-    """Return the result of a check of public numbers; its errors may be sent to the server."""
-    try:
-        return call(*args)
-    except ValueError as error:
-        raise Refused(str(error)) from error
 
 
 def _the_task(ask: Ask, row: Row | WholePlan, facts: Facts, kept: dict[str, Any]) -> Task | None:

@@ -27,7 +27,7 @@ from skdpfl.privacy.release import PrecisionError
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, Sampling, WithoutReplacement
 from skdpfl.privacy.silo_releases import composition_of
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.remote._terms import Refused
+from skdpfl.remote._terms import Refused, in_words
 
 
 class Together:
@@ -150,28 +150,53 @@ def sum_rows_of(
     return rows
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlanNumbers:
+    """The numbers of a plan that all silos have alike, and what one is asked beside the rounds."""
+
+    steps: tuple[int, ...]
+    clip_norm: float
+    unit: Unit
+    trust: Trust
+    neighbours: Neighbours
+    sampling: Sampling
+    cohort: str
+    noise_schedule: tuple[str, float, int] | None
+    mechanism: Mechanism
+    sums: tuple[SumPlan, ...]
+
+    @staticmethod
+    def of(plan: PrivacyPlan) -> dict[str, Any]:
+        """Return a plan's numbers, but for what is asked beside the rounds."""
+        alike = {name: getattr(plan, name) for name in _ALIKE}
+        return alike | {"steps": tuple(plan.steps), "clip_norm": float(plan.clip_norm)}
+
+    def with_own(self, index: int, **own: Any) -> PrivacyPlan:
+        """Return the plan of these and other numbers; ``setup`` is what the silo is asked beside.
+
+        Where there is none it is refused, in words about public numbers.
+        """
+        setup = compose([e for each in self.sums for e in each.composition(index)])
+        alike = {name: getattr(self, name) for name in _ALIKE}
+        with in_words():
+            return PrivacyPlan(**alike, setup=(setup,) if setup else (), **own)
+
+
+_ALIKE = tuple(each.name for each in fields(PlanNumbers) if each.name != "sums")
+
+
 @dataclass(frozen=True, eq=False)
-class Row:
-    """The public numbers of one silo in a plan, and its sums besides the rounds.
+class Row(PlanNumbers):
+    """The public numbers of one silo in a plan.
 
     ``size`` is None if it is secret, ``rounds`` None if the silo is in all of them.
     """
 
     name: str
     size: int | None
-    steps: tuple[int, ...]
-    clip_norm: float
     noise_multiplier: float
     delta: float
-    unit: Unit
-    trust: Trust
-    neighbours: Neighbours
-    sampling: Sampling
     rounds: tuple[int, ...] | None
-    cohort: str
-    noise_schedule: tuple[str, float, int] | None
-    mechanism: Mechanism
-    sums: tuple[SumPlan, ...]
 
     def __post_init__(self) -> None:
         _check_numbers(self)
@@ -183,34 +208,24 @@ class Row:
 
     @cached_property
     def plan(self) -> PrivacyPlan:
-        """The plan of a federation of this silo alone; ``setup`` has its other sums."""
-        setup = compose([each for plan in self.sums for each in plan.composition()])
+        """The plan of a federation of this silo alone."""
         schedule = None
         if self.rounds is not None:
             mine = set(self.rounds)
             own, none = np.zeros(1, int), np.zeros(0, int)
             schedule = tuple(own if r in mine else none for r in range(len(self.steps)))
-        return PrivacyPlan(
+        return self.with_own(
+            0,
             silo_ids=(self.name,),
             silo_sizes=None if self.size is None else np.array([self.size]),
-            steps=self.steps,
-            clip_norm=self.clip_norm,
             noise_multiplier=np.array([self.noise_multiplier]),
             delta=np.array([self.delta]),
-            unit=self.unit,
-            trust=self.trust,
-            neighbours=self.neighbours,
-            sampling=self.sampling,
             schedule=schedule,
-            cohort=self.cohort,
-            noise_schedule=self.noise_schedule,
-            setup=(setup,) if setup else (),
-            mechanism=self.mechanism,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class WholePlan(Together):
+class WholePlan(Together, PlanNumbers):
     """All silos' public numbers in a plan, and whose copy it is.
 
     ``sizes`` is None if they are secret. ``cohorts`` has the concatenated cohorts of all rounds,
@@ -223,19 +238,9 @@ class WholePlan(Together):
     silos: tuple[str, ...]
     sizes: np.ndarray | None
     weights: np.ndarray
-    steps: tuple[int, ...]
-    clip_norm: float
     noise_multiplier: np.ndarray
     delta: np.ndarray
-    unit: Unit
-    trust: Trust
-    neighbours: Neighbours
-    sampling: Sampling
     cohorts: tuple[np.ndarray, np.ndarray] | None
-    cohort: str
-    noise_schedule: tuple[str, float, int] | None
-    mechanism: Mechanism
-    sums: tuple[SumPlan, ...]
     width: int | None
     colluding: int
     spare_rounds: int
@@ -311,28 +316,18 @@ class WholePlan(Together):
 
     @cached_property
     def plan(self) -> PrivacyPlan:
-        """The whole plan; ``setup`` has this silo's sums besides the rounds."""
-        setup = compose([e for each in self.sums for e in each.composition(self.index)])
-        return _of_public_numbers(
+        """The whole plan."""
+        return self.with_own(
+            self.index,
             silo_ids=self.silos,
             silo_sizes=self.sizes,
             weights=self.weights,
-            steps=self.steps,
-            clip_norm=self.clip_norm,
             noise_multiplier=self.noise_multiplier,
             delta=self.delta,
-            unit=self.unit,
-            trust=self.trust,
-            neighbours=self.neighbours,
-            sampling=self.sampling,
             schedule=self._schedule,
-            cohort=self.cohort,
-            noise_schedule=self.noise_schedule,
-            setup=(setup,) if setup else (),
             size=self.width,
             colluding=self.colluding,
             spare_rounds=self.spare_rounds,
-            mechanism=self.mechanism,
         )
 
 
@@ -355,14 +350,6 @@ def ran(row: Row | WholePlan, n_rounds: int) -> Row | WholePlan:
     return replace(row, steps=steps, cohorts=(who[: many.sum()], many))
 
 
-def _of_public_numbers(**numbers: Any) -> PrivacyPlan:
-    """Return a plan; raise a Refused about public numbers if it is invalid."""
-    try:
-        return PrivacyPlan(**numbers)
-    except ValueError as error:
-        raise Refused(str(error)) from error
-
-
 def whole_plans_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[WholePlan]:
     """Return each silo's copy of a plan; refuse plans that remote silos cannot run."""
     _check_can_run(plan)
@@ -375,22 +362,14 @@ def whole_plans_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[WholePlan
         silos=tuple(plan.silo_ids),
         sizes=None if plan.silo_sizes is None else np.asarray(plan.silo_sizes, np.int64),
         weights=np.asarray(plan.weights, float),
-        steps=tuple(plan.steps),
-        clip_norm=float(plan.clip_norm),
         noise_multiplier=plan.noise_multiplier,
         delta=plan.delta,
-        unit=plan.unit,
-        trust=plan.trust,
-        neighbours=plan.neighbours,
-        sampling=plan.sampling,
         cohorts=cohorts,
-        cohort=plan.cohort,
-        noise_schedule=plan.noise_schedule,
-        mechanism=plan.mechanism,
         sums=tuple(sums),
         width=plan.size,
         colluding=plan.colluding,
         spare_rounds=plan.spare_rounds,
+        **PlanNumbers.of(plan),
     )
     return [replace(first, name=name) for name in plan.silo_ids]
 
@@ -406,19 +385,11 @@ def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[Row]:
         Row(
             name=plan.silo_ids[i],
             size=None if plan.silo_sizes is None else int(plan.silo_sizes[i]),
-            steps=tuple(plan.steps),
-            clip_norm=float(plan.clip_norm),
             noise_multiplier=float(plan.noise_multiplier[i]),
             delta=float(plan.delta[i]),
-            unit=plan.unit,
-            trust=plan.trust,
-            neighbours=plan.neighbours,
-            sampling=plan.sampling,
             rounds=None if plan.schedule is None else tuple(rounds[i]),
-            cohort=plan.cohort,
-            noise_schedule=plan.noise_schedule,
-            mechanism=plan.mechanism,
             sums=tuple(each.of_silo(i) for each in sums),
+            **PlanNumbers.of(plan),
         )
         for i in range(plan.n_silos)
     ]

@@ -3,29 +3,31 @@
 It has few imports: a silo's process may start often.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from skdpfl._arguments import at_most
+
+if TYPE_CHECKING:
+    from skdpfl.privacy.spending.spent import PrivacySpent
 
 
 class Refused(ValueError):
     """A silo or a server refuses a request; the text says why and what to do."""
 
 
-class Spent(Protocol):
-    """What a fit costs."""
-
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def delta(self) -> float: ...
-    @property
-    def unit(self) -> str: ...
-    @property
-    def neighbours(self) -> str: ...
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Have an error about public numbers be one whose words may be sent."""
+    try:
+        yield
+    except ValueError as error:
+        raise Refused(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Terms:
     silos: Mapping[str, str] | None = None
     colluding: int = 1
 
-    def check(self, spent: Spent) -> None:
+    def check(self, spent: PrivacySpent) -> None:
         """Raise unless a fit of this cost meets the terms."""
         if (spent.unit, spent.neighbours) != (self.unit, self.neighbours):
             raise Refused(
@@ -92,7 +94,7 @@ class Terms:
                 f"colluding={shared_with}."
             )
 
-    def check_price(self, spent: Spent) -> None:
+    def check_price(self, spent: PrivacySpent) -> None:
         """Raise if a fit costs too much."""
         if spent.delta > self.delta or spent.epsilon > self.epsilon:
             raise Refused(
