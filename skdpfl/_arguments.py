@@ -122,15 +122,12 @@ def refuse_sparse(X: Any) -> None:
             f"as a dense row, and all rows stay in memory ({_dense_size(X)} here). Use "
             "OneHotEncoder(sparse_output=False) where an encoder made it sparse, or X.toarray()."
         )
-    if isinstance(X, pd.DataFrame) and _all_sparse(X):
+    kinds = list(X.dtypes) if isinstance(X, pd.DataFrame) else []
+    if kinds and all(isinstance(kind, pd.SparseDtype) for kind in kinds):
         raise TypeError(
             "A frame of sparse columns is not supported, dense data is required: "
             f"X.sparse.to_dense() ({_dense_size(X)} here)."
         )
-
-
-def _all_sparse(X: pd.DataFrame) -> bool:
-    return len(X.columns) > 0 and all(isinstance(dtype, pd.SparseDtype) for dtype in X.dtypes)
 
 
 def check_average(value: Any) -> bool | float:

@@ -188,12 +188,8 @@ def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
 
 def gives_out_width(step: Any) -> bool:
     """Whether the number of columns of a fitted step's output was learnt from the records."""
-    if isinstance(step, Pipeline):
-        return any(gives_out_width(part) for _, part in step.steps)
-    if isinstance(step, ColumnTransformer):
-        return any(gives_out_width(part) for _, part, _ in step.transformers_)
-    if isinstance(step, FeatureUnion):
-        return any(gives_out_width(part) for _, part in step.transformer_list)
+    if (inside := steps_inside(step)) is not None:
+        return any(gives_out_width(part) for _, part in inside)
     if isinstance(step, FrozenEstimator):
         return gives_out_width(step.estimator)
     if isinstance(step, SelectFromModel):  # a threshold keeps as many as the model has above it
@@ -225,22 +221,25 @@ def leaves(step: Any, path: str) -> Iterator[tuple[str, Any]]:
         if not keeps_rows_apart(step.estimator):
             yield path, step
         return
-    if not is_as_released(step):
+    inside = steps_inside(step) if is_as_released(step) else None
+    if inside is None:
         yield path, step
         return
-    if isinstance(step, Pipeline):
-        parts = step.steps
-    elif isinstance(step, FeatureUnion):
-        parts = step.transformer_list
-    elif isinstance(step, ColumnTransformer):
-        parts = [*(t[:2] for t in step.transformers), ("remainder", step.remainder)]
-        if hasattr(step, "transformers_"):  # copies that were fitted
-            parts = [t[:2] for t in step.transformers_]
-    else:
-        yield path, step
-        return
-    for name, part in parts:
+    for name, part in inside:
         yield from leaves(part, f"{path}__{name}" if path else name)
+
+
+def steps_inside(step: Any) -> list[tuple[str, Any]] | None:
+    """Return names and steps of what only puts steps together; None of anything else."""
+    if isinstance(step, Pipeline):
+        return list(step.steps)
+    if isinstance(step, FeatureUnion):
+        return list(step.transformer_list)
+    if not isinstance(step, ColumnTransformer):
+        return None
+    if hasattr(step, "transformers_"):  # copies that were fitted
+        return [t[:2] for t in step.transformers_]
+    return [*(t[:2] for t in step.transformers), ("remainder", step.remainder)]
 
 
 def chosen_by_functions(step: Any) -> list[str]:

@@ -1,7 +1,7 @@
 """The estimators: one module per family, with a constructor and a docstring for each class."""
 
-from skdpfl.estimators._base import FederatedEstimator as FederatedEstimator
-from skdpfl.estimators._checkpoint import Checkpoint as Checkpoint
+from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._checkpoint import Checkpoint
 from skdpfl.estimators._fedexp import DPFedEXPClassifier, DPFedEXPRegressor
 from skdpfl.estimators._isrl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.estimators._local_steps import (
@@ -12,16 +12,3 @@ from skdpfl.estimators._local_steps import (
     DPScaffoldClassifier,
     DPScaffoldRegressor,
 )
-
-__all__ = [
-    "DPFedAvgClassifier",
-    "DPFedAvgRegressor",
-    "DPFedEXPClassifier",
-    "DPFedEXPRegressor",
-    "DPFederatedClassifier",
-    "DPFederatedRegressor",
-    "DPScaffoldClassifier",
-    "DPScaffoldRegressor",
-    "ISRLDPClassifier",
-    "ISRLDPRegressor",
-]

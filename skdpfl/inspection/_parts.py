@@ -37,6 +37,7 @@ from skdpfl._pipelines import (
     is_as_released,
     learns_nothing,
     leaves,
+    steps_inside,
 )
 from skdpfl.privacy.spending.as_fitted import changed_around, differences, own_digests
 from skdpfl.privacy.spending.ledger import Recorded
@@ -81,24 +82,21 @@ def parts(obj: Any) -> list[tuple[str, Any]] | None:
     """Return the fitted estimators inside a meta-estimator; None if it is not a known kind."""
     if not is_as_released(obj):
         return None
-    if isinstance(obj, Pipeline):
-        return list(obj.steps)
-    if isinstance(obj, ColumnTransformer):
-        return [(name, part) for name, part, _ in obj.transformers_]
-    if isinstance(obj, FeatureUnion):
-        return list(obj.transformer_list)
     if isinstance(obj, TransformedTargetRegressor):
         return [("regressor", obj.regressor_), ("transformer", obj.transformer_)]
-    if isinstance(obj, FixedThresholdClassifier):  # the threshold is a parameter
-        return [("estimator", obj.estimator_)]
-    if isinstance(obj, SelectFromModel) and not _reads_more(obj):
+    selects = isinstance(obj, SelectFromModel) and not _reads_more(obj)
+    if selects or isinstance(obj, FixedThresholdClassifier):  # the threshold is a parameter
         return [("estimator", obj.estimator_)]
     if isinstance(obj, CalibratedClassifierCV):
         members = [c.estimator for c in obj.calibrated_classifiers_]
-        return [(f"estimator{i}", m) for i, m in enumerate(members)]
-    if isinstance(obj, ENSEMBLES):
-        return [*_members(obj), *_last(obj)]
-    return None
+    elif isinstance(obj, ENSEMBLES):
+        members = obj.estimators_
+    else:
+        return steps_inside(obj)
+    # a member of a voting ensemble that was dropped is a text
+    found = [(f"estimator{i}", m) for i, m in enumerate(members) if not isinstance(m, str)]
+    final = getattr(obj, "final_estimator_", None)
+    return found if final is None else [*found, ("final_estimator", final)]
 
 
 def is_priced(obj: Any) -> bool:
@@ -160,17 +158,6 @@ def _paying_parts(member: Any, chosen: bool = False) -> Iterator[tuple[Any, bool
         for _, part in parts(member) or []:
             yield from _paying_parts(part, chosen)
             chosen = chosen or (isinstance(member, Pipeline) and gives_out_width(part))
-
-
-def _members(obj: Any) -> Iterator[tuple[str, Any]]:
-    for i, member in enumerate(obj.estimators_):
-        if not isinstance(member, str):  # a dropped member of a voting ensemble
-            yield f"estimator{i}", member
-
-
-def _last(obj: Any) -> list[tuple[str, Any]]:
-    final = getattr(obj, "final_estimator_", None)
-    return [] if final is None else [("final_estimator", final)]
 
 
 def multiplicity(obj: Any) -> int:

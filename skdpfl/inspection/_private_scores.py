@@ -59,35 +59,30 @@ _shared_docs = filled_docs(
 
 
 def _found(
-    display: type,
-    measure: federation.Measure,
-    estimator: Any,
-    data: tuple[Any, Any, Any],
-    budget: dict[str, Any],
+    measure: federation.Measure, given: dict[str, Any]
 ) -> tuple[federation.Found, PrivacySpent]:
-    """Charge for a measure of the records, and ask for it."""
-    X, y, silos = data
-    check_positive("epsilon", budget["epsilon"])
-    check_budget_parameters(budget["epsilon"], budget["delta"])
-    trust, colluding, spare = read_trust(budget["trust"])
+    """Charge for a measure of the records, and ask for it; ``given`` are a method's arguments."""
+    estimator, epsilon, neighbours = given["estimator"], given["epsilon"], given["neighbours"]
+    check_positive("epsilon", epsilon)
+    check_budget_parameters(epsilon, given["delta"])
+    trust, colluding, spare = read_trust(given["trust"])
     check_choice("trust", trust, ("silo", "secagg", "server"))
-    check_choice("neighbours", budget["neighbours"], ("replace", "add_remove"))
-    X, y = as_frame(X), np.asarray(y)
-    column = getattr(_last(estimator), "silo_column", None)
-    _, given = split_silo_column(X, silos, column if column in getattr(X, "columns", ()) else None)
+    check_choice("neighbours", neighbours, ("replace", "add_remove"))
+    X, y = as_frame(given["X"]), np.asarray(given["y"])
+    own = getattr(_last(estimator), "silo_column", None)
+    column = own if own in getattr(X, "columns", ()) else None
     n = _num_samples(y)
-    groups = read_silos(given, n, X)
-    streams, delta = streams_for(budget["random_state"]), delta_of(budget["delta"], n)
-    mu = gaussian_mu(float(budget["epsilon"]), delta)
-    neighbours, each = budget["neighbours"], np.full(len(groups.ids), mu)
-    sizes = groups.sizes
+    groups = read_silos(split_silo_column(X, given["silos"], column)[1], n, X)
+    streams, delta = streams_for(given["random_state"]), delta_of(given["delta"], n)
+    mu = gaussian_mu(float(epsilon), delta)
+    kind: Any = ("record", trust, neighbours)
     budgets = federation.SiloBudgets(
-        sizes, each, "record", trust, neighbours, colluding=colluding, spare=min(spare, 1)
+        groups.sizes, np.full(len(groups.ids), mu), *kind, colluding=colluding, spare=min(spare, 1)
     )
     plan = federation.score_plan(measure, budgets, mu)
     names, digest = groups.ids.tolist(), groups.digest()
     spent = cost_of_sums((plan,), delta, names, digest, streams.seed, budgets)
-    charge_all(open_ledgers(), display.__name__, spent)
+    charge_all(open_ledgers(), given["cls"].__name__, spent)
     classes = estimator.classes_
     places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     truth = np.where(classes[places] == y, places, -1)
@@ -224,9 +219,7 @@ class DPRocCurveDisplay(Display):
                 f"A ROC curve is of two labels; here are {len(estimator.classes_)}. "
                 "DPConfusionMatrixDisplay is of any number."
             )
-        budget = {"epsilon": epsilon, "delta": delta, "trust": trust, "neighbours": neighbours}
-        budget["random_state"] = random_state
-        found, spent = _found(cls, federation.RocAuc(), estimator, (X, y, silos), budget)
+        found, spent = _found(federation.RocAuc(), locals())
         fpr, tpr = found.measure.curve(found.mean)
         return cls(
             fpr=fpr,
@@ -342,10 +335,8 @@ class DPConfusionMatrixDisplay(Display):
         DPConfusionMatrixDisplay
         """
         _check_classifier(estimator)
-        budget = {"epsilon": epsilon, "delta": delta, "trust": trust, "neighbours": neighbours}
-        budget["random_state"] = random_state
         measure = federation.Confusion(len(estimator.classes_))
-        found, spent = _found(cls, measure, estimator, (X, y, silos), budget)
+        found, spent = _found(measure, locals())
         n = math.prod(np.shape(y))
         return cls(
             confusion_matrix=found.mean * n,

@@ -43,10 +43,6 @@ _SEEN_BY = {
     "shuffler": "the server behind a trusted shuffler",
     "server": "everybody who sees what the server releases; the server itself is trusted",
 }
-_SILOS_SEEN_BY = {
-    "silo": "everybody outside the silo, the server included",
-    "server": "everybody who sees what the server releases; the server itself is trusted",
-}
 _STYLE = """
 .skdpfl-report{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:0 auto;padding:1em;
 color:#1a1a1a;background:#fff}
@@ -279,10 +275,8 @@ class PrivacyReport:
         return f"setting the contribution of {what} to zero"
 
     def _seen_by(self) -> str:
-        words = _SILOS_SEEN_BY if self.spent.unit == "silo" else _SEEN_BY
-        return words.get(self.spent.trust, _SEEN_BY[self.spent.trust]).format(
-            colluding=self.spent.colluding
-        )
+        said = _SEEN_BY[self.spent.trust].format(colluding=self.spent.colluding)
+        return said.replace("record's own silo", "silo") if self.spent.unit == "silo" else said
 
     def to_html(self) -> str:
         """Return the page.
@@ -317,13 +311,17 @@ class PrivacyReport:
         return file
 
     def _repr_html_(self) -> str:
+        all_fits, ledger = "", self.ledger
+        if ledger is not None:
+            said = f"<p>{escape(ledger.words)}</p>"
+            all_fits = _section("All fits on these records", _table(ledger.rows) + said)
         sections = [
             f"<style>{_STYLE}</style><h1>Privacy report: {escape(self.name)}</h1>",
             *(f'<p class="bad">Not paid for: {escape(text)}</p>' for text in self.leaks),
             f"<p>{escape(self.methods)}</p>",
             _section("What is protected, and what it cost", self._cost()),
             _section("Epsilon at other deltas", self._curve()),
-            *([] if self.ledger is None else [self._all_fits(self.ledger)]),
+            all_fits,
             *(_section(f"What was done: {part.name}", _done(part)) for part in self.parts),
             _section("What was assumed to be public", self._assumed()),
             _section("What the guarantee does not cover", _LIMITS),
@@ -404,11 +402,6 @@ class PrivacyReport:
             f'aria-label="Epsilon over delta: {said}">{"".join(parts)}</svg>'
             f"<p>The dot is the stated pair: {said}. All pairs hold at once.</p>"
         )
-
-    def _all_fits(self, ledger: LedgerFacts) -> str:
-        """Return the table of all fits on these records."""
-        said = f"<p>{escape(ledger.words)}</p>"
-        return _section("All fits on these records", _table(ledger.rows) + said)
 
     def _assumed(self) -> str:
         """Return what is not protected, because it was taken as known."""

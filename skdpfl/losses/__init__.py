@@ -17,23 +17,3 @@ NAMED: dict[str, type[Loss]] = {
     "poisson": Poisson,
 }
 LOSSES = tuple(NAMED.values())
-
-__all__ = [
-    "LOSSES",
-    "NAMED",
-    "AbsoluteError",
-    "Hinge",
-    "Huber",
-    "Kink",
-    "Kinked",
-    "LogLoss",
-    "Loss",
-    "Poisson",
-    "Quantile",
-    "SquaredError",
-    "SquaredHinge",
-    "Weighted",
-    "loss_for",
-    "record_by_record",
-    "with_weights",
-]

@@ -268,22 +268,19 @@ def divide_budget(
     repetition: Repetition | None,
 ) -> SearchBudget:
     """Return the division of (epsilon, delta) among runs and scores."""
-    n_scores = len(prices) if repetition is None else 1
     if repetition is None:
         noise = calibrate(lambda z: ((Gaussian(z), 1),), epsilon, delta, neighbours)
         return _largest_epsilon(
-            lambda e: _of_all(prices, e, delta), noise, epsilon, delta, neighbours, n_scores
+            lambda e: _of_all(prices, e, delta), noise, epsilon, delta, neighbours, len(prices)
         )
     # the best of K runs: a run is a fit, or a score, whichever the record takes part in
     noise = _score_noise(repetition, epsilon, delta, neighbours)
-    budget = _largest_epsilon(
-        lambda e: _of_best(prices, e, delta, repetition, noise, neighbours),
-        noise,
-        epsilon,
-        delta,
-        neighbours,
-        len(prices),
-    )
+
+    def of_best(epsilon: float) -> list[Composition]:
+        fits = {cost.composition for price in prices for cost in price(epsilon, delta).costs}
+        return [((repetition.profile((*fits, ((Gaussian(noise), 1),)), neighbours), 1),)]
+
+    budget = _largest_epsilon(of_best, noise, epsilon, delta, neighbours, len(prices))
     parts = {c.composition for price in prices for c in price(budget.epsilon, delta).costs}
     return budget._replace(curve=curve({*parts, ((Gaussian(noise), 1),)}, neighbours))
 
@@ -366,19 +363,6 @@ def _costs_of_silos(spents: Sequence[PrivacySpent]) -> Iterator[tuple[Cost, ...]
         return
     for positions in dict.fromkeys(zip(*(s for s in each if s is not None), strict=True)):
         yield tuple(spent.costs[i] for spent, i in zip(spents, positions, strict=True))
-
-
-def _of_best(
-    prices: Sequence[Price],
-    epsilon: float,
-    delta: float,
-    repetition: Repetition,
-    noise: float,
-    neighbours: Neighbours,
-) -> list[Composition]:
-    """Return the composition of keeping the best of a random number of runs."""
-    fits = {cost.composition for price in prices for cost in price(epsilon, delta).costs}
-    return [((repetition.profile((*fits, ((Gaussian(noise), 1),)), neighbours), 1),)]
 
 
 def _score_noise(

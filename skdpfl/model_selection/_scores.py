@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
+from sklearn.utils.validation import _num_samples
 
 from skdpfl._compat import as_frame
 from skdpfl._warnings import new_silos_expected
@@ -82,8 +83,7 @@ def silo_scores(
             "scores of silos need the silo of each record: pass silos=... (in cross-validation "
             "with metadata routing enabled), or use silo_column=... and a DataFrame"
         )
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    codes, ids = read_silos(given, n_rows, X)[:2]
+    codes, ids = read_silos(given, _num_samples(X), X)[:2]
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     with new_silos_expected():
         scores = [scorer(estimator, _safe_indexing(X, r), _safe_indexing(y, r)) for r in rows]

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import _num_samples
 
 from skdpfl._arguments import as_generator, check_count
 from skdpfl._warnings import LeftOut, warn
@@ -95,8 +96,8 @@ class SiloSplitter(BaseCrossValidator):
                 "metadata routing enabled), or groups=... (with routing off), or use "
                 "silo_column=... and a DataFrame"
             )
-        n_rows = len(given) if X is None and hasattr(given, "__len__") else _n_rows(X)
-        return read_silos(given, n_rows, X)
+        counted = given if X is None and hasattr(given, "__len__") else X
+        return read_silos(given, _num_samples(counted), X)
 
     def _folds(self, silos: Silos, y: Any) -> tuple[np.ndarray, int]:
         """Return the fold of each record (n,), and the number of folds."""
@@ -127,11 +128,6 @@ class SiloFolds(SiloSplitter):
         self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
     ) -> int:
         return self.n_splits
-
-
-def _n_rows(X: Any) -> int:
-    """Number of records of anything array-like."""
-    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -105,10 +105,10 @@ class PassesSilos:
         passed = features is not X and self._silo_position is not None  # type: ignore[attr-defined]
         silos = X[column] if passed else None
         kind = output_kind(self)
-        if kind == "default":
-            kind = "default" if silos is None else _kind_of(X)
-        if kind == "default":
+        if kind == "default" and silos is None:
             return values
+        if kind == "default":
+            kind = "pandas" if isinstance(X, pd.DataFrame) else "polars"
         position = None if silos is None else self._place(list(X.columns).index(column))
         return _frame(kind, values, self._names_of(), X, column, silos, position)
 
@@ -117,10 +117,6 @@ def output_kind(transformer: Any) -> str:
     """Return the output format of ``set_output`` or scikit-learn's configuration."""
     own = getattr(transformer, "_sklearn_output_config", {})
     return own.get("transform", get_config()["transform_output"])
-
-
-def _kind_of(X: Any) -> str:
-    return "pandas" if isinstance(X, pd.DataFrame) else "polars"
 
 
 def _frame(

@@ -112,7 +112,7 @@ def _made(name: str, fields: dict[str, Any]) -> Any:
     if fields.keys() != hints.keys():
         raise WireError(f"{name} must have the fields {list(hints)}.")
     for field, hint in hints.items():
-        if not _fits(fields[field], hint):
+        if not fits(fields[field], hint):
             raise WireError(f"{name}.{field} has the wrong type.")
     return kind if isinstance(kind, types.FunctionType) else kind(**fields)
 
@@ -141,26 +141,26 @@ def _meant_by(hint: Any) -> Any:
     return _meant_by(alias.__value__[filled] if filled else alias.__value__)
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def fits(value: Any, hint: Any) -> bool:
     """Whether a value fits a field of this type; fields of type Any are checked later."""
     hint = _meant_by(hint)
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, each) for each in inside)
+        return any(fits(value, each) for each in inside)
     if origin is typing.Literal:
         return value in inside
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
         if len(inside) == 2 and inside[1] is Ellipsis:
-            return all(_fits(each, inside[0]) for each in value)
-        return len(inside) == len(value) and all(map(_fits, value, inside))
+            return all(fits(each, inside[0]) for each in value)
+        return len(inside) == len(value) and all(map(fits, value, inside))
     if isinstance(origin, type) and issubclass(origin, np.ndarray):
         return isinstance(value, np.ndarray)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return isinstance(value, Mapping)
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return isinstance(value, tuple) and all(_fits(each, inside[0]) for each in value)
+        return isinstance(value, tuple) and all(fits(each, inside[0]) for each in value)
     if hint is Any:
         return True
     if hint is float:

@@ -141,15 +141,12 @@ class SiloStore:
     def questions(self) -> dict[str, dict[str, Any]]:
         """Return the offers that wait for a person's decision, by their digest."""
         found = {path.stem: json.loads(path.read_bytes()) for path in self.folder.glob("*.asked")}
-        done = (".yes", ".no")
-        return {k: q for k, q in found.items() if not any(self._has(k + word) for word in done)}
+        done = {path.stem for word in ("yes", "no") for path in self.folder.glob(f"*.{word}")}
+        return {digest: question for digest, question in found.items() if digest not in done}
 
     def say(self, digest: str, yes: bool) -> None:
         """Store a person's decision on an offer."""
         replace_file(self.folder / f"{digest}.{'yes' if yes else 'no'}", b"")
-
-    def _has(self, name: str) -> bool:
-        return (self.folder / name).exists()
 
     def _question(self, offer: bytes, ending: str) -> Path:
         return self.folder / f"{hashlib.sha256(offer).hexdigest()[:_SHORT]}.{ending}"

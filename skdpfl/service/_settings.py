@@ -42,7 +42,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from skdpfl.remote import Terms
+from skdpfl.remote import Terms, fits
 
 
 class BadFile(ValueError):
@@ -227,28 +227,15 @@ def _value(path: Path, key: str, value: Any, hints: Mapping[str, Any]) -> Any:
     """Return a value in the type of its field."""
     hint = hints[key.split(".")[1]]
     choices = get_args(hint)
-    if get_origin(hint) is Literal:
-        if value not in choices:
-            raise BadFile(f"{path}: {key} must be one of {', '.join(map(repr, choices))}")
-        return value
-    wanted = (
-        next((c for c in choices if c is not type(None)), hint)
-        if type(None) in get_args(hint)
-        else hint
-    )
-    if wanted is Path and isinstance(value, str):
+    if Path in (hint, *choices) and isinstance(value, str):
         return path.parent / value
-    if get_origin(wanted) is tuple and isinstance(value, list):
-        items = get_args(wanted)[0]
-        if all(isinstance(each, get_args(items) or items) for each in value):
-            return tuple(value)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if wanted is float and is_number:
-        return float(value)
-    plain = wanted if isinstance(wanted, type) else dict
-    if isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
-        return value
-    raise BadFile(f"{path}: {key} has the wrong type")
+    if isinstance(value, list):
+        value = tuple(value)
+    if not fits(value, hint):
+        named = ", ".join(map(repr, choices)) if get_origin(hint) is Literal else ""
+        wrong = f"must be one of {named}" if named else "has the wrong type"
+        raise BadFile(f"{path}: {key} {wrong}")
+    return float(value) if hint is float else value
 
 
 def _check(settings: SiloSettings) -> None:

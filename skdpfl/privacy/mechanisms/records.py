@@ -49,6 +49,9 @@ from skdpfl.privacy.shuffling import shuffled_levels
 class _RecordGradients(Mechanism):
     """Base class: sums of records' clipped gradients, with noise from the silos or added later."""
 
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
+        return plan.sampling.composition(n, levels)
+
     def noise_on_sums(self, plan: PublicNumbers) -> np.ndarray:
         """Return the standard deviation of the noise for which each silo's sum is clipped."""
         return plan.noise_multiplier * plan.clip_norm
@@ -80,9 +83,6 @@ class SiloGradients(_RecordGradients):
 
     serves = ("record", "silo")
 
-    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
-        return plan.sampling.composition(n, levels)
-
     def noise_on_mean(self, plan: PublicNumbers) -> float:
         each = plan.record_shares * plan.noise_multiplier * plan.clip_norm
         return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
@@ -107,14 +107,11 @@ class ServerGradients(_RecordGradients):
     def n_releases(self, plan: PublicNumbers) -> int:
         return n_sums(plan)
 
-    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
-        return plan.sampling.composition(n, levels)
-
     def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
         return plan.record_shares
 
     def noise_on_mean(self, plan: PublicNumbers) -> float:
-        return self._std(plan) / plan.silo_fraction
+        return self._std(plan) / plan.silo_fraction * plan.excess_of_shares
 
     def noise_on_sums(self, plan: PublicNumbers) -> np.ndarray:
         # its share of the noise, in units in which its records have the clip norm
@@ -146,7 +143,8 @@ def _largest_sum(plan: PublicNumbers) -> float:
 
 def n_sums(plan: PublicNumbers) -> int:
     """Return the number of sums that a server, or a shuffler, releases."""
-    return plan.n_rounds if plan.schedule is None else sum(len(c) > 0 for c in plan.schedule)
+    none = 0 if plan.schedule is None else sum(len(c) == 0 for c in plan.schedule)
+    return plan.n_rounds - none + plan.spare_rounds
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl.privacy.events import Composition, Gaussian, compose
 from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Senders
 from skdpfl.privacy.mechanisms.records import ServerGradients, n_sums
 from skdpfl.privacy.mechanisms.whole_silos import ServerMessages
@@ -46,7 +45,6 @@ from skdpfl.privacy.release import (
     relative_error,
     shared_noise,
 )
-from skdpfl.privacy.sampling import Levels
 
 #: operations on a silo's sum: normaliser, weight, the grid's step, and one to spare
 _OPERATIONS = 4
@@ -62,12 +60,6 @@ class SharedGradients(ServerGradients):
     def check(self, plan: PublicNumbers) -> None:
         super().check(plan)
         _check_shares(plan, float((plan.noise_multiplier * plan.record_shares).max()))
-
-    def n_releases(self, plan: PublicNumbers) -> int:
-        return n_sums(plan) + plan.spare_rounds
-
-    def noise_on_mean(self, plan: PublicNumbers) -> float:
-        return super().noise_on_mean(plan) * plan.excess_of_shares
 
     def errors_apart(self, plan: PublicNumbers) -> np.ndarray:
         return relative_error((_OPERATIONS, DOUBLE)) * plan.largest_batches * plan.clip_norm
@@ -114,13 +106,7 @@ class SharedMessages(ServerMessages):
         _check_shares(plan, float(plan.noise_multiplier[0]) * plan.largest_weight)
 
     def n_releases(self, plan: PublicNumbers) -> int:
-        return n_sums(plan) + plan.spare_rounds
-
-    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
-        return compose((Gaussian(level), count) for level, count in levels)
-
-    def noise_on_mean(self, plan: PublicNumbers) -> float:
-        return super().noise_on_mean(plan) * plan.excess_of_shares
+        return n_sums(plan)
 
     def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
         """Return a silo's noised sum, which has its clip norm, in units of the largest weight."""

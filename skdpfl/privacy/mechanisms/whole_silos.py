@@ -127,6 +127,9 @@ class WholeMessages(Mechanism):
     def n_extra(self) -> int:
         return int(self.squared_norms) + int(self.clipping is not None)
 
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
+        return compose((Gaussian(level), count) for level, count in levels)
+
     def keep(self, plan: PublicNumbers, messages: np.ndarray, clip_norm: float) -> np.ndarray:
         clip = self.noised(plan, clip_norm, messages.shape[-1]).clip
         return clip_rows(messages.astype(DOUBLE), clip)
@@ -198,9 +201,6 @@ class SiloMessages(WholeMessages):
 
     serves = ("silo", "silo")
 
-    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
-        return compose((Gaussian(level), count) for level, count in levels)
-
     def noise_on_mean(self, plan: PublicNumbers) -> float:
         each = plan.weights * plan.noise_multiplier * plan.clip_norm * self._radius
         return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
@@ -234,14 +234,14 @@ class ServerMessages(WholeMessages):
         return plan.n_rounds
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
-        if plan.cohort != "poisson" or plan.silo_fraction >= 1:
-            return compose((Gaussian(level), count) for level, count in levels)
+        if plan.shares_noise or plan.cohort != "poisson" or plan.silo_fraction >= 1:
+            return super().composition(plan, z, n, levels)
         rate = plan.silo_fraction
         return compose((PoissonGaussian(level, rate), count) for level, count in levels)
 
     def noise_on_mean(self, plan: PublicNumbers) -> float:
         std = float(plan.noise_multiplier[0] * plan.weights.max()) * plan.clip_norm
-        return std * self._radius / plan.silo_fraction
+        return std * self._radius / plan.silo_fraction * plan.excess_of_shares
 
     def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
         # the total weight, in units of the largest

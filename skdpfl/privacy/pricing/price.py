@@ -35,7 +35,7 @@ from functools import lru_cache
 
 from skdpfl.privacy.events import Composition, Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon
-from skdpfl.privacy.pricing.loss_pairs import Grid, GridLoss, TooFine, gaussian_pair
+from skdpfl.privacy.pricing.loss_pairs import Grid, TooFine, gaussian_pair
 from skdpfl.privacy.pricing.loss_sum import Bound, LossSum
 from skdpfl.privacy.pricing.refining import TOLERATED, Pairs, refined, unlike
 from skdpfl.privacy.pricing.releases import AtomsPair, Releases, merged, releases
@@ -146,7 +146,8 @@ def _worst(released: Releases, delta: float, question: Callable[[LossSum], Bound
             grid = Grid(h, max(tail, _BELOW / n_releases), tail, points)
             both = [(pair.grids(grid), n) for pair, n in pairs]
             sums = [LossSum(tuple((g[k], n) for g, n in both), _MAX_WINDOW) for k in (0, 1)]
-            worst = max(question(s) for s in (sums[:1] if _symmetric(both) else sums))
+            symmetric = all(one is other for (one, other), _ in both)
+            worst = max(question(s) for s in (sums[:1] if symmetric else sums))
             return worst._replace(spread=math.inf) if cut_short else worst
         except TooFine as error:
             h *= error.ratio * 1.001
@@ -172,10 +173,6 @@ def _step(pairs: Pairs) -> float:
     # there are few atoms: a much finer grid costs little, and the largest loss lies on it
     largest = max(max(pair.losses) for pair, _ in pairs if isinstance(pair, AtomsPair))
     return largest / math.ceil(16 * largest / h) if largest > 0 else h
-
-
-def _symmetric(both: list[tuple[tuple[GridLoss, GridLoss], int]]) -> bool:
-    return all(one is other for (one, other), _ in both)
 
 
 def _largest_loss(released: Releases) -> float:

@@ -173,10 +173,6 @@ def releases(composition: events.Composition, neighbours: events.Neighbours) -> 
 _Price = tuple[float, LossPair | None]
 
 
-def _exact(event: events.Exact, neighbours: events.Neighbours) -> _Price:
-    return math.inf, None
-
-
 def _gaussian(event: events.Gaussian, neighbours: events.Neighbours) -> _Price:
     z = _noise(event.noise_multiplier)
     mu = math.inf if z == 0 else events.change_of(neighbours) / z
@@ -225,7 +221,7 @@ def _profile(event: events.Profile, neighbours: events.Neighbours) -> _Price:
 
 
 _PRICES: dict[type, Callable[[Any, events.Neighbours], _Price]] = {
-    events.Exact: _exact,
+    events.Exact: lambda event, neighbours: (math.inf, None),
     events.Gaussian: _gaussian,
     events.PoissonGaussian: _poisson,
     events.FixedSizeGaussian: _fixed_size,

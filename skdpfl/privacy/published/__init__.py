@@ -26,22 +26,3 @@ from skdpfl.privacy.published._of_2025 import (
     bhaskar2025_utility,
     takakura2025,
 )
-
-__all__ = [
-    "ConvergenceBound",
-    "bhaskar2025_degradation",
-    "bhaskar2025_epsilon",
-    "bhaskar2025_utility",
-    "chang2022",
-    "chang2022_convergence",
-    "chang2022_rounds",
-    "chang2022_variances",
-    "lowy2023_batch",
-    "lowy2023_sigma",
-    "noble2022",
-    "noble2022_composed",
-    "noble2022_rounds",
-    "noble2022_server",
-    "noble2022_sigma",
-    "takakura2025",
-]

@@ -317,28 +317,17 @@ def _item(plain: dict[str, Any]) -> Item:
     return Entry(plain["name"], one_of(plain, "scored", [True, False], "entry"), spent, date)
 
 
-def _budget_to_dict(budget: Budget) -> dict[str, Any]:
-    return {"kind": "budget", "id": secrets.token_hex(16)} | dataclasses.asdict(budget)
-
-
-def _fit_to_dict(entry: Entry | Settled) -> dict[str, Any]:
-    is_fit = isinstance(entry, Entry)
-    plain = {"kind": "fit" if is_fit else "settled", "name": entry.name, "date": entry.date}
-    scored = {"scored": entry.scored} if isinstance(entry, Entry) else {}
-    return (
-        plain
-        | scored
-        | {
-            "seeds": sorted(map(int, entry.spent.simulation_seeds)),
-            "spent": to_record(entry.spent),
-        }
-    )
-
-
 def encoded(item: Item, after: str) -> bytes:
     """Return the line of an entry."""
-    plain = _budget_to_dict(item) if isinstance(item, Budget) else _fit_to_dict(item)
-    return _json({"after": after} | plain)
+    if isinstance(item, Budget):
+        own = {"kind": "budget", "id": secrets.token_hex(16)} | dataclasses.asdict(item)
+    else:
+        kind = "fit" if isinstance(item, Entry) else "settled"
+        own = {"kind": kind, "name": item.name, "date": item.date}
+        own |= {"scored": item.scored} if isinstance(item, Entry) else {}
+        own["seeds"] = sorted(map(int, item.spent.simulation_seeds))
+        own["spent"] = to_record(item.spent)
+    return _json({"after": after} | own)
 
 
 def _header(count: int, last: str) -> bytes:
