@@ -10,7 +10,8 @@ import pandas as pd
 from threadpoolctl import ThreadpoolController
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
 
     _SEES_POLARS = True
 except ImportError:  # scikit-learn < 1.9
@@ -67,13 +68,3 @@ def fitting(estimator: Any) -> Iterator[None]:
         now.clear()
         now.update(before | callbacks)  # scikit-learn tears its callbacks down afterwards
         raise
-
-
-__all__ = [
-    "CallbackSupportMixin",
-    "as_frame",
-    "fitting",
-    "one_blas_thread",
-    "with_callbacks",
-    "with_names",
-]

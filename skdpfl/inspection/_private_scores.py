@@ -75,9 +75,9 @@ def _found(
     groups = read_silos(split_silo_column(X, given["silos"], column)[1], n, X)
     streams, delta = streams_for(given["random_state"]), delta_of(given["delta"], n)
     mu = gaussian_mu(float(epsilon), delta)
-    kind: Any = ("record", trust, neighbours)
+    each, spare = np.full(len(groups.ids), mu), min(spare, 1)
     budgets = federation.SiloBudgets(
-        groups.sizes, np.full(len(groups.ids), mu), *kind, colluding=colluding, spare=min(spare, 1)
+        groups.sizes, each, "record", trust, neighbours, colluding=colluding, spare=spare
     )
     plan = federation.score_plan(measure, budgets, mu)
     names, digest = groups.ids.tolist(), groups.digest()

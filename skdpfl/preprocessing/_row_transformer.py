@@ -9,7 +9,7 @@ import re
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -403,29 +403,11 @@ class _Kept:
         if isinstance(value, _CONSTANT) or id(value) in seen:
             return
         seen.add(id(value))
-        inner: Any = ()
+        inside = next((each for kinds, each in _INSIDE if isinstance(value, kinds)), None)
         if isinstance(value, types.FunctionType):
-            inner = () if _is_library(value.__module__) else self._of_function(value)
-        elif isinstance(value, functools._lru_cache_wrapper):
-            inner = (value.__wrapped__,)
-        elif isinstance(value, types.MethodType):
-            inner = (value.__func__, value.__self__)
-        elif isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType):
-            inner = (value.__self__,)
-        elif isinstance(value, functools.partial):
-            inner = (value.func, *value.args, *value.keywords.values())
-        elif isinstance(value, tuple | frozenset):
-            inner = tuple(value)
-        elif isinstance(value, types.ModuleType):
-            pass  # its variables are reached by the names that functions use
-        elif isinstance(value, type):
-            inner = () if _is_library(value.__module__) else _of_class(value)
-        elif isinstance(value, staticmethod | classmethod):
-            inner = (value.__func__,)
-        elif isinstance(value, property):
-            inner = (value.fget, value.fset)
-        elif isinstance(value, _SLOTS):
-            pass
+            inner: Any = () if _is_library(value.__module__) else self._of_function(value)
+        elif inside is not None:
+            inner = inside(value)
         else:
             yield value
             inner = (type(value),)
@@ -473,6 +455,21 @@ def _of_class(kind: type) -> list[Any]:
     """Return the methods and attributes of a class of the user's."""
     own = ("__call__", "__init__", "__getattr__", "__getitem__")
     return [v for k, v in vars(kind).items() if k in own or not k.startswith(("__", "_abc_"))]
+
+
+#: what is reached through a value that does not change itself; a module's variables are reached by
+#: the names that functions use
+_INSIDE: tuple[tuple[Any, Callable[[Any], Iterable[Any]]], ...] = (
+    (functools._lru_cache_wrapper, lambda f: (f.__wrapped__,)),
+    (types.MethodType, lambda method: (method.__func__, method.__self__)),
+    (types.BuiltinFunctionType | types.MethodWrapperType, lambda f: (f.__self__,)),
+    (functools.partial, lambda f: (f.func, *f.args, *f.keywords.values())),
+    (tuple | frozenset, tuple),
+    (types.ModuleType | _SLOTS, lambda value: ()),
+    (type, lambda kind: () if _is_library(kind.__module__) else _of_class(kind)),
+    (staticmethod | classmethod, lambda method: (method.__func__,)),
+    (property, lambda value: (value.fget, value.fset)),
+)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -20,13 +20,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from skdpfl.federation import SumPlan, SumQuestion
-from skdpfl.privacy.events import Composition, Gaussian, Neighbours, Trust, Unit, compose, promised
+from skdpfl.privacy.events import Neighbours, Trust, Unit, compose, promised
 from skdpfl.privacy.mechanisms import Mechanism, SiloGradients, SiloMessages
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import PrecisionError
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, Sampling, WithoutReplacement
 from skdpfl.privacy.silo_releases import composition_of
-from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.remote._terms import Refused, in_words
 
 
@@ -84,27 +84,10 @@ class SumRow:
         _check((self.trust == "secagg") == isinstance(self, Together))
         _check_sums(self)
 
-    @property
-    def composition(self) -> Composition:
-        """All releases."""
-        i = self.index if isinstance(self, Together) else 0
-        return compose([each for plan in self.sums for each in plan.composition(i)])
-
     def spent(self, seed: int | None) -> PrivacySpent:
         """Price the sums, as this silo does for itself."""
-        noises = [
-            event.noise_multiplier for event, _ in self.composition if type(event) is Gaussian
-        ]
-        return PrivacySpent.from_compositions(
-            **promised(self),
-            delta=self.delta,
-            compositions=[self.composition],
-            silo_ids=(self.name,),
-            group_of_silo=[0],
-            noise_multiplier=noises[0] if len(self.composition) == 1 else None,
-            n_releases=sum(plan.n_releases for plan in self.sums),
-            simulation_seeds=frozenset(() if seed is None else (seed,)),
-        )
+        i = self.index if isinstance(self, Together) else 0
+        return cost_of_sums(self.sums, self.delta, (self.name,), None, seed, self, i)
 
     def check(self, facts: PublicOfRecords) -> None:
         """Raise unless the first sum can be computed from these records."""

@@ -341,12 +341,13 @@ def cost_of_sums(
     assignment: str | None,
     seed: int | None,
     budgets: Any,
+    silo: int = 0,
 ) -> PrivacySpent:
     """Return the cost of plans of sums with one guarantee, equal for all silos."""
     return PrivacySpent.from_compositions(
         **promised(budgets),
         delta=delta,
-        compositions=[compose([each for plan in sums for each in plan.composition()])],
+        compositions=[compose([each for plan in sums for each in plan.composition(silo)])],
         silo_ids=silo_ids,
         group_of_silo=[0] * len(silo_ids),
         n_releases=sum(plan.n_releases for plan in sums),

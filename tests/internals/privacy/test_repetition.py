@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.stats import logser, nbinom
+from scipy.stats import geom
 
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -24,18 +24,9 @@ class Uniform:
         return np.full(shape, self.number)
 
 
-def masses(law):
-    """P[K = k]: logarithmic, or negative binomial without 0."""
-    if law.eta == 0:
-        return logser.pmf(K, 1 - law.gamma)
-    return nbinom.pmf(K, law.eta, law.gamma) / (1 - law.gamma**law.eta)
-
-
-@pytest.mark.parametrize("eta", [0.0, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize("mean", [1.5, 10.0, 100.0])
-def test_the_number_of_runs_has_the_law_it_is_priced_for(eta, mean):
-    law = Repetition(mean, eta)
-    mass = masses(law)
+def test_the_number_of_runs_has_the_law_it_is_priced_for(mean):
+    law, mass = Repetition(mean), geom.pmf(K, 1 / mean)
     assert mass @ K == pytest.approx(mean, rel=1e-6)
     upto = np.cumsum(mass)
     for uniform in (0.0, 0.3, 0.7, 0.99, 0.99999):
@@ -47,16 +38,11 @@ def test_the_largest_uniform_ends():
     assert Repetition(1.5).draw(Uniform(1.0)) < 5000
 
 
-def test_repetition_is_geometric_unless_said():
-    assert Repetition(4.0) == Repetition(4.0, 1.0)
-    assert Repetition(4.0).gamma == pytest.approx(0.25)
-
-
 def test_price_of_a_gaussian_is_the_theorems():
-    """D_a = a r: best at b^2 = log(1/gamma) / r, and a is minimised without a grid."""
+    """D_a = a r: best at b^2 = log E[K] / r, and a is minimised without a grid."""
     z, mean = 5.0, 10.0
-    law, r = Repetition(mean, 2.0), 1 / (2 * z**2)
-    for_count = 3 * (2 * math.sqrt(math.log(1 / law.gamma) * r) - r)
+    law, r = Repetition(mean), 1 / (2 * z**2)
+    for_count = 2 * (2 * math.sqrt(math.log(mean) * r) - r)
     profile = law.profile((((Gaussian(z), 1),),), "add_remove")
 
     def log_delta(log_a, epsilon):  # with 1 + e^x for a
@@ -104,14 +90,9 @@ def test_repetition_costs_less_than_paying_for_each_run_and_more_than_one():
 
 
 def test_repetition_against_the_theorem_by_hand():
-    law, a, b = Repetition(10.0, 1.0), ORDERS[30], ORDERS[40]
+    law, a, b = Repetition(10.0), ORDERS[30], ORDERS[40]
     rho = 2 / 10.0**2  # D_a = a rho
-    by_hand = (
-        a * rho
-        + 2 * (1 - 1 / b) * b * rho
-        + 2 * math.log(1 / law.gamma) / b
-        + math.log(10) / (a - 1)
-    )
+    by_hand = a * rho + 2 * (1 - 1 / b) * b * rho + 2 * math.log(10.0) / b + math.log(10) / (a - 1)
     profile = law.profile((((Gaussian(10.0), 1),),), "replace")
     eps, delta = np.array(profile.epsilons), np.array(profile.deltas)
     at = np.searchsorted(eps, by_hand + math.log(1e5) / (a - 1))
