@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -47,6 +48,8 @@ class Scripted(Algorithm):
     """
 
     messages: Callable
+    #: what is sent for a silo follows from its number alone
+    stackable: ClassVar[bool] = True
 
     def n_gradients(self, round):
         return 1
@@ -58,7 +61,9 @@ class Scripted(Algorithm):
         return len(state)
 
     def local(self, round, memory, gradient):
-        return self.messages(round)[int(gradient(np.zeros(D))[0])]
+        rows = self.messages(round)
+        number = np.rint(np.asarray(gradient(np.zeros(D)))[..., 0])
+        return rows[number.astype(int) % len(rows)]
 
     def aggregate(self, state, released):
         return (*state, released)
