@@ -3,18 +3,13 @@
 It has few imports: a silo's process may start often.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from skdpfl._arguments import at_most
-
-if TYPE_CHECKING:
-    from skdpfl.privacy.spending.spent import PrivacySpent
 
 
 class Refused(ValueError):
@@ -64,8 +59,8 @@ class Terms:
     silos: Mapping[str, str] | None = None
     colluding: int = 1
 
-    def check(self, spent: PrivacySpent) -> None:
-        """Raise unless a fit of this cost meets the terms."""
+    def check(self, spent: Any) -> None:
+        """Raise unless a fit of this cost, a PrivacySpent, meets the terms."""
         if (spent.unit, spent.neighbours) != (self.unit, self.neighbours):
             raise Refused(
                 f"This silo agreed to unit={self.unit!r}, neighbours={self.neighbours!r}; the fit "
@@ -94,7 +89,7 @@ class Terms:
                 f"colluding={shared_with}."
             )
 
-    def check_price(self, spent: PrivacySpent) -> None:
+    def check_price(self, spent: Any) -> None:
         """Raise if a fit costs too much."""
         if spent.delta > self.delta or spent.epsilon > self.epsilon:
             raise Refused(
