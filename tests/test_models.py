@@ -124,8 +124,11 @@ def test_limits_computed_before_change_no_bit(loss, k, dtype, bad):
     kept = None if limits is None else limits.copy()
     common = {"clip_norm": clip, "squared_norms": norms}
     want = model.clipped_gradient_sum(w, X, y, loss, **common)
+    records = Records.in_turn(X.reshape(-1, X.shape[-1]), [X.shape[1]] * 4)
+    common["squared_norms"] = norms.ravel()
+    before = None if limits is None else limits.ravel()
     for _ in range(2):
-        got = model.clipped_gradient_sum(w, X, y, loss, limits=limits, **common)
+        got = model.clipped_gradient_sums(w, records, y.ravel(), loss, limits=before, **common)
         np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(limits, kept)
 

@@ -133,6 +133,8 @@ class Model(ABC):
         `skdpfl.privacy.release.noised_sum` where products of records are formed and added in some
         order, at most `chunk` of them before chunks are added up.
         """
+        if type(self).clipped_gradient_sums is not Model.clipped_gradient_sums:
+            return of_stack(self, params, X, y, loss, clip_norm, squared_norms, weights, chunk)
         if squared_norms is None:
             squared_norms = self.squared_row_norms(X)
 
@@ -323,7 +325,7 @@ def of_stack(
     clip_norm: float | NDArray,
     squared_norms: NDArray | None,
     weights: NDArray | None,
-    **more: Any,
+    chunk: int | None,
 ) -> NDArray:
     """Return `Model.clipped_gradient_sum` by one call of the model's `clipped_gradient_sums`."""
     if squared_norms is None:
@@ -334,8 +336,6 @@ def of_stack(
     def flat(values: NDArray) -> NDArray:
         return np.broadcast_to(values, (*shape, n)).reshape(count * n)
 
-    each = {"weights": weights} | more
-    more = {k: flat(v) if isinstance(v, np.ndarray) else v for k, v in each.items()}
     if params.ndim > 1:
         params = np.broadcast_to(params, (*shape, model.size)).reshape(count, model.size)
     X = X.astype(params.dtype, copy=False)
@@ -347,7 +347,8 @@ def of_stack(
         loss,
         clip_norm=np.broadcast_to(clip_norm, shape).reshape(count),
         squared_norms=flat(squared_norms),
-        **more,
+        chunk=chunk,
+        **({} if weights is None else {"weights": flat(weights)}),
     )
     return sums.reshape(*shape, model.size)
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from skdpfl._arguments import check_count, is_auto
 from skdpfl.losses import LogLoss, Loss, SquaredError
 from skdpfl.models import _clipping
-from skdpfl.models._base import Architecture, Model, of_stack
+from skdpfl.models._base import Architecture, Model
 from skdpfl.models._products import Records, group_products
 from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
@@ -139,46 +139,6 @@ class LinearModel(Model):
             squared_norms, np.asarray(clip_norm)[..., None], self.n_outputs
         )
 
-    def clipped_gradient_sum(
-        self,
-        params: NDArray,
-        X: NDArray,
-        y: NDArray,
-        loss: Loss,
-        *,
-        clip_norm: float | NDArray,
-        squared_norms: NDArray | None = None,
-        weights: NDArray | None = None,
-        chunk: int | None = None,
-        limits: NDArray | None = None,
-    ) -> NDArray:
-        """See `Model.clipped_gradient_sum`; ``limits`` are those of `clip_limits`.
-
-        Notes
-        -----
-        **Formal guarantee.** The result is the sum over j of w_j c_j, where c_j depends on record
-        j, `params` and `clip_norm` only, never on another record, and ``|c_j| <= C``. So setting
-        one record's contribution to zero changes the sum by at most w_j C, and replacing one record
-        by any other changes it by at most 2 w_j C.
-
-        *Proof.* Row j of `raw` is a function of row j of X, bit for bit, however many rows there
-        are (:mod:`skdpfl.models._products`), and `loss` of row j of `raw` and y.
-        If record j is finite, c_j = a_j s_j^T with ``|s_j|`` scaled to at most ``C / |a_j|``, and
-        ``|c_j| = |a_j| |s_j| <= C``: the threshold is lowered by more than the rounding errors of
-        both norms, and underflow is compensated, so this holds for the numbers as stored. If
-        anything of record j is not finite (a feature, the target, the squared norm, the slope),
-        c_j = 0. This is decided before clipping: min(1, C / NaN) would not clip.
-
-        In floating point we assume that NumPy's operations on the numbers of row j do not depend on
-        the values of other rows, nor on how many there are. Rounding in the sum over records comes
-        on top: see `skdpfl.privacy.release.noised_sum`. A record of weight 0 does not change the
-        result, bit for bit, even if it is not finite.
-        """
-        more = {} if limits is None else {"limits": limits}
-        return of_stack(
-            self, params, X, y, loss, clip_norm, squared_norms, weights, chunk=chunk, **more
-        )
-
     @np.errstate(all="ignore")
     def clipped_gradient_sums(
         self,
@@ -195,14 +155,28 @@ class LinearModel(Model):
     ) -> NDArray:
         """Return each silo's :meth:`clipped_gradient_sum` in few calls.
 
-        Operations on single records are done for the records of all silos at once.
+        Operations on single records are done for the records of all silos at once. ``limits`` are
+        those of `clip_limits`.
 
         Notes
         -----
-        **Formal guarantee.** That of :meth:`clipped_gradient_sum`, for each silo: products are
+        **Formal guarantee.** That of `Model.clipped_gradient_sum`, for each silo: products are
         formed silo by silo, and all other operations act on single records. So a silo's sum does
         not depend on the other silos of the group, bit for bit. Compiled products add the terms in
         sequence, NumPy's in any order; the rounding bounds hold for every order.
+
+        *Proof.* Row j of `raw` is a function of row j of X, bit for bit, however many rows there
+        are (:mod:`skdpfl.models._products`), and `loss` of row j of `raw` and y.
+        If record j is finite, c_j = a_j s_j^T with ``|s_j|`` scaled to at most ``C / |a_j|``, and
+        ``|c_j| = |a_j| |s_j| <= C``: the threshold is lowered by more than the rounding errors of
+        both norms, and underflow is compensated, so this holds for the numbers as stored. If
+        anything of record j is not finite (a feature, the target, the squared norm, the slope),
+        c_j = 0. This is decided before clipping: min(1, C / NaN) would not clip.
+
+        In floating point we assume that NumPy's operations on the numbers of row j do not depend on
+        the values of other rows, nor on how many there are. Rounding in the sum over records comes
+        on top: see `skdpfl.privacy.release.noised_sum`. A record of weight 0 does not change the
+        result, bit for bit, even if it is not finite.
         """
         products = group_products(records, self.n_outputs, self.fit_intercept)
         clip = np.asarray(clip_norm)

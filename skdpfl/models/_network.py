@@ -30,7 +30,7 @@ from numpy.typing import DTypeLike, NDArray
 from skdpfl._arguments import check_count
 from skdpfl.losses import Loss
 from skdpfl.models._activations import ACTIVATIONS, Activation
-from skdpfl.models._base import Architecture, Model, of_stack
+from skdpfl.models._base import Architecture, Model
 from skdpfl.models._clipping import clip_factors, row_norms, zero_unless
 from skdpfl.models._products import Records, row_products
 from skdpfl.models._rules import NetworkRules
@@ -161,34 +161,6 @@ class Network(Model):
         """Return what enters each layer, and the raw predictions."""
         return forward(layers, self.activation, X)
 
-    def clipped_gradient_sum(
-        self,
-        params: NDArray,
-        X: NDArray,
-        y: NDArray,
-        loss: Loss,
-        *,
-        clip_norm: float | NDArray,
-        squared_norms: NDArray | None = None,
-        weights: NDArray | None = None,
-        chunk: int | None = None,
-    ) -> NDArray:
-        """See `Model.clipped_gradient_sum`.
-
-        Notes
-        -----
-        **Formal guarantee.** That of `Model.clipped_gradient_sum`. *Proof.* Row j of every a_l and
-        s_l is a function of `params` and of row j of X and y, bit for bit
-        (`skdpfl.models._network`). c_j consists of the outer products (a_l, 1) (f s_l)^T of stored
-        numbers, of norm at most C by `skdpfl.models._clipping`. If any of a_l, s_l, their
-        squared norms, or the target is not finite, all of the record's rows are set to 0, so
-        c_j = 0; this is decided before clipping. Each coordinate of the sum is a sum over records
-        of one product each, like the linear model's: at most `chunk` of them are added up, in some
-        order, before chunks are: `skdpfl.privacy.release.noised_sum` counts that. Factors of
-        weight 0 make f 0: such a record does not change the result.
-        """
-        return of_stack(self, params, X, y, loss, clip_norm, squared_norms, weights, chunk=chunk)
-
     @np.errstate(all="ignore")
     def clipped_gradient_sums(
         self,
@@ -202,7 +174,20 @@ class Network(Model):
         weights: NDArray | None = None,
         chunk: int | None = None,
     ) -> NDArray:
-        """Return each silo's :meth:`clipped_gradient_sum`; records of all silos at once."""
+        """Return each silo's :meth:`clipped_gradient_sum`; records of all silos at once.
+
+        Notes
+        -----
+        **Formal guarantee.** That of `Model.clipped_gradient_sum`. *Proof.* Row j of every a_l and
+        s_l is a function of `params` and of row j of X and y, bit for bit
+        (`skdpfl.models._network`). c_j consists of the outer products (a_l, 1) (f s_l)^T of stored
+        numbers, of norm at most C by `skdpfl.models._clipping`. If any of a_l, s_l, their
+        squared norms, or the target is not finite, all of the record's rows are set to 0, so
+        c_j = 0; this is decided before clipping. Each coordinate of the sum is a sum over records
+        of one product each, like the linear model's: at most `chunk` of them are added up, in some
+        order, before chunks are: `skdpfl.privacy.release.noised_sum` counts that. Factors of
+        weight 0 make f 0: such a record does not change the result.
+        """
         lengths, layers = records.lengths, self.split(params)
         X = np.ascontiguousarray(records.gathered())
         entering, raw = _forward_rows(layers, self.activation, X, records.edges)

@@ -125,7 +125,9 @@ class OneByOne(Model):
         chunk: int | None = None,
     ) -> NDArray:
         """See `Model.clipped_gradient_sum`."""
-        formed = type(self.model).clipped_gradient_sum is Model.clipped_gradient_sum
+        kind = type(self.model)
+        sums = kind.clipped_gradient_sum, kind.clipped_gradient_sums
+        formed = sums == (Model.clipped_gradient_sum, Model.clipped_gradient_sums)
         new = anew(self.model)
 
         def of_record(params: NDArray, *record: NDArray) -> NDArray:
