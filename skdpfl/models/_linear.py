@@ -25,7 +25,7 @@ from skdpfl._arguments import check_count, is_auto
 from skdpfl.losses import LogLoss, Loss, SquaredError
 from skdpfl.models import _clipping
 from skdpfl.models._base import Architecture, Model
-from skdpfl.models._products import Records, group_products
+from skdpfl.models._products import CompiledProducts, Records, group_products
 from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
@@ -183,7 +183,7 @@ class LinearModel(Model):
         if clip.ndim:
             clip = np.repeat(clip, records.lengths)
         logistic = _IN_C.get(type(loss)) if self.n_outputs == 1 else None
-        if logistic is not None and products.has_step:
+        if logistic is not None and isinstance(products, CompiledProducts):
             if limits is None:
                 limits = _clipping.slope_limits(squared_norms, clip, 1)
                 if not _clipping.all_finite(squared_norms):

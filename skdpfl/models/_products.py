@@ -34,7 +34,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise, starmap
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,56 +234,18 @@ class Records:
         return self.table.take(self.rows, axis=0, mode="clip")
 
 
-class GroupProducts(Protocol):
-    """Both products of one group, the second after the first."""
-
-    #: whether there is a :meth:`step`
-    has_step: bool
-
-    def step(
-        self,
-        params: NDArray,
-        y: NDArray,
-        limits: NDArray,
-        weights: NDArray | None,
-        chunk: int | None,
-        logistic: bool,
-    ) -> NDArray:
-        """Return the sums (S, P) of one output's slopes in one pass.
-
-        Slopes z - y, or 1 / (1 + e^-z) - y, are cut to ``limits``. They are 0 where anything is not
-        finite or the limit is NaN, whatever the record holds.
-        """
-
-    def raw(self, params: NDArray, n_columns: int) -> NDArray:
-        """Return raw predictions (k', n_columns) of parameters (S, P), or of the same (P,)."""
-
-    def drop_unless(self, good: NDArray) -> None:
-        """Set the records that are not good to zero in the sums."""
-
-    def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
-        """Return sums (S, P) of slopes, at most ``chunk`` records at a time."""
-
-
-def group_products(records: Records, n_outputs: int, intercept: bool) -> GroupProducts:
-    """Return the fastest products available."""
-    make = NumpyProducts if compiled is None else CompiledProducts
-    return make(records, n_outputs, intercept)
-
-
 class NumpyProducts:
-    """Gathers the records; sums are formed by BLAS, silo by silo."""
+    """Both products of one group, the second after the first, of records that are gathered.
 
-    has_step = False
+    Sums of many records are formed by BLAS, silo by silo.
+    """
 
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
         self._X, self._edges = np.ascontiguousarray(records.gathered()), records.edges
         self._n_outputs, self._intercept, self._records = n_outputs, intercept, records
 
-    def step(self, *args: Any) -> NDArray:
-        raise NotImplementedError
-
     def raw(self, params: NDArray, n_columns: int) -> NDArray:
+        """Return raw predictions (k', n_columns) of parameters (S, P), or of the same (P,)."""
         k, n = self._n_outputs, len(self._X)
         by_class = np.zeros((k + _left_over(k), n_columns), params.dtype)
         n_weights, edges = self._X.shape[1] * k, self._edges
@@ -297,9 +259,11 @@ class NumpyProducts:
         return by_class
 
     def drop_unless(self, good: NDArray) -> None:
+        """Set the records that are not good to zero in the sums."""
         self._X = zero_unless(good[: len(self._X)], self._X)
 
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
+        """Return sums (S, P) of slopes, at most ``chunk`` records at a time."""
         k, edges, lengths = self._n_outputs, self._edges, self._records.lengths
         (n, d), most = self._X.shape, min(SHORT, chunk or SHORT) if self._n_outputs <= FEW else 0
         out = np.zeros((len(lengths), len(by_class), d + self._intercept), by_class.dtype)
@@ -324,9 +288,7 @@ class NumpyProducts:
 
 
 class CompiledProducts:
-    """Reads the records in place; with more than FEW outputs the second product reads a copy."""
-
-    has_step = True
+    """The same, of records in place; with more than FEW outputs the second product reads a copy."""
 
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
         self._n_outputs, self._intercept = n_outputs, intercept
@@ -344,6 +306,11 @@ class CompiledProducts:
         chunk: int | None,
         logistic: bool,
     ) -> NDArray:
+        """Return the sums (S, P) of one output's slopes in one pass.
+
+        Slopes z - y, or 1 / (1 + e^-z) - y, are cut to ``limits``. They are 0 where anything is not
+        finite or the limit is NaN, whatever the record holds.
+        """
         kind = self._table.dtype
         params = self._of_each(params)
         y = y if y.dtype == kind and y.flags.c_contiguous else np.ascontiguousarray(y, kind)
@@ -404,3 +371,11 @@ class CompiledProducts:
         """Replace the records by the rows of ``X``."""
         X = X if X.flags.c_contiguous and X.flags.aligned else np.array(X, order="C")
         self._table, self._rows = X, np.arange(len(X), dtype=np.int64)
+
+
+def group_products(
+    records: Records, n_outputs: int, intercept: bool
+) -> NumpyProducts | CompiledProducts:
+    """Return the fastest products available."""
+    make = NumpyProducts if compiled is None else CompiledProducts
+    return make(records, n_outputs, intercept)
