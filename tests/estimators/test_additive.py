@@ -162,7 +162,7 @@ def test_below_its_thresholds_it_is_the_linear_model_bit_for_bit():
 
 def test_the_histogram_is_a_tenth_of_the_budget_and_priced_with_the_rest():
     given = options("", epsilon=2.0, delta=1e-5, feature_bounds=(-1, 1), scaling=None)
-    linear = ISRLDPClassifier(**given, calibrate=False)
+    linear = ISRLDPClassifier(**given, calibrate=False, n_rounds=100)
     sizes = {"silo_sizes": [3000, 3000], "n_features": 3}
     plain = linear.plan_for(**sizes)
     curved = clone(linear).set_params(model=Additive(interactions=False)).plan_for(**sizes)

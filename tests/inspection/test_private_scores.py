@@ -31,7 +31,8 @@ def _close():
 
 @pytest.fixture(scope="module")
 def model():
-    return ISRLDPClassifier(4.0, feature_bounds=(-1, 1), random_state=0).fit(X, Y, silos=SILOS)
+    given = {"feature_bounds": (-1, 1), "n_rounds": 100, "random_state": 0}
+    return ISRLDPClassifier(4.0, **given).fit(X, Y, silos=SILOS)
 
 
 def test_a_large_budget_shows_the_curve_of_the_records(model):
