@@ -31,7 +31,7 @@ from skdpfl.choosing._noise_level import noise_of_plan
 
 HERE = Path(__file__).parent
 EPSILONS = (0.125, 0.25, 0.5, 1.0, 3.0, 8.0)
-SAID = ("The noise will drown", "What was found within the budget shows")
+SAID = ("The noise will drown", "Estimates within the budget show")
 KEYS = ["data", "epsilon", "bounds", "seed"]
 
 

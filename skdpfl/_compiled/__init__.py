@@ -1,12 +1,12 @@
-"""Inner loops in C. Each is optional: where a module is None, NumPy does the same.
+"""Inner loops in C. Each is optional: if a module is None, NumPy computes the same.
 
 ``products``  matrix products of silos, and a step of one output; for x86 processors with AVX2; the
               same to rounding
 ``noise``     random words, normals, exact release; the same to the last bit
 
-They are None where they were not built (no compiler) or only from an older source, where the
-processor lacks what they need, and where the environment variable ``SKDPFL_COMPILED`` is 0. The
-``.pyi`` files say what they do.
+A module is None if it was not built (no compiler) or only from an older source, if the processor
+lacks its instructions, and if the environment variable ``SKDPFL_COMPILED`` is 0. The ``.pyi`` files
+document them.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def _load(name: str, newest: str = "") -> Any:
-    """Return a module; ``newest``: a function that builds of older sources lack."""
+    """Return a module; ``newest`` is a function that builds from older sources lack."""
     if os.environ.get("SKDPFL_COMPILED") == "0":
         return None
     try:

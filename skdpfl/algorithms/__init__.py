@@ -1,4 +1,4 @@
-"""Federated algorithms and their base classes. They see gradients and messages, never records."""
+"""Federated algorithms, which see gradients and messages but never records."""
 
 from skdpfl.algorithms._base import (
     Algorithm,

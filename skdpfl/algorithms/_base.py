@@ -1,4 +1,4 @@
-"""Base classes of algorithms: what a silo does and what the server does in a round.
+"""Base classes of algorithms: a silo's part and the server's part of a round.
 
 One round::
 
@@ -10,19 +10,19 @@ One round::
 
 Vectors are flat, on the last axis. ``gradient(params)`` is private and counts its uses: a round
 must use exactly ``n_gradients(round)`` of them, or the fit raises. The server receives a
-:class:`Released`, never a message. ``local`` and ``remember`` of an algorithm from outside receive
-one silo, ``(size,)``: a copy of the algorithm that nothing of another silo reaches. If its class
-says ``stackable = True``, they receive stacks ``(n_silos, size)``, which is faster; so do those of
-this package. An algorithm can waste privacy then but not break it, as long as its code uses only
-the arguments of these methods: Python cannot stop code that searches other objects for records.
+:class:`Released`, never a message. ``local`` and ``remember`` of a user-defined algorithm receive
+one silo, ``(size,)``, on a separate copy of the algorithm that sees no other silo. If its class
+sets ``stackable = True``, they receive stacks ``(n_silos, size)``, which is faster; so do those of
+this package. So an algorithm can waste privacy but not break it, as long as its code uses only the
+arguments of these methods: Python cannot stop code that searches other objects for records.
 
 Formal guarantee
 ----------------
-Where noise is added after messages leave the silo (trust "server", shufflers), and where other
-silos' noise counts (the outsider's view), a silo's message must be one fresh gradient.
+If noise is added after messages leave the silo (trust "server", shufflers), or if other silos'
+noise counts (the outsider's view), a silo's message must be one fresh gradient.
 :func:`sends_one_gradient` checks the object that is about to run: it must be an instance of
-:class:`GradientMethod` on which every method that decides the message is that of this module,
-whatever classes it inherits from.
+:class:`GradientMethod` whose methods that determine the message are those of this module, whatever
+classes it inherits from.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ State = Any
 
 
 class Gradient(Protocol):
-    """A private gradient: ``gradient(params)`` at (..., size), ``n_steps`` uses a round.
+    """A private gradient: ``gradient(params)`` at (..., size), used ``n_steps`` times per round.
 
     The caller may overwrite the result.
     """
@@ -59,8 +59,8 @@ class Released:
         An unbiased estimate of the weighted mean of all silos' messages: the cohort's weighted sum
         over ``sampled``.
     fraction : float
-        The cohort's share of the total weight of all silos; that of the expected cohort where the
-        cohort is secret.
+        The cohort's share of the total weight of all silos; if the cohort is secret, its expected
+        share.
     sampled : float
         The cohort's share of the number of silos; equal to ``fraction`` for equal weights.
     squared_norm : float
@@ -95,7 +95,7 @@ class Algorithm:
     reads_squared_norm = False
 
     def n_gradients(self, round: int) -> int:
-        """Return how many private gradients a participating silo computes in a round."""
+        """Return the number of private gradients of a participating silo in a round."""
         return 1
 
     def memory_size(self, size: int) -> int:
@@ -111,9 +111,9 @@ class Algorithm:
         return self.params(state)
 
     def accepts(self, shared: Any, size: int) -> bool:
-        """Whether this may have been broadcast in a fit of ``size`` parameters.
+        """Whether this is a valid broadcast in a fit with ``size`` parameters.
 
-        Silos elsewhere ask before they pay. By default parameters are broadcast.
+        Remote silos check it before they pay. By default the broadcast is a parameter vector.
         """
         return is_vector(shared, size)
 
@@ -136,14 +136,14 @@ class Algorithm:
     def heavy_ball(self) -> tuple[float, float] | None:
         """Return step and momentum if all rounds are ``v = m v + mean, params -= step v``.
 
-        None otherwise. The noise of such rounds can be followed into the model.
+        None otherwise. The effect of the noise of such rounds on the model can be computed.
         """
         return None
 
     def idle(self, state: State) -> State:
         """Return the server's state after a round without any silo; by default unchanged.
 
-        Only Poisson cohorts can be empty. A state that counts rounds must count this one.
+        Only Poisson cohorts can be empty. A state that counts rounds must count such a round.
         """
         return state
 
@@ -152,7 +152,7 @@ class Algorithm:
         raise NotImplementedError
 
     def moves(self, round: int) -> bool:
-        """Return whether the model changes in a round; others are left out of averages."""
+        """Return whether the model changes in a round; other rounds are left out of averages."""
         return True
 
     def start_weight(self, n_rounds: int) -> float:
@@ -176,13 +176,13 @@ def steps_in(local_steps: int | tuple[int, ...], round: int) -> int:
 class GradientMethod(Algorithm):
     """An algorithm whose message is one gradient at a point the server chose.
 
-    ``local`` is final: the sum of a cohort's messages is then a sum of fresh clipped gradients and
-    nothing else, and noise may be added to that sum (trust="server"). ``remember``, ``memory_size``
-    and ``n_gradients`` are final, too. No base class may replace them either.
+    ``local`` is final, so that the sum of a cohort's messages is a sum of fresh clipped gradients,
+    to which noise may be added (trust="server"). ``remember``, ``memory_size`` and ``n_gradients``
+    are final, too. No other base class may replace them either.
 
     Subclasses with a field ``local_steps`` (a number, or one for each round) also take K > 1 steps
     of ``local_learning_rate`` in each silo, where ``trust`` and ``unit`` allow it. A message is
-    then the mean of the gradients on the way, of the size of one gradient.
+    then the mean of these K gradients.
     """
 
     #: K, and the silos' step size if K > 1; subclasses may have fields of these names
@@ -207,9 +207,8 @@ class GradientMethod(Algorithm):
         changed = _changed(cls)
         if changed:
             raise TypeError(
-                f"{cls.__name__}: a GradientMethod sends gradients and keeps nothing, but "
-                f"{', '.join(changed)} is not its own; derive from Algorithm to write other "
-                "local steps."
+                f"{cls.__name__} must not override {', '.join(changed)}: a GradientMethod sends "
+                "one gradient and keeps no state. Derive from Algorithm to write other local steps."
             )
 
 
@@ -226,9 +225,9 @@ def _changed(kind: type) -> list[str]:
 
 
 def sends_one_gradient(algorithm: Algorithm) -> bool:
-    """Whether a silo's message is one fresh gradient: the final methods are GradientMethod's own.
+    """Whether a silo's message is one fresh gradient: the final methods are not overridden.
 
-    Classes and objects can be changed after their creation: this checks the code that will run.
+    Classes and objects can be changed after their creation, so this checks the code that will run.
     """
     kind = type(algorithm)
     if not isinstance(algorithm, GradientMethod) or _changed(kind):
@@ -261,7 +260,7 @@ Projection = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Ball:
-    """Projection onto a ball around the origin; with radius ``inf`` the identity."""
+    """Projection onto a ball around the origin; the identity for radius ``inf``."""
 
     radius: float = float("inf")
 

@@ -39,7 +39,7 @@ from skdpfl.algorithms.theory import Stage
 
 
 class MinibatchState(NamedTuple):
-    """The model, the velocity and how many rounds are done."""
+    """The model, the velocity and the number of completed rounds."""
 
     params: np.ndarray
     velocity: np.ndarray
@@ -53,7 +53,7 @@ class MinibatchSGD(GradientMethod):
     Parameters
     ----------
     learning_rate : float or tuple of float
-        eta, one number or one for each round.
+        The learning rate eta, one number or one for each round.
     momentum : float, default=0.0
         Heavy-ball momentum at the server.
     projection : callable, default=Ball()
@@ -100,7 +100,7 @@ class MinibatchSGD(GradientMethod):
 
 
 class AcceleratedState(NamedTuple):
-    """The prox sequence x, the aggregated one x_ag, and how many gradients were used."""
+    """The prox sequence x, the aggregated sequence x_ag, and the number of gradients used."""
 
     prox: np.ndarray
     aggregated: np.ndarray
@@ -108,7 +108,7 @@ class AcceleratedState(NamedTuple):
 
 
 class Coefficients(NamedTuple):
-    """One iteration's a, e and mu."""
+    """The coefficients a, e and mu of an iteration."""
 
     a: float
     e: float
@@ -116,7 +116,7 @@ class Coefficients(NamedTuple):
 
     @classmethod
     def at(cls, r: int, scale: float, mu: float) -> Coefficients:
-        """Return those of iteration r = 1, 2, ..."""
+        """Return the coefficients of iteration r = 1, 2, ..."""
         return cls(2 / (r + 1), 4 * scale / (r * (r + 1)), mu)
 
     def middle(self, state: AcceleratedState) -> np.ndarray:
@@ -163,7 +163,7 @@ class ACSA(GradientMethod):
         return 0.0  # x_ag is an average already
 
     def coefficients(self, n_done: int) -> Coefficients:
-        """Return those of the next iteration."""
+        """Return the coefficients of the next iteration."""
         raise NotImplementedError
 
     def entered(self, state: AcceleratedState) -> AcceleratedState:

@@ -1,8 +1,8 @@
-"""Averages of local steps: each silo makes K of them, the server averages the results.
+"""Local steps: each silo takes K of them, and the server averages the results.
 
-K may differ between rounds. Each of a round's K private gradients is paid for. Where they are
-noised one by one (``unit="record"``), K > 1 requires ``trust="silo"``: a message then depends on K
-noisy gradients, which other silos' noise does not hide.
+K may differ between rounds. Each of a round's K private gradients is charged. If each gets its own
+noise (``unit="record"``), K > 1 requires ``trust="silo"``: a message then depends on K noisy
+gradients, which other silos' noise does not hide.
 
 **Federated averaging** (McMahan et al., AISTATS 2017; with private gradients DP-FedAvg of Noble et
 al., AISTATS 2022), v starts at zero in every round::
@@ -49,9 +49,9 @@ initial value. :func:`whole_silo_control_rate` balances the two.
 It is by Jhunjhunwala, Wang and Joshi (ICLR 2023), who use s / 2 and report the average of the last
 two models. The private versions are by Takakura, Liew and Hasegawa, with new derivations.
 
-Reason for the ratio. In a convex problem where one model w* is optimal in all silos, local steps of
-at most 1/L give <D_i, w* - x> >= |D_i|^2 (for a quadratic D_i = B_i (w* - x) with 0 <= B_i <= 1).
-Then
+Reason for the ratio. In a convex problem in which one model w* is optimal for all silos, local
+steps of at most 1/L give <D_i, w* - x> >= |D_i|^2 (for a quadratic D_i = B_i (w* - x) with 0 <= B_i
+<= 1). Then
 
     |x + t m - w*|^2 <= |x - w*|^2 - 2 t s + t^2 |m|^2,
 
@@ -68,8 +68,8 @@ With privacy the server never sees a message: m and s are released, s by the mec
                           that depends on the level, so no constant would correct it.
     trusted server        s is noised inside the same release as m.
 
-The noise of the denominator is not corrected: E |m|^2 = |mean D_i|^2 + (noise of m), so where noise
-dominates eta_g is 1 and the method is FedAvg; a corrected denominator could be near zero or
+The noise of the denominator is not corrected: E |m|^2 = |mean D_i|^2 + (noise of m), so if noise
+dominates, eta_g is 1 and the method is FedAvg; a corrected denominator could be near zero or
 negative. The mechanism clips s to [0, C^2], so eta_g is at most C^2 / |m|^2 whatever the noise.
 """
 
@@ -109,7 +109,7 @@ class LocalSteps(_base.Algorithm):
 
 
 class FedAvgState(NamedTuple):
-    """The model and how many rounds are done."""
+    """The model and the number of completed rounds."""
 
     params: np.ndarray
     round: int
@@ -190,7 +190,7 @@ class LocalSGD(LocalSteps):
 
 
 class ScaffoldState(NamedTuple):
-    """The model, the server's control variate and how many rounds are done."""
+    """The model, the server's control variate and the number of completed rounds."""
 
     params: np.ndarray
     control: np.ndarray
@@ -198,7 +198,7 @@ class ScaffoldState(NamedTuple):
 
 
 class ScaffoldBroadcast(NamedTuple):
-    """What the server sends to silos; ``n_steps`` is K and ``warm`` freezes the model."""
+    """The server's broadcast; ``n_steps`` is K and ``warm`` freezes the model."""
 
     params: np.ndarray
     control: np.ndarray
@@ -211,8 +211,8 @@ def whole_silo_control_rate(n_rounds: int, fraction: float, noise: float) -> flo
 
     In T rounds, each with a share f of the silos and noise of norm v on the mean message (over the
     clip norm), the random walk ends about a f sqrt(T) v clip norms away. We allow 0.03 clip norms,
-    or 6 / sqrt(T) of one round's noise, about what remains of it in an average of late models; but
-    never more than 0.3 clip norms::
+    or 6 / sqrt(T) of one round's noise, which is about what remains of it in an average of late
+    models; but at most 0.3 clip norms::
 
         a = min(1, 0.3 / (f sqrt(T) v), max(6 / (f T), 0.03 / (f sqrt(T) v)))
 
@@ -363,12 +363,12 @@ class FedExp(LocalSteps):
         return float(round >= n_rounds - self.n_averaged)
 
     def _step(self, released: _base.Released) -> float:
-        """Return eta_g, and 1 where the messages are not finite: then the fit has diverged."""
+        """Return eta_g; 1 if the messages are not finite, which means that the fit has diverged."""
         if not np.isfinite(released.mean).all():
             return 1.0
         if np.isnan(released.squared_norm):
             raise ValueError(
-                "FedExp reads the mean squared norm of the messages, which only mechanisms for "
+                "FedExp needs the mean squared norm of the messages, which only mechanisms for "
                 'unit="silo" release.'
             )
         target = released.squared_norm / 2 if self.half else released.squared_norm

@@ -1,4 +1,4 @@
-"""What "auto" stands for: from parameters and public numbers to the settings and plan of a fit.
+"""Resolution of "auto": from parameters and public numbers to the settings and plan of a fit.
 
 ::
 

@@ -1,8 +1,8 @@
-"""Everything that "auto" stands for: from a request to the numbers a fit runs with.
+"""Resolution of "auto": from a request to the numbers with which a fit runs.
 
 :func:`choose` decides rounds, steps, clip norm and learning rate from public numbers, and where the
 scales of features and target come from: bounds, a part of the budget, or none. Private scales, and
-what calibrates a model after training, are ``setup`` of the plan: they are priced with it, and
+the sums for calibration after training, are in ``setup`` of the plan: they are priced with it, and
 training gets the rest of the budget. Noise is added in the silo (``trust="silo"``) or once to the
 sum (``trust="server"``); the guarantee is in :mod:`skdpfl.scaling`.
 """
@@ -55,15 +55,15 @@ from skdpfl.scaling import (
 
 #: the warning after the scales have been found
 _COARSE = (
-    "What was found within the budget shows that the target varies far less than {:.1g}, or lies "
-    "elsewhere than expected, so predictions may be far off. Give target_bounds=(low, high), a "
-    "range that is public knowledge and that the target fills."
+    "Estimates within the budget show that the target varies by far less than {:.1g}, or is "
+    "outside its bounds, so predictions may be far off. Give target_bounds=(low, high), a public "
+    "range that is no wider than the target's values."
 )
 #: the warning where the target's mean is not found
 _UNKNOWN = (
-    "The noise will drown the target: its mean was found with an error of {:.2g} times half its "
-    "range, so predictions may be worse than the target's mean. Give target_bounds=(low, high) "
-    "that the target fills, if you can. "
+    "The noise will drown the target: its mean was estimated with an error of {:.2g} times half "
+    "its range, so predictions may be worse than the target's mean. Give narrower public "
+    "target_bounds=(low, high), if you can.  "
 )
 #: the warning where released counts show features over many powers of ten
 _WIDE = (
@@ -73,8 +73,8 @@ _WIDE = (
 )
 #: the same where they are clipped, unasked
 _WIDE_CLIPPED = (
-    "{} spread over many powers of ten, and are clipped at four scales from their centers, which "
-    "most of them are close to. Take logarithms of these features, or give feature_bounds."
+    "{} spread over many powers of ten, and are clipped at four scales from their centers, so most "
+    "values look alike. Take logarithms of these features, or give feature_bounds."
 )
 #: values further from their center, in scales, are clipped, but for bounds that are asked to clip
 _REACH = 4.0
@@ -88,12 +88,12 @@ _OF_FLAG = 0.3
 
 @dataclass(frozen=True, eq=False)
 class ScalingStep:
-    """How scales are found before training; decided without data.
+    """How scales are estimated before training; decided without data.
 
-    ``asked``: whether it was asked for clipped features, which bounds say where to then; ``known``:
-    ranges that earlier steps of a pipeline give out, to which features are clipped as well.
-    ``remedies`` says what helps against noise that is so many times too large; None: a target that
-    drowns in noise is not warned of.
+    ``asked``: whether the user asked for clipped features, which are then clipped to the bounds;
+    ``known``: ranges of the output of earlier pipeline steps, to which features are clipped as
+    well. ``remedies`` returns advice for noise that is too large by a factor; None: no warning for
+    a target dominated by noise.
     """
 
     plan: ScalingPlan
@@ -129,7 +129,7 @@ class ScalingStep:
         return self.plan.n_features if bounds is None else int(bounds.used.sum())
 
     def find(self, federation: Federation, streams: Streams) -> Scales:
-        """Return the scales; warn if the budget does not suffice to find them."""
+        """Return the scales; warn if the budget is too small to estimate them."""
         if self.plan.advice:
             warn(self.plan.advice)
         curves = None if self.curves is None else self.curves.find(federation, streams)
@@ -159,7 +159,7 @@ class ScalingStep:
 
 
 def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
-    """Decide, from public numbers, where scales come from.
+    """Decide, from public numbers, how scales are obtained.
 
     ``mu`` are the budgets of the whole fit: one per silo, shape (n_silos,), or one for all, (1,).
     """
@@ -185,7 +185,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
 
 
 def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None:
-    """Return the releases that the calibration follows from, None if there is none."""
+    """Return the plan of the calibration; None if there is none."""
     promise, model, loss = request.promise, request.model, request.loss
     chosen = request.calibrates and request.chooses_step and not method.has_own_step
     paid = promise.epsilon is not None and not promise.is_exact
@@ -212,10 +212,10 @@ _SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 30.0, 40, 100
 
 
 class Choice(NamedTuple):
-    """What a fit will do: settings of the training, scales and calibration (None: there is none).
+    """The choices of a fit: settings of the training, scales and calibration (None: there is none).
 
-    ``advise`` gives the text of a warning, "" if there is none, for shares of labels that are
-    public, or were found within the budget.
+    ``advise`` returns the text of a warning, or "", for label shares that are public or were
+    counted within the budget.
     """
 
     settings: Settings
@@ -225,7 +225,7 @@ class Choice(NamedTuple):
 
     @property
     def sums(self) -> tuple[SumPlan, ...]:
-        """The noised sums that are released beside the rounds."""
+        """The noised sums that are released in addition to the rounds."""
         curves = self.scaling.curves
         scales = () if self.scaling.plan.is_free else (self.scaling.plan.sums,)
         scales = scales if curves is None else (*curves.sums, *scales)
@@ -233,7 +233,7 @@ class Choice(NamedTuple):
 
 
 def choose(request: Request, method: Method) -> Choice:
-    """Decide everything that was left to "auto", from public numbers only."""
+    """Resolve all parameters that are "auto", from public numbers only."""
     rate, steps, level = _level(request, method)
     scaling = plan_scales(request, level.mu)
     task = request.task(scaling.squared_row)
@@ -246,9 +246,9 @@ def choose(request: Request, method: Method) -> Choice:
 
 
 def with_curves(request: Request, method: Method, model: Any) -> Request:
-    """Return the request for an additive model's columns, or as it is for any other ``model``.
+    """Return the request with an additive model's columns; unchanged for any other ``model``.
 
-    Which columns there are follows from public numbers.
+    The columns follow from public numbers.
     """
     if not (isinstance(model, Additive) or model in ("additive", "auto")):
         return request
@@ -256,8 +256,8 @@ def with_curves(request: Request, method: Method, model: Any) -> Request:
         if model == "auto":
             return request
         raise ValueError(
-            'model="additive" looks for curves within feature_bounds=(low, high), a range per '
-            'column that is public knowledge; give them, or model="linear".'
+            'model="additive" needs feature_bounds=(low, high), public ranges of the columns, '
+            'within which curves are fitted; give them, or use model="linear".'
         )
     level = _level(request, method)[2]
     asked = model if isinstance(model, Additive) else Additive()
@@ -311,7 +311,7 @@ def _steps(request: Request, method: Method, rate: float, task: RuleTask) -> tup
     n_rounds = len(steps) if request.n_rounds is None else request.n_rounds
     if len(steps) != n_rounds:
         raise ValueError(
-            f"{name} as a sequence has one entry per round; got {len(steps)} entries for "
+            f"{name} as a sequence must have one entry per round; got {len(steps)} entries for "
             f"n_rounds={n_rounds}."
         )
     return steps
@@ -320,7 +320,8 @@ def _steps(request: Request, method: Method, rate: float, task: RuleTask) -> tup
 def _automatic_steps(request: Request, method: Method) -> int:
     """Return the number of local steps; 1 for a single round.
 
-    Without privacy rounds cost no budget, and local steps only move silos to their own optima.
+    Without privacy, rounds cost no budget, and local steps would only move silos to their own
+    optima.
     """
     if request.promise.is_exact or request.n_rounds == 1:
         return 1
@@ -366,7 +367,7 @@ def _settings(
     noise: float,
     task: RuleTask,
 ) -> Settings:
-    """Return the numbers of the training but for an automatic step, which follows the plan."""
+    """Return the training's settings, except for an automatic learning rate."""
     rules, clip, momentum = request.model.rules, request.clip_norm, request.momentum
     if clip is None and request.promise.hides_silos:
         clip = rules.message_clip_norm(steps, noise, task)
@@ -393,8 +394,8 @@ def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
 def _may_split(request: Request, local_steps: int) -> bool:
     """Whether silos may use a small learning rate and the server a large one.
 
-    Later local steps evaluate gradients at a model that the silo's own noise has moved. With a
-    small local learning rate they are evaluated near the model of all silos.
+    Later local steps evaluate gradients at a model that has moved by the silo's own noise. With a
+    small local learning rate they are evaluated near the common model.
     """
     chooses = request.chooses_step and request.global_learning_rate is None
     private = not (request.promise.is_exact or request.promise.hides_silos)

@@ -1,8 +1,8 @@
-"""Which columns an additive model adds, from public numbers.
+"""The columns that an additive model adds, chosen from public numbers.
 
-With s the noise of the whole fit on each coordinate of the mean gradient, in clip norms, ``2 / s``
-is what n mu is at a trusted server: n records of budget mu; n mu / sqrt(m) where each of m equal
-silos adds its own noise. With d columns that may have curves, and p pairs of columns::
+Let s be the noise of the whole fit on each coordinate of the mean gradient, in clip norms. For n
+records with budget mu, ``2 / s`` is n mu with a trusted server, and n mu / sqrt(m) if each of m
+equal silos adds its own noise. With d columns that may have curves, and p pairs of columns::
 
                                  2 / s at least, for labels     for numbers
     curves of 8 pieces           90 d                           120 d
@@ -10,10 +10,11 @@ silos adds its own noise. With d columns that may have curves, and p pairs of co
     products of numbers          80 p, p pairs of them          200 p
     of a number and an indicator 25 p, p pairs of them          25 p
 
-Products need d of at most 12, and a product of two indicators is not tried. P columns of variance
-1 that all converge take about ``25 (2 / s)^-2 P^2`` from R2, so 0.007 where curves (P = 2 d) and
-bins (P = 5 d) begin, less of what ranks records. Products of an indicator often bring much more
-than they take, so they begin early. By benchmarks/auto/additive.py, on other splits than it shows.
+Products need d of at most 12; products of two indicators are not used. P converged columns of
+variance 1 reduce R2 by about ``25 (2 / s)^-2 P^2``, which is 0.007 at the limits for curves (P = 2
+d) and bins (P = 5 d), and scores of rankings by less. Products with an indicator often gain much
+more, so their limit is lower. The limits are from benchmarks/auto/additive.py, on other splits than
+it shows.
 """
 
 import math
@@ -38,7 +39,7 @@ _KNOTS, _PER_BIN = 8, 2
 
 
 def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePlan | None:
-    """Return what is added to the columns of a request, None for nothing."""
+    """Return the plan of the columns added to those of a request; None for none."""
     asked.check()
     facts, bounds = request.facts, request.feature_bounds
     assert bounds is not None
@@ -81,7 +82,9 @@ def _pairs(asked: Any, used: np.ndarray, indicators: np.ndarray, names: Any) -> 
         found = [(_number(a, names), _number(b, names)) for a, b in asked]
         strange = [pair for pair in found if not all(0 <= j < used.size and used[j] for j in pair)]
         if strange:
-            raise ValueError(f"interactions: {strange[0]} are not two features that are used.")
+            raise ValueError(
+                f"interactions: {strange[0]} must be two features that are not ignored."
+            )
     return np.array(found, np.int64).reshape(-1, 2)
 
 
@@ -92,4 +95,6 @@ def _number(feature: Any, names: Any) -> int:
         return known.index(feature)
     if isinstance(feature, int):
         return feature
-    raise ValueError(f"interactions names {feature!r}, which is no feature; there are {known!r}.")
+    raise ValueError(
+        f"interactions names {feature!r}, which is not a feature; the features are {known!r}."
+    )

@@ -1,8 +1,8 @@
-"""What is public about the data of a fit: sizes, columns, and which silos answer in which round.
+"""Public facts of the data of a fit: sizes, columns, and which silos answer in which round.
 
-Who takes part is drawn by us, or given from outside. What is given is nobody's secret: it amplifies
-nothing, and each silo pays for the rounds it answers in. With m_r of M silos in round r, a fit
-counts as one with the share
+Cohorts are drawn by the fit, or given by the user. Given cohorts are public: there is no
+amplification, and each silo pays for the rounds it answers in. With m_r of M silos in round r, a
+fit counts as one with the share
 
     l = 1 / (M E[1 / m_r])        over the rounds with m_r > 0
 
@@ -25,12 +25,12 @@ from skdpfl.preprocessing import KnownRanges
 
 @dataclass(frozen=True, eq=False)
 class PublicFacts:
-    """Public numbers: every choice that "auto" makes is a function of these and the budget.
+    """Public numbers, which together with the budget determine every choice of "auto".
 
-    ``public_sizes`` (n_silos,) are the silos' numbers of records; None where they are protected
-    (unit "silo"). ``n_outputs`` is the number of raw predictions of a record (1 for regression and
-    two classes). ``feature_names`` are None where columns have none. ``class_shares`` are the
-    shares of labels that are public, if they are.
+    ``public_sizes`` (n_silos,) are the silos' numbers of records; None if they are protected (unit
+    "silo"). ``n_outputs`` is the number of raw predictions of a record (1 for regression and two
+    classes). ``feature_names`` is None if columns have none. ``class_shares`` are the labels'
+    shares, if public.
     """
 
     silo_ids: pd.Index
@@ -50,7 +50,7 @@ class PublicFacts:
     def with_columns(self, bounds: Any, names: Any, indicators: Any) -> PublicFacts:
         """Return the facts with the columns' names, and which of them are indicators.
 
-        Without names they are those of a mapping of bounds, which leaves out indicators.
+        By default names are those in a mapping of bounds, which leaves out indicators.
         """
         d = self.n_features
         if names is None and isinstance(bounds, Mapping) and 0 not in bounds:
@@ -59,7 +59,7 @@ class PublicFacts:
                 indicators = np.arange(d) >= len(bounds)
         given = None if indicators is None else np.asarray(indicators, bool)
         if given is not None and given.shape != (d,):
-            raise ValueError(f"indicators has one True or False for each of the {d} features.")
+            raise ValueError(f"indicators must have True or False for each of the {d} features.")
         if names is not None and len(names) != d:
             raise ValueError(f"feature_names has {len(names)} names for {d} features.")
         return replace(self, feature_names=names, indicators=given)
@@ -72,14 +72,14 @@ class PublicFacts:
         return replace(self, known=known, indicators=found if found.any() else None)
 
     def widened(self, names: Sequence[str]) -> PublicFacts:
-        """Return the facts of a table with more columns behind its own."""
+        """Return the facts of a table with additional columns."""
         found, more = self.indicators, len(names) - self.n_features
         found = None if found is None else np.append(found, [False] * more)
         return replace(self, n_features=len(names), feature_names=names, indicators=found)
 
     @property
     def ranges(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """What is known of the columns' ranges, NaN where nothing is; None: of no column."""
+        """The known ranges of columns, NaN if unknown; None if none is known."""
         if self.known is None and self.indicators is None:
             return None
         low, high = np.full((2, self.n_features), np.nan) if self.known is None else self.known[:2]
@@ -94,9 +94,9 @@ class PublicFacts:
 
     @property
     def silo_sizes(self) -> np.ndarray:
-        """The silos' numbers of records; raises where they are protected."""
+        """The silos' numbers of records; raises if they are protected."""
         if self.public_sizes is None:
-            raise RuntimeError('unit="silo" protects how many records a silo has.')
+            raise RuntimeError('unit="silo" protects the silos\' numbers of records.')
         return self.public_sizes
 
     @property
@@ -106,12 +106,12 @@ class PublicFacts:
 
     @property
     def n_records(self) -> int:
-        """The number of records in all."""
+        """The total number of records."""
         return int(self.silo_sizes.sum())
 
 
 class TakingPart(NamedTuple):
-    """How a round's silos are drawn and which share of them, or the cohorts that were given."""
+    """How a round's silos are drawn and which share of them, or the given cohorts."""
 
     cohort: str
     silo_fraction: float
@@ -119,7 +119,7 @@ class TakingPart(NamedTuple):
 
 
 def check_cohort(params: Mapping[str, Any]) -> None:
-    """Raise unless cohorts are drawn in a way there is, or given and not drawn as well."""
+    """Raise unless cohort is the name of a scheme, or valid given cohorts."""
     cohort = params["cohort"]
     if isinstance(cohort, str) or cohort is None:
         check_choice("cohort", cohort, ("auto", "balanced", "uniform", "poisson"))
@@ -127,25 +127,28 @@ def check_cohort(params: Mapping[str, Any]) -> None:
     listed = isinstance(cohort, Mapping) or callable(cohort)
     if not listed and not _is_table_of_answers(cohort):
         raise ValueError(
-            "cohort must be a word, a mapping silo -> rounds, an array (n_rounds, n_silos) of True "
-            f"and False, or a callable (round, silo_sizes); got {cohort!r}."
+            'cohort must be "auto", "balanced", "uniform", "poisson", a mapping silo -> rounds, an '
+            "array (n_rounds, n_silos) of True and False, or a callable (round, silo_sizes); got "
+            f"{cohort!r}."
         )
     if params["unit"] == "silo":
         raise ValueError(
-            'unit="silo" hides who takes part where that helps, and draws cohorts itself; cohort '
-            'must be a word. unit="record" takes cohorts that are given.'
+            'unit="silo" draws cohorts itself, since they may have to be secret: cohort must be '
+            '"auto", "balanced", "uniform" or "poisson". Only unit="record" takes given cohorts.'
         )
     if params["silo_fraction"] != 1:
         raise ValueError(
-            "cohort says which silos answer in which round; leave silo_fraction=1.0 (got "
-            f"{params['silo_fraction']!r})."
+            "cohort states which silos answer in each round, so silo_fraction must be 1.0; got "
+            f"{params['silo_fraction']!r}."
         )
     if listed and is_auto(params["n_rounds"]):
-        raise ValueError("cohort as a mapping or a callable needs n_rounds as a number.")
+        raise ValueError(
+            'cohort as a mapping or a callable needs n_rounds as an integer, not "auto".'
+        )
 
 
 def _is_table_of_answers(cohort: Any) -> bool:
-    """Tell whether it is two-dimensional, of True and False (or 1 and 0) only."""
+    """Whether cohort is a two-dimensional table of True and False (or 1 and 0)."""
     try:
         values = np.asarray(cohort)
     except ValueError:  # rows of unequal length
@@ -156,7 +159,7 @@ def _is_table_of_answers(cohort: Any) -> bool:
 
 
 def read_taking_part(params: Mapping[str, Any], facts: PublicFacts) -> TakingPart:
-    """Return who takes part; "auto" is "poisson" only where the draw is secret and amplifies."""
+    """Return how silos take part; "auto" is "poisson" only if a secret draw amplifies privacy."""
     cohort, n_rounds = params["cohort"], params["n_rounds"]
     if not isinstance(cohort, str):
         given = tuple(_cohorts(cohort, facts, None if isinstance(n_rounds, str) else int(n_rounds)))
@@ -196,8 +199,8 @@ def _from_mapping(
         fine = not numbers.size or numbers.dtype.kind in "iu"
         if not fine or ((numbers < 0) | (numbers >= n_rounds)).any():
             raise ValueError(
-                f"cohort[{silo!r}] must be numbers of rounds, integers from 0 to "
-                f"{n_rounds - 1} (n_rounds={n_rounds}); got {given[silo]!r}."
+                f"cohort[{silo!r}] must be round numbers, integers from 0 to {n_rounds - 1} "
+                f"(n_rounds={n_rounds}); got {given[silo]!r}."
             )
         answers[numbers.astype(int), i] = True
     return answers

@@ -1,19 +1,19 @@
 """The learning rate of a fit, after planning: from the plan's noise, or from the data.
 
-Private fits take the step that their noise and scales ask for. Fits without privacy take the
-largest that the curvature of the data allows.
+In private fits the learning rate follows from noise and scales. Fits without privacy take the
+largest one that the curvature of the objective on the data allows.
 
-With rows a (the intercept's 1 counted), a loss of curvature h, silos of weight w and n records, m
-the momentum, q and f the shares of records and of silos that a round reads, K local steps, g the
-server's step::
+Notation: rows a (including the intercept's 1), a loss of curvature h, silos of weight w and n
+records, momentum m, shares q of records and f of silos that a round reads, K local steps, and the
+server's step g::
 
     L_i  = h (largest eigenvalue of silo i's mean a a^T) + alpha
     L    = the same of all silos' weighted mean
     V    = (1 - q) / (q f) max_i(w_i / n_i) h max |a|^2  +  (1 - f) / f max_i w_i L_i
     V_i  = (1 - q) / (q n_i) h max |a|^2
 
-V is what sampling adds: the Hessian H' of a round has E H'^2 <= H^2 + V H, so errors shrink in mean
-square with the step sizes
+V is the contribution of sampling: the Hessian H' of a round has E H'^2 <= H^2 + V H, so errors
+shrink in mean square with the step sizes
 
     one step a round        g eta = 1 / (L / p + V / (1 - m)),   p = 1.8 (1 + m), or 1 where the
                                     curvature is not constant and m > 0: longer steps may cycle
@@ -23,7 +23,8 @@ square with the step sizes
     ... corrected by          eta at most 1 / (g K (L + 3 V)) as well: corrections computed at
     control variates                another model are wrong by (H_i - H) times the distance to it
 
-Kinked losses, smoothed by b, have the curvature b / |a|^2 in a record: rows of norm 1, h = b.
+Non-smooth losses, smoothed by b, have curvature b / |a|^2 in a record, as do rows of norm 1 with h
+= b.
 """
 
 import math
@@ -133,7 +134,7 @@ class Curvature:
         )
 
     def _rows(self, which: slice | np.ndarray) -> np.ndarray:
-        """Return a: scaled rows with the intercept's 1; normalised for smoothed losses."""
+        """Return the rows a, with the intercept's 1; normalised for smoothed losses."""
         rows = self.scales.features.transform(self.X[which]).astype(np.float64, copy=False)
         if self.committed.request.fit_intercept:
             rows = np.column_stack([rows, np.ones(len(rows))])
@@ -153,9 +154,9 @@ def with_curvature(
     scales: Scales,
     factors: np.ndarray | None = None,
 ) -> Committed:
-    """Return it with the curvature of the data and, if "auto", the learning rate.
+    """Return ``committed`` with the curvature on the data and, if "auto", the learning rate.
 
-    ``factors`` (n,) are the records' weights, None for 1.
+    ``factors`` (n,) are the records' weights; None: 1.
     """
     request, settings = committed.request, committed.settings
     loss = smoothed(request.loss, committed)
@@ -217,9 +218,9 @@ Measure = Callable[[Committed, Algorithm], Committed]
 
 
 def final_training(committed: Committed, method: Method, measure: Measure) -> Training:
-    """Return the training to run; a learning rate that was given is kept.
+    """Return the training to run; a given learning rate is kept.
 
-    What is released does not depend on it: the plan has been priced.
+    The releases do not depend on it: the plan is already priced.
     """
     committed = _with_step(committed, method, measure)
     committed = with_clipped_quantile(committed, method)
@@ -234,9 +235,9 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
 
 
 def _with_step(committed: Committed, method: Method, measure: Measure) -> Committed:
-    """Return it with an automatic learning rate: by the plan's noise, or the records' curvature.
+    """Return the training with an automatic learning rate, by the plan's noise or the curvature.
 
-    The curvature follows from rows of linear models only; others get the rule for no noise.
+    The curvature is available for linear models only; others use the rule for no noise.
     """
     request, private = committed.request, committed.plan.private
     if request.learning_rate is not None and not method.has_own_step:
@@ -273,18 +274,18 @@ def _warn_if_penalty_diverges(committed: Committed) -> None:
     pace = rate * request.alpha * max(1.0, committed.settings.server_step)
     if pace > 2 * (1 + committed.settings.momentum):
         warn(
-            f"learning_rate={rate:g} with alpha={request.alpha:g} diverges: a step takes "
-            f'{pace:.3g} times the weights away. Give a smaller learning_rate, or leave it "auto".'
+            f"learning_rate={rate:g} with alpha={request.alpha:g} diverges: the penalty subtracts "
+            f'{pace:.3g} times the weights in a step. Give a smaller learning_rate, or "auto".'
         )
 
 
 def with_clipped_quantile(committed: Committed, method: Method) -> Committed:
-    """Return it with the quantile that clipped slopes stand for, if the level is calibrated.
+    """Return ``committed`` with the quantile of clipped slopes, if the level is calibrated.
 
-    Slopes -q and 1 - q that are cut to kappa balance at q' = a / (a + b), a = min(q, kappa) and
-    b = min(1 - q, kappa), whatever q was asked for. The loss at q' is what is left of that at q,
-    without a slope that all records share and that clips them all. For linear models: kappa is that
-    of a typical row.
+    Slopes -q and 1 - q that are clipped to kappa balance at q' = a / (a + b), a = min(q, kappa) and
+    b = min(1 - q, kappa), instead of q. The loss at q' equals that at q without a slope that all
+    records share, which would clip them all. It is for linear models; kappa is that of a typical
+    row.
     """
     request, clip = committed.request, committed.settings.clip_norm
     q = request.loss.quantile_level
@@ -297,7 +298,7 @@ def with_clipped_quantile(committed: Committed, method: Method) -> Committed:
 
 
 def walk_of(committed: Committed, noise: float) -> float:
-    """Return how far the noise of a fit moves the prediction of a typical row.
+    """Return the size of the fit's noise in the prediction of a typical row.
 
     ``noise`` is the noise of the fit on each coordinate of the mean gradient, in clip norms.
     """

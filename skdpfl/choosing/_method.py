@@ -1,17 +1,17 @@
-"""How a family of estimators trains: its algorithm, what its "auto" means, its constants.
+"""How a family of estimators trains: its algorithm, its choices for "auto", and its constants.
 
 :class:`Method` is the base class of the families. It gets a request and settings before the plan is
-made, and what is :class:`Committed` afterwards, when noise and scales are known.
+made, and a :class:`Committed` afterwards, when noise and scales are known.
 
 Published step sizes need constants of the objective, computed here from public or released numbers.
-With rows of root mean square norm rho (the intercept's 1 counted), P parameters, a loss of
-curvature c and Lipschitz constant l in the raw prediction, clip norm C::
+With rows of root mean square norm rho (including the intercept's 1), P parameters, a loss with
+curvature c and Lipschitz constant l in the raw prediction, and clip norm C::
 
     smoothness   beta = c rho^2 + alpha        of the *mean* loss: its Hessian is at most c E a a^T
     lipschitz    L    = min(C, l rho)
     variance     s^2  = P sigma^2 + (1 - q) L^2 / B     sigma: the plan's noise on a round's mean,
                                                         B: records of a round
-    distance     radius, or else what predictions of ordinary size need: 3 (margins) or 1 (scaled
+    distance     radius, or the norm for predictions of ordinary size: 3 (margins) or 1 (scaled
                  targets) times sqrt(k (d + 1)) / rho
     excess       the loss of the model 0 (for regression: of targets in [-1, 1])
 
@@ -43,7 +43,8 @@ class Settings:
 
     ``steps`` is the number of private gradients per silo in each round; ``rate`` the share of its
     records that a step reads. ``server_step`` is the server's learning rate for the mean update;
-    ``falls``: it falls linearly in the second half of the rounds, and the last model is used.
+    ``falls``: it decreases linearly to 0 in the second half of the rounds, and the last model is
+    used.
     """
 
     steps: tuple[int, ...]
@@ -62,7 +63,7 @@ class Settings:
 
     @property
     def server_steps(self) -> float | tuple[float, ...]:
-        """The server's step, or that of each round, where it falls to 0 in the second half."""
+        """The server's step, or that of each round if it decreases to 0 in the second half."""
         if not self.falls:
             return self.server_step
         shares = [min(1.0, 2 * (1 - r / self.n_rounds)) for r in range(self.n_rounds)]
@@ -80,8 +81,8 @@ class Measured(NamedTuple):
 class Committed:
     """What is known after planning and scaling, before training; ``epsilon`` is the price.
 
-    ``scaled_row`` is the mean squared norm of scaled rows, None if unknown; ``measured`` is None
-    in private fits and where the learning rate was given. ``largest_target`` is the largest scaled
+    ``scaled_row`` is the mean squared norm of scaled rows, None if unknown; ``measured`` is None in
+    private fits and if the learning rate was given. ``largest_target`` is the largest scaled
     target, infinite in private fits.
     """
 
@@ -100,7 +101,7 @@ class Committed:
 
     @property
     def squared_row(self) -> float:
-        """rho^2; that of standardised rows if unknown."""
+        """rho^2; if unknown, that of standardised rows."""
         d = self.request.model.n_features
         squared = d if self.scaled_row is None else self.scaled_row
         return squared + float(self.request.fit_intercept)
@@ -109,7 +110,7 @@ class Committed:
 class Training(NamedTuple):
     """The training to run, with all constants; ``average``: over which rounds.
 
-    ``walk`` is how far noise is expected to move a typical prediction.
+    ``walk`` is the expected size of noise in a typical prediction.
     """
 
     algorithm: Algorithm
@@ -146,8 +147,9 @@ def smoothed(loss: Loss, committed: Committed) -> Loss:
     """Return the Moreau envelope of a non-smooth loss, smoothed by about the noise's effect.
 
     The larger of the two published parameters (convex; strongly convex for alpha > 0) is taken:
-    both are optimal up to constants, and the envelope lies within L^2 / (2 b) of the loss.
-    It is one in the parameters of a linear model; others take subgradients of the loss as it is.
+    both are optimal up to constants, and the envelope lies within L^2 / (2 b) of the loss. The
+    envelope is in the parameters of a linear model; other models use subgradients of the loss
+    itself.
     """
     if not (loss.can_be_smoothed and committed.request.model.is_linear):
         return loss.bounded(committed.largest_target)
@@ -215,7 +217,7 @@ _SLOW = 0.2
 def control_rate(committed: Committed) -> float:
     """Return the learning rate of SCAFFOLD's control variates: lower under noise on messages.
 
-    With unit="record" and partial participation the noise in a control variate is used again many
+    With unit="record" and partial participation, the noise in a control variate is reused many
     rounds later. With a given learning rate the fit is the published algorithm.
     """
     plan = committed.plan
@@ -234,7 +236,7 @@ def relative_noise(committed: Committed) -> float:
 
 
 def warn_of_noise(committed: Committed) -> None:
-    """Warn if the average of all rounds is likely to say little or nothing of the data.
+    """Warn if noise dominates the average of all rounds.
 
     The limits are by experiment (``benchmarks/auto/whole.py``): beyond them most regressions end
     near the target's mean or below it, and most classifiers near chance.
@@ -249,10 +251,10 @@ def warn_of_noise(committed: Committed) -> None:
     excess, of_sum = noise / limit, plan.trust != "silo"  # whose noise does not grow with silos
     needed = plan.n_silos * (excess if of_sum else excess**2)
     warn(
-        f"Hiding a whole silo among {plan.n_silos} takes noise that leaves "
-        f"{'nothing' if noise > 1 else 'little or nothing'} of the data: averaged over all rounds "
-        f"it is {noise:.2g} times the largest norm of a silo's message. "
-        f"About {needed:.2g} silos are needed at this budget"
+        f"Hiding a whole silo among {plan.n_silos} takes so much noise that "
+        f"{'nothing' if noise > 1 else 'little or nothing'} can be learnt: averaged over all "
+        f"rounds it is {noise:.2g} times the largest norm of a silo's message. About {needed:.2g} "
+        "silos are needed at this budget"
         + ("" if of_sum or request.facts.elsewhere else ', fewer with trust="secagg" or "server"')
         + '; unit="record" protects single records with far less.'
     )
@@ -260,7 +262,7 @@ def warn_of_noise(committed: Committed) -> None:
 
 @dataclass(frozen=True)
 class Method:
-    """Base class; subclasses hold the parameters that only their family has.
+    """Base class; subclasses have the parameters of their family.
 
     Subclasses must implement :meth:`algorithm`.
     """
@@ -275,11 +277,11 @@ class Method:
         raise NotImplementedError
 
     def local_steps(self, request: Request) -> int:
-        """Return the number of local steps that "auto" means."""
+        """Return the number of local steps for "auto"."""
         return 1
 
     def n_rounds(self, request: Request, default: int) -> int:
-        """Return the number of rounds that "auto" means."""
+        """Return the number of rounds for "auto"."""
         return default
 
     def has_momentum(self, request: Request) -> bool:
@@ -287,13 +289,13 @@ class Method:
         return False
 
     def mechanism(self, request: Request) -> Mechanism:
-        """Return the mechanism, which says where noise is added."""
+        """Return the mechanism, which determines where noise is added."""
         return self.given_mechanism or mechanism_for(request.promise.unit, request.promise.trust)
 
     def training(self, algorithm: Algorithm, committed: Committed) -> Training:
         """Return the training to run; constants may depend on the plan's noise and the scales.
 
-        Must not change what is released: the plan has been priced.
+        It must not change the releases: the plan is already priced.
         """
         warn_of_noise(committed)
         loss = smoothed(committed.request.loss, committed)
@@ -314,7 +316,7 @@ class Averaging(Method):
 
 @dataclass(frozen=True)
 class GivenAlgorithm(Method):
-    """An algorithm object; the plan charges the gradients that it declares."""
+    """A given algorithm object; the plan charges the gradients that it declares."""
 
     given: Algorithm
     has_own_step: ClassVar[bool] = True

@@ -1,10 +1,10 @@
-"""The expected noise of a fit, before it is planned, and what to say where it is too large.
+"""The expected noise of a fit, before it is planned, and advice if it is too large.
 
 It follows from public numbers only: budgets, sizes and weights.
 
 ::
 
-    mu_i   what silo i may spend, as Gaussian DP (N(0, 1) against N(mu, 1))
+    mu_i   silo i's budget, as Gaussian DP (N(0, 1) against N(mu, 1))
     s      noise of the whole fit on each coordinate of the mean gradient, in clip norms
 
     unit "record"   trust "silo"     s = D sqrt( sum_i (w_i / (n_i mu_i))^2 )
@@ -12,16 +12,16 @@ It follows from public numbers only: budgets, sizes and weights.
                     else             s = D max_i w_i / (n_i mu)
     unit "silo"                      the same with n_i = 1
 
-D = 2 where a record (silo) is replaced, 1 where its contribution is set to zero; of the c silos of
-a round t may collude (:mod:`skdpfl.privacy.release.sharing`). One number is enough: T noisy
-gradients with noise multiplier z = D sqrt(T) / mu each have noise
-z / n = D sqrt(T) / (mu n), and their average has D / (mu n), for any T. Sampled batches (rate q)
-have z about q D sqrt(T) / mu on sums of q n records: the same again, unless z is far below one.
-Noise that decays, z f_t in step t, has the budget's price for z^2 = D^2 sum_t f_t^-2 / mu^2, and
-its average gradient sqrt( mean f_t^2 mean f_t^-2 ) times the noise.
+D = 2 if a record (silo) is replaced, 1 if its contribution is set to zero; t of the c silos of a
+round may collude (:mod:`skdpfl.privacy.release.sharing`). One number is enough: T noisy gradients
+with noise multiplier z = D sqrt(T) / mu each have noise z / n = D sqrt(T) / (mu n), and their
+average has D / (mu n), for any T. Sampled batches (rate q) have z about q D sqrt(T) / mu on sums of
+q n records: the same again, unless z is far below one. Noise that decays, z f_t in step t, has the
+budget's price for z^2 = D^2 sum_t f_t^-2 / mu^2, and its average gradient sqrt( mean f_t^2 mean
+f_t^-2 ) times the noise.
 
-The noise is proportional to 1 / (mu N), for N records and a budget mu. So noise that is k times too
-large asks for k N records, or for the epsilon of k mu.
+The noise is proportional to 1 / (mu N), for N records and a budget mu. So if it is k times too
+large, k N records are needed, or the epsilon of k mu.
 """
 
 import dataclasses
@@ -71,7 +71,7 @@ def noise_level(request: Request, rate: float, steps: tuple[int, ...]) -> NoiseL
 
 
 def cost_of_decay(schedule: NoiseSchedule, steps: tuple[int, ...]) -> float:
-    """Return how much more noise a fit has for noise that decays: 1 for constant noise."""
+    """Return the factor by which decaying noise increases a fit's noise."""
     if schedule is None:
         return 1.0
     factors = np.concatenate(noise_factors(schedule, steps))
@@ -81,7 +81,7 @@ def cost_of_decay(schedule: NoiseSchedule, steps: tuple[int, ...]) -> float:
 
 
 def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
-    """Return mu of each silo, or one for all (1,): what a histogram of columns leaves of it."""
+    """Return mu of each silo, or one for all (1,), without the part for a histogram of columns."""
     promise, change = request.promise, request.promise.change
     if promise.epsilon is None:
         z = promise.noise_multiplier
@@ -108,7 +108,7 @@ def _level(request: Request, rate: float, n_noised: int) -> NoiseLevel:
 
 
 def _excess_of_shares(request: Request) -> float:
-    """Return the noise of shares over what is priced; 1 where silos do not share noise."""
+    """Return the noise of all shares over the priced noise; 1 if silos do not share noise."""
     promise = request.promise
     if not promise.shares_noise:
         return 1.0
@@ -132,15 +132,16 @@ def _mu(epsilon: float, delta: float) -> float:
 
 
 _DROWNED = (
-    "The noise will drown what {} records can show of {} coefficients, so {} may be worse than {}. "
+    "The noise will drown the signal of {} records for {} coefficients, so {} may be worse than "
+    "{}.   "
 )
 #: noise that decays and costs less is not named
 _STEEP = 1.5
 #: labels whose variance is smaller by this factor than that of equally frequent ones are rare
 _SELDOM = 1.5
 _CHECK = (
-    "Before the model is used, compare it with that constant: on public records, on records that "
-    "are kept for it, or by skdpfl.remote.score_federation, which has a price of its own."
+    "Before you use the model, compare it with that constant: on public records, on held-out "
+    "records, or by skdpfl.remote.score_federation, which has its own price."
 )
 
 
@@ -154,8 +155,8 @@ def advice_on_noise(
 ) -> str:
     """Return the warning for a model whose noise hides the signal, "" if it does not.
 
-    Noise is in clip norms, so a given one above the norm of scaled rows makes it that much larger.
-    Rare labels have less signal: ``shares`` are the labels', if they are known.
+    Noise is proportional to the clip norm, so a clip norm above the norm of scaled rows increases
+    it by that factor. Rare labels have less signal: ``shares`` are the labels' shares, if known.
     """
     beyond = 1.0
     if request.clip_norm is not None and request.scaling is not None:
@@ -190,7 +191,7 @@ def remedies(
     excess: float,
     first: tuple[str, ...] = (),
 ) -> str:
-    """Return what makes ``excess`` times less noise, and what to do with the model as it is."""
+    """Return advice that reduces the noise by a factor ``excess``, and on using the model."""
     facts, promise = request.facts, request.promise
     budget = "larger budgets"
     if isinstance(promise.epsilon, float):
@@ -219,13 +220,13 @@ def remedies(
 
 #: what other trusts rest on
 _TRUSTED: dict[Trust, str] = {
-    "secagg": "at most one silo works with the server",
+    "secagg": "at most one silo colludes with the server",
     "server": "all silos trust the server",
 }
 
 
 def _gain_of(trust: Trust, request: Request, method: Method, settings: Settings) -> float:
-    """Return how many times less noise another trust has; 0 where it does not go together."""
+    """Return the factor by which another trust reduces noise; 0 if it cannot be used."""
     promise, shares = request.promise, trust == "secagg"
     own = method.given_mechanism is not None or not isinstance(promise.epsilon, float)
     if promise.trust != "silo" or own or request.facts.elsewhere:

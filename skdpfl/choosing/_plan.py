@@ -71,7 +71,7 @@ def _setup(choice: Choice) -> tuple[Composition, ...]:
 
 
 def _noised(plan: PrivacyPlan, epsilon: float | np.ndarray | None, size: int) -> PrivacyPlan:
-    """Return the plan with noise calibrated to the budget, or with the noise that was given."""
+    """Return the plan with noise calibrated to the budget, or with the given noise."""
     noised = plan.with_noise(plan.noise_multiplier) if epsilon is None else plan.calibrated(epsilon)
     if plan.trust == "shuffler":
         _warn_if_shuffling_is_useless(noised, epsilon)
@@ -80,27 +80,27 @@ def _noised(plan: PrivacyPlan, epsilon: float | np.ndarray | None, size: int) ->
 
 
 def _check_noise(plan: PrivacyPlan, size: int) -> None:
-    """Raise where the noise cannot be added exactly in single or double precision."""
+    """Raise if the noise cannot be added exactly in single or double precision."""
     if plan.unit == "silo":  # sizes are unknown here; messages are released in double precision
         return
     try:
         plan.mechanism.gradient_terms(plan, size, DOUBLE)
     except PrecisionError as error:
         raise ValueError(
-            f"The budget asks for noise of {plan.noise_multiplier.max():.3g} times the clipping "
-            f"norm, too {'much' if plan.noise_multiplier.max() > 1 else 'little'} to be added "
-            "exactly. Give another epsilon (or delta, or noise_multiplier), or other n_rounds."
+            f"The budget needs noise of {plan.noise_multiplier.max():.3g} times the clip norm, too "
+            f"{'much' if plan.noise_multiplier.max() > 1 else 'little'} to be added exactly. Give "
+            "another epsilon (or delta, or noise_multiplier), or other n_rounds."
         ) from error
 
 
 def _check_server(request: Request, algorithm: Algorithm) -> None:
-    """Raise where noise on the sum of messages would not protect records."""
+    """Raise if noise on the sum of messages would not protect records."""
     promise = request.promise
     summed = promise.unit == "record" and promise.trust in ("server", "secagg")
     if summed and not sends_one_gradient(algorithm):
         raise ValueError(
-            f'trust="{promise.trust}" with unit="record" takes one local step a round and keeps '
-            f"nothing in the silos; {type(algorithm).__name__} does more. Nearest are "
+            f'trust="{promise.trust}" with unit="record" needs an algorithm with one local step '
+            f"per round and no state in the silos, unlike {type(algorithm).__name__}. Use "
             'trust="silo", unit="silo", ISRLDPClassifier / ISRLDPRegressor, or DPFedAvg with '
             "local_steps=1."
         )
@@ -109,7 +109,7 @@ def _check_server(request: Request, algorithm: Algorithm) -> None:
 def _dealt(
     sampling: Sampling, steps: tuple[int, ...], schedule: Schedule, facts: PublicFacts, spare: int
 ) -> Sampling:
-    """Return the sampling; disjoint batches: as many as the silo with the most steps needs."""
+    """Return the sampling; for disjoint batches, as many as the silo with most steps needs."""
     if not isinstance(sampling, Disjoint):
         return sampling
     used = np.full(facts.n_silos, spare)  # spare rounds need batches of their own
@@ -118,16 +118,15 @@ def _dealt(
     busiest, smallest = int(used.max()), int(facts.silo_sizes.argmin())
     if facts.silo_sizes[smallest] < busiest:
         raise ValueError(
-            f'sampling="disjoint" deals each silo\'s records into one batch per step: '
-            f"{busiest} steps need at least as many records, but silo "
-            f"{facts.silo_ids.tolist()[smallest]!r} has {facts.silo_sizes[smallest]}. Use fewer "
-            "rounds."
+            f'sampling="disjoint" splits each silo\'s records into one batch per step: {busiest} '
+            f"steps need at least as many records, but silo {facts.silo_ids.tolist()[smallest]!r} "
+            f"has {facts.silo_sizes[smallest]}. Use fewer rounds."
         )
     return dataclasses.replace(sampling, n_parts=max(1, busiest))
 
 
 def _weights(request: Request, sampling: Sampling) -> np.ndarray:
-    """Return the silos' weights; equal ones for shuffled messages, which have no sender."""
+    """Return the silos' weights; shuffled messages all have the same."""
     if request.promise.trust != "shuffler":
         return request.weights
     sizes = request.facts.silo_sizes.tolist()
@@ -148,7 +147,7 @@ def _schedule(request: Request, n_rounds: int, streams: Streams) -> Schedule:
 
 
 def _warn_if_shuffling_is_useless(plan: PrivacyPlan, epsilon: float | np.ndarray | None) -> None:
-    """Warn if silos that noise their own sums would do as well, at the same budget."""
+    """Warn if trust="silo" would have no more noise than shuffling, at the same budget."""
     if epsilon is None:  # noise was given
         per_silo = plan.spent().per_silo
         assert per_silo is not None  # records are protected here, not whole silos
@@ -161,10 +160,10 @@ def _warn_if_shuffling_is_useless(plan: PrivacyPlan, epsilon: float | np.ndarray
     if ratio <= 1:
         batches = plan.expected_sizes
         warn(
-            f'trust="shuffler" gains nothing here: with about {batches.mean():.0f} records of '
-            f"each of {plan.n_silos * plan.silo_fraction:.0f} silos a round, the mean gradient "
-            f'has {1 / ratio:.2g} times the noise of trust="silo", which needs no shuffler. '
-            "Shuffling helps where many silos send a few records each."
+            f'trust="shuffler" gains nothing here: with about {batches.mean():.0f} records of each '
+            f"of {plan.n_silos * plan.silo_fraction:.0f} silos a round, the mean gradient has "
+            f'{1 / ratio:.2g} times the noise of trust="silo", which needs no shuffler. Shuffling '
+            "helps if many silos send a few records each."
         )
 
 
@@ -203,8 +202,7 @@ def adapted(
         )
     if algorithm.reads_squared_norm:
         raise ValueError(
-            f"{type(algorithm).__name__} reads the squared norms of the messages, which are "
-            f'released where whole silos are protected: give unit="silo", not '
-            f"{request.promise.unit!r}."
+            f"{type(algorithm).__name__} needs the squared norms of the messages, which are "
+            f'released only with unit="silo"; got unit={request.promise.unit!r}.'
         )
     return mechanism

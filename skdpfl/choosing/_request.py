@@ -1,7 +1,7 @@
 """The request of a fit: an estimator's parameters and the public numbers, read once.
 
-Choices, plan and training are functions of it. Budgets, deltas and weights are one number per silo
-here.
+Choices, plan and training are functions of it. It has budgets, deltas and weights as one number per
+silo.
 """
 
 import math
@@ -36,7 +36,7 @@ class Promise(Protected):
     """What is protected, against whom, and with which budget.
 
     ``epsilon`` is one number for all silos, or one per silo if each adds its own noise; None if
-    ``noise_multiplier`` was given instead. The silos' sizes are among the facts.
+    ``noise_multiplier`` was given instead. The silos' sizes are in the facts.
     """
 
     epsilon: float | np.ndarray | None
@@ -92,12 +92,12 @@ class Request:
 
     @property
     def ranges(self) -> Bounds | None:
-        """The bounds of the features, without those of columns that are added."""
+        """The bounds of the features, without those of added columns."""
         return self.feature_bounds if self.curves is None else self.curves.bounds
 
     @property
     def left(self) -> float:
-        """The part of mu that is left for everything but curves."""
+        """The share of mu that remains after the histogram for curves."""
         paid = self.curves is not None and self.curves.sums and self.promise.epsilon is not None
         return math.sqrt(1 - self.curves.share**2) if paid and self.curves else 1.0
 
@@ -108,12 +108,12 @@ class Request:
 
     @property
     def takes_no_advice(self) -> bool:
-        """Whether the caller chose what warnings of noise would be about, or silos are hidden."""
+        """Whether warnings about noise do not apply, by the user's choices."""
         given = not self.chooses_step or self.promise.epsilon is None
         return given or self.promise.hides_silos
 
     def task(self, squared_norm: float) -> RuleTask:
-        """Return the task for rows of this mean square norm, without the intercept's 1."""
+        """Return the task for rows with this mean square norm, which excludes the intercept's 1."""
         facts, curvature = self.facts, self.loss.curvature(self.facts.n_outputs)
         guessed = _SOME_RECORDS * facts.n_silos
         return RuleTask(
@@ -130,14 +130,14 @@ class Request:
 
 
 def _clips_features(params: Mapping[str, Any], promise: Any) -> bool:
-    """Whether features are clipped: by default where there are scales, and privacy."""
+    """Whether features are clipped: by default if there are scales and privacy."""
     if not is_auto(params["clip_features"]):
         return bool(params["clip_features"])
     return params["scaling"] is not None and not promise.is_exact
 
 
 def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> Request:
-    """Return the request for checked parameters; missing ones are switched off."""
+    """Return the request for checked parameters; parameters that an estimator lacks are off."""
     rate = params["learning_rate"]
     fit_intercept = bool(params["fit_intercept"])
     promise, taking_part = _promise(params, facts), read_taking_part(params, facts)
@@ -226,21 +226,21 @@ def _promise(params: Mapping[str, Any], facts: PublicFacts) -> Promise:
 
 
 def _delta(delta: Any, facts: PublicFacts) -> np.ndarray:
-    """Return each silo's delta, and warn if one is at least 1 / n, or below what runs can keep."""
+    """Return each silo's delta; warn if one is at least 1 / n, or too small."""
     if is_auto(delta):
         return np.full(facts.n_silos, automatic_delta(facts.n_protected))
     values, n = per_silo("delta", delta, facts.silo_ids), facts.n_protected
     if values.max() >= 1 / n:
         what = "record" if facts.public_sizes is not None else "silo"
         warn(
-            f"delta={values.max():g} is at least 1 / n_{what}s = {1 / n:.2g}: giving out a whole "
-            f"{what} with probability delta would be allowed. Use a smaller delta."
+            f"delta={values.max():g} is at least 1 / n_{what}s = {1 / n:.2g}, which would allow to "
+            f"release a whole {what} with probability delta. Use a smaller delta."
         )
     if values.min() < LEAST_DELTA:
         warn(
-            f"delta={values.min():g} is below {LEAST_DELTA:g}: the price is that of ideal noise "
-            "and sampling, from which what runs differs with a probability of up to 1e-22. Use a "
-            f"delta of at least {LEAST_DELTA:g}."
+            f"delta={values.min():g} is below {LEAST_DELTA:g}: the price assumes ideal noise and "
+            "sampling, from which the implementation differs with a probability of up to 1e-22. "
+            f"Use a delta of at least {LEAST_DELTA:g}."
         )
     return values
 
@@ -261,9 +261,10 @@ def _weights(weights: Any, facts: PublicFacts, promise: Promise) -> np.ndarray:
 def _reliability(promise: Promise, facts: PublicFacts) -> np.ndarray | float:
     """Return the weight of a record by its silo's noise; 1 if all silos have the same budget.
 
-    The mean gradient of a silo of n records differs from that of all by the silo's own optimum and
-    by noise: squared, d / n' and 4 d / (n mu)^2, with d parameters per output and n' records in a
-    typical silo. So the weight of a record is ``1 / (n' / d + 4 / mu^2)``.
+    The mean gradient of a silo of n records differs from the overall mean because of the silo's own
+    optimum and of noise. With d parameters per output and n' records in a typical silo, the squared
+    differences are d / n' and 4 d / (n mu)^2. So the weight of a record is ``1 / (n' / d + 4 /
+    mu^2)``.
     """
     epsilon = promise.epsilon
     if not isinstance(epsilon, np.ndarray) or (epsilon == epsilon[0]).all():

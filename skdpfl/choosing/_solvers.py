@@ -44,7 +44,7 @@ class Solver(_method.Method):
     name: str
 
     def algorithm(self, request: Request, settings: _method.Settings) -> algorithms.Algorithm:
-        """Return the algorithm for planning; what it releases does not change after it."""
+        """Return the algorithm for planning; its releases do not change afterwards."""
         self._check_batches(request, settings)
         ball = algorithms.Ball() if request.radius is None else algorithms.Ball(request.radius)
         if self.name == "local":
@@ -114,7 +114,7 @@ class Solver(_method.Method):
         if request.promise.trust == "shuffler" and isinstance(settings.sampling, PoissonSampling):
             raise ValueError(
                 'trust="shuffler" needs batches of a fixed size, since the number of messages is '
-                f'seen; got sampling="poisson" at sampling_rate={settings.rate:.3g}. Use '
+                f'visible; got sampling="poisson" at sampling_rate={settings.rate:.3g}. Use '
                 'sampling="without_replacement" or "disjoint", or sampling_rate=1.'
             )
 
@@ -136,7 +136,7 @@ def _published_rounds(request: Request) -> float:
 
 
 def _least_epsilon(epsilon: float | np.ndarray | None) -> float:
-    """Return the smallest budget of a silo, at most 100; 1 where noise was given instead."""
+    """Return the smallest budget of a silo, at most 100; 1 if noise was given instead."""
     return 1.0 if epsilon is None else min(100.0, float(np.min(epsilon)))
 
 
@@ -159,7 +159,7 @@ def measured_constants(
 ) -> _method.Constants:
     """Return constants with the smoothness measured in a fit without privacy.
 
-    The part from sampling grows with the rounds in accelerated steps.
+    In accelerated solvers the part due to sampling grows with the rounds.
     """
     assert committed.measured is not None
     growth = 1.0

@@ -1,4 +1,4 @@
-"""Losses: convex functions of one record's raw predictions; labels, and records' weights.
+"""Losses: convex functions of one record's raw predictions, and their weighting.
 
 Shapes (leading axes, written ``...``, are silos)::
 
@@ -9,15 +9,14 @@ Shapes (leading axes, written ``...``, are silos)::
 
 A loss does not depend on features, parameters, silos or privacy.
 
-With records' weights, targets are pairs (target, weight), so that a record's weight goes wherever
-its target goes::
+With weights of records, targets are pairs (target, weight), so that a weight stays with its
+target::
 
     value_j     = weight_j l(target_j, raw_j)
     gradient_j  = weight_j dl / draw (target_j, raw_j)
 
-Models and whatever puts records together see targets, and none of them knows of weights. The
-gradient is multiplied before anything clips it: whatever a record's weight is, its clipped gradient
-is within the clip norm.
+Models and other code that handles targets do not depend on weights. The gradient is multiplied
+before it is clipped, so a record's clipped gradient is within the clip norm for any weight.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ class Loss(ABC):
     """Base class of all losses.
 
     A new loss is a frozen dataclass with `value`, `gradient`, `lipschitz` and `curvature`. Every
-    field has a default. The property tests check every loss in ``skdpfl.losses.LOSSES``: the
-    gradient against the value, convexity, and the two bounds.
+    field has a default. Property tests check every loss in ``skdpfl.losses.LOSSES``: the gradient
+    against the value, convexity, and the two bounds.
 
-    A loss from outside the package is asked about one record at a time, which is slow but cannot
-    mix records, unless its class says ``stackable = True`` (:mod:`skdpfl._apart`).
+    A user-defined loss gets one record at a time, which is slow but cannot mix records, unless its
+    class sets ``stackable = True`` (:mod:`skdpfl._apart`).
     """
 
     #: of a class from outside: its author declares that records may be given together
@@ -59,11 +58,11 @@ class Loss(ABC):
 
     @property
     def quantile_level(self) -> float | None:
-        """The share of targets that is to lie below predictions; None for other losses."""
+        """The wanted share of targets below predictions; None for other losses."""
         return None
 
     def at_quantile(self, q: float) -> Loss:
-        """Return the loss for another share of targets below; the same for other losses."""
+        """Return the loss for another quantile; unchanged for other losses."""
         return self
 
     @abstractmethod
@@ -143,11 +142,11 @@ class Loss(ABC):
 
     @property
     def can_be_smoothed(self) -> bool:
-        """Whether there is a kink that `smoothed` removes."""
+        """Whether the loss is non-smooth, and `smoothed` makes it smooth."""
         return False
 
     def smoothed(self, b: float) -> Loss:
-        """Return the Moreau envelope with parameter b of a loss with a kink, else the loss."""
+        """Return the Moreau envelope with parameter b; a smooth loss is unchanged."""
         return self
 
     def loss_at_zero(self, n_outputs: int) -> float:
@@ -163,7 +162,7 @@ class Loss(ABC):
         return softmax(raw) if raw.shape[-1] > 1 else sigmoid(raw)
 
     def bounded(self, largest: float) -> Loss:
-        """Return a loss of finite curvature that is the same for means of at most `largest`.
+        """Return a loss with finite curvature that is equal for means of at most `largest`.
 
         Returns the loss itself if its curvature is finite or it can be smoothed.
         """
@@ -249,7 +248,7 @@ def with_weights(y: NDArray, weights: NDArray) -> NDArray:
 
 
 def loss_for(loss: Loss, y: NDArray) -> Loss:
-    """Return the loss of targets like ``y``: the loss itself, or weighted if they have weights."""
+    """Return the loss for targets ``y``: the loss itself, or weighted if they have weights."""
     return loss if y.dtype.names is None else Weighted(loss)
 
 
@@ -260,12 +259,12 @@ class Weighted(Loss):
     Parameters
     ----------
     loss : Loss
-        What is multiplied.
+        The loss that is weighted.
 
     Notes
     -----
-    Weights are at least 0, so it is convex. A record whose target or weight is not finite has a
-    gradient that is not finite either, so that it does not count.
+    Weights are at least 0, so it is convex. If a record's target or weight is not finite, its
+    gradient is not finite either, so it is ignored.
     """
 
     loss: Loss
@@ -295,7 +294,7 @@ class Weighted(Loss):
         return out
 
     def lipschitz(self, n_outputs: int) -> float:
-        """Infinite: weights are as large as they are given."""
+        """Infinite, since weights are not bounded."""
         return inf
 
     def curvature(self, n_outputs: int) -> float:
@@ -311,19 +310,19 @@ _UNREAD = frozenset((
 
 
 def record_by_record(loss: Loss) -> Loss:
-    """Return a loss that no code can mix records in: itself if it is known, else one apart."""
+    """Return a loss that cannot mix records: itself if known, else wrapped record by record."""
     return loss if is_stackable(loss, _UNREAD) else RecordByRecord(loss)
 
 
 @dataclass(frozen=True)
 class RecordByRecord(Loss):
-    """A loss from outside, which sees one record at a time.
+    """A wrapper of a user-defined loss, which then sees one record at a time.
 
     Notes
     -----
-    **Formal guarantee.** Whatever the loss computes, a record's value and gradient are a function
-    of that record alone. *Proof.* Each call gets copies of one record's numbers, and a loss as it
-    was before any record: what an earlier call kept in it is not there.
+    **Formal guarantee.** For any code of the loss, a record's value and gradient depend on that
+    record alone. *Proof.* Each call gets copies of one record's numbers, and a fresh copy of the
+    loss, without any state of earlier calls.
     """
 
     loss: Loss
@@ -366,7 +365,7 @@ class RecordByRecord(Loss):
     def _records(
         self, y: NDArray, raw: NDArray, squared_norms: NDArray | None
     ) -> Iterator[tuple[tuple[int, ...], Loss, tuple[NDArray, NDArray, NDArray | None]]]:
-        """Yield each record's place, the loss anew, and its target, raw prediction and norm."""
+        """Yield each record's index, a fresh loss, and the record's numbers."""
         shape, new = raw.shape[:-1], anew(self.loss)
         y = np.broadcast_to(y, shape)
         norms = None if squared_norms is None else np.broadcast_to(squared_norms, shape)

@@ -54,7 +54,7 @@ class Kink:
     smoothing: float | None
 
     def value(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
-        """Value at residuals r of shape (..., n, k), norms (..., n)."""
+        """Value at residuals r of shape (..., n, k), with norms (..., n)."""
         if self.smoothing is None:
             return np.maximum(self.low * r, self.high * r)
         slope = self.slope(r.copy(), squared_norms)
@@ -84,7 +84,7 @@ def _columns(squared_norms: NDArray | None, r: NDArray) -> NDArray:
 
 @dataclass(frozen=True)
 class Kinked(Loss):
-    """Base of the losses with one kink in each output, which an envelope can smooth.
+    """Base class of losses with one kink in each output, which an envelope can smooth.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ class Huber(OfResidual):
         return np.clip(r, -self.delta, self.delta, out=r)
 
     def lipschitz(self, n_outputs: int) -> float:
-        """The threshold."""
+        """The threshold `delta`."""
         return self.delta
 
     def curvature(self, n_outputs: int) -> float:
@@ -199,7 +199,7 @@ class AbsoluteError(Kinked, OfResidual):
 
 @dataclass(frozen=True)
 class Poisson(Loss):
-    """Half the Poisson deviance up to a constant; the mean is exp(raw): gradient exp(raw) - y.
+    """Half the Poisson deviance up to a constant, with mean exp(raw); gradient exp(raw) - y.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class Poisson(Loss):
     scale them, but do not shift them. Under unit="record" gradients are clipped, so no step is
     longer than with any other loss. Fits without privacy, and those with unit="silo", need a
     bounded curvature: `largest` is then the largest target, or four times the targets' root mean
-    square. Steps of 1 / `largest` relative to those of the squared error cannot diverge.
+    square. Steps of 1 / `largest` times those of the squared error cannot diverge.
 
     With Z = log(largest) and u = max(0, z - Z), the mean's part of the loss is
     ``exp(min(z, Z)) (1 + u + u^2 / 2)``. Its derivative ``exp(min(z, Z)) (1 + u)`` is continuous
@@ -261,7 +261,7 @@ class Poisson(Loss):
         return inf
 
     def curvature(self, n_outputs: int) -> float:
-        """The largest mean."""
+        """`largest`, the bound on means."""
         return self.largest
 
     def bounded(self, largest: float) -> Poisson:

@@ -1,4 +1,4 @@
-"""Activations of a network's hidden layers, whose slopes follow from their values.
+"""Activations of a network's hidden layers, whose derivatives follow from their values.
 
 ::
 
@@ -24,16 +24,16 @@ from skdpfl._arguments import check_number, check_positive
 class Activation(ABC):
     """Base class: an elementwise function whose derivative is a function of its value.
 
-    A new one is a frozen dataclass with :meth:`value` and :meth:`slope`. Networks with one from
-    outside the package are asked about one record at a time, which is slow, unless its class says
-    ``stackable = True``: each number of its results depends on one number only.
+    A new one is a frozen dataclass with :meth:`value` and :meth:`slope`. Networks with a
+    user-defined activation process one record at a time, which is slow, unless its class sets
+    ``stackable = True``, which declares that it acts elementwise.
     """
 
     stackable: ClassVar[bool]
 
     @property
     def gain(self) -> float:
-        """Mean square of the function over that of its argument, where this is small."""
+        """Mean square of the function over that of its argument, for small arguments."""
         return 1.0
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Activation(ABC):
 
     @abstractmethod
     def slope(self, value: NDArray) -> NDArray:
-        """Return the derivative where the function has this value.
+        """Return the derivative at the point where the function has this value.
 
         Parameters
         ----------
@@ -102,13 +102,13 @@ class TemperedSigmoid(Activation):
     scale : float, default=2.0
         Height s of the step.
     inverse_temperature : float, default=2.0
-        T; a larger one makes it steeper.
+        T, the steepness.
     offset : float, default=1.0
-        o, which is subtracted.
+        The constant o, which is subtracted.
 
     See Also
     --------
-    MLP : The network that it is for.
+    MLP : The network that uses it.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What a model is: flat parameters, raw predictions, and clipped sums of records' gradients.
+"""Base class of models: flat parameters, raw predictions, clipped sums of gradients.
 
 Shapes (leading axes, written ``...``, are silos; they broadcast)::
 
@@ -7,9 +7,9 @@ Shapes (leading axes, written ``...``, are silos; they broadcast)::
     raw      (..., n, k)    raw predictions, which a loss compares with targets
     g_j      (..., P)       gradient of record j's loss in the parameters
 
-A model does not depend on silos, on privacy or on one particular loss. No other code depends on
-what its parameters mean. Estimators take an :class:`Architecture`, which makes a :class:`Model` for
-a number of features and outputs.
+A model does not depend on silos, privacy or the loss. No other code depends on the meaning of its
+parameters. Estimators take an :class:`Architecture`, which makes a :class:`Model` for given numbers
+of features and outputs.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from skdpfl.privacy.randomness.streams import Stream
 class Model(ABC):
     """Base class of all models: a function from flat parameters and features to raw predictions.
 
-    A new model gives `n_features`, `n_outputs`, `size`, `init`, `raw`, `record_gradients`,
+    A new model defines `n_features`, `n_outputs`, `size`, `init`, `raw`, `record_gradients`,
     `penalty_mask`, `fitted_attributes` and `raw_of_fitted`. It is frozen and can be pickled. The
-    other methods have defaults, which a model may replace by faster ones; where it brings a
+    other methods have defaults, which a model may replace by faster ones; if it defines
     `clipped_gradient_sum`, `record_gradients` is not needed.
 
-    A model from outside the package is asked about one record at a time, which is slow but cannot
-    mix records, unless its class says ``stackable = True`` (:mod:`skdpfl._apart`).
+    A user-defined model processes one record at a time, which is slow but cannot mix records,
+    unless its class sets ``stackable = True`` (:mod:`skdpfl._apart`).
     """
 
     #: of a class from outside: its author declares that records and silos may be given together
@@ -82,7 +82,7 @@ class Model(ABC):
         `squared_norms` (n,), which some losses use.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} has to define record_gradients or clipped_gradient_sum."
+            f"{type(self).__name__} must define record_gradients or clipped_gradient_sum."
         )
 
     def clipped_gradient_sum(
@@ -117,7 +117,8 @@ class Model(ABC):
         weights : ndarray of shape (..., n), optional
             Public factors w_j >= 0 of the records, for instance a 0/1 mask of the sampled ones.
         chunk : int, optional
-            Add up at most this many records at a time, then the chunks' sums: fewer roundings.
+            Sum at most this many records at a time, then the chunks' sums, which reduces rounding
+            errors.
 
         Returns
         -------
@@ -126,12 +127,12 @@ class Model(ABC):
 
         Notes
         -----
-        **Formal guarantee.** Every model must satisfy this. The result is the sum over j of
-        w_j c_j, where c_j depends on record j, `params` and `clip_norm` only, never on another
-        record, and ``|c_j| <= C`` for the numbers as stored. If anything of record j is not finite,
-        c_j = 0, decided before clipping. Rounding in the sum comes on top: it stays within
-        `skdpfl.privacy.release.noised_sum` where products of records are formed and added in some
-        order, at most `chunk` of them before chunks are added up.
+        **Formal guarantee.** Every model must satisfy this. The result is the sum over j of w_j
+        c_j, where c_j depends on record j, `params` and `clip_norm` only, never on another record,
+        and ``|c_j| <= C`` for the numbers as stored. If any number of record j is not finite, c_j =
+        0, decided before clipping. Rounding in the sum is additional:
+        `skdpfl.privacy.release.noised_sum` bounds it, provided that products of records are summed
+        in any order, at most `chunk` of them before chunks are summed.
         """
         if type(self).clipped_gradient_sums is not Model.clipped_gradient_sums:
             return of_stack(self, params, X, y, loss, clip_norm, squared_norms, weights, chunk)
@@ -161,7 +162,7 @@ class Model(ABC):
         Parameters
         ----------
         params : ndarray of shape (P,)
-            The result of the fit.
+            The parameters of the fit.
         maps : Maps
             The transformations of features and target. Linear layers undo them.
         is_classifier : bool
@@ -175,11 +176,11 @@ class Model(ABC):
     # ---- defaults, which a model may replace ---------------------------------------------------
 
     def started(self, maps: Maps) -> Model:
-        """Return the model with a starting point, if it was given one, for the mapped data."""
+        """Return the model with its given starting point, if any, converted to scaled data."""
         return self
 
     def output_mask(self) -> NDArray | None:
-        """Return 1 for parameters whose multiples multiply raw predictions, 0 for others, (P,).
+        """Return 1 for parameters that are factors of the raw predictions, 0 for others, (P,).
 
         None if there are no such parameters, or they are not known.
         """
@@ -206,17 +207,17 @@ class Model(ABC):
 
     @property
     def architecture(self) -> str:
-        """What a Checkpoint has to know of the model, if the estimator's parameters do not tell."""
+        """A description for Checkpoints, if the estimator's parameters do not define the model."""
         return ""
 
     @property
     def fitted_by_rows(self) -> bool:
-        """Whether :meth:`raw_of_fitted` keeps records apart; a fitted module's own code may not."""
+        """Whether :meth:`raw_of_fitted` does not mix records; a fitted module's own code may."""
         return True
 
     @property
     def numbers_per_record(self) -> int:
-        """Numbers held in memory at once for each record of a stack."""
+        """The number of values held in memory for each record of a batch."""
         return self.n_features + self.n_outputs + self.size
 
     @property
@@ -225,10 +226,10 @@ class Model(ABC):
         return self.size
 
     def clip_limits(self, squared_norms: NDArray, clip_norm: float | NDArray) -> NDArray | None:
-        """Return what `clipped_gradient_sum` takes as ``limits``; by default None, for nothing.
+        """Return the ``limits`` for `clipped_gradient_sum`; by default None.
 
-        For records that are used in every round: what their norms and the clip norm alone decide.
-        Models that return something have to take it.
+        It caches what depends only on norms and the clip norm, for records that are used in every
+        round. If it is not None, `clipped_gradient_sum` must accept it.
         """
         return None
 
@@ -354,17 +355,17 @@ def of_stack(
 
 
 class Architecture(Described, ABC):
-    """Base class of what ``model=`` takes beside "linear": a description of a model.
+    """Base class of objects for the parameter ``model``: the description of a model.
 
-    It knows no data and is never fitted: it is cloned, searched over (``model__activation``) and
-    pickled. A fit asks it for a :class:`Model` for its numbers of features and outputs. A subclass
-    has a constructor that keeps each argument under its own name, as estimators have, and
-    :meth:`build`, which checks them.
+    It has no data and is never fitted, but can be cloned, searched over (``model__activation``) and
+    pickled. A fit calls :meth:`build` for a :class:`Model` with its numbers of features and
+    outputs. As in estimators, a subclass's constructor stores each argument under its own name;
+    :meth:`build` checks them.
     """
 
     @abstractmethod
     def build(self, n_features: int, n_outputs: int) -> Model:
-        """Return the model for records of so many features and raw predictions.
+        """Return the model for given numbers of features and raw predictions.
 
         Parameters
         ----------
@@ -376,5 +377,5 @@ class Architecture(Described, ABC):
         Returns
         -------
         Model
-            Frozen; it can be pickled.
+            The model, which is frozen and can be pickled.
         """

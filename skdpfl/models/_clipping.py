@@ -1,4 +1,4 @@
-"""Clipping of records' gradients to norm C, by factors that allow for their own rounding.
+"""Clipping of records' gradients to norm C, by factors that allow for rounding.
 
 **One outer product**, g_j = a_j s_j^T, as linear models have (:func:`clip_slopes`)::
 
@@ -18,10 +18,10 @@ units; leading axes are silos::
     D_l      (..., n)             |s_l|^2
 
 Record j's gradient is the outer products (a_l, 1) s_l^T of all layers, so its squared norm is the
-sum of A_l D_l (Goodfellow, 2015, "Efficient per-example gradient computations"). One factor on the
-s_l of all layers clips it; no gradient of a record is formed.
+sum of A_l D_l (Goodfellow, 2015, "Efficient per-example gradient computations"). It is clipped by
+one factor on the s_l of all layers; no gradient of a record is computed.
 
-**Any gradients**, formed one record at a time: slow, but correct for any model
+**Any gradients**, computed one record at a time: slow, but correct for any model
 (:func:`clipped_sums`).
 
 Formal guarantee
@@ -61,9 +61,9 @@ def clip_slopes(
 ) -> None:
     """Scale each slope, in place, to norm at most clip_norm / sqrt(squared_norms).
 
-    The threshold is lowered by the relative error of computing the norms, so that the exact
-    norm of what is left, and not only its computed one, is within clip_norm. ``limits``: the
-    result of :func:`slope_limits` for these norms, computed if None.
+    The threshold is lowered by the relative error of computing the norms, so that the exact norm of
+    the result, and not only its computed one, is within clip_norm. ``limits``: the result of
+    :func:`slope_limits` for these norms, computed if None.
     """
     clip_norm = np.asarray(clip_norm)
     if clip_norm.size == 1 and clip_norm.item() == inf:
@@ -83,7 +83,7 @@ def clip_slopes(
 
 
 def slope_limits(squared_norms: NDArray, clip_norm: float | NDArray, n_outputs: int) -> NDArray:
-    """Return clip_norm / sqrt(squared_norms), lowered by the rounding still to come."""
+    """Return clip_norm / sqrt(squared_norms), lowered to allow for later rounding."""
     norms = np.sqrt(squared_norms)
     # k + 1 roundings under the root of |s_j|^2; fewer than 15 others: C, |a_j|^2, the roots, ...
     margin = 1 + (n_outputs + 16) * _finfo(norms.dtype).eps
@@ -103,12 +103,12 @@ def underflow(dtype: np.dtype, n_terms: int) -> float:
 
 
 def all_finite(values: NDArray) -> bool:
-    """Whether no number is NaN or infinite: True is reliable, False may be an overflow."""
+    """Whether all numbers are finite: True is reliable, False may be due to an overflow."""
     return isfinite(np.vdot(values, values))
 
 
 def surely_finite(slopes: NDArray, squared_norms: NDArray | None, y: NDArray) -> bool:
-    """Whether no record is NaN or infinite, checked with a few sums; None: norms are known to be.
+    """Whether all records are finite, checked with a few sums; None: norms are known to be.
 
     True is reliable: a sum is finite only if its terms are. False may be an overflow.
     Contiguous arrays are not copied.
@@ -135,15 +135,15 @@ def without_bad_records(
 
 
 def zero_unless(good: NDArray, X: NDArray) -> NDArray:
-    """Return features in which the rows that are not good are zero."""
+    """Return features with zeros in the rows that are not good."""
     return np.where(good[..., None], X, X.dtype.type(0))
 
 
 def row_norms(X: NDArray, constant: float) -> NDArray:
     """Return ``|x_j|^2 + constant``, shape (..., n), as `Model.squared_row_norms` has it.
 
-    What is allowed for here contains one rounding of the result, not the d of this sum. They
-    matter in float64 only, and the result grows by their bound. Longer rows are summed in pieces:
+    Clipping allows for one rounding of the result, not for the d of this sum. These matter in
+    float64 only, so the result is increased by their bound. Longer rows are summed in pieces, since
     NumPy would sum one row in another order than several.
     """
     n_terms = X.shape[-1]
@@ -165,7 +165,7 @@ ROUNDINGS = 16
 def clip_factors(
     squared: Sequence[tuple[NDArray, NDArray]], clip_norm: float | NDArray, longest: int
 ) -> NDArray | None:
-    """Return each record's factor f (..., n) in the dtype of the norms; None: nothing is clipped.
+    """Return each record's clip factor f (..., n) in the dtype of the norms; None: no clipping.
 
     ``squared`` has A_l and D_l of each layer, finite; ``clip_norm``, C, broadcasts against the
     records; ``longest`` is the number of terms h of the longest sum.
@@ -210,7 +210,7 @@ def clipped_sums(
     weights: NDArray | None,
     chunk: int | None,
 ) -> NDArray:
-    """Return what `Model.clipped_gradient_sum` promises, silo by silo.
+    """Return `Model.clipped_gradient_sum` from records' gradients, silo by silo.
 
     Notes
     -----

@@ -11,7 +11,7 @@ Shapes (leading axes, written ``...``, are silos; they broadcast)::
 Per-record gradients are never formed: clipping g_j to norm C is one factor on dloss_j, and the
 sum over records is one matrix product.
 
-:class:`Additive` says what is asked of a linear model of curves and products of columns.
+:class:`Additive` describes a linear model of curves and products of columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,11 +59,11 @@ class LinearModel(Model):
 
     @property
     def numbers_per_record(self) -> int:
-        """Features and slopes: per-record gradients are not formed."""
+        """Features and slopes; records' gradients are not computed."""
         return self.n_features + self.n_outputs
 
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
-        """Return the starting point: zeros, whatever the stream."""
+        """Return the starting point: zeros, independent of the stream."""
         return np.zeros(self.size, dtype=dtype)
 
     def split(self, params: NDArray) -> tuple[NDArray, NDArray]:
@@ -212,23 +212,23 @@ MOST_KNOTS = 64
 
 @dataclass(eq=False, repr=False)
 class Additive(Architecture):
-    """A sum of curves, one a feature, for the ``model`` of any estimator.
+    """A sum of curves, one per feature, for the ``model`` of any estimator.
 
-    A tenth of the budget (of mu squared) finds where each column's values lie: one noisy histogram
-    of all columns that have bounds. Beside its value a column then has its rank and some bins, and
-    pairs of columns have their products; today's linear model of all these is fitted with the rest.
-    Where public numbers say that the budget is too small for that, the linear model is fitted.
-    Columns of dtype bool are indicators, which need no curve. All others need ``feature_bounds``;
-    beyond these a curve stays at its end.
+    A tenth of the budget (of mu squared) is spent on one noisy histogram of all columns with
+    bounds. Each column is then expanded to its value, its rank and some bins, and pairs of columns
+    get their products. The rest of the budget fits a linear model of all these. If the budget is
+    too small for that, by public numbers, the plain linear model is fitted. Columns of dtype bool
+    are indicators, which need no curve. All others need ``feature_bounds``, beyond which a curve is
+    constant.
 
     Parameters
     ----------
     knots : "auto" or int, default="auto"
-        The number of pieces of a curve; it has half as many bins. "auto" is 8 where the budget
-        affords it. A number asks for curves whatever the budget is.
+        The number of pieces of a curve; it has half as many bins. "auto" is 8 if the budget is
+        large enough. A number gives curves with any budget.
     interactions : "auto", bool or list of pairs, default="auto"
-        Whether products of all pairs of features are added; or the pairs, by name or number.
-        "auto" adds them where there are few features and the budget affords it.
+        Whether products of all pairs of features are added; or a list of pairs, by name or number.
+        "auto" adds them if there are few features and the budget is large enough.
 
     See Also
     --------
@@ -271,6 +271,6 @@ class Additive(Architecture):
             )
 
     def build(self, n_features: int, n_outputs: int) -> Model:
-        """Return the linear model of so many columns."""
+        """Return the linear model for this number of columns."""
         self.check()
         return LinearModel(n_features, n_outputs)

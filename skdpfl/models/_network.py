@@ -1,4 +1,4 @@
-"""Fully connected networks, with flat parameters on the last axis, and how estimators ask for one.
+"""Fully connected networks with flat parameters, and the class that estimators take.
 
 Shapes (leading axes, written ``...``, are silos; they broadcast)::
 
@@ -71,7 +71,7 @@ class Network(Model):
 
     def __post_init__(self) -> None:
         if min(self.units) < 1:
-            raise ValueError(f"Each layer has one unit or more; got {self.units}.")
+            raise ValueError(f"Each layer needs at least one unit; got {self.units}.")
         if self.start is not None:
             self.start.check(self.units)
 
@@ -105,10 +105,11 @@ class Network(Model):
         return layers
 
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
-        """Return the starting point: what was given, or random weights and zero intercepts.
+        """Return the starting point: the given one, or random weights and zero intercepts.
 
-        Weights are normal with variance 1 / (h_l gain), so that units of all layers vary alike;
-        those of a single output are smaller (regression is then better, labels are the same).
+        Weights are normal with variance 1 / (h_l gain), so that units of all layers have similar
+        variance; those of a single output are smaller, which improves regression and does not
+        change classification.
         """
         params = np.zeros(self.size, dtype)
         if self.start is not None:
@@ -117,7 +118,7 @@ class Network(Model):
                 weights[:], intercept[:] = w, b
             return params
         if stream is None:
-            raise ValueError("A network starts at random weights: give a stream.")
+            raise ValueError("A network starts with random weights: give a stream.")
         gain = 1.0  # of what enters the first layer
         for weights, _ in self.split(params):
             std = 1 / np.sqrt(len(weights) * gain)
@@ -253,9 +254,9 @@ class Network(Model):
 class MLP(Architecture):
     """A fully connected network, for the ``model`` of any estimator.
 
-    Records' gradients are clipped by the norms of the layers' inputs and slopes; none is ever
-    formed. Fitted estimators have ``coefs_`` and ``intercepts_``, lists with one array for each
-    layer, as scikit-learn's ``MLPClassifier``.
+    Records' gradients are clipped by the norms of the layers' inputs and slopes, without computing
+    any of them. Fitted estimators have ``coefs_`` and ``intercepts_``, lists with one array per
+    layer, like scikit-learn's ``MLPClassifier``.
 
     Parameters
     ----------
@@ -264,8 +265,8 @@ class MLP(Architecture):
     activation : {"relu", "tanh"} or TemperedSigmoid, default="relu"
         Of the hidden layers.
     start : public weights, default=None
-        ``public(model)``: weights that are declared public, in the units of ``X`` and ``y``. None
-        draws them from ``random_state``, in a stream of their own.
+        Initial weights, given as ``public(model)``: they are declared public, in the units of ``X``
+        and ``y``. None draws them from ``random_state``, in a separate stream.
 
     See Also
     --------
@@ -298,8 +299,8 @@ class MLP(Architecture):
         hidden = tuple(check_count("hidden_layer_sizes", h) for h in np.atleast_1d(sizes).tolist())
         if self.start is not None and not isinstance(self.start, Start):
             raise ValueError(
-                "start must be None or public(model): weights may be used if you declare that they "
-                f"are public; got {self.start!r}."
+                "start must be None or public(model), which declares that the weights are public; "
+                f"got {self.start!r}."
             )
         return Network(n_features, n_outputs, hidden, self._activation(), self.start)
 

@@ -1,4 +1,4 @@
-"""Models from outside, which see one record at a time."""
+"""User-defined models, which see one record at a time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _UNREAD = frozenset((
 
 
 def one_by_one(model: Model) -> Model:
-    """Return a model that no code can mix records in: itself if it is known, else one apart."""
+    """Return a model that cannot mix records: itself if known, else wrapped record by record."""
     return model if is_stackable(model, _UNREAD) else OneByOne(model)
 
 
@@ -35,13 +35,13 @@ def fitted_one_by_one(model: Model) -> Model:
 
 @dataclass(frozen=True, eq=False)
 class OneByOne(Model):
-    """A model from outside, which sees one record at a time; what is not of records is the model's.
+    """A wrapper of a user-defined model, which then sees one record at a time.
 
     Notes
     -----
-    **Formal guarantee.** That of `Model.clipped_gradient_sum`, whatever the model computes.
-    *Proof.* Each gradient comes from a call with one record, a function of that record and the
-    parameters, by the model as it was before any record, and is clipped here (`clipped_sums`).
+    **Formal guarantee.** That of `Model.clipped_gradient_sum`, for any model code. *Proof.* Each
+    gradient comes from a call with one record, on a fresh copy of the model, so it is a function of
+    that record and the parameters. It is clipped here (`clipped_sums`).
     """
 
     model: Model

@@ -1,7 +1,7 @@
 """Products of records and weights, in which no record and no silo depends on another, bit for bit.
 
-A batch is :class:`Records`: rows of one table, one silo after the other. Shapes (k' >= k: rows of
-zeros make products faster and are not read)::
+A batch is a :class:`Records`: rows of one table, one silo after the other. Shapes (k' >= k:
+additional rows of zeros make products faster)::
 
     X         (n, d)     the records, silo s's from edges[s] to edges[s + 1]
     by_class  (k', n)    raw = X W + b, then slopes s_j, one row a class: reductions over classes
@@ -11,15 +11,15 @@ zeros make products faster and are not read)::
 Formal guarantee
 ----------------
 *Records.* Row j of X W is the same, bit for bit, for any number of rows and at any place among
-them. This is not automatic. BLAS computes the last rows of a product in another way, so that their
-last bits tell how many rows there are; and at an edge of ReLU or of a clipped residual a last bit
-changes a gradient by O(clip norm). How many records a step drew is secret, and amplification by
+them. This is not automatic. BLAS computes the last rows of a product differently, so that their
+last bits depend on the number of rows; and at the kink of a ReLU or of a clipped residual a last
+bit changes a gradient by O(clip norm). How many records a step drew is secret, and amplification by
 sampling compares a batch with the same batch and one more record: the others' gradients must not
 change. *Proof.* In C each number is one chain of operations over the features, the same for all
-rows (``dots.h``, ``tiles.h``). Where nothing is compiled, rows are multiplied in blocks of a fixed
-size, the last one of a silo filled up, so that no kernel is chosen by their number; made-up rows
-are tried at all places of a block first, for the numbers of features and outputs. If places differ,
-each row is multiplied by itself.
+rows (``dots.h``, ``tiles.h``). Without compiled code, rows are multiplied in blocks of a fixed
+size, the last one of a silo padded, so that the kernel does not depend on their number. First,
+made-up rows are tested at all positions of a block, for the numbers of features and outputs. If
+positions differ, each row is multiplied separately.
 
 *Silos.* A silo's part of either product depends on its own records, parameters and slopes only:
 which operations form it follows from its own number of records. Sums of few records are rows of one
@@ -109,7 +109,7 @@ def _by_output(X: NDArray, weights: NDArray) -> NDArray:
 
 @lru_cache(maxsize=256)
 def _places_are_alike(d: int, k: int, kind: np.dtype) -> bool:
-    """Try whether made-up rows have the same bits at all places of a block."""
+    """Test whether made-up rows have the same bits at all positions of a block."""
     made_up = np.random.default_rng(0)
     rows, W = made_up.normal(size=(5, d)).astype(kind), made_up.normal(size=(1, d, k)).astype(kind)
     orders = [np.arange(BLOCK) % 5, np.arange(1, 3 * BLOCK) % 5]
@@ -119,7 +119,7 @@ def _places_are_alike(d: int, k: int, kind: np.dtype) -> bool:
 
 
 def _in_lines(table: NDArray, kind: np.dtype) -> NDArray:
-    """Return a table whose rows lie in one line each, copied if necessary."""
+    """Return a table with contiguous rows, copied if necessary."""
     if table.dtype == kind and table.strides[1] == kind.itemsize and table.flags.aligned:
         return table
     return np.array(table, kind, order="C")
@@ -140,7 +140,7 @@ SPARE = 3
 
 
 def _left_over(n_outputs: int) -> int:
-    """Return how many outputs are missing to a multiple of eight, if they are few.
+    """Return the number of outputs missing to a multiple of eight, if small.
 
     Matrix kernels process 8 or more at a time: 47 take a third longer than 48 (measured with
     OpenBLAS).
@@ -180,7 +180,7 @@ LINE = 64
 class Records:
     """Records of several silos: some rows of a table (N, d), in any order or as a slice.
 
-    Silo s has the rows from edges[s] to edges[s + 1] of them; ``edges`` (S + 1,) are int64.
+    Silo s has those from edges[s] to edges[s + 1]; ``edges`` (S + 1,) are int64.
     """
 
     table: NDArray
@@ -189,7 +189,7 @@ class Records:
 
     @classmethod
     def in_turn(cls, table: NDArray, lengths: Iterable[int]) -> Records:
-        """Return the records of silos stored one after the other, ``lengths`` of each."""
+        """Return the records of silos stored one after the other, with these ``lengths``."""
         edges = np.array([0, *accumulate(lengths)], dtype=np.int64)
         return cls(table, slice(0, int(edges[-1])), edges)
 
@@ -223,7 +223,7 @@ class Records:
         return csr_array((np.empty(n), np.arange(n), self.edges), shape=(len(self.lengths), n))
 
     def copied(self) -> Records:
-        """Return the records side by side; slices are not copied."""
+        """Return the records as a contiguous copy; slices are not copied."""
         X = self.gathered()
         return Records(X, slice(0, len(X)), self.edges)
 

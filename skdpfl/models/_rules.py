@@ -1,7 +1,7 @@
 """A model's rules for "auto": number of rounds, clip norm and step size.
 
-Rules depend on a few public numbers and on private estimates that were paid for. Where the user
-sets a parameter, the others adapt to it::
+Rules depend on a few public numbers and on released estimates. If the user sets a parameter, the
+others adapt to it::
 
     rho     root mean square norm of a scaled row, the intercept's 1 counted
     s       noise of the whole fit on each coordinate of the mean gradient, in clip norms
@@ -13,24 +13,26 @@ sets a parameter, the others adapt to it::
     C   = kappa rho               the slope of a typical row is clipped at kappa
     eta = (1 - m) c / (s S rho C)                      and at most the step that h rho^2 allows
 
-One step changes the prediction of a typical row by at most C rho eta / (1 - m); S times that is
-the ``path`` of a fit. Noise of s per unit of path changes the prediction by s path in total. With
+One step changes the prediction of a typical row by at most C rho eta / (1 - m); S times that is the
+``path`` of a fit. Noise of s per unit of path changes the prediction by s path in total. With
 ``path = c / s`` this is a margin c = 4 for labels (the scale of their predictions does not matter),
 or about half a standard deviation of a regression target. Neither kappa nor the number of rounds
-matters much (benchmarks/auto): clipping far below the gradients' norms costs nothing, as the noise
-shrinks with the clip norm, and the averaged model hardly depends on the number of steps. Skewed
-targets are the exception, as clipped slopes balance at another value than the mean: with little
-noise kappa is up to 4, which costs other targets 0.002 of R2 at most. Slopes are then not clipped
-near the optimum, and the step that h rho^2 allows is shorter by kappa.
+matters much (benchmarks/auto): clipping far below the gradients' norms costs nothing, since the
+noise is proportional to the clip norm, and the averaged model hardly depends on the number of
+steps. Skewed targets are an exception, because clipped slopes balance at another value than the
+mean: with little noise kappa is up to 4, which reduces R2 of other targets by at most 0.002. Slopes
+are then not clipped near the optimum, and the step that h rho^2 allows is smaller by a factor
+kappa.
 
 **Noise that hides the signal.** A record's gradient is the sign of its residual times its row,
 clipped to one clip norm. For P scaled, uncorrelated features that explain a target completely, the
 mean gradient has norm at most ``sqrt(2 / pi) / rho``; its noise has norm ``s sqrt(P)``. So beyond
-``s sqrt(P) rho = 1.5`` the noise is twice the signal, and a regression is warned of. Where the
-target's scale is found privately, that fails before (:mod:`skdpfl.choosing._choose`). Probabilities
-of a classifier are warned of beyond ``s = 0.03``, and beyond ``s = 0.018`` where ``s P > 0.8``; for
-shares q of labels that are known, s counts times ``(1 - 1 / K) / (1 - sum q^2)``.
-These are limits by experiment: benchmarks/auto/warned.md says what they find and what they miss.
+``s sqrt(P) rho = 1.5`` the noise is twice the signal, and a regression gives a warning. If the
+target's scale is estimated privately, that fails earlier (:mod:`skdpfl.choosing._choose`). A
+classifier's probabilities give a warning beyond ``s = 0.03``, and beyond ``s = 0.018`` if ``s P >
+0.8``; if the shares q of the labels are known, s is multiplied by ``(1 - 1 / K) / (1 - sum q^2)``.
+These limits are from experiments: benchmarks/auto/warned.md lists what they find and what they
+miss.
 
 **Networks**, by benchmarks/networks, with T steps::
 
@@ -38,13 +40,13 @@ These are limits by experiment: benchmarks/auto/warned.md says what they find an
     path  = c / (s rho), at most 300 T / rho      c = 1 for labels, 0.25 for numbers
     eta   = (1 - m) path / (T C),                 for numbers at most 2 / (h rho^2)
 
-A fit moves the weights by at most ``path``, and noise of s per unit of path moves what enters a
-hidden unit by ``s path rho = c``. A third of the linear model's c: every unit carries noise of its
-own. Clip norms of 0.05 to 0.5 rho and momenta of 0 to 0.9 make little difference for labels, and so
-do 50 to 200 steps where silos are read as a whole. Steps that read a sample are 200, and a fit may
-take longer than a linear one: with little noise fewer steps are too long (Fashion-MNIST, epsilon 8,
-trusted server: 0.827, 0.845 and 0.859 by 51, 100 and 200 steps). The last model is better than an
-average of late ones: with this little noise, an average is above all a model of earlier steps.
+A fit changes the weights by at most ``path``, and noise of s per unit of path changes the input of
+a hidden unit by ``s path rho = c``, a third of the linear model's c, since every unit has its own
+noise. Clip norms of 0.05 to 0.5 rho and momenta of 0 to 0.9 make little difference for labels, and
+so do 50 to 200 steps on full batches. With sampling there are 200 steps, and a fit may take longer
+than a linear one: with little noise, fewer steps would have to be too long (Fashion-MNIST, epsilon
+8, trusted server: accuracy 0.827, 0.845 and 0.859 with 51, 100 and 200 steps). The last model is
+better than an average of late ones, since with so little noise an average mainly lags behind.
 """
 
 import math
@@ -67,8 +69,8 @@ class RuleTask(NamedTuple):
     """The numbers about the learning task that rules read.
 
     ``curvature`` is that of the loss in the raw prediction, ``squared_row`` the mean squared norm
-    of a scaled row, the intercept's 1 counted, ``slope`` the largest one of the loss.
-    ``is_binary``: a classifier of two classes.
+    of a scaled row, including the intercept's 1, ``slope`` the loss's largest slope. ``is_binary``:
+    a classifier of two classes.
     """
 
     curvature: float
@@ -101,7 +103,7 @@ class Rules(ABC):
 
     @property
     def averages(self) -> bool:
-        """Whether ``average=True`` is an average of the last half's models, or the last model."""
+        """Whether ``average=True`` averages the second half's models, or is the last model."""
         return True
 
     # ---- clip norms and step sizes: each model defines its own -------------------------------
@@ -129,20 +131,21 @@ class Rules(ABC):
         """Return a silo's own step on its mean gradient (unit "silo")."""
 
     def excess_noise(self, noise: float, task: RuleTask) -> float:
-        """Return how many times too large the noise is for a model that beats a constant.
+        """Return the factor by which the noise is too large for a model to beat a constant.
 
-        0 where that is not known; more than 1 is warned of.
+        0 if unknown; more than 1 gives a warning.
         """
         return 0.0
 
     # ---- number of rounds and batch size: from work and noise --------------------------------
 
     def sampling_rate(self, typical: float, mu: float, task: RuleTask) -> float:
-        """Return the share of its records that a silo's step reads: all while a round is cheap.
+        """Return the share of its records that a silo reads in a step; all if a round is cheap.
 
-        Sampling costs nothing (it needs less noise) while noise multipliers stay above about one,
-        that is, at rates of at least mu / (2 sqrt(steps)): so many are read if the work of a fit
-        allows it for all of its steps. Fewer steps cost more than the noise that they save.
+        Sampling costs nothing (it needs less noise) as long as noise multipliers stay above about
+        one, that is, at rates of at least mu / (2 sqrt(steps)). This rate is used if the work of
+        the fit allows it for all its steps. Fewer steps would cost more accuracy than their lower
+        noise gains.
         """
         work = task.n_records * task.work_per_record
         rate = min(_ROUND_WORK / work, 1.0 if typical <= 2 * _BATCH else _BATCH / typical)
@@ -166,7 +169,7 @@ class Rules(ABC):
         return max(1, math.ceil(min(steps, affordable) / local_steps))
 
     def momentum(self, n_steps: int, noise: float) -> float:
-        """Return the heavy-ball momentum of the server; 0 where there are too few steps for it."""
+        """Return the heavy-ball momentum of the server; 0 with too few steps for it."""
         most = _MOMENTUM if noise > 0 else _EXACT_MOMENTUM
         return min(most, max(0.0, 1 - 5 / n_steps))
 
@@ -184,7 +187,7 @@ _HOPELESS, _UNSURE, _MANY = 1.5, 0.03, (0.018, 0.8)
 
 
 class LinearRules(Rules):
-    """See the module."""
+    """The rules of the linear model; see the module's docstring."""
 
     def enough_steps(self, noise: float, task: RuleTask) -> float:
         """Return how many steps are enough where noise, not their number, limits two classes.
@@ -232,23 +235,23 @@ class LinearRules(Rules):
         return min((1 - momentum) * carried / (noise * n_steps * task.norm * clip), bearable)
 
     def steps_at_once(self, clip: float, n_rounds: int, task: RuleTask) -> float:
-        """Return how many of the longest steps a round may go by gradients near one model.
+        """Return how many of the largest steps a round may take with gradients near one model.
 
-        By experiment (benchmarks/auto/results.md): two where the average over many rounds takes
-        oscillations away, one in few rounds. Regressions whose gradients are clipped go further,
-        up to ``3 / kappa`` in all: clipped gradients do not grow as a model oscillates.
+        By experiment (benchmarks/auto/results.md) it is two if an average over many rounds removes
+        oscillations, and one with few rounds. Regressions with clipped gradients allow more, up to
+        ``3 / kappa`` in total, since clipped gradients do not grow when a model oscillates.
         """
         most, kappa = min(2.0, max(1.0, n_rounds / 10)), clip / task.norm
         return most if task.is_classifier else max(3 * most, 3 / kappa) / max(3.0, 0.3 / kappa)
 
     def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: RuleTask) -> float:
-        """Return the clip norm of messages (unit "silo") at which all noise adds up to c."""
+        """Return the clip norm of messages (unit "silo") for which the total noise is c."""
         if noise <= 0:
             return math.inf
         return _carried(noise, task) / (noise * len(steps) * task.norm)
 
     def silo_learning_rate(self, steps: tuple[int, ...], noise: float, task: RuleTask) -> float:
-        """Return the local step (unit "silo") at which slopes of 1/3 give messages of that norm."""
+        """Return the local step (unit "silo") for which slopes of 1/3 give that norm."""
         bearable = 1 / (task.curvature * task.squared_row)
         if noise <= 0:
             return bearable
@@ -265,7 +268,7 @@ class LinearRules(Rules):
 
 
 def _carried(noise: float, task: RuleTask) -> float:
-    """Return c, the change of a prediction that the noise of a fit may cause."""
+    """Return c, the change of a prediction that is allowed for the noise of a fit."""
     if task.is_classifier:
         return 3.0
     return min(1.0, max(0.5, 0.5 * (0.03 / (noise * task.norm)) ** 0.4))
@@ -282,7 +285,7 @@ _STABLE = 2.0
 
 
 class NetworkRules(LinearRules):
-    """See the module; without noise, steps are those of the linear model."""
+    """The rules of networks; without noise, steps are those of the linear model."""
 
     sampled_steps: ClassVar[int] = 200
     fit_work: ClassVar[float] = 1e11
@@ -297,7 +300,7 @@ class NetworkRules(LinearRules):
         return False
 
     def clip_norm(self, noise: float, task: RuleTask, alpha: float = 0.0) -> float:
-        """Return C; without noise nothing is clipped."""
+        """Return C; without noise there is no clipping."""
         return _CLIP * task.norm if noise > 0 else math.inf
 
     def learning_rate(
@@ -322,6 +325,6 @@ class NetworkRules(LinearRules):
 
 
 def _path(noise: float, n_steps: float, task: RuleTask) -> float:
-    """Return how far a fit of ``n_steps`` may move the weights."""
+    """Return the largest change of the weights in a fit of ``n_steps``."""
     carried = _LABELS if task.is_classifier else _NUMBERS
     return min(carried / noise, _BEARABLE * n_steps) / task.norm

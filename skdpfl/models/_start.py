@@ -1,4 +1,4 @@
-"""Units: the maps of the data that layers undo, and public weights in the data's own units."""
+"""Maps of the data that layers undo, and public initial weights in the data's units."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Map(Protocol):
         """Return a layer's coefficients (k, d) and intercepts (k,) in the original units."""
 
     def rescale(self, coef: NDArray, intercept: NDArray) -> tuple[NDArray, NDArray]:
-        """Return those of mapped data, from ones in the original units."""
+        """Return coefficients and intercepts for mapped data, from those in the original units."""
 
 
 class Maps(Protocol):
@@ -28,11 +28,11 @@ class Maps(Protocol):
 
     @property
     def features(self) -> Map:
-        """What the first layer undoes."""
+        """The map that the first layer undoes."""
 
     @property
     def target(self) -> Map:
-        """What the last layer undoes."""
+        """The map that the last layer undoes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +46,14 @@ class Start:
         return f"public({'-'.join(map(str, units))})"
 
     def check(self, units: tuple[int, ...]) -> None:
-        """Raise unless the layers are those of a network of so many units."""
+        """Raise unless the layers match a network with these numbers of units."""
         wanted = [(a, b) for a, b in pairwise(units)]
         given = [w.shape for w, _ in self.layers]
         if given != wanted or any(b.shape != w.shape[1:] for w, b in self.layers):
             raise ValueError(
-                f"start has weights of shapes {given}; this network needs {wanted}, and intercepts "
-                "of the numbers behind: give the hidden_layer_sizes, features and classes of the "
-                "network that the weights are from."
+                f"start has weights of shapes {given}; this network needs {wanted}, and one "
+                "intercept per unit. Use the hidden_layer_sizes, features and classes of the "
+                "network from which the weights come."
             )
 
     def scaled(self, maps: Maps) -> Start:
@@ -65,24 +65,24 @@ class Start:
 
 
 def public(model: Any) -> Start:
-    """Declare weights to be public: they may be seen by anyone, whatever the privacy budget.
+    """Declare initial weights to be public: anyone may see them, at no privacy cost.
 
     Parameters
     ----------
     model : fitted estimator or (coefs, intercepts)
-        What has ``coefs_`` and ``intercepts_``, for instance scikit-learn's ``MLPClassifier``
+        An estimator with ``coefs_`` and ``intercepts_``, such as scikit-learn's ``MLPClassifier``
         fitted on public data; or these two lists of arrays.
 
     Returns
     -------
     object
-        For ``MLP(start=...)``. The weights are copied.
+        The argument of ``MLP(start=...)``. The weights are copied.
 
     Warns
     -----
     PrivacyLeakWarning
-        If the model is a private one. Its training was paid for by its own ``privacy_spent_``,
-        which the fit that starts from it does not contain.
+        If the model was trained privately: its ``privacy_spent_`` is not included in the cost of a
+        fit that starts from it.
 
     See Also
     --------
@@ -104,7 +104,7 @@ def public(model: Any) -> Start:
         fitted = getattr(model, "__dict__", {})
         if "coefs_" not in fitted or "intercepts_" not in fitted:
             raise ValueError(
-                "public takes a fitted network (with coefs_ and intercepts_) or the two lists "
+                "public needs a fitted network (with coefs_ and intercepts_) or the two lists "
                 f"(coefs, intercepts); got {model!r}."
             )
         coefs, intercepts = fitted["coefs_"], fitted["intercepts_"]
@@ -112,7 +112,7 @@ def public(model: Any) -> Start:
             _warn_of_cost(fitted["privacy_spent_"])
     if len(coefs) != len(intercepts) or not len(coefs):
         raise ValueError(
-            f"coefs and intercepts have one array for each layer; got {len(coefs)} and "
+            f"coefs and intercepts must have one array for each layer; got {len(coefs)} and "
             f"{len(intercepts)}."
         )
     each = zip(coefs, intercepts, strict=True)
@@ -124,8 +124,8 @@ def public(model: Any) -> Start:
 
 def _warn_of_cost(spent: Any) -> None:
     warn(
-        f"The weights were trained privately ({spent!r}). A fit that starts from them does not "
-        "count that again: for records that are in both, the cost is the sum, "
+        f"The weights were trained privately ({spent!r}). The cost of a fit that starts from them "
+        "does not include that: for records used in both, the cost is the sum "
         "first.privacy_spent_ + second.privacy_spent_.",
         PrivacyLeakWarning,
     )

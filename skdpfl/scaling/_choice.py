@@ -370,8 +370,8 @@ def with_advice(plan: ScalingPlan, target: str = "") -> ScalingPlan:
         )
     elif plan.features == "private" and counts_noise(plan) > HOPELESS:
         advice.append(
-            f"The private estimates of the scales of {plan.n_features} features from "
-            f"{_silos(plan)} will be mostly noise. Give feature_bounds=(low, high)."
+            f"The scales of {plan.n_features} features, estimated privately from {_silos(plan)}, "
+            "will be mostly noise. Give feature_bounds=(low, high)."
         )
     if target or target_is_hopeless(plan):
         found = f"cannot be estimated privately from {_silos(plan)}, so it is {target}"

@@ -1,20 +1,20 @@
-"""Blocks of a fixed number of records, in which a record's bits do not depend on its place.
+"""Blocks of a fixed number of records, in which bits do not depend on a record's position.
 
-How many records a step drew is secret, and amplification by sampling compares a batch with the same
-batch and one more record: no bit of the others' gradients may change. But PyTorch's libraries
-choose their kernels by the number of rows, and compute the last rows of a product in another way.
+The number of records in a step is secret, and amplification by sampling compares a batch with the
+same batch plus one record: no bit of the other records' gradients may change. But PyTorch's
+libraries choose kernels by the number of rows, and compute the last rows of a product differently.
 
 Formal guarantee. The gradient of a record is the same, bit for bit, whatever other records there
-are. *Proof.* Records are computed in blocks of a size that is known beforehand, the last one filled
-up with records of weight zero, so no kernel is chosen by their number. On a CPU one thread computes
-a block; the product of two matrices is one chain of operations for each number of the result
-(:mod:`skdpfl.torch._products`); and blocks have sizes for which no function of each number ends
-with a few that are computed in another way. Everything else, and on other devices all of it, is
-tried on made-up records at each place of a block, for the module, dtype, device and sizes that are
-used. What depends on a place is an order of operations, not the values: other bits of some of these
-results show it. Where places differ, or where operations or shapes of their results depend on the
-records' values (parts of the batch with layers of their own), records are computed one by one.
-Several sizes are used if they agree, too, in all bits.
+are. *Proof.* Records are computed in blocks of fixed sizes, the last one padded with records of
+weight zero, so the kernel does not depend on their number. On a CPU one thread computes a block; a
+matrix product is one chain of operations for each number of the result
+(:mod:`skdpfl.torch._products`); and block sizes are such that no elementwise function has a
+remainder that is computed differently. Everything else, and on other devices all of it, is tested
+on made-up records at each position of a block, for the module, dtype, device and sizes in use. What
+depends on a position is the order of operations, not the values, so it shows in the bits of some of
+these results. If positions differ, or if operations or shapes depend on the records' values (parts
+of the batch with separate layers), records are computed one by one. Several sizes are used if they
+also agree in all bits.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ SIZES = (128, 96, 80, 64, 48, 32, 24, 16, 8)
 
 
 class Blocks(NamedTuple):
-    """The sizes of blocks, and whether products are looked for in every operation."""
+    """The sizes of blocks, and whether every operation is checked for products."""
 
     sizes: tuple[int, ...]
     looked_for: bool
 
     def products(self) -> AbstractContextManager[Any]:
-        """Return what a block is computed in."""
+        """Return the context in which a block is computed."""
         return RowProducts() if self.looked_for else nullcontext()
 
 
 def blocks_for(
     tape: Tape, params: Params, rows: torch.Tensor, slopes: torch.Tensor, most: int
 ) -> Blocks:
-    """Return sizes of blocks that give made-up records the same bits at all places.
+    """Return block sizes for which made-up records have the same bits at all positions.
 
-    ``most``: records that memory holds at once.
+    ``most`` is the number of records that fit into memory at once.
     """
     if not (tape.together or tape.maps):  # each record passes alone
         return Blocks((1,), False)
@@ -91,7 +91,7 @@ def blocks_for(
 
 
 def _seen(tape: Tape, params: Params, rows: torch.Tensor, slopes: torch.Tensor) -> SeenOperations:
-    """Return the operations that a block takes, and their results' shapes."""
+    """Return the operations of a block, and their results' shapes."""
     with SeenOperations() as seen:
         _bits(tape, params, rows, slopes)
     return seen
@@ -100,7 +100,7 @@ def _seen(tape: Tape, params: Params, rows: torch.Tensor, slopes: torch.Tensor) 
 def _bits(
     tape: Tape, params: Params, rows: torch.Tensor, slopes: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Return what is computed for a block, as whole numbers."""
+    """Return the results for a block, with their bits as integers."""
     raw = tape.forward(params, rows)
     values = [raw.detach()]
     for part in tape.parts(params, rows, raw, slopes):
@@ -111,9 +111,9 @@ def _bits(
 
 
 def cut(n: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
-    """Yield the records of each block, and its size: the largest, or the least that holds the rest.
+    """Yield the records of each block, and its size: the largest, or the least for the rest.
 
-    A second block of a few records takes longer than some empty rows.
+    A second block of a few records would take longer than some empty rows.
     """
     start = 0
     while start < n:
@@ -123,7 +123,7 @@ def cut(n: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
 
 
 def filled(values: np.ndarray, size: int) -> np.ndarray:
-    """Return a block's values, the first one repeated at its end."""
+    """Return a block's values, padded by repeats of the first."""
     if len(values) == size:
         return values
     return np.concatenate([values, np.repeat(values[:1], size - len(values), axis=0)])

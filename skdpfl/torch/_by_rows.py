@@ -1,12 +1,12 @@
-"""Which modules keep records apart: those all of whose operations are known to.
+"""Modules that do not mix records, by checking all their operations.
 
-A module's forward may treat rare values in another way: ``torch.where(x == 0, x.mean(0), x)``, a
-branch on ``x.max()``. No trial on made-up rows finds that. So the whole batch goes through a module
-only where its graph is known: PyTorch's tracer runs ``forward`` once, without numbers, and writes
-down its operations; a branch on values cannot be traced. Every operation must be one of those
-listed here, with records on the first axis of what enters and leaves. What then computes is that
-graph, not the code that it was traced from. All other modules see one record at a time
-(:class:`skdpfl.torch._tape.Tape`): under ``torch.func.vmap``, or in a loop.
+A module's forward may treat rare values differently: ``torch.where(x == 0, x.mean(0), x)``, or a
+branch on ``x.max()``. No test on made-up rows finds that. So a whole batch passes a module only if
+its graph is known: PyTorch's tracer runs ``forward`` once, symbolically, and records its
+operations; branches on values cannot be traced. Every operation must be in the lists here, with
+records on the first axis of inputs and outputs. The fit then runs that graph, not the original
+code. All other modules see one record at a time (:class:`skdpfl.torch._tape.Tape`): under
+``torch.func.vmap``, or in a loop.
 
 Formal guarantee. Row j of a known graph's result is a function of row j of the records. *Proof.* By
 induction over its operations. Each one listed acts on single numbers, or along axes that are not
@@ -80,9 +80,9 @@ class _MayMix(Exception):
 
 
 def by_rows(module: nn.Module, rows: torch.Tensor) -> nn.Module | None:
-    """Return what computes the same as a module and keeps records apart; None if none is known.
+    """Return a module with the same results that does not mix records; None if that is unknown.
 
-    The module itself where all its code is PyTorch's, else the graph of its operations. ``rows``
+    It is the module itself if all its code is PyTorch's, else the graph of its operations. ``rows``
     are made-up records, in the dtype of the module.
     """
     if any(_is_changed(layer) for layer in module.modules()):
@@ -103,7 +103,7 @@ def by_rows(module: nn.Module, rows: torch.Tensor) -> nn.Module | None:
 
 
 def _has_own_code(module: nn.Module) -> bool:
-    """Whether something beside known layers and Sequential computes."""
+    """Whether a module has code other than known layers and Sequential."""
     if _is_leaf(module):
         return False
     if not isinstance(module, nn.Sequential):
@@ -118,7 +118,7 @@ def _state(module: nn.Module) -> set[str]:
 
 
 def _is_changed(layer: nn.Module) -> bool:
-    """Whether a layer computes something else than its class says: by hooks, or a method set."""
+    """Whether a layer was changed by hooks, or by a method set on the object."""
     if any(getattr(layer, f"_{kind}") or getattr(_all, f"_global_{kind}") for kind in _HOOKS):
         return True
     return any(callable(v) and hasattr(type(layer), name) for name, v in vars(layer).items())
@@ -130,14 +130,14 @@ def _is_leaf(layer: nn.Module) -> bool:
 
 
 class _Tracer(fx.Tracer):
-    """Looks into all modules but known layers."""
+    """A tracer that enters all modules except known layers."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return _is_leaf(m)
 
 
 class _Rows(fx.Interpreter):
-    """Runs a graph on ``n`` made-up records and raises where records may be mixed.
+    """An interpreter that runs a graph on ``n`` made-up records, and raises if records may mix.
 
     ``marks``: "rows" of what has records on its first axis, "n" of their number, "shape" of a
     shape of rows, "layer" of a layer's several results; constants have none.
@@ -251,7 +251,7 @@ class _Rows(fx.Interpreter):
         raise _MayMix(str(n))
 
     def _pair(self, n: fx.Node, given: list[Any]) -> str:
-        """Of two tables of rows with as many axes, or of one and a constant for each record."""
+        """Check an operation on two tables of rows, or on one and a constant."""
         if len(n.args) != 2 or n.kwargs:
             raise _MayMix(str(n))
         marks = [self._of(a) for a in n.args]
@@ -268,7 +268,7 @@ class _Rows(fx.Interpreter):
         return "rows"
 
     def _along(self, n: fx.Node, given: list[Any]) -> str:
-        """Along axes that are given, none of which is the first."""
+        """Check an operation along given axes, none of which is the first."""
         dims = n.kwargs.get("dim", n.args[1] if len(n.args) > 1 else None)
         each = dims if isinstance(dims, tuple | list) else (dims,)
         inner = all(isinstance(d, int) and d % given[0].ndim for d in each)

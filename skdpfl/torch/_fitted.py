@@ -20,12 +20,12 @@ Shape = tuple[int, ...]
 
 
 class Layout:
-    """Names and shapes of the parameters that are trained, in the order of ``named_parameters``.
+    """Names and shapes of the trained parameters, in the order of ``named_parameters``.
 
     Parameters
     ----------
     module : Module
-        Only its parameters that require a gradient count.
+        The module; only parameters that require a gradient are used.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -33,7 +33,10 @@ class Layout:
         trained = {name: p for name, p in named if p.requires_grad and p.numel()}
         self.shapes: dict[str, Shape] = {name: tuple(p.shape) for name, p in trained.items()}
         if not self.shapes:
-            raise ValueError("The module has no parameter that requires a gradient.")
+            raise ValueError(
+                "The module has no parameters that require a gradient, so there is "
+                "nothing to train."
+            )
 
     @property
     def size(self) -> int:
@@ -59,7 +62,7 @@ class Layout:
         return np.concatenate(flat).astype(dtype, copy=False)
 
     def mask(self, chosen: Callable[[str, Shape], bool]) -> NDArray:
-        """Return 1 for the parameters that are chosen by name and shape, 0 for others, flat."""
+        """Return 1 for parameters chosen by name and shape, 0 for others, flat."""
         parts = [np.full(math.prod(s), chosen(name, s), float) for name, s in self.shapes.items()]
         return np.concatenate(parts)
 
@@ -127,7 +130,7 @@ class FittedModule(nn.Module):
 
 
 def drawn(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """Return a module whose weights torch's global generator draws from a seed."""
+    """Return a module whose initial weights are drawn by torch's global generator from a seed."""
     with _DRAWING, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return factory()
@@ -158,7 +161,7 @@ def maps_of(maps: Maps, n_features: int) -> dict[str, NDArray]:
 
 
 def _of_target(target: Map) -> tuple[NDArray, NDArray]:
-    """Return what multiplies, and is added to, predictions of the mapped target."""
+    """Return the factor and offset for predictions of the mapped target."""
     center = np.asarray(target.unscale(np.zeros((1, 1)), np.zeros(1))[1], np.float64)
     one = np.asarray(target.unscale(np.ones((1, 1)), np.zeros(1))[0], np.float64)
     return one[0], center

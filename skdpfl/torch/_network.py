@@ -1,4 +1,4 @@
-"""A module of PyTorch with flat parameters, and how estimators ask for one."""
+"""PyTorch modules with flat parameters, and the class that estimators take."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _PREPARED = {
 class TorchNetwork(Model):
     """A module with flat parameters, in the order of its ``named_parameters``.
 
-    For silos elsewhere declare it, and what makes the module, on both sides: the factory's name is
-    sent, each side calls its own (:func:`skdpfl.remote.declare`).
+    For remote silos, declare this class and the factory of the module on both sides
+    (:func:`skdpfl.remote.declare`): only the factory's name is sent, and each side calls its own.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class TorchNetwork(Model):
     n_outputs : int
         Number of raw predictions of a record.
     device : str, default="cpu"
-        Where gradients are computed.
+        The device for gradients.
     """
 
     #: whatever the module is, records and silos are kept apart here
@@ -62,7 +62,7 @@ class TorchNetwork(Model):
         self.factory = Factory(self.module_factory, self.n_features, self.n_outputs)
 
     def _prepare(self) -> TorchNetwork:
-        """Return itself, its module made and looked at."""
+        """Make and probe the module, and return self."""
         module = drawn(self.factory, 0)
         _probe.refuse_layers(module)
         self._layout = Layout(module)
@@ -79,13 +79,13 @@ class TorchNetwork(Model):
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """Make the module when it is first needed: reading a letter makes none."""
+        """Make the module when it is first needed, not when a letter is read."""
         if name not in _PREPARED or "_layout" in vars(self):
             raise AttributeError(name)
         return getattr(self._prepare(), name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle what the module is made from."""
+        """Return the factory and its arguments for pickling."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -104,17 +104,17 @@ class TorchNetwork(Model):
 
     @property
     def architecture(self) -> str:
-        """Layers and shapes of parameters: functions of one name may make other modules."""
+        """Layers and shapes of parameters; factories of one name may make different modules."""
         return f"{self._module} {self._layout.shapes}"
 
     @property
     def fitted_by_rows(self) -> bool:
-        """Whether all of the module's code is PyTorch's, and known to keep records apart."""
+        """Whether all of the module's code is PyTorch's, and known not to mix records."""
         return not self._own_code
 
     @property
     def numbers_per_record(self) -> int:
-        """Features, what passes the layers, and gradients that are formed."""
+        """Features, the layers' inputs and outputs, and computed gradients."""
         return self.n_features + self._found.numbers
 
     @property
@@ -123,9 +123,9 @@ class TorchNetwork(Model):
         return self._found.work
 
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
-        """Return the weights that the factory draws, from a seed of the stream."""
+        """Return the initial weights that the factory draws, seeded by the stream."""
         if stream is None:
-            raise ValueError("A network starts at random weights: give a stream.")
+            raise ValueError("A network starts with random weights: give a stream.")
         module = drawn(self.factory, int(stream.words(1)[0]) >> 1)
         return self._layout.joined(dict(module.named_parameters()), dtype)
 
@@ -134,7 +134,7 @@ class TorchNetwork(Model):
         return self._layout.mask(lambda name, shape: len(shape) > 1)
 
     def output_mask(self) -> NDArray | None:
-        """Return 1 for the last layer, where it is the last of a Sequential and linear."""
+        """Return 1 for the last layer, if it is linear and the last of a Sequential."""
         if self._last is None:
             return None
         return self._layout.mask(lambda name, shape: name.rpartition(".")[0] == self._last)
@@ -207,7 +207,7 @@ class TorchNetwork(Model):
         return total
 
     def _blocks_of(self, dtype: np.dtype) -> Blocks:
-        """Return how records are cut into blocks, tried on made-up ones once for a dtype."""
+        """Return the blocks for records, tested on made-up ones once per dtype."""
         if dtype not in self._blocks:
             like = {"dtype": _torch_dtype(dtype), "device": self.device}
             most = max(1, _AT_ONCE // self.numbers_per_record)
@@ -248,7 +248,7 @@ class TorchNetwork(Model):
     def fitted_attributes(
         self, params: NDArray, maps: Maps, *, is_classifier: bool
     ) -> dict[str, Any]:
-        """Return ``module_``, which takes records and gives predictions in their own units."""
+        """Return ``module_``, which maps records to predictions in the original units."""
         module = copy.deepcopy(self._module).to(_torch_dtype(params.dtype))
         with torch.no_grad():
             for name, value in self._layout.split(params, torch.device("cpu")).items():
@@ -299,23 +299,22 @@ def _torch_dtype(dtype: DTypeLike) -> torch.dtype:
 class TorchModel(Architecture):
     """A PyTorch module, for the ``model`` of any estimator.
 
-    Linear layers are clipped by the norms of what enters and leaves them (ghost norms). Gradients
-    of convolutions are formed record by record from the same, those of all other layers by
-    ``torch.func.vmap``.
+    Linear layers are clipped by the norms of their inputs and output gradients (ghost norms).
+    Gradients of convolutions are computed record by record from the same, those of all other layers
+    by ``torch.func.vmap``.
 
     Parameters
     ----------
     module_factory : callable
         Returns the module: without arguments, or from the numbers of features and of raw
-        predictions (classes; 1 for two classes and in regressors). The module maps records
-        (n, n_features) to raw predictions (n, n_outputs); images are made by ``nn.Unflatten``.
-        Weights are drawn as the factory does it, from ``random_state``; what is not trained is
-        drawn once for all fits. Weights that it loads must be public, like everything else that it
-        knows.
+        predictions (classes; 1 for two classes and in regressors). The module maps records (n,
+        n_features) to raw predictions (n, n_outputs); images are made by ``nn.Unflatten``. The
+        factory draws initial weights, seeded by ``random_state``; untrained parameters are drawn
+        once for all fits. Weights that it loads must be public, like everything else in it.
     device : str, default="cpu"
-        Where gradients are computed, such as "cuda"; on "cpu" each silo on one thread, several by
-        the estimator's ``n_jobs``. Noise is added on the processor. A seed repeats a model bit for
-        bit on "cpu" only.
+        The device for gradients, such as "cuda"; on "cpu" each silo uses one thread, and the
+        estimator's ``n_jobs`` runs several silos. Noise is added on the CPU. A seed repeats a model
+        bit for bit on "cpu" only.
 
     See Also
     --------
@@ -324,14 +323,14 @@ class TorchModel(Architecture):
     Notes
     -----
     **Formal guarantee.** A record's part of a clipped sum is a function of that record, with a norm
-    of at most the clip norm, for the numbers as stored (:mod:`skdpfl.torch._tape`). Batches pass
-    modules whose operations are all known to keep records apart (:mod:`skdpfl.torch._by_rows`):
-    PyTorch's usual layers, and code that its tracer can write down as such. Any other module, one
-    that looks at values for instance, sees each record alone, under ``vmap`` or one by one, which
-    is slower. Layers that mix records (BatchNorm) or keep statistics of them are refused, and so
-    are modules that mix made-up rows. No bit of a record's part depends on how many other records
-    were drawn (:mod:`skdpfl.torch._blocks`): records are computed in blocks of fixed sizes, and
-    where made-up rows show that a place in a block counts, one by one.
+    of at most the clip norm, for the numbers as stored (:mod:`skdpfl.torch._tape`). Whole batches
+    pass a module only if all its operations are known not to mix records
+    (:mod:`skdpfl.torch._by_rows`): PyTorch's usual layers, and code that its tracer reduces to
+    them. Any other module, such as one with branches on values, sees each record alone, under
+    ``vmap`` or one by one, which is slower. Layers that mix records (BatchNorm) or keep statistics
+    of them are refused, and so are modules that mix made-up rows. No bit of a record's part depends
+    on how many other records were drawn (:mod:`skdpfl.torch._blocks`): records are computed in
+    blocks of fixed sizes, or one by one if made-up rows show that the position in a block matters.
 
     "auto" chooses rounds, steps and clip norms by the rules of :class:`skdpfl.models.MLP`.
 
@@ -363,19 +362,19 @@ class TorchModel(Architecture):
 
 
 class Factory:
-    """The user's factory, with the numbers of features and outputs: calls it, and checks."""
+    """The user's factory with the numbers of features and outputs; it checks the module."""
 
     def __init__(self, make: Callable[..., Any], n_features: int, n_outputs: int) -> None:
         if isinstance(make, torch.nn.Module) or not callable(make):
             raise ValueError(
-                "module_factory must be a callable that returns a torch.nn.Module, not the module "
-                f"itself: each fit makes its own. Give lambda: {type(make).__name__}(...); "
-                f"got {type(make).__name__}."
+                "module_factory must be a callable that returns a torch.nn.Module, since each fit "
+                f"makes a new one; got the module {type(make).__name__} itself. Give lambda: "
+                f"{type(make).__name__}(...)."
             )
         self.make, self.n_features, self.n_outputs = make, n_features, n_outputs
 
     def __call__(self) -> torch.nn.Module:
-        """Return a new module, in evaluation mode, its lazy layers made."""
+        """Return a new module, in evaluation mode, with lazy layers initialised."""
         wanted = [
             p
             for p in inspect.signature(self.make).parameters.values()
@@ -383,8 +382,8 @@ class Factory:
         ]
         if len(wanted) not in (0, 2):
             raise ValueError(
-                "module_factory takes no arguments, or two: the numbers of features and of raw "
-                f"predictions. It has {[p.name for p in wanted]!r} without a default."
+                "module_factory must take no arguments, or two: the numbers of features and of raw "
+                f"predictions. It has {[p.name for p in wanted]!r} without defaults."
             )
         module = self.make(self.n_features, self.n_outputs) if wanted else self.make()
         if not isinstance(module, torch.nn.Module):
@@ -401,8 +400,8 @@ class Factory:
                 out = module(torch.zeros(shape, dtype=dtype))
         except (RuntimeError, ValueError, IndexError) as error:
             error.add_note(
-                f"The module was given records as rows, {shape}. If it takes images or sequences, "
-                "begin with nn.Unflatten(1, (channels, height, width))."
+                f"The module failed on records as rows of shape {shape}. If it takes images or "
+                "sequences, begin with nn.Unflatten(1, (channels, height, width))."
             )
             raise
         if not isinstance(out, torch.Tensor):
@@ -411,9 +410,9 @@ class Factory:
             )
         if tuple(out.shape) != (3, self.n_outputs):
             raise ValueError(
-                f"The module makes {tuple(out.shape)} of {shape}; it has to make "
-                f"{(3, self.n_outputs)}: n_outputs={self.n_outputs} raw predictions a record (two "
-                "classes and regression have 1)."
+                f"The module must return shape {(3, self.n_outputs)} for records of shape {shape}: "
+                f"n_outputs={self.n_outputs} raw predictions per record (1 for two classes and in "
+                f"regression); got {tuple(out.shape)}."
             )
         return module
 

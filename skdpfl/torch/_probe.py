@@ -1,6 +1,7 @@
-"""What is found out about a module before it sees any record, on made-up rows, and what is refused.
+"""Tests of a module on made-up rows, before it sees any record.
 
-Modules that cannot be trained record by record are refused by name, with the way out.
+Modules that cannot be trained record by record are refused, with an error that names an
+alternative.
 """
 
 from __future__ import annotations
@@ -23,29 +24,29 @@ TOLERANCE = 1e-8
 
 
 def refuse_layers(module: nn.Module) -> None:
-    """Raise for the first layer that mixes records, remembers them, or draws numbers of its own."""
+    """Raise for the first layer that mixes records, keeps statistics of them, or is random."""
     for path, layer in module.named_modules():
         where = f"{type(layer).__name__}{f' (layer {path!r})' if path else ''}"
         if isinstance(layer, _BatchNorm):
             raise ValueError(
                 f"{where} mixes records: a record's output depends on the others in the batch, so "
-                "no clip bounds what it changes. Use torch.nn.GroupNorm, or LayerNorm, which "
+                "clipping does not bound its effect. Use torch.nn.GroupNorm or LayerNorm, which "
                 "normalise each record by itself."
             )
         if isinstance(layer, _NormBase) and layer.track_running_stats:
             raise ValueError(
-                f"{where} keeps statistics of the records it has seen, which nothing pays for. Use "
-                "track_running_stats=False, or torch.nn.GroupNorm."
+                f"{where} keeps statistics of the records, which the privacy cost does not cover. "
+                "Use track_running_stats=False, or torch.nn.GroupNorm."
             )
         if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.max_norm is not None:
             raise ValueError(
-                f"{where} with max_norm changes the weights that a record looks up, and so what "
-                "other records get. Leave max_norm out."
+                f"{where} with max_norm changes weights when a record uses them, and so the "
+                "results of other records. Leave max_norm out."
             )
         if isinstance(layer, _DropoutNd) and layer.p > 0:
             raise ValueError(
-                f"{where} draws random numbers that random_state does not know. Leave it out: "
-                "clipping and noise regularise already."
+                f"{where} draws random numbers that random_state does not control. Leave it out: "
+                "clipping and noise already regularise."
             )
 
 
@@ -57,7 +58,7 @@ def refuse_single(module: nn.Module, n_features: int) -> None:
             kind = copy.deepcopy(module)(rows.clone()).dtype
         if kind == rows.dtype:
             return
-        reason = f"it makes {kind} of torch.float64"
+        reason = f"it returns {kind} for torch.float64"
     except RuntimeError as error:
         try:
             with torch.no_grad():
@@ -66,35 +67,36 @@ def refuse_single(module: nn.Module, n_features: int) -> None:
             raise error from None
         reason = str(error)
     raise ValueError(
-        f"{type(module).__name__} computes in single precision only: {reason}. It has to take the "
+        f"{type(module).__name__} computes in single precision only: {reason}. It must use the "
         "dtype of the records: in forward, make tensors by x.new_zeros(...) or dtype=x.dtype, and "
         "leave out float() and half()."
     )
 
 
 def refuse_mixing(module: nn.Module, rows: torch.Tensor) -> None:
-    """Raise if made-up rows have other outputs together than one by one, or change the state."""
+    """Raise if outputs of made-up rows differ together and one by one, or change the state."""
     before = [tensor.clone() for tensor in (*module.buffers(), *module.parameters())]
     with torch.no_grad():
         together = module(rows.clone())
         apart = torch.cat([module(row[None].clone()) for row in rows])
     if together.shape != apart.shape:
         raise ValueError(
-            f"{type(module).__name__} makes {tuple(together.shape)} of {len(rows)} records and "
-            f"{tuple(apart.shape)} of the same one by one: keep the first axis for records "
-            "(squeeze() removes it from a single record)."
+            f"{type(module).__name__} returns shape {tuple(together.shape)} for {len(rows)} "
+            f"records, but {tuple(apart.shape)} for the same one by one: keep the first axis for "
+            "records (squeeze() removes it from a single record)."
         )
     if not torch.allclose(together, apart, rtol=TOLERANCE, atol=TOLERANCE):
         raise ValueError(
-            f"{type(module).__name__} mixes records, or is random: made-up rows have other outputs "
-            "together than one by one. A record's output may depend on that record only "
-            "(normalise by torch.nn.GroupNorm; keep the first axis for records)."
+            f"{type(module).__name__} mixes records, or is random: outputs of made-up rows differ "
+            "together and one by one. A record's output may depend on that record only (normalise "
+            "by torch.nn.GroupNorm; keep the first axis for records)."
         )
     now = (*module.buffers(), *module.parameters())
     if not all(torch.equal(old, new) for old, new in zip(before, now, strict=True)):
         raise ValueError(
-            f"{type(module).__name__} changes its buffers or parameters when it is called: it "
-            "keeps what depends on the records, which nothing pays for."
+            f"{type(module).__name__} changes its buffers or parameters when it is called. They "
+            "would depend on the records, which the privacy cost does not cover; leave them "
+            "unchanged in forward."
         )
 
 
@@ -103,14 +105,14 @@ _TRIED = 5
 
 
 def made_up_generator() -> torch.Generator:
-    """Return a generator that always draws the same."""
+    """Return a generator with a fixed seed."""
     return torch.Generator().manual_seed(0)
 
 
 def made_up_rows(module: nn.Module, n_features: int) -> torch.Tensor:
-    """Return rows of numbers between 0 and 1 and, if the module takes them, wider ones.
+    """Return rows of numbers between 0 and 1 and, if the module accepts them, of wider ranges.
 
-    What treats some records in another way (a branch, an order) shows on different rows only.
+    Code that treats some records differently (a branch, a sort) shows only on different rows.
     """
     rows = torch.rand((3, n_features), generator=made_up_generator(), dtype=torch.float64)
     wide = 3 * torch.randn((5, n_features), generator=made_up_generator(), dtype=torch.float64)
@@ -127,7 +129,7 @@ def made_up(
 ) -> tuple[Params, torch.Tensor, torch.Tensor]:
     """Return parameters, rows and slopes of raw predictions, in double precision.
 
-    They hardly ever are numbers that are zero, or alike.
+    Numbers that are zero or equal hardly ever occur.
     """
     module = copy.deepcopy(module).double()
     rows = made_up_rows(module, n_features)[-_TRIED:]
@@ -139,9 +141,9 @@ def made_up(
 
 
 def move(module: nn.Module, names: Collection[str], rows: torch.Tensor) -> None:
-    """Add made-up numbers to the parameters that are trained, of about the size of weights.
+    """Add made-up numbers of about the size of weights to the trained parameters.
 
-    Smaller ones if predictions are not finite then: of parameters that have to be positive.
+    They are smaller if predictions are then not finite, as for parameters that have to be positive.
     """
     start = {name: module.get_parameter(name).detach().clone() for name in names}
     for scale in (1.0, 0.1, 0.01):
@@ -164,13 +166,13 @@ _CHANGE = 1e-4
 
 
 class Findings(NamedTuple):
-    """How gradients are computed, and what a record takes.
+    """How gradients are computed, and the memory and work for a record.
 
-    ``together``: the module is known to keep records apart, else each one passes it alone.
+    ``together``: the module is known not to mix records, else each one passes it alone.
     ``watched``: hooks see the gradients of Linear layers and convolutions; ``maps``: vmap works;
-    ``channels_last``: convolutions may change the order of their results in memory. ``numbers``
-    pass the layers or are formed; ``work`` is the number of multiplications by weights, those of a
-    convolution counted at each position.
+    ``channels_last``: convolutions may change the memory order of their results. ``numbers`` is the
+    number of values per record, in layers and gradients; ``work`` is the number of multiplications
+    by weights, for convolutions at each position.
     """
 
     watched: bool
@@ -186,10 +188,10 @@ def probe(
 ) -> Findings:
     """Return the findings for a module in double precision; raise if it mixes records.
 
-    Hooks do not see a layer whose weights are used in another way, or whose first axis is not that
-    of records: their gradients of made-up rows then differ from those of single records. Parameters
-    are moved, in place: where they start at zero (gates, last layers), nothing would be seen of
-    what is behind them. ``together``: whether the module is known to keep records apart.
+    If a layer's weights are used outside it, or its first axis is not that of records, gradients by
+    hooks differ from those of single records on made-up rows. Parameters are changed in place: if
+    they start at zero (gates, last layers), nothing before them could be tested. ``together``:
+    whether the module is known not to mix records.
     """
     rows = made_up_rows(module, n_features)
     refuse_mixing(module, rows)
@@ -234,13 +236,13 @@ def _one_by_one(
     except RuntimeError as error:
         error.add_note(
             "Gradients of single records could not be computed. If forward uses "
-            "torch.utils.checkpoint, leave it out: it would run again with other weights."
+            "torch.utils.checkpoint, leave it out: it would run forward again with other weights."
         )
         raise
 
 
 def _warn_of_untrained(module: nn.Module, rows: torch.Tensor, names: Collection[str]) -> None:
-    """Warn of parameters that predictions depend on, of those whose gradients are zero."""
+    """Warn of parameters whose gradients are zero although predictions depend on them."""
     generator, moving = made_up_generator(), []
     with torch.no_grad():
         before = module(rows.clone())
@@ -257,14 +259,14 @@ def _warn_of_untrained(module: nn.Module, rows: torch.Tensor, names: Collection[
             f"{type(module).__name__} does not train {', '.join(moving)}: predictions depend on "
             "these parameters, but gradients do not reach them (detach(), no_grad(), or "
             "checkpoint(use_reentrant=True) in forward), while noise does. Let gradients pass, or "
-            "keep them as they are by requires_grad_(False)."
+            "freeze the parameters by requires_grad_(False)."
         )
 
 
 def last_layer(module: nn.Module, names: Collection[str]) -> str | None:
     """Return the path of the last layer, if raw predictions are linear in its parameters.
 
-    All of them are trained, and used there only.
+    All its parameters are trained, and used there only.
     """
     if type(module).forward is not nn.Sequential.forward:
         return None
@@ -273,7 +275,7 @@ def last_layer(module: nn.Module, names: Collection[str]) -> str | None:
 
 
 def _repeated(module: nn.Module, call: Call) -> int:
-    """Return the multiplications of a record by a layer's weights after the first by each."""
+    """Return the number of a record's multiplications by a layer's weights beyond one for each."""
     weight = module.get_submodule(call.path).get_parameter("weight")
     positions = call.left[0].numel() // len(weight)
     return (positions - 1) * weight.numel()

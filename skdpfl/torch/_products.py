@@ -1,9 +1,9 @@
-"""Products of matrices on a CPU whose numbers do not depend on how many rows there are.
+"""Matrix products on a CPU whose bits do not depend on the number of rows.
 
-Each number is one chain of operations (:mod:`skdpfl.models._products`). Linear layers compute
-theirs by :class:`LinearRows`. Others, of functions and of layers such as LSTM, are found by
-:class:`RowProducts`, which looks at every operation and takes time for each.
-:class:`SeenOperations` tells which other operations may treat records unlike.
+Each number is one chain of operations (:mod:`skdpfl.models._products`). Linear layers use
+:class:`LinearRows`. Products in functions and in layers such as LSTM are replaced by
+:class:`RowProducts`, which checks every operation and takes time for each. :class:`SeenOperations`
+reports which other operations may depend on a record's position.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 class LinearRows(torch.autograd.Function):
-    """x W^T + b, and the gradient in x; none in parameters, which are not asked for."""
+    """x W^T + b, and the gradient in x; gradients in parameters are not needed."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
-        """Return what leaves the layer."""
+        """Return the output of the layer."""
         ctx.save_for_backward(weight)
         left = product(x.reshape(-1, x.shape[-1]), weight.T)
         if bias is not None:
@@ -67,14 +67,14 @@ def _forward(layer: nn.Linear, input: torch.Tensor) -> Any:
 
 
 def use_linear_rows(module: nn.Module) -> None:
-    """Have a module's Linear layers compute their products so, in place."""
+    """Make a module's Linear layers use these products, in place."""
     for layer in module.modules():
         if type(layer) is nn.Linear:
             layer.forward = partial(_forward, layer)  # type: ignore[method-assign]
 
 
 class RowProducts(TorchDispatchMode):
-    """Within it all products of matrices are computed so; ``used``: there were some."""
+    """A mode with these matrix products; ``used``: whether there were any."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,10 +99,10 @@ class RowProducts(TorchDispatchMode):
 
 
 class SeenOperations(RowProducts):
-    """Also keeps what is computed: ``results`` has operations, shapes and dtypes of their results.
+    """A mode that also records operations: ``results`` has the shapes and dtypes of their results.
 
-    PyTorch computes many functions in pieces of two registers, and numbers at the end, that fill no
-    piece, in another way, whose last bits sometimes differ.
+    PyTorch computes many functions in pieces of two registers, and the remainder at the end
+    differently, with last bits that sometimes differ.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class SeenOperations(RowProducts):
         return result
 
     def has_ends(self, size: int) -> bool:
-        """Tell whether such a function of ``size`` records has an end."""
+        """Whether such a function of ``size`` records has a remainder."""
         return any(
             dtype.is_floating_point
             and math.prod(shape) % size == 0
@@ -132,7 +132,7 @@ class SeenOperations(RowProducts):
 
 
 def _is_by_pieces(func: Any) -> bool:
-    """Tell whether an operation is a function of each number that may be rounded in other ways."""
+    """Whether an operation is an elementwise function whose rounding may differ."""
     name = func.overloadpacket.__name__.rstrip("_")
     pointwise = torch.Tag.pointwise in func.tags or name in _UNTAGGED
     return pointwise and name not in _ROUNDED_ALIKE

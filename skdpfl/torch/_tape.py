@@ -1,4 +1,4 @@
-"""Records' gradients and their clipped sums, from what enters and leaves the layers of a module.
+"""Records' gradients and their clipped sums, from the layers' inputs and output gradients.
 
 Shapes (one silo; T positions of a convolution, or of a sequence)::
 
@@ -6,7 +6,7 @@ Shapes (one silo; T positions of a convolution, or of a sequence)::
     s  (n, [T,] h')    the gradient of record j's loss in what the layer gives out
     G  (n, P_l)        the gradient of record j in the layer's parameters, sum_t s_t (a_t, 1)^T
 
-``s`` comes from one backward pass that computes no gradient of a parameter. Three ways:
+``s`` comes from one backward pass, which computes no gradients of parameters. There are three ways:
 
 - *ghost*: a Linear layer that each record passes once. Its norm is |(a, 1)| |s|, its clipped sum
   one product; G is not formed.
@@ -59,7 +59,7 @@ warnings.filterwarnings("ignore", "There is a performance drop because we have n
 
 
 class Call(NamedTuple):
-    """One pass through a layer: what entered, what it gave out."""
+    """One pass through a layer: its input and output."""
 
     path: str
     entered: torch.Tensor
@@ -67,26 +67,26 @@ class Call(NamedTuple):
 
 
 class Tape:
-    """A module whose layers are watched: hooks see what enters and leaves them.
+    """A module with hooks that record the layers' inputs and output gradients.
 
-    One tape belongs to one thread. It has a copy of the module of its own.
+    Each thread has its own tape, with its own copy of the module.
 
     Parameters
     ----------
     module : Module
-        Copied.
+        The module, which is copied.
     names : collection of str
-        The parameters that are trained.
+        The trained parameters.
     watched : bool
-        Whether Linear layers and convolutions are watched; otherwise all parameters are mapped.
+        Whether Linear layers and convolutions have hooks; otherwise all parameters are mapped.
     maps : bool
         Whether vmap is used; otherwise the others' gradients are computed record by record.
     channels_last : bool
         Whether, on a CPU, convolutions of images give their channels next to each other in memory:
         pooling and other convolutions then take less time.
     together : bool
-        Whether the module is known to keep records apart (:mod:`skdpfl.torch._by_rows`); otherwise
-        each record passes it alone, a copy of it that has seen no other block.
+        Whether the module is known not to mix records (:mod:`skdpfl.torch._by_rows`); otherwise
+        each record passes it alone, on a fresh copy for each block.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Tape:
         return watch
 
     def forward(self, params: Params, X: torch.Tensor) -> torch.Tensor:
-        """Return raw predictions, and remember what passed the layers."""
+        """Return raw predictions, and record the layers' inputs and outputs."""
         self.calls = []
         if not self.together:
             return self.raw(params, X)
@@ -148,7 +148,7 @@ class Tape:
         return torch.stack([_of_one(self._anew(), params, x) for x in X])
 
     def _anew(self) -> nn.Module:
-        """Return a module that no record has passed."""
+        """Return a fresh copy of the module, which has seen no record."""
         return self.plain if self.together else copy.deepcopy(self.plain)
 
     def parts(
@@ -166,8 +166,8 @@ class Tape:
                 if s is not None:
                     if not len(call.entered) == len(s) == len(X):
                         raise RuntimeError(
-                            f"Layer {call.path!r} was passed by {len(s)} rows for {len(X)} "
-                            "records: it has to see each record in its place, on the first axis."
+                            f"Layer {call.path!r} got {len(s)} rows for {len(X)} records: its "
+                            "first axis must be that of the records."
                         )
                     by_layer.setdefault(call.path, []).append((call.entered, s))
             for path, passes in by_layer.items():
@@ -179,7 +179,7 @@ class Tape:
     def _of_mapped(
         self, params: Params, X: torch.Tensor, slopes: torch.Tensor
     ) -> Iterator[GradientPart]:
-        """Return the gradients of all other parameters, each formed."""
+        """Return the gradients of all other parameters, by vmap or record by record."""
         mine = {name: params[name] for name in self.mapped}
         others = {name: value for name, value in params.items() if name not in mine}
 
@@ -214,7 +214,7 @@ def _of_one(module: nn.Module, params: Params, x: torch.Tensor) -> torch.Tensor:
 
 
 def watched_layers(module: nn.Module, names: Collection[str]) -> dict[str, nn.Module]:
-    """Return the layers that are watched, by path: all their parameters are trained, here only."""
+    """Return the layers with hooks by path; their parameters are trained and used there only."""
     owners = Counter(id(p) for l in module.modules() for p in l.parameters(recurse=False))
     return {
         path: layer
@@ -265,7 +265,7 @@ def _of_rows(entered: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, torc
 def _of_conv(
     layer: _ConvNd, entered: torch.Tensor, s: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the gradients (n, .) of a convolution, by the patches that it reads."""
+    """Return the gradients (n, .) of a convolution, from its input patches."""
     n, g, positions = len(s), layer.groups, s[0, 0].numel()
     patches = _patches(layer, entered, s.shape[2:]).reshape(n * g, positions, -1)
     s = s.reshape(n, layer.out_channels, positions)
@@ -274,9 +274,9 @@ def _of_conv(
 
 
 def _patches(layer: _ConvNd, entered: torch.Tensor, places: tuple[int, ...]) -> torch.Tensor:
-    """Return the patches (n, groups, *places, *kernel, channels), a view: F.unfold takes longer.
+    """Return the patches (n, groups, *places, *kernel, channels) as a view; F.unfold is slower.
 
-    Channels are next to each other, so that a copy of it takes the least time.
+    Channels come last, so that a copy is fast.
     """
     margins = [margin for margin in reversed(layer.padding) for _ in range(2)]
     padded = F.pad(entered, margins).movedim(1, -1).contiguous()
@@ -295,7 +295,7 @@ _SQUARED = 2**16
 class GradientPart(NamedTuple):
     """Records' gradients in one or two parameters, flat and in their order.
 
-    ``left`` is a (n, h), ``right`` s (n, h') of a ghost layer; of others ``right`` is G and
+    For a ghost layer ``left`` is a (n, h) and ``right`` s (n, h'); for others ``right`` is G and
     ``left`` None. ``names``: the parameters; a ghost layer may have an intercept. ``kernel``: the
     shape of a convolution's weights in G, channels last.
     """
@@ -369,9 +369,9 @@ def full_precision(device: torch.device) -> Iterator[None]:
     """Raise unless products of float32 are formed in float32; no autocast within."""
     if _is_lowered():
         raise RuntimeError(
-            "Products of float32 are set to a lower precision, which no clip norm allows for. Call "
-            'torch.set_float32_matmul_precision("highest") before the fit (or set the backends\' '
-            'fp32_precision to "ieee").'
+            "torch is set to a lower precision for float32 products, which clipping does not allow "
+            'for. Call torch.set_float32_matmul_precision("highest") before the fit (or set the '
+            'backends\' fp32_precision to "ieee").'
         )
     with torch.autocast(device.type, enabled=False):
         yield
@@ -379,9 +379,9 @@ def full_precision(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch compute on the calling thread alone: others would share a block between records.
+    """Let PyTorch use the calling thread only, since several would split a block.
 
-    Threads are for silos (``n_jobs``), and results must not depend on cores.
+    Threads are for silos (``n_jobs``), and results must not depend on the number of cores.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -392,7 +392,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _is_lowered() -> bool:
-    """Tell whether matrix products are set to TF32 or bfloat16, on any device."""
+    """Whether matrix products are set to TF32 or bfloat16, on any device."""
     try:  # since torch 2.9; asking in the old way then raises where the new one was used
         backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
         return any(backend.fp32_precision not in ("none", "ieee") for backend in backends)

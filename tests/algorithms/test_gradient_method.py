@@ -45,9 +45,9 @@ MIXINS = {
 @pytest.mark.parametrize("methods", MIXINS.values(), ids=MIXINS)
 def test_final_methods_cannot_come_from_a_mixin(methods):
     mixin = type("Mixin", (), dict(methods))
-    with pytest.raises(TypeError, match=f"{next(iter(methods))} is not its own"):
+    with pytest.raises(TypeError, match=f"{next(iter(methods))}"):
         type("Evil", (mixin, MinibatchSGD), {})
-    with pytest.raises(TypeError, match="derive from Algorithm"):
+    with pytest.raises(TypeError, match="Derive from Algorithm"):
         type("Evil", (MinibatchSGD,), dict(methods))
 
 
@@ -160,7 +160,7 @@ def test_one_server_optimiser_serves_every_trust_and_takes_local_steps():
         assert np.allclose(here.coef_, same.coef_, rtol=1e-12)
         assert here.privacy_spent_.epsilon == same.privacy_spent_.epsilon
     assert here.privacy_spent_.outsider is None
-    with pytest.raises(ValueError, match="takes one local step a round"):
+    with pytest.raises(ValueError, match="needs an algorithm with one local step per round"):
         fitted(Steps(0.3, 3), epsilon=9.0, trust="server")
 
 

@@ -306,7 +306,7 @@ def test_searches_know_its_parameters():
         (Additive(interactions="some"), "interactions must"),
         (Additive(interactions=[("a", "a")]), "interactions must"),
         (Additive(interactions=[("a", "c")]), "interactions names 'c'"),
-        (Additive(interactions=[("a", "zero")]), "not two features that are used"),
+        (Additive(interactions=[("a", "zero")]), "must be two features that are not ignored"),
     ],
 )
 def test_what_is_no_additive_model(model, words):

@@ -50,7 +50,7 @@ def told(fit, data, seed, epsilon, **kw):
         warnings.simplefilter("always")
         model.fit(X, y, silos=silos)
     constant = 0.0 if fit is ISRLDPRegressor else np.bincount(y).max() / len(y)
-    words = "The noise will drown", "What was found within the budget shows"
+    words = "The noise will drown", "Estimates within the budget show"
     told_of_it = any(str(each.message).startswith(words) for each in said)
     return told_of_it, model.score(X, y) - constant
 

@@ -76,7 +76,7 @@ def test_fedexp_that_diverged_is_no_missing_statistic():
     state = algorithm.init(np.zeros(2))
     diverged = Released(np.array([np.nan, np.inf]), squared_norm=float("nan"))
     assert algorithm.aggregate(state, diverged).step_sizes == (1.0,)
-    with pytest.raises(ValueError, match="FedExp reads the mean squared norm"):
+    with pytest.raises(ValueError, match="FedExp needs the mean squared norm"):
         algorithm.aggregate(state, Released(np.ones(2)))
     longest = FedExp(1.0, largest_step=2.0)
     assert longest.aggregate(state, Released(np.ones(2), squared_norm=100.0)).step_sizes == (2.0,)

@@ -94,7 +94,7 @@ def test_the_same_noise_on_other_records_is_warned_of_once(name, seed):
 
             with joblib.parallel_config("threading"):
                 AGAIN[name](clf(given))
-    said = [w for w in caught if "with the same random_state=7" in str(w.message)]
+    said = [w for w in caught if "with random_state=7 before" in str(w.message)]
     assert len(said) == (seed == 7)
     assert not said or said[0].filename == __file__ or name == "threads"
 

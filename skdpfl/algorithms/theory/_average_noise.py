@@ -15,9 +15,10 @@ g_t on x_t, which were released, so this has no privacy cost:
 2. J = h I + D, where D has independent normal entries of deviation tau, chosen by the marginal
    likelihood. Variances are averaged over draws of D from its posterior.
 
-Where rounds draw records or silos, their draws are noise, too, of a covariance Sigma that nobody
-released. It is estimated from what the regression leaves, shrunk towards its mean variance. The
-covariance of the average is then ``c(lambda_i)^T c(lambda_j) Sigma_ij`` in the eigenvectors of J.
+If rounds sample records or silos, the sampling is additional noise, with a covariance Sigma that is
+not released. It is estimated from the residuals of the regression, shrunk towards its mean
+variance. The covariance of the average is then ``c(lambda_i)^T c(lambda_j) Sigma_ij`` in the
+eigenvectors of J.
 
 Rows are assumed to have similar norms. The noise of coefficients of rare binary columns is larger
 than the estimate, by up to a half for a column with 1 % of ones.
@@ -37,7 +38,7 @@ _SLOPES, _NUMBERS = (0.0, *(0.25 * 2**k for k in range(9))), 240
 
 
 class Rounds(NamedTuple):
-    """What rounds showed: their number, the step, and the centred second moments of the models.
+    """Statistics of rounds: their number, the step, and centred second moments of the models.
 
     ``models`` (P, P) is the sum of x x^T, ``slopes`` (P, P) that of g x^T, ``gradients`` that of
     g g^T, over the last three quarters of the rounds.
@@ -52,7 +53,7 @@ class Rounds(NamedTuple):
 
 
 def rounds_of(path: NDArray, rate: float, momentum: float) -> Rounds:
-    """Return what a path of models (n_rounds + 1, P), from the start on, shows.
+    """Return the statistics of a path of models (n_rounds + 1, P), including the start.
 
     Examples
     --------
@@ -72,12 +73,12 @@ def average_covariance(rounds: Rounds, noise: float | None, n_last: int | None =
     Parameters
     ----------
     rounds : Rounds
-        What was released.
+        The statistics of the released rounds.
     noise : float or None
-        The standard deviation of the noise on each coordinate of a round's gradient; None: it is
-        not known, as rounds draw records or silos.
+        The standard deviation of the noise on each coordinate of a round's gradient; None if it is
+        unknown, because rounds sample records or silos.
     n_last : int or None, default=None
-        How many last models are averaged; None: the half of them.
+        The number of last models that are averaged; None: half of them.
 
     Returns
     -------
@@ -120,12 +121,12 @@ def average_covariance(rounds: Rounds, noise: float | None, n_last: int | None =
 
 
 def _counted(rounds: Rounds) -> int:
-    """Return how many rounds the moments are over, less one for their mean."""
+    """Return the degrees of freedom of the moments: the number of rounds minus one."""
     return rounds.n_rounds - rounds.n_rounds // 4 - 1
 
 
 def _residual(rounds: Rounds, seen: float, deviation: NDArray, fitted: float) -> NDArray:
-    """Return the covariance of what the slopes leave, shrunk; ``fitted``: slopes of a row."""
+    """Return the shrunk covariance of the residuals; ``fitted``: slopes of a row."""
     J = seen * np.eye(len(deviation)) + deviation
     fit = J @ rounds.slopes.T
     left = rounds.gradients - fit - fit.T + J @ rounds.models @ J.T
@@ -166,7 +167,7 @@ def _responses(slopes: NDArray, rounds: Rounds, n_last: int | None) -> NDArray:
 
 @lru_cache(maxsize=32)
 def _simulated(n: int, rate: float, m: float, size: int) -> tuple[NDArray, NDArray]:
-    """Return slopes, and what their rounds show in the mean."""
+    """Return slopes, and the mean of their estimates in simulated rounds."""
     slopes = np.array(_SLOPES) * (1 - m) / (rate * n)
     slopes = slopes[slopes < 1.5 * (1 + m) / rate]
     noise = np.random.default_rng(0).normal(size=(n, max(4, _NUMBERS // size), size))
@@ -185,7 +186,7 @@ def _simulated(n: int, rate: float, m: float, size: int) -> tuple[NDArray, NDArr
 
 
 def _unbiased(seen: float, rounds: Rounds, size: int) -> float:
-    """Return the slope whose simulated rounds show ``seen``."""
+    """Return the slope whose mean estimate in simulated rounds is ``seen``."""
     slopes, shown = _simulated(rounds.n_rounds, rounds.rate, rounds.momentum, size)
     if seen > shown[-1]:
         return float(slopes[-1] + seen - shown[-1])

@@ -1,4 +1,4 @@
-"""Local steps: step sizes and weights of SCAFFOLD and FedAvg, and how well their averages do.
+"""Local steps: step sizes and weights of SCAFFOLD and FedAvg, and their exact excess loss.
 
 Noble et al. (2022), for M silos, a fraction l of them a round, K local steps on a fraction s of the
 records, losses of smoothness nu, gradients with (1/M) sum |grad F_i|^2 <= G^2 + B^2 |grad F|^2 and
@@ -206,7 +206,7 @@ def _common(
 
 
 class Excess(NamedTuple):
-    """The expected excess objective: of the expected model, and what noise adds."""
+    """The expected excess objective: that of the expected model, and the part due to noise."""
 
     of_mean: float
     of_noise: float
@@ -276,13 +276,13 @@ def local_steps_excess(
 def _problem(
     hessians: ArrayLike, optima: ArrayLike, start: ArrayLike
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """Return them as arrays that fit together."""
+    """Return the problem as arrays, after a check of their shapes."""
     H, w, x = (np.asarray(value, np.float64) for value in (hessians, optima, start))
     if H.shape != (*w.shape, *w.shape[1:]) or x.shape != w.shape[1:]:
         raise ValueError(
-            "hessians, optima and start have to have shapes (M, d, d), (M, d) and (d,); got "
+            "hessians, optima and start must have shapes (M, d, d), (M, d) and (d,); got "
             f"{H.shape}, {w.shape} and {x.shape}."
         )
     if not np.allclose(H, np.swapaxes(H, 1, 2)):
-        raise ValueError("hessians have to be symmetric.")
+        raise ValueError("hessians must be symmetric.")
     return H, w, x

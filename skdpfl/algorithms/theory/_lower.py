@@ -1,4 +1,4 @@
-"""Below what no ISRL-DP algorithm gets: the lower bounds of Lowy and Razaviyayn, with constants.
+"""Lower bounds for all ISRL-DP algorithms, by Lowy and Razaviyayn, with constants.
 
 N silos of n records, d parameters. All that a silo ever sends is (epsilon, delta)-DP for each of
 its records, whoever else sends what; rounds may depend on each other in any way. With
@@ -59,7 +59,7 @@ def lowy2023_lower_bound(
     strong_convexity: float | None = None,
     empirical: bool = False,
 ) -> float:
-    """Return a mean excess loss that every ISRL-DP algorithm has on some losses and records.
+    """Return a lower bound: every ISRL-DP algorithm has this mean excess loss on some data.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ def lowy2023_lower_bound(
     Returns
     -------
     float
-        The bound; its proof is in the source.
+        The bound. The source has its proof.
 
     See Also
     --------
-    lowy2023_rate : Its order, and that of what algorithms reach.
+    lowy2023_rate : Its order, and the order that algorithms reach.
 
     Examples
     --------

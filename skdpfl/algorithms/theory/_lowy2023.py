@@ -107,9 +107,9 @@ def lowy2023_bound(
     lipschitz, diameter, n_records, n_silos, n_parameters, n_rounds, batch, epsilon, delta
         As in :func:`lowy2023_step`.
     noise : float, optional
-        sigma in place of the theorem's, such as what a shuffler needs. Of silos with weights p_i,
-        budgets and sizes of their own: the root of the mean of (N p_i sigma_i)^2, with the
-        lipschitz constant L max N p_i and the fewest records.
+        sigma in place of the theorem's, such as that for a shuffler. If silos have different
+        weights p_i, budgets and sizes: the root of the mean of (N p_i sigma_i)^2, with the
+        Lipschitz constant L max N p_i and the smallest number of records.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def lowy2023_rate(
     noise_by: str = "silo",
     empirical: bool = False,
 ) -> float:
-    """Return the order of the least excess loss, with the constant 1: the paper's table of rates.
+    """Return the order of the least excess loss, with constant 1 (the paper's table of rates).
 
     s + min{1, e} with e = sqrt(d) / (epsilon n sqrt(M)) where silos add the noise, sqrt(d) /
     (epsilon n M) where one trusted server or a shuffler does, sqrt(d) / (epsilon sqrt(n M)) where
@@ -158,7 +158,7 @@ def lowy2023_rate(
         mu, for strongly convex ones. Give exactly one of the two.
     delta : float, optional
         If given, the order that algorithms reach: d is multiplied by ln(1/delta), and e may be
-        above 1. If None, that below which none gets.
+        above 1. If None, the order of the lower bound.
     noise_by : {"silo", "server", "record"}, default="silo"
         Who adds the noise.
     empirical : bool, default=False
@@ -234,7 +234,7 @@ def lowy2023_rounds(
 def lowy2023_stability(
     *, lipschitz: float, strong_convexity: float, n_records: int, n_silos: float
 ) -> float:
-    """Return how much the population loss may exceed the records', for strongly convex losses.
+    """Return a bound on the population loss minus that of the records, strongly convex losses.
 
     4 L^2 / (mu (n M - 1)): what the strongly convex bound has in place of the last term of
     :func:`lowy2023_bound`, on top of the excess over the records (:func:`stich2019_bound`).
@@ -246,7 +246,7 @@ def lowy2023_stability(
     n_records : int
         Records n of a silo.
     n_silos : float
-        Silos M; there are at least two records in all.
+        Silos M; with at least two records in total.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def lowy2023_stability(
 
 
 def effective_silos(counts: np.ndarray) -> tuple[float, float]:
-    """Return the effective numbers of silos M and M' where a random number is available.
+    """Return the effective numbers of silos M and M' if a random number is available.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the theorems of Noble et al. (2022) bound, with constants: noisy local steps, convex or not.
+"""Bounds for noisy local steps, convex or not: theorems of Noble et al. (2022), with constants.
 
 S = l M silos a round, drawn uniformly, K local steps, T rounds, steps eta_g >= 1 and eta_l, the
 effective one h = K eta_g eta_l, u = nu h. Each silo's objective is nu-smooth; a local gradient has
@@ -89,7 +89,7 @@ def noble2022_fedavg_bound(
     start: float,
     **round_: Any,
 ) -> float:
-    """Return a bound on the mean excess objective of DP-FedAvg; not convex, on |grad F|^2.
+    """Return a bound on the mean excess objective (if not convex, |grad F|^2) of DP-FedAvg.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def noble2022_fedavg_bound(
     strong_convexity : float, default=0.0
         mu.
     convex : bool, default=True
-        Whether all silos' objectives are.
+        Whether all silos' objectives are convex.
     n_rounds : int
         T.
     start : float
@@ -158,7 +158,7 @@ def noble2022_scaffold_bound(
     control_error: float | None = None,
     **round_: Any,
 ) -> float:
-    """Return a bound on the mean excess objective of DP-SCAFFOLD; not convex, on |grad F|^2.
+    """Return a bound on the mean excess objective (if not convex, |grad F|^2) of DP-SCAFFOLD.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def noble2022_scaffold_bound(
     Returns
     -------
     float
-        As of :func:`noble2022_fedavg_bound`. How far silos differ is in no term of it.
+        As for :func:`noble2022_fedavg_bound`. No term depends on how much silos differ.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def noble2022_scaffold_bound(
 
 
 def _convex_controls(at: _OfRound, nu: float, mu: float) -> tuple[float, float, float]:
-    """Return what C counts beside r, a and b."""
+    """Return the coefficient of C relative to that of r, and a and b."""
     drift, near = 2 * at.u + 4 * at.u**2, at.silos * at.shrink
     kappa = 4 * at.q * at.silos + 4.125 * drift * near
     kappa /= 1 - mu * at.h / (2 * at.share) - 12.375 * at.u**2 * at.shrink
@@ -209,7 +209,7 @@ def _convex_controls(at: _OfRound, nu: float, mu: float) -> tuple[float, float, 
 
 
 def _controls(at: _OfRound, nu: float, mu: float) -> tuple[float, float, float]:
-    """Return what C counts beside F, a and b."""
+    """Return the coefficient of C relative to that of F, and a and b."""
     apart, walk = at.h**2 * at.shrink, 4 * at.h**2  # E is apart (4.125 (..) + 1.375 v/K)
     of_c = walk * (4.125 * nu**2 * apart + at.q)
     least = nu**2 * at.h / 2 * 4.125 * apart + nu / 2 * of_c
@@ -226,7 +226,7 @@ def _round(
     steps: StepSizes, largest: float, smoothness: float, *, n_silos: int, silo_rate: float,
     local_steps: int, noise: float,
 ) -> _OfRound:  # fmt: skip
-    """Check the arguments; ``largest``: that of u."""
+    """Check the arguments; ``largest`` is the largest u."""
     M, share = check_count("n_silos", n_silos), check_rate("silo_rate", silo_rate)
     K, v = check_count("local_steps", local_steps), check_not_negative("noise", noise)
     S = max(1.0, share * M)

@@ -167,7 +167,7 @@ def multistage(
     Returns
     -------
     tuple of Stage
-        The complete stages; if the first is not complete, it alone, cut to ``n_rounds``.
+        The complete stages; if the first does not fit, that one alone, truncated to ``n_rounds``.
 
     Examples
     --------

@@ -294,10 +294,10 @@ class Recorded(DocLinks):
             if kept.setdefault(seed, mark) not in (mark, _WARNED):
                 kept[seed] = _WARNED
                 warn(
-                    f"{type(self).__name__} was fitted to other records with the same "
-                    f"random_state={seed}: both fits have the same noise, which cancels in their "
-                    "difference, so together they have no privacy. Use random_state=None, or a "
-                    "generator (np.random.default_rng(...)) in simulations.",
+                    f"{type(self).__name__} was fitted to other records with random_state={seed} "
+                    "before: both fits have the same noise, which cancels in their difference, so "
+                    "together they have no privacy. Use random_state=None, or a generator "
+                    "(np.random.default_rng(...)) in simulations.",
                     PrivacyLeakWarning,
                 )
 

@@ -90,7 +90,7 @@ PARAMETERS = {
     # what does not go together
     "server, local steps": (
         {"trust": "server", "local_steps": 2},
-        r'trust="server".*one local step.*Nearest are trust="silo"',
+        r'trust="server".*one local step.*Use trust="silo"',
     ),
     "whole silos, shuffler": ({"unit": "silo", "trust": "shuffler"}, r"trust"),
     "whole silos by size": (

@@ -31,7 +31,7 @@ def test_the_warning_reads_no_records(monkeypatch):
     """The classifiers' comes before any record is read; the regressors' with the scales."""
     monkeypatch.setattr(_base.FederatedEstimator, "_run", None)
     X, y, silos = rare_events(0)
-    with pytest.warns(UserWarning, match="drown what 870 records"), pytest.raises(TypeError):
+    with pytest.warns(UserWarning, match="the signal of 870 records"), pytest.raises(TypeError):
         ISRLDPClassifier(0.5, scaling=None, random_state=0).fit(X, y, silos=silos)
 
 
