@@ -226,7 +226,7 @@ def test_shares_that_were_counted_are_a_leak():
     X, y, silos, *_ = rare(0)
     share = y.mean()
     clf = skdpfl.ISRLDPClassifier(8.0, class_shares={0: 1 - share, 1: share}, **BOUNDS)
-    with pytest.warns(skdpfl.exceptions.PrivacyLeakWarning, match="class_shares are the shares"):
+    with pytest.warns(skdpfl.exceptions.PrivacyLeakWarning, match="class_shares equal the labels"):
         clf.fit(X, y, silos=silos)
 
 
