@@ -336,7 +336,7 @@ def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: R
     per_message = 1 if request.promise.hides_silos else steps
     rules = request.model.rules
     default = rules.n_rounds(per_message, rate, task, exact=exact, plain=plain)
-    if rate >= 1 and not plain and _noise_is_that_of_any_rounds(request):
+    if rate >= 1 and not plain and _may_be_short(request):
         enough = rules.enough_steps(noise_level(request, rate, (steps,)).noise, task) / per_message
         default = math.ceil(min(default, enough))
     if _may_split(request, steps):
@@ -348,12 +348,14 @@ def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: R
     return method.n_rounds(request, default)
 
 
-def _noise_is_that_of_any_rounds(request: Request) -> bool:
-    """Whether the noise of a fit is the same for any number of rounds, of all silos."""
+def _may_be_short(request: Request) -> bool:
+    """Whether the noise is the same for any number of rounds, and fewer were tried (log loss)."""
     paid = request.promise.epsilon is not None and not request.promise.is_exact
     whole = request.taking_part.silo_fraction >= 1 and request.taking_part.given is None
-    plain = request.noise_schedule is None and request.curves is None
-    return paid and whole and plain and request.sampling != "disjoint"
+    plain = request.noise_schedule is None and request.curves is None and request.radius is None
+    return (
+        paid and whole and plain and request.sampling != "disjoint" and request.loss.link == "logit"
+    )
 
 
 # ---- clip norm, momentum and step ------------------------------------------------------------

@@ -149,7 +149,7 @@ class GroupBatches:
         self._at_once = PART // (self._share * chunk * self._model.n_features) * chunk or chunk
         # a byte for each record, and what is kept of those that are drawn
         drawn = math.ceil(batches.work.plan.expected_sizes.mean())
-        numbers = drawn + int(data.sizes.max(initial=1)) // 8
+        numbers = (2 * drawn + int(data.sizes.max(initial=1))) // 8
         self._ahead, self._last = Ahead(self._draw, numbers), (np.zeros(0, np.int64), False)
         self._everybody = isinstance(batches.sampling, Everyone)
         small = self._in_place or data.X.nbytes <= GROUP

@@ -156,7 +156,7 @@ class SimulationWords(WordSource):
         words = np.empty((len(rounds), len(silos), count), np.uint64)
         size = bucket(count)
         domain, blocks = size.bit_length(), size // 4
-        for part in _runs(silos):
+        for part in _runs(silos, size):
             low, high = int(silos[part].min()), int(silos[part].max()) + 1
             some, first, places = words[:, part], low * blocks, silos[part] - low
             for block, round in zip(some, rounds, strict=True):
@@ -175,7 +175,7 @@ class SimulationWords(WordSource):
             flat = self._philox(purpose, start, draw, round, domain, len(silos) * width)
             return flat.reshape(-1, width)
         rows = np.empty((len(silos), width), np.uint64)
-        for part in _runs(silos):
+        for part in _runs(silos, width):
             low, high = int(silos[part].min()), int(silos[part].max()) + 1
             flat = self._philox(purpose, low * blocks, draw, round, domain, (high - low) * width)
             rows[part] = flat.reshape(-1, width)[silos[part] - low]
@@ -215,9 +215,13 @@ class SimulationWords(WordSource):
         return self._keys[purpose]
 
 
-def _runs(silos: np.ndarray) -> list[slice]:
-    """Split silo numbers into runs without gaps over 8, which are read at once."""
-    cuts = np.flatnonzero(np.abs(np.diff(silos)) > 8) + 1
+def _runs(silos: np.ndarray, size: int) -> list[slice]:
+    """Split silo numbers into runs that are read at once, with what lies in their gaps.
+
+    Of few silos, gaps may be as long as what is read in the time that another call takes.
+    """
+    longest = max(8, 2048 // size) if len(silos) <= 4096 else 8
+    cuts = np.flatnonzero(np.abs(np.diff(silos)) > longest) + 1
     edges = [0, *cuts.tolist(), len(silos)]
     return [slice(a, b) for a, b in pairwise(edges)]
 

@@ -189,6 +189,8 @@ def test_choosing_is_little_work(name):
         ("ISRLDPClassifier", {}, 2, 40),
         ("ISRLDPClassifier", {"epsilon": 1e5}, 2, 100),
         ("ISRLDPClassifier", {"learning_rate": 0.1}, 2, 100),
+        ("ISRLDPClassifier", {"loss": "hinge"}, 2, 100),
+        ("ISRLDPClassifier", {"radius": 1.0}, 2, 100),
         ("ISRLDPClassifier", {"sampling_rate": 0.3}, 2, 100),
         ("ISRLDPClassifier", {"epsilon": None, "noise_multiplier": 5.0}, 2, 100),
         ("ISRLDPClassifier", {"solver": "local"}, 2, 20),
