@@ -125,7 +125,7 @@ def test_no_cost_opens_the_budget_for_others(odd):
 def test_units_do_not_mix():
     with PrivacyLedger(5.0) as ledger:
         ledger.charge("records", gaussian(0.1))
-        with pytest.raises(ValueError, match="one unit"):
+        with pytest.raises(ValueError, match="the same unit"):
             ledger.charge("silos", cost((Gaussian(50.0), 1), unit="silo"))
 
 

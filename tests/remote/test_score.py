@@ -87,7 +87,7 @@ def test_own_parts_of_silos_are_not_scored(tmp_path):
 
 def test_a_loss_of_probabilities_needs_some(tmp_path):
     model = fit_here(estimator(loss="hinge", feature_bounds=(-4, 4), calibrate=False), problem())
-    with pytest.raises(ValueError, match="gives no probabilities"):
+    with pytest.raises(ValueError, match="has no probabilities"):
         score_federation(
             model, of(Here(tmp_path, problem())), epsilon=1.0, measure="neg_log_loss", bound=3.0
         )

@@ -161,7 +161,7 @@ def test_a_ledger_settles_what_it_has(tmp_path):
         ledger.charge("first", spent(20))
         ledger.charge("second", spent(20))
         for name, cost, words in (
-            ("third", spent(1), "0 fits of the name 'third'"),
+            ("third", spent(1), "one fit named 'third'; it has 0"),
             ("second", spent(20, epsilon=3.0), "not cost more than the whole"),
             ("second", spent(20, neighbours="add_remove"), "the unit and the relation"),
         ):

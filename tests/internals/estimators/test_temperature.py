@@ -21,7 +21,14 @@ from skdpfl.scaling import (
     calibrated,
     rarity,
 )
-from skdpfl.scaling._temperature import Point, drawn, log_odds, posterior_share, slope_terms
+from skdpfl.scaling._temperature import (
+    Point,
+    drawn,
+    log_odds,
+    posterior_share,
+    prior_of,
+    slope_terms,
+)
 from tests.estimators.fits import GUARANTEES
 from tests.estimators.test_temperature import BOUNDS, logistic, rare
 from tests.made_sums import Sending, budgets_of, exact_sums
@@ -291,3 +298,18 @@ def test_the_factor_is_found_where_the_loss_is_steep(best):
     found = plan.find(mean, 2.0, shares=(0.9, 0.1))
     assert abs(found.point.factor - best) < 0.12
     assert 0 < found.error < 0.5
+
+
+@pytest.mark.parametrize("best", [0.2, 0.5])
+def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(best):
+    plan, rng = plan_of(mu=[20.0] * 3), np.random.default_rng(0)
+    steep = prior_of(plan.share * plan.noise / plan.cut, 2.0, None).curvature
+
+    def found(noise):
+        def mean(at, number):
+            return steep * at.factor * (at.factor - best) + noise * rng.normal()
+
+        return plan.find(mean, 2.0)
+
+    repeated = np.std([np.log(found(plan.noise).point.factor) for _ in range(300)])
+    assert found(0.0).error == pytest.approx(repeated, rel=0.1)
