@@ -135,6 +135,12 @@ class Mixes(Loss):
         return 1.0
 
 
+class Apart(Mixes):
+    """Mixes what it is given, but is given one record at a time."""
+
+    stackable = False
+
+
 def test_losses_of_ones_own_are_tried_before_anything_is_charged():
     own = ISRLDPClassifier(3.0, loss=Flat(), **SETTINGS).fit(X, LINE > 0, silos=SILOS)
     usual = ISRLDPClassifier(3.0, **SETTINGS).fit(X, LINE > 0, silos=SILOS)
@@ -145,6 +151,7 @@ def test_losses_of_ones_own_are_tried_before_anything_is_charged():
     with PrivacyLedger(9.0, 1e-3) as ledger, pytest.raises(ValueError, match=words):
         mixing.fit(X, LINE, silos=SILOS)
     assert not ledger.entries
+    mixing.set_params(loss=Apart()).fit(X, LINE, silos=SILOS)  # nothing to try
 
 
 @pytest.mark.parametrize(
