@@ -109,11 +109,6 @@ class PrivacyPlan(PublicNumbers):
         """Whether the cohort of a round and its size are secret."""
         return self.private and self.unit == "silo" and self.trust == "server"
 
-    @property
-    def secret_sizes(self) -> bool:
-        """Whether silo sizes are secret, so that others' messages must not depend on them."""
-        return self.private and self.unit == "silo"
-
     def groups(self) -> SiloGroups:
         """Return the groups of silos with equal releases."""
         return groups_of(self, self.mechanism, self.noise_multiplier)
