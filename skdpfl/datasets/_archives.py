@@ -1,4 +1,4 @@
-"""Images that come in one large archive: EMNIST (47 characters) and CIFAR-10 (colour)."""
+"""Images from one large archive: EMNIST (47 characters) and CIFAR-10 (colour)."""
 
 import io
 from functools import partial
@@ -70,8 +70,8 @@ def fetch_emnist(
     Silos              as asked
     ================   ========================================================
 
-    Files are looked for in ``$SKDPFL_DATA/emnist``, then in the cache; else NIST's archive, 560 MB,
-    is downloaded, its SHA-256 checked, and the two files in question kept.
+    Files are searched in ``$SKDPFL_DATA/emnist``, then in the cache; else NIST's archive, 560 MB,
+    is downloaded, its SHA-256 checked, and the two files needed are kept.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def _emnist(subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
     images, labels = read_idx(files, source)
     if not len(images) == len(labels) == size:
         raise OSError(
-            f"{files[0].name} has {len(images)} images and {len(labels)} labels, "
-            f"expected {size}: delete both to have them downloaded again"
+            f"{files[0].name} has {len(images)} images and {len(labels)} labels, expected {size}: "
+            "delete both files, so that they are downloaded again"
         )
     return images.transpose(0, 2, 1), labels
 
@@ -184,13 +184,13 @@ def fetch_cifar10(
 
     The files of the binary version (``data_batch_1.bin`` to ``data_batch_5.bin``,
     ``test_batch.bin``; no pickles) are looked for in ``$SKDPFL_DATA/cifar10``, then in the cache;
-    else the archive, 170 MB, is downloaded, its SHA-256 checked, and the files in question kept.
-    Lengths and labels are checked in any case.
+    else the archive, 170 MB, is downloaded, its SHA-256 checked, and the files needed are kept.
+    Lengths and labels are always checked.
 
     Parameters
     ----------
     subset : {"all", "train", "test"}, default="all"
-        Which images; train comes first.
+        The images to load; train comes first.
     n_silos : int, default=10
         Number of silos.
     [dealing]

@@ -1,4 +1,4 @@
-"""Images dealt to silos as asked: MNIST and Fashion-MNIST, and what all image data sets share."""
+"""MNIST and Fashion-MNIST in silos, and shared code of image data sets."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,8 +13,8 @@ from skdpfl.datasets._split import HOW, split_into_silos
 
 _UNSIGNED_BYTE = 8
 _SILOS_DESCR = """
-Silos: made by split_into_silos; every way but "iid" looks at the labels, so that the silo ids,
-which are public, then tell something about them.
+Silos: made by split_into_silos; every method except "iid" uses the labels, so that the silo ids,
+which are public, reveal something about them.
 
 feature_bounds: 0 and 255, the range of a byte; 0 and 1 for rows of norm 1.
 """

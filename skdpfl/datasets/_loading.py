@@ -1,9 +1,9 @@
-"""What all data sets here share: where files come from, columns, and the shape that is returned.
+"""Shared code of data sets: sources of files, columns, and the returned shape.
 
-A data file is looked for in the folder `$SKDPFL_DATA`, then in the cache, then on the network, and
+A data file is searched in the folder `$SKDPFL_DATA`, then in the cache, then on the network, and
 checked. The SHA-256 of a `.gz` file is that of its unpacked content, which is the same on every
-mirror. Categories and bounds of columns are those that the source of a table documents, learnt from
-no record.
+mirror. Categories and bounds of columns are documented by the source of a table, and not learnt
+from records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from skdpfl._surface import filled_docs
 
 @dataclass(frozen=True)
 class Table:
-    """The records of a data set before they take the shape the caller asked for."""
+    """The records of a data set before conversion to the requested shape."""
 
     data: Any  # ndarray or DataFrame of shape (n, d)
     target: np.ndarray  # (n,)
@@ -50,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape that the caller asked for: arguments that all functions here have."""
+    """The requested shape: arguments that all functions here have."""
 
     as_frame: bool
     return_X_y: bool
@@ -127,25 +127,26 @@ shared_docs = filled_docs(
     download_if_missing : bool, default=True
         If False, raise an OSError rather than download.
     cache : bool, default=True
-        Keep what was downloaded.""",
+        Whether to keep downloaded files.""",
         "encoding": """
     encoding : {"auto", "raw", "ordinal", "onehot"}, default="auto"
-        Categories stay as they are (``"raw"``, needs `as_frame`), become their position in the
-        documented list, or one column for each category but the first. ``"auto"`` is ``"raw"`` in
-        frames and ``"onehot"`` in arrays. No encoding is learnt from the records.""",
+        ``"raw"`` keeps categories (needs `as_frame`), ``"ordinal"`` replaces them by their position
+        in the documented list, ``"onehot"`` by one column for each category except the first.
+        ``"auto"`` is ``"raw"`` in frames and ``"onehot"`` in arrays. No encoding is learnt from the
+        records.""",
         "dealing": """
     split : {"iid", "sorted", "dirichlet", "similarity", "one_class", "pairs"}, default="iid"
-        How images are dealt to silos, see :func:`split_into_silos`.
+        How images are assigned to silos, see :func:`split_into_silos`.
     alpha : float, default=0.5
         For ``split="dirichlet"``.
     similarity : float, default=0.0
         For ``split="similarity"`` and ``"one_class"``.
     records_per_silo : int, default=None
-        How many images a silo gets, at most. The others are the test set: the Bunch then has
-        `data_test`, `target_test` and, since a silo may end before, `silo_sizes` as well. By
-        default all images are dealt.
+        The largest number of images of a silo. The other images are the test set: the Bunch then
+        also has `data_test`, `target_test` and, since a silo may have fewer, `silo_sizes`. By
+        default all images are assigned to silos.
     unit_norm : bool, default=False
-        Rows of Euclidean norm 1 (float32) instead of bytes. A function of each record alone.
+        Whether to scale rows to Euclidean norm 1 (float32) instead of bytes, each record by itself.
     random_state : int, RandomState, Generator or None, default=0
         For the split.""",
     }
@@ -157,7 +158,7 @@ RETRIES, DELAY = 2, 1
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of a data set and how to know it."""
+    """One file of a data set, with its checksum."""
 
     name: str  # path below the data folder, with forward slashes
     sha256: str | None  # of the unpacked content; None where only its archive's is published
@@ -168,7 +169,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Source:
-    """Where files may come from: arguments that all fetch functions have."""
+    """Sources of files: arguments that all fetch functions have."""
 
     data_home: Any = None
     download_if_missing: bool = True
@@ -185,7 +186,7 @@ class Source:
         return Path(home).expanduser() / "skdpfl"
 
     def find(self, file: DataFile) -> Path | None:
-        """Return where the file lies on this machine, if it does."""
+        """Return the path of the file on this machine, if it exists."""
         given = os.environ.get("SKDPFL_DATA")
         folders = ([Path(given).expanduser()] if given else []) + [self.folder]
         return next((f / file.name for f in folders if (f / file.name).is_file()), None)
@@ -214,7 +215,7 @@ class Source:
         return content
 
     def _download(self, file: DataFile, scratch: Path) -> tuple[bytes, bytes]:
-        """Return the raw and the unpacked bytes from the first mirror that has the right ones."""
+        """Return the raw and the unpacked bytes from the first mirror with the right checksum."""
         allowed = self.download_if_missing
         failures = [] if allowed else ["downloading was not allowed (download_if_missing=False)"]
         for url in file.urls if allowed else ():
@@ -232,13 +233,13 @@ class Source:
         raise OSError(self._absent(file, failures))
 
     def _absent(self, file: DataFile, failures: Sequence[str]) -> str:
-        """Return where we looked, what went wrong, and what to do."""
+        """Return an error with the searched places, what went wrong, and what to do."""
         given = os.environ.get("SKDPFL_DATA", "not set")
         places = " or ".join(file.urls)
         source = f" from {places}" if places else ""
         part = f" (the member {file.member})" if file.member else ""
         lines = [
-            f"{file.name} is not at hand.",
+            f"{file.name} was not found.",
             f"Looked in SKDPFL_DATA ({given}) and the cache ({self.folder}).",
             *failures,
             f"What to do: get the file{source}{part} on a machine with a network, save it as "
@@ -260,15 +261,15 @@ def _fetched(url: str, file: DataFile, scratch: Path) -> bytes:
         with tarfile.open(path) as tar:
             content = tar.extractfile(file.member)
             if content is None:
-                raise KeyError(f"{file.member} is no file of {url}")
+                raise KeyError(f"{file.member} is not a file in {url}")
             return content.read()
     with zipfile.ZipFile(path) as archive:
         return archive.read(file.member)
 
 
 def _checked(file: DataFile, raw: bytes, origin: Any) -> bytes:
-    """Unpack, and refuse content that is not what was published."""
-    way_out = f"delete it to have {file.name} looked for elsewhere or downloaded again"
+    """Unpack, and refuse content with a wrong checksum."""
+    way_out = f"delete it, so that {file.name} is searched elsewhere or downloaded again"
     try:
         content = gzip.decompress(raw) if file.name.endswith(".gz") else raw
     except (OSError, EOFError, zlib.error) as error:
@@ -307,10 +308,10 @@ class Column:
 def encoded(
     table: pd.DataFrame, columns: Iterable[Column], encoding: str, as_frame: bool
 ) -> tuple[pd.DataFrame, Mapping[str, tuple[float, float]]]:
-    """Give the table with categories encoded, and the bounds of its numeric columns.
+    """Return the table with encoded categories, and the bounds of its numeric columns.
 
     "raw" keeps categories (pandas Categorical), "ordinal" gives their position in the documented
-    list, "onehot" one 0/1 column for each category but the first. "auto": "raw" in a frame,
+    list, "onehot" one 0/1 column for each category except the first. "auto": "raw" in a frame,
     "onehot" in an array.
     """
     if encoding == "auto":
@@ -330,7 +331,7 @@ def encoded(
 def _encode(
     values: pd.Series, column: Column, encoding: str
 ) -> Iterator[tuple[str, pd.Series, Any]]:
-    """Yield (name, values, bounds) of what one column turns into."""
+    """Yield (name, values, bounds) of the encoded columns of one column."""
     if not column.categories:
         yield column.name, values.astype(float), column.bounds
         return

@@ -1,4 +1,4 @@
-"""Deal the records of one table to silos: alike, sorted, or anything between.
+"""Assign the records of one table to silos, from identically distributed to sorted.
 
 Formulas (n records, N silos, n_c records of class c):
     sizes        n // N each, one more for the first n mod N silos
@@ -46,26 +46,27 @@ def split_into_silos(
     n_silos : int
         Number of silos, between 1 and the number of records.
     how : {"iid", "sorted", "dirichlet", "similarity", "one_class", "pairs"}, default="iid"
-        - ``"iid"``: shuffled and dealt in equal parts: silos alike.
-        - ``"sorted"``: sorted by `y` and cut in equal parts: silos as different as can be. Ties
+        - ``"iid"``: shuffled and split in equal parts, so that silos are alike.
+        - ``"sorted"``: sorted by `y` and split in equal parts, so that silos differ most. Ties
           stay in their order; nothing is random.
-        - ``"dirichlet"``: each class is shared out by proportions drawn from a symmetric Dirichlet
+        - ``"dirichlet"``: each class is divided by proportions drawn from a symmetric Dirichlet
           distribution [1]_; sizes differ too. For classes only.
-        - ``"similarity"``: a part `similarity` of the records is dealt at random, the others are
-          sorted by `y` [2]_.
-        - ``"one_class"``: silo i holds class i modulo their number, but for a part `similarity` of
-          uniform classes [3]_. Needs `records_per_silo`; a silo ends where its class ends.
+        - ``"similarity"``: a share `similarity` of the records is assigned at random, the others
+          are sorted by `y` [2]_.
+        - ``"one_class"``: silo i holds class i modulo their number, except for a share
+          `similarity` of uniform classes [3]_. Needs `records_per_silo`; a silo is smaller if its
+          class has fewer.
         - ``"pairs"``: a silo for each pair of a class at an even and one at an odd place, 25 of ten
           digits [4]_.
     alpha : float, default=0.5
-        Concentration for ``"dirichlet"``: towards 0 each class sits in one silo, large values make
-        silos alike.
+        Concentration for ``"dirichlet"``: near 0 each class is in one silo; large values make silos
+        alike.
     similarity : float, default=0.0
-        For ``"similarity"``: 0 is ``"sorted"``, 1 is ``"iid"``. For ``"one_class"``: the part that
-        is of all classes.
+        For ``"similarity"``: 0 is ``"sorted"``, 1 is ``"iid"``. For ``"one_class"``: the share of
+        records of all classes.
     records_per_silo : int, default=None
-        How many records a silo gets, at most; the others get the silo -1. By default all records
-        are dealt.
+        The largest number of records of a silo; the others get the silo -1. By default all records
+        are assigned.
     random_state : int, RandomState, Generator or None, default=None
         An int gives the same silos every time.
 
@@ -101,7 +102,7 @@ def split_into_silos(
     n_silos = _arguments.check_count("n_silos", n_silos)
     if n_silos > len(target):
         raise ValueError(
-            f"n_silos={n_silos} is more than the {len(target)} records: no silo may be empty"
+            f"n_silos={n_silos} is more than the {len(target)} records, but no silo may be empty"
         )
     how = _arguments.check_choice("how", how, HOW)
     rng, most = _arguments.as_generator(random_state), records_per_silo
@@ -163,13 +164,13 @@ def _similarity(y: np.ndarray, n_silos: int, share: float, rng: np.random.Genera
 
 
 def _dirichlet(y: np.ndarray, n_silos: int, alpha: float, rng: np.random.Generator) -> np.ndarray:
-    """Share out each class by its own Dirichlet proportions."""
+    """Divide each class by its own Dirichlet proportions."""
     if _arguments.check_not_negative("alpha", alpha) == 0:
         raise ValueError("alpha must be > 0, got 0; use how='sorted' for silos of one class")
     if type_of_target(y) not in ("binary", "multiclass"):
         raise ValueError(
-            "how='dirichlet' shares out classes, but y looks continuous: bin it first, "
-            "or use how='sorted' or how='similarity'"
+            "how='dirichlet' needs classes, but y looks continuous: bin it first, or use "
+            "how='sorted' or how='similarity'"
         )
     classes, codes = np.unique(y, return_inverse=True)
     proportions = rng.dirichlet(np.full(n_silos, float(alpha)), size=len(classes))
@@ -195,7 +196,7 @@ def _without_empty(silos: np.ndarray, n_silos: int, rng: np.random.Generator) ->
 def _one_class(
     y: np.ndarray, n_silos: int, n_records: int, share: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the silos; one ends early where its class does."""
+    """Return the silos; one is smaller if its class has too few records."""
     silos = np.full(len(y), -1)
     pools = [rng.permutation(np.flatnonzero(y == c)).tolist() for c in np.unique(y)]
     own = round((1 - share) * n_records)
@@ -212,7 +213,7 @@ def _one_class(
     if len(empty):
         raise ValueError(
             f"how='one_class': no records are left for silo {empty[0]} of {n_silos}; "
-            f"records_per_silo={n_records} is too much for the {len(pools)} classes"
+            f"records_per_silo={n_records} is too large for the {len(pools)} classes"
         )
     return silos
 
@@ -225,7 +226,7 @@ def _pairs(
     half = len(classes) // 2
     if n_silos != half**2 or len(classes) % 2:
         raise ValueError(
-            f"how='pairs' makes (k / 2)^2 silos of an even number k of classes; got "
+            "how='pairs' needs (k / 2)^2 silos for an even number k of classes; got "
             f"n_silos={n_silos} for {len(classes)} classes"
         )
     silos = np.full(len(y), -1)

@@ -103,15 +103,15 @@ def fetch_heart_disease(
     Andras Janosi; William Steinbrunn; Matthias Pfisterer; Robert Detrano. UCI 45, CC BY 4.0.
 
     Silos: the four hospitals, as in Fed-Heart-Disease of FLamby (Ogier du Terrail et al., NeurIPS
-    2022). Their ids publish where a patient was examined, nothing else.
+    2022). Their ids reveal where a patient was examined, and nothing else.
 
     Missing values: missing="drop" leaves out slope, ca and thal, which hardly anyone but Cleveland
-    recorded, and then every record with a gap: 303, 261, 46 and 130 records remain. Choosing
-    records by their own values is a step no budget paid for; the sizes that remain count as public.
+    recorded, and then every record with a gap: 303, 261, 46 and 130 records remain. No privacy
+    budget covers this choice of records by their values; the remaining sizes count as public.
     missing="keep" gives all 920 records and 13 columns with NaN in the gaps. A cholesterol of 0
-    (all of switzerland) is a gap, too, which the source does not mark.
+    (all of switzerland) is also a missing value, which the source does not mark.
 
-    feature_bounds: what is physiologically possible, learnt from no record.
+    feature_bounds: the physiologically possible ranges, not learnt from records.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def fetch_heart_disease(
 
 
 def _stack(contents: list[bytes]) -> pd.DataFrame:
-    """The hospitals' tables under one another, "?" as NaN."""
+    """Return the hospitals' tables, stacked, with "?" as NaN."""
     names = [c.name for c in HEART_COLUMNS] + ["num"]
     tables = [
         pd.read_csv(io.BytesIO(content), header=None, names=names, na_values="?", dtype=float)
@@ -194,7 +194,7 @@ def fetch_insurance(
     Parameters
     ----------
     n_silos : int, default=5
-        Number of silos: records sorted by charges, cut in equal parts. The silo ids then publish
+        Number of silos: records sorted by charges, split in equal parts. The silo ids then reveal
         the range of the target.
     [encoding]
     [shape]
@@ -221,14 +221,14 @@ def fetch_insurance(
     46931.
 
     Silos: the records sorted by charges and cut in n_silos equal parts, the heterogeneous split of
-    the ISRL-DP experiments (Lowy and Razaviyayn, ICLR 2023). Silos made from the target publish it:
-    the silo id, which is public, tells in which part of the range a person's charges lie.
+    the ISRL-DP experiments (Lowy and Razaviyayn, ICLR 2023). Silos made from the target reveal it:
+    the silo id, which is public, shows in which part of the range a person's charges are.
 
-    feature_bounds: age 18 to 64 (who is older has public insurance, as the source says), body mass
-    index 10 to 60, children 0 to 10: general knowledge, learnt from no record.
+    feature_bounds: age 18 to 64 (older people have public insurance, as the source says), body mass
+    index 10 to 60, children 0 to 10: general knowledge, not learnt from records.
 
-    target_bounds: 0 to 70,000 dollars. The source gives none, so these are an assumption: what
-    nearly every insured person's year costs. Larger charges would be cut.
+    target_bounds: 0 to 70,000 dollars. The source gives none, so these are an assumption that holds
+    for nearly every insured person. Larger charges would be clipped.
 
     Examples
     --------
@@ -342,8 +342,8 @@ def fetch_obesity(
     46597.
 
     Silos: one for each class, the most heterogeneous split there is (Lowy and Razaviyayn, ICLR
-    2023). The silo id, which is public, is then the label: such a federation hides nothing about
-    the target itself, only the features.
+    2023). The silo id, which is public, is then the label: such a federation protects only the
+    features, not the target.
 
     feature_bounds: age 14 to 61 and the codes of the questionnaire's answers as the authors' paper
     states them; height 1.4 to 2.1 m and weight 30 to 200 kg are general knowledge. None is learnt

@@ -1,7 +1,7 @@
-"""The candidates of a search: points of a space, what their fits cost, and the fits themselves.
+"""The candidates of a search: points of a space, the cost of their fits, and the fits.
 
-If all runs are public, callbacks are called for each. The number of runs of a secret search, their
-times and results have no privacy budget; a callback (for example a progress bar) would reveal
+If all runs are public, callbacks are called for each. In a secret search the number of runs, their
+times and results are not covered by the budget; a callback (such as a progress bar) would reveal
 them, so none is called.
 
 A search's budget is divided so that each run gets the largest epsilon. Training records: n fits
@@ -55,12 +55,13 @@ class Runs:
         if self._secret and any(True for _ in callback_attributes(model)):
             warn(
                 'Callbacks of the estimator are not called in a search with trust="server": they '
-                "would show the number of runs and the models that lost, which is not paid for."
+                "would reveal the number of runs and the discarded models, which the budget does "
+                "not cover."
             )
 
     @contextmanager
     def run(self, model: Any) -> Iterator[None]:
-        """Surround one run's fit, so that its rounds are counted under it."""
+        """Context of one run's fit, under which its rounds are reported."""
         if self._secret:
             remove_callbacks(model)
         if self._secret or self._context is None:
@@ -128,11 +129,12 @@ class Space:
         return len(ParameterGrid(self.distributions))
 
     def warn_of_repeats(self, count: int) -> None:
-        """Warn if a grid has fewer points than there are runs, each of which is charged."""
+        """Warn if a grid has fewer points than runs, since each run is charged."""
         if 0 < self.n_points < count:
             warn(
-                f"param_distributions has {self.n_points} point(s), so n_iter={count} tries some "
-                f"again and pays again. n_iter={self.n_points} leaves more to each fit."
+                f"param_distributions has {self.n_points} point(s), so with n_iter={count} some "
+                f"are fitted, and charged, more than once. n_iter={self.n_points} leaves more of "
+                "the budget to each fit."
             )
 
     @property
@@ -162,8 +164,8 @@ class Candidate:
 
     ``template`` is the searched estimator, ``params`` are the parameters of its clone; ``sizes``
     has each training silo's number of records. X and y are all records, of which only the number of
-    columns and the labels are used until :meth:`fit`. ``schedule`` has the streams of the schedule,
-    so that the plan that runs is the one that was priced.
+    columns and the labels are used until :meth:`fit`. ``schedule`` has the random streams of the
+    schedule, so that the plan that runs is the priced one.
     """
 
     def __init__(
@@ -211,8 +213,8 @@ class Candidate:
     ) -> Any:
         """Return the model fitted to the training rows of (X, y, silos).
 
-        ``runs`` calls the search's callbacks, unless the run is secret; ``paid``: check that it
-        released what :meth:`price` returned.
+        ``runs`` calls the search's callbacks, unless the run is secret; ``paid``: the priced
+        releases, which are compared with those of the fit.
         """
         X, y, silos = (None if part is None else _safe_indexing(part, train) for part in data)
         model = self.model()
@@ -229,12 +231,12 @@ class Candidate:
         return model
 
     def check(self, fitted: Any, epsilon: float, delta: float) -> None:
-        """Raise unless the fit released what was priced."""
+        """Raise unless the fit's releases are the priced ones."""
         ran, priced = private_step(fitted)[1].privacy_spent_.costs, self.price(epsilon, delta).costs
         if ran != priced:
             raise RuntimeError(
-                f"The fit of candidate {self.params!r} released {ran!r}, but the search has paid "
-                f"for {priced!r}; its result is not given out."
+                f"The fit of candidate {self.params!r} released {ran!r}, but the search was "
+                f"charged for {priced!r}; its result is withheld."
             )
 
     def _paying(self, model: Any, epsilon: float, delta: float) -> Any:
@@ -292,12 +294,12 @@ def within(
     repetition: Repetition | None,
     neighbours: Neighbours,
 ) -> float:
-    """Return the epsilon of one run: the budget's, or less if its curve would exceed the plan's.
+    """Return the epsilon of one run: the budget's, or less if its curve exceeds the priced one.
 
-    The theorem on random repetition needs each run's Renyi curve, and its probability of failure,
-    under those that were priced; fits of one (epsilon, delta) but other samplings or mechanisms
-    have others. An error depends on candidates only, whose law is public: given that there is none,
-    the number of runs has the same kind of law, with a smaller mean.
+    The theorem on random repetition needs each run's Renyi curve and failure probability to be at
+    most the priced ones; fits with the same (epsilon, delta) but other samplings or mechanisms have
+    different curves. An error depends on candidates only, whose distribution is public: conditional
+    on no error, the number of runs has a distribution of the same family, with a smaller mean.
     """
     if repetition is None:
         return budget.epsilon
@@ -308,14 +310,14 @@ def within(
             return epsilon
         epsilon *= 0.98
     raise ValueError(
-        "A run of this search would cost more, or fail more often, than those that its budget was "
-        "divided for, at any epsilon: let all candidates have mechanisms of the same probability "
-        'of failure, and similar samplings, or search with trust="silo".'
+        "A run of this search would cost more, or fail more often, at any epsilon, than the runs "
+        "for which its budget was divided. Use candidates with mechanisms of the same failure "
+        'probability and with similar sampling, or search with trust="silo".'
     )
 
 
 def curve(parts: Collection[Composition], neighbours: Neighbours) -> np.ndarray:
-    """Return the compositions' largest Renyi divergence at each order, and chance of failure."""
+    """Return the compositions' largest Renyi divergence at each order, and failure probability."""
     prices = [[renyi(part, a, neighbours) for part in parts] for a in ORDERS]
     failure = max(price[1] for price in prices[0])
     return np.array([*(max(price[0] for price in row) for row in prices), failure])
@@ -343,20 +345,20 @@ def _largest_epsilon(
             break
     if not low:
         raise ValueError(
-            f"epsilon={epsilon:g} is too little for a search over {n_scores} candidates."
+            f"epsilon={epsilon:g} is too small for a search over {n_scores} candidates."
         )
     return SearchBudget(low, noise, (*best, ((Gaussian(noise), 1),)), np.zeros(0))
 
 
 def _of_all(prices: Sequence[Price], epsilon: float, delta: float) -> list[Composition]:
-    """Return the highest costs that a silo may have for all candidates' fits together."""
+    """Return the largest possible costs of a silo for all candidates' fits together."""
     each = _costs_of_silos([price(epsilon, delta) for price in prices])
     together = [compose(pair for cost in costs for pair in cost.composition) for costs in each]
     return [together[i] for i in undominated(together)]
 
 
 def _costs_of_silos(spents: Sequence[PrivacySpent]) -> Iterator[tuple[Cost, ...]]:
-    """Yield the costs, one of each fit, of the silos; every combination where silos are unknown."""
+    """Yield the silos' costs, one per fit; every combination if silos are unknown."""
     each = [spent.silo_costs for spent in spents]
     if any(silos is None for silos in each):
         yield from itertools.product(*(spent.costs for spent in spents))
@@ -368,7 +370,7 @@ def _costs_of_silos(spents: Sequence[PrivacySpent]) -> Iterator[tuple[Cost, ...]
 def _score_noise(
     repetition: Repetition, epsilon: float, delta: float, neighbours: Neighbours
 ) -> float:
-    """Return the least noise of one score at which keeping the best run meets the budget."""
+    """Return the least noise of a score for which keeping the best run meets the budget."""
 
     def price(z: float) -> float:
         profile = repetition.profile((((Gaussian(z), 1),),), neighbours)
@@ -376,9 +378,7 @@ def _score_noise(
 
     low, high = 1e-2, 1e5
     if price(high) > epsilon:
-        raise ValueError(
-            f"epsilon={epsilon:g} is too little for {repetition.mean:g} expected runs."
-        )
+        raise ValueError(f"epsilon={epsilon:g} is too small for {repetition.mean:g} expected runs.")
     for _ in range(40):
         middle = np.sqrt(low * high)
         low, high = (low, middle) if price(middle) <= epsilon else (middle, high)

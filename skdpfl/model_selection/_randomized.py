@@ -1,9 +1,9 @@
 """A search over hyper-parameters within one budget; see DPRandomizedSearchCV.
 
-Under ``trust="silo"`` and ``"secagg"`` the server sees every run, so hiding the other runs would
-gain nothing: a fixed number of fits is paid for. Under ``trust="server"`` there is a
-random number of runs, and only the best is released (:mod:`skdpfl.privacy.spending.repetition`);
-callbacks are removed and warnings suppressed meanwhile, since they would reveal the other runs.
+With ``trust="silo"`` and ``"secagg"`` the server sees every run, so hiding the other runs would
+gain nothing: a fixed number of fits is charged. With ``trust="server"`` there is a random number of
+runs, and only the best is released (:mod:`skdpfl.privacy.spending.repetition`); callbacks are
+removed and warnings suppressed meanwhile, since they would reveal the other runs.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class DPRandomizedSearchCV(
     Parameters
     ----------
     estimator : estimator
-        An estimator of this library, but with ``trust="shuffler"``, or a pipeline that ends
-        in one. Its ``epsilon`` and ``delta`` are overridden. Other steps should learn nothing or be
+        An estimator of this library, except with ``trust="shuffler"``, or a pipeline that ends in
+        one. Its ``epsilon`` and ``delta`` are overridden. Other steps should learn nothing or be
         frozen (:class:`sklearn.frozen.FrozenEstimator`): a step that learns without privacy makes
-        the cost infinite, with a warning; one with its own budget is an error.
+        the cost infinite, with a warning; a step with its own budget raises an error.
     param_distributions : mapping or list of mappings
         As in RandomizedSearchCV. They are public and must not depend on the data. With
         ``trust="silo"`` or ``"secagg"`` a grid of lists is sampled without replacement until all
-        points were drawn; a warning says if it has fewer points than runs.
+        points are drawn; there is a warning if it has fewer points than runs.
     n_iter : int, default=8
         The number of candidates; with ``trust="server"`` the expected number of runs.
     epsilon : float, default=1.0
@@ -77,13 +77,13 @@ class DPRandomizedSearchCV(
         The share of each silo's records that is held out to score the candidates; with
         ``unit="silo"`` the share of whole silos.
     scoring : str or None, default=None
-        What is maximised: "accuracy" (the default), "balanced_accuracy", "neg_log_loss" or
-        "roc_auc" (of two labels) for classifiers; "r2" or "neg_mean_absolute_error" for regressors,
-        whose default is described at ``best_score_``. Losses and errors of a record count up to a
-        bound, see :func:`skdpfl.remote.score_federation`.
+        The score to maximise: "accuracy" (the default), "balanced_accuracy", "neg_log_loss" or
+        "roc_auc" (two labels) for classifiers; "r2" or "neg_mean_absolute_error" for regressors,
+        whose default is described at ``best_score_``. Losses and errors of a record are clipped at
+        a bound, see :func:`skdpfl.remote.score_federation`.
     public : collection of str, default=()
-        Names of steps, each a ``FunctionTransformer`` whose function you declare to treat every
-        row by itself; functions are tried on made-up rows first.
+        Names of steps, each a ``FunctionTransformer`` whose function you declare to treat each row
+        by itself; functions are tested on made-up rows first.
     random_state : int, RandomState, Generator or None, default=None
         None: cryptographically secure noise; anything else is for simulations. Every run has fresh
         noise.
@@ -96,14 +96,15 @@ class DPRandomizedSearchCV(
     best_params_ : dict
         Its parameters.
     best_score_ : float
-        Its noisy score: by default accuracy, or for regressors one minus the mean squared error
-        over the squared half range of ``target_bounds``, each record's cut off at one. Records
-        count alike; with ``unit="silo"`` silos do, each by the mean over its records.
+        Its noisy score: by default accuracy; for regressors one minus the mean squared error
+        divided by the squared half range of ``target_bounds``, with each record's term clipped at
+        one. Records have equal weight; with ``unit="silo"`` silos have, each with the mean over its
+        records.
     privacy_spent_ : PrivacySpent
         The privacy cost of the whole search.
     candidates_ : DataFrame
-        All candidates with their noisy scores; not with ``trust="server"``, where only the best is
-        charged.
+        All candidates with their noisy scores; not available with ``trust="server"``, where only
+        the best is released.
     fit_epsilon_ : float
         The epsilon of each run.
 
@@ -115,18 +116,18 @@ class DPRandomizedSearchCV(
     -----
     **Formal guarantee.** The search is (epsilon, delta)-DP for one record, or with ``unit="silo"``
     for one silo with all its records, under the estimator's ``trust`` and ``neighbours``.
-    Neighbouring data have the same split, since it is drawn from public numbers; so the record or
-    silo in which they differ is used for training in both, or for scoring in both.
+    Neighbouring data have the same split, since it is drawn from public numbers. So the record or
+    silo in which they differ is used either for training in both, or for scoring in both.
 
     - Training: only the fits read it. They compose (``trust="silo"`` or ``"secagg"``; each
       candidate's plan is priced as it then runs), or their largest Renyi divergence prices keeping
-      the best of a random number of runs (``trust="server"``). Scores read other records of fitted
-      models, and the choice is made by these: post-processing.
+      the best of a random number of runs (``trust="server"``). Scores read other records, and the
+      choice depends on scores and fitted models: post-processing.
     - Scoring: models do not depend on it. For each candidate a record, or the mean over a silo's,
       enters one noised sum of bounded terms (:class:`skdpfl.federation.BoundedSum`), whatever the
       model ("roc_auc": three sums). The mu of n Gaussian releases add in squares to that of the
-      priced multiplier. With ``trust="server"`` each run's score has noise of its own, the same
-      however many runs there are: a run is one mechanism.
+      priced multiplier. With ``trust="server"`` each run's score has its own noise, independent of
+      the number of runs: a run is one mechanism.
 
     The reported cost is the larger of the two.
 
@@ -152,7 +153,7 @@ class DPRandomizedSearchCV(
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
     fit_federation = not_elsewhere(
-        "Fit each candidate by itself, which each silo charges, and compare them by "
+        "Fit each candidate separately, which is charged to each silo, and compare them by "
         "skdpfl.remote.score_federation."
     )
 
@@ -249,8 +250,8 @@ class DPRandomizedSearchCV(
     ) -> list[Candidate]:
         """Draw candidates; independent ones for secret runs.
 
-        These have seeds of their own: the best run's point is published, its seed of 31 bits can be
-        found, and must not tell the points of the others.
+        Secret runs have separate seeds: the best run's point is published, so its 31-bit seed can
+        be found, and must not reveal the points of the others.
         """
         space = Space(self.param_distributions)
         drawn = [int(streams.stream(purpose, i).integers(0, 2**31, ())) for i in range(count)]

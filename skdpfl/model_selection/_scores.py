@@ -80,8 +80,8 @@ def silo_scores(
     _, given = split_silo_column(X, silos, silo_column)
     if given is None:
         raise ValueError(
-            "scores of silos need the silo of each record: pass silos=... (in cross-validation "
-            "with metadata routing enabled), or use silo_column=... and a DataFrame"
+            "Scores by silo need the silo of each record: pass silos=... (in cross-validation with "
+            "metadata routing enabled), or use silo_column=... and a DataFrame."
         )
     codes, ids = read_silos(given, _num_samples(X), X)[:2]
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])

@@ -1,4 +1,4 @@
-"""A pipeline under one budget: what transformers and the estimator may spend; see SharedBudget."""
+"""A pipeline with one privacy budget for transformers and estimator; see SharedBudget."""
 
 from __future__ import annotations
 
@@ -49,28 +49,28 @@ _CLOSE = 1.003
 
 @dataclass(eq=False, repr=False)
 class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
-    """One privacy budget for a pipeline: its transformers' and its estimator's together.
+    """One privacy budget for a pipeline, shared by its transformers and its estimator.
 
-    Every step that pays gets a part; the last one gets what is left after the releases of all
-    others were composed, which is more than the difference of the epsilons.
+    Every private step gets a part; the last one gets what remains after the releases of all others
+    are composed, which is more than the difference of the epsilons.
 
     Parameters
     ----------
     estimator : Pipeline
-        It ends in an estimator of this library with ``unit="record"``. The epsilon, delta and
-        random_state of all steps that pay are overridden.
+        A pipeline that ends in an estimator of this library with ``unit="record"``. The epsilon,
+        delta and random_state of all private steps are overridden.
     epsilon : float, default=1.0
         The budget of the whole fit.
     delta : "auto" or float, default="auto"
         Its delta; "auto" is the largest power of ten that is at most 1 / (10 n_records).
     shares : "auto" or mapping, default="auto"
-        How much of the budget each step before the last gets: ``{"imputer": 0.05, "columns__cat":
-        0.1}``. Shares are of the squared Gaussian noise budget, which is what adds up: 0.1 leaves
-        the last step noise that is 5 % larger. "auto": 0.1 in all, in equal parts.
+        The share of the budget for each step before the last: ``{"imputer": 0.05, "columns__cat":
+        0.1}``. Shares are of the squared Gaussian-DP parameter mu, which is additive: a share of
+        0.1 increases the noise of the last step by 5 %. "auto": 0.1 in total, in equal parts.
     public : collection of str, default=()
-        Names of steps, each a ``FunctionTransformer`` whose function you declare to treat every
-        row by itself. Functions are tried on made-up rows first. NumPy's entrywise functions need
-        no declaration, nor does a :class:`~skdpfl.preprocessing.RowTransformer`.
+        Names of steps, each a ``FunctionTransformer`` whose function you declare to treat each row
+        by itself. Functions are tested on made-up rows first. NumPy's entrywise functions need no
+        declaration, nor does a :class:`~skdpfl.preprocessing.RowTransformer`.
     random_state : int, RandomState, Generator or None, default=None
         None draws cryptographic noise; anything else is a simulation. Each step has its own noise.
 
@@ -79,26 +79,26 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
     estimator_ : Pipeline
         The fitted pipeline.
     privacy_spent_ : PrivacySpent
-        What the whole fit cost.
+        The cost of the whole fit.
     epsilons_ : dict
-        What each step that pays was given, by its name; they need not add up to ``epsilon``.
+        The epsilon of each private step, by its name; they need not sum to ``epsilon``.
 
     See Also
     --------
-    DPRandomizedSearchCV : One budget for a search.
-    skdpfl.privacy_spent : What a pipeline with budgets of its own cost.
+    DPRandomizedSearchCV : One budget for a search. skdpfl.privacy_spent : The cost of a pipeline
+    whose steps have their own budgets.
 
     Notes
     -----
-    **Formal guarantee.** Transformers' budgets are functions of public numbers. Their releases are
-    fixed then, and the last step's are those of the plan that has the largest epsilon for which all
-    releases together, composed as distributions and priced, are within (epsilon, delta). If the
-    number of columns was found in the records (``DPOneHotEncoder`` without ``max_categories``), the
-    plan follows from an output: it gets half of delta, and is priced as any releases of its epsilon
-    and delta (:mod:`skdpfl.privacy.spending.cost`). The fit fails if the last step released
-    anything but what was priced.
+    **Formal guarantee.** Transformers' budgets are functions of public numbers, which fixes their
+    releases. The last step's plan has the largest epsilon for which all releases together, composed
+    as distributions, are within (epsilon, delta). If the number of columns is learnt from the
+    records (``DPOneHotEncoder`` without ``max_categories``), the plan depends on an output: it gets
+    half of delta, and is priced as arbitrary releases with its epsilon and delta
+    (:mod:`skdpfl.privacy.spending.cost`). The fit fails if the last step's releases are not the
+    priced ones.
 
-    Ledgers see each step's own fit.
+    Ledgers record each step's fit separately.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
             spent = replace(spent, trust="server", colluding=None)
         if spent.epsilon > float(self.epsilon):
             raise RuntimeError(
-                f"The fit cost {spent!r}, which is not what was priced; it is not given out."
+                f"The fit cost {spent!r}, which differs from its price, so its result is withheld."
             )
         self.estimator_, self.privacy_spent_ = model, spent
         self.epsilons_ = {path: float(step.epsilon) for path, step in paying.items()}
@@ -215,7 +215,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
 def _price(
     last: Any, delta: float, Z: Any, y: Any, silos: Any, streams: Streams
 ) -> Callable[[float], PrivacySpent]:
-    """Return what the last step costs, by its epsilon."""
+    """Return the cost of the last step for a given epsilon."""
     _, given = split_silo_column(Z, silos, last.silo_column)
     read = read_silos(given, _num_samples(Z), Z)
     labels = np.unique(np.asarray(y)) if is_classifier(last) else (0, 1)
@@ -236,7 +236,7 @@ def _price(
 def _together(
     before: list[PrivacySpent], chosen: bool, delta: float, own: PrivacySpent
 ) -> PrivacySpent:
-    """Return what all steps cost at delta; ``chosen``: an output has chosen the last one's plan."""
+    """Return the cost of all steps; ``chosen``: the last one's plan depends on an output."""
     return at_delta(total([*before, chosen_by_outputs(own) if chosen else own]), delta)
 
 
@@ -244,13 +244,13 @@ def _together(
 
 
 def paying_steps(model: Pipeline) -> dict[str, Any]:
-    """Return the steps before the last that pay, by path."""
+    """Return the private steps before the last, by path."""
     steps = steps_before_last(model)
     return {p: step for p, step in steps if isinstance(step, Recorded) and not learns_nothing(step)}
 
 
 def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
-    """Refuse pipelines with a step that learns unpaid, unless it is a function that is declared."""
+    """Refuse pipelines with steps that learn without privacy, unless declared public."""
     check_columns_are_named(model, public)
     for path, step in steps_before_last(model):
         if is_declared(step, path, public, X) or learns_nothing(step) or isinstance(step, Recorded):
@@ -258,39 +258,40 @@ def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
         if isinstance(step, FunctionTransformer | FrozenEstimator):
             name = path.rsplit("__", 1)[-1]
             raise ValueError(
-                f"{path}: {name_of(step)} is given all records at once and may mix them, and "
-                f"nothing pays for that. {WAYS_OUT.format(public=f'public=[{name!r}]')}"
+                f"{path}: {name_of(step)} gets all records at once and may mix them, which the "
+                f"privacy cost does not cover. {WAYS_OUT.format(public=f'public=[{name!r}]')}"
             )
         raise ValueError(
-            f"{path}: {type(step).__name__} learns from the records, and nothing pays for it. "
-            "Use a transformer of skdpfl.preprocessing, declare what it needs (categories, "
-            "constants), or give FrozenEstimator(fitted) if it was fitted on public data."
+            f"{path}: {type(step).__name__} learns from the records, which the privacy cost does "
+            "not cover. Use a transformer of skdpfl.preprocessing, declare what it needs "
+            "(categories, constants), or give FrozenEstimator(fitted) if it was fitted on public "
+            "data."
         )
     public.check()
 
 
 def check_steps(last: Any, paying: Mapping[str, Any]) -> None:
-    """Refuse pipelines whose steps' costs do not add up."""
+    """Refuse pipelines whose steps' costs cannot be added."""
     if paying and last.unit != "record":
         raise ValueError(
-            f"Transformers protect records, and unit={last.unit!r} of the last step protects "
-            "silos: their costs do not add up. Use declared bounds, constants and categories."
+            f"Transformers protect records, but unit={last.unit!r} of the last step protects "
+            "silos, so their costs cannot be added. Use declared bounds, constants and categories."
         )
     others = [p for p, step in paying.items() if not has_relation(step)]
     if others and relation(last.neighbours, "record", last.trust) != "replace":
         raise ValueError(
             f"{others[0]} is priced for neighbours='replace', the last step for "
-            f"neighbours={last.neighbours!r}: their costs do not add up."
+            f"neighbours={last.neighbours!r}, so their costs cannot be added."
         )
 
 
 def has_relation(step: Any) -> bool:
-    """Tell whether the step can be priced under another neighbouring relation than its own."""
+    """Whether the step can be priced under another neighbouring relation than its own."""
     return "neighbours" in step.get_params(deep=False)
 
 
 def takes_silos(before: Pipeline) -> bool:
-    """Tell whether some step before the last is told the silos by routing."""
+    """Whether a step before the last gets the silos by metadata routing."""
     return any(isinstance(step, Recorded) for _, step in steps_before_last(before, whole=True))
 
 
@@ -305,12 +306,14 @@ def shares_of(given: Any, paths: list[str]) -> dict[str, float]:
         )
     shares = {path: check_share(f"shares[{path!r}]", given[path]) for path in paths}
     if sum(shares.values()) >= 1:
-        raise ValueError(f"shares must leave something to the last step; got {given!r}.")
+        raise ValueError(
+            f"shares must sum to less than 1, to leave a part to the last step; got {given!r}."
+        )
     return shares
 
 
 def largest(price: Callable[[float], float], epsilon: float) -> float:
-    """Return the largest epsilon of the last step at which all steps are within the budget."""
+    """Return the largest epsilon of the last step for which all steps are within the budget."""
     if math.isinf(epsilon) or price(epsilon) <= epsilon:
         return epsilon
     low, high = 0.0, epsilon
@@ -319,7 +322,7 @@ def largest(price: Callable[[float], float], epsilon: float) -> float:
         low, high = (middle, high) if price(middle) <= epsilon else (low, middle)
         if high < 1e-3 * epsilon:
             raise ValueError(
-                f"epsilon={epsilon:g} is too little for the steps of this pipeline: declare "
-                "bounds, constants and categories, which cost nothing, or give smaller shares."
+                f"epsilon={epsilon:g} is too small for the steps of this pipeline: declare bounds, "
+                "constants and categories, which cost nothing, or give smaller shares."
             )
     return low

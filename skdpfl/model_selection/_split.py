@@ -26,7 +26,7 @@ from skdpfl.silos import Silos, read_silos, split_silo_column
 
 
 class SiloSplitter(BaseCrossValidator):
-    """Reads the silos and makes splits of folds; subclasses implement the fold of each row."""
+    """Base class, which reads the silos; subclasses implement the fold of each row."""
 
     #: with metadata routing silos are requested by default; without it they are passed as `groups`
     __metadata_request__split = {"silos": True, "groups": UNUSED}  # noqa: RUF012
@@ -85,9 +85,7 @@ class SiloSplitter(BaseCrossValidator):
     def _silos(self, X: Any, groups: Any, silos: Any) -> Silos:
         """Return the silo of each record, from any of the parameters."""
         if groups is not None and silos is not None:
-            raise ValueError(
-                "silos and groups were both passed: give the silos of the records once"
-            )
+            raise ValueError("silos and groups were both passed; give only one of them.")
         given = groups if silos is None else silos
         _, given = split_silo_column(X, given, self.silo_column)
         if given is None:
@@ -147,13 +145,13 @@ class SiloStratifiedKFold(SiloFolds):
     n_splits : int, default=5
         Number of folds, at least 2; no silo may have fewer records.
     shuffle : bool, default=False
-        Shuffle the records of each silo before dealing.
+        Whether to shuffle the records of each silo first.
     random_state : int, RandomState, Generator or None, default=None
         For `shuffle`; an int gives the same folds every time.
     stratify_y : bool, default=False
-        Keep the proportions of the target inside each silo as well (classes, or the order of a
-        number). **Such folds depend on the labels**: one changed label can move many records to
-        other folds, which no privacy budget covers, so that `split` gives a
+        Whether to also keep the proportions of the target inside each silo (classes, or the order
+        of numbers). **Such folds depend on the labels**: one changed label can move many records to
+        other folds, which no privacy budget covers, so `split` gives a
         :class:`~skdpfl.exceptions.PrivacyLeakWarning`.
     silo_column : str or None, default=None
         The column of the DataFrame X with the silos.
@@ -168,8 +166,8 @@ class SiloStratifiedKFold(SiloFolds):
     **Formal guarantee.** Let D and D' have the same silos in the same rows (neighbours under
     replacement of a record, or of all records of a silo). With ``stratify_y=False`` and the same
     `random_state` the folds of D and D' are equal, since they are computed from silo ids and row
-    numbers alone. For estimators with ``unit="silo"``, which protect how many rows a silo has, take
-    ``SiloKFold(shuffle=True)``.
+    numbers alone. For estimators with ``unit="silo"``, which protect the number of rows of a silo,
+    use ``SiloKFold(shuffle=True)``.
 
     Examples
     --------
@@ -185,7 +183,7 @@ class SiloStratifiedKFold(SiloFolds):
     stratify_y: bool = False
 
     def _folds(self, silos: Silos, y: Any) -> tuple[np.ndarray, int]:
-        """Sort the rows by silo, optionally by y or at random within it, and deal them in turn."""
+        """Sort the rows by silo, then optionally by y or at random, and assign folds in turn."""
         self._check_sizes(silos)
         n = len(silos.codes)
         random = as_generator(self.random_state).random(n) if self.shuffle else np.zeros(n)
@@ -219,8 +217,9 @@ class SiloStratifiedKFold(SiloFolds):
                 f"got y of shape {labels.shape}"
             )
         warn(
-            "stratify_y=True makes folds that depend on the labels, which no budget pays for. "
-            "Leave it at False: such folds keep the silos' proportions and depend on no record.",
+            "stratify_y=True makes folds that depend on the labels, which no privacy budget "
+            "covers. With stratify_y=False folds keep the silos' proportions and do not depend on "
+            "labels.",
             PrivacyLeakWarning,
         )
         return np.unique(labels, return_inverse=True)[1]
@@ -231,8 +230,8 @@ class SiloKFold(SiloFolds):
 
     Silos are assigned in order of their size, largest first, to the fold with the fewest records;
     with `shuffle` in random order and equal numbers. Folds depend on the silo ids only: with
-    `shuffle` on which ids there are, else also on how many records have each, which an estimator
-    with ``unit="silo"`` protects. Shuffle there.
+    `shuffle` on the set of ids, otherwise also on the number of records of each, which an estimator
+    with ``unit="silo"`` protects. Use `shuffle` there.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""What a search, or a shared budget, wraps: it checks the model's inputs and shows its methods.
+"""The model inside a search or a shared budget: checks of its inputs, and its methods.
 
 A search's budget covers the fits of the last step. Earlier steps should learn nothing, or be fitted
 beforehand (``FrozenEstimator``). A step that learns without privacy makes the cost of the whole
-search infinite; one with its own budget would spend it in every run, and is refused.
+search infinite; a step with its own budget would spend it in every run, and is refused.
 
 ``BestModel`` has the methods of the fitted search or shared budget that call the model's own.
 """
@@ -33,7 +33,7 @@ from skdpfl.silos import public_columns
 
 
 class Protection(NamedTuple):
-    """What is protected, against whom, the neighbouring relation, and how many silos collude."""
+    """The guarantee: unit, trust, neighbouring relation, and the number of colluding silos."""
 
     unit: Unit
     trust: Trust
@@ -48,30 +48,28 @@ def protection_of(inner: Any) -> Protection:
     if trust == "shuffler":
         raise ValueError(
             'DPRandomizedSearchCV searches estimators with trust="silo", "secagg" or "server"; got '
-            'trust="shuffler". Behind a shuffler every run is seen, and scores would have to be '
-            'shuffled records\' messages as well. Search with trust="silo", or take one candidate '
-            'and spend everything on it ("auto" learns nothing from the data).'
+            'trust="shuffler", where every run is visible, and scores would have to be shuffled '
+            'messages as well. Search with trust="silo", or fit one candidate with the whole '
+            'budget ("auto" learns nothing from the data).'
         )
     if not is_classifier(inner) and inner.target_bounds is None:
-        raise ValueError(
-            "A regressor's scores are bounded by its target_bounds=(low, high); give them."
-        )
+        raise ValueError("Private scores of a regressor need its target_bounds=(low, high).")
     among = colluding if trust == "secagg" else None
     return Protection(unit, trust, relation(inner.neighbours, unit, trust), among)
 
 
 def check_protection(models: Iterable[Any], searched: Any) -> None:
-    """Raise unless all candidates protect what the searched estimator does, in the same silos."""
+    """Raise unless all candidates have the searched estimator's guarantee and silos."""
     said = protection_of(searched), searched.silo_column
     for model in models:
         _, inner = _pipelines.private_step(model)
         own = protection_of(inner), inner.silo_column
         if own != said:
             raise ValueError(
-                "A candidate protects something else than the searched estimator: "
-                f"{own[0]} with silo_column={own[1]!r}, where the search says {said[0]} with "
-                f"silo_column={said[1]!r}. Leave unit, trust, neighbours and silo_column out of "
-                "param_distributions, and search each by itself."
+                f"A candidate has another guarantee than the searched estimator: {own[0]} with "
+                f"silo_column={own[1]!r} instead of {said[0]} with silo_column={said[1]!r}. Leave "
+                "unit, trust, neighbours and silo_column out of param_distributions, and search "
+                "each separately."
             )
 
 
@@ -98,7 +96,7 @@ def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
 
 
 def columns_seen(model: Any, X: Any) -> dict[str, Any]:
-    """Return what is public of the features of the last step, from some rows."""
+    """Return public facts of the features of the last step, from some rows."""
     column, known = _pipelines.private_step(model)[1].silo_column, None
     if isinstance(model, Pipeline) and len(model.steps) > 1:
         few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
@@ -128,7 +126,7 @@ def check_budgets(names: Iterable[str]) -> None:
     for name in names:
         if name.rsplit("__", 1)[-1] in ("epsilon", "delta", "noise_multiplier"):
             raise ValueError(
-                f"param_distributions has {name!r}, but every run's budget is its part of the "
+                f"param_distributions has {name!r}, but every run's budget is a part of the "
                 "search's epsilon: leave it out."
             )
 
@@ -139,32 +137,32 @@ def warn_of(unpaid: dict[str, Any]) -> None:
         if isinstance(step, FunctionTransformer | FrozenEstimator):
             name = path.rsplit("__", 1)[-1]
             warn(
-                f"{path}: {name_of(step)} is given all records at once and may mix them, and "
-                "nothing pays for that: the cost of the search is infinite. "
+                f"{path}: {name_of(step)} gets all records at once and may mix them, which no "
+                "budget covers: the cost of the search is infinite. "
                 f"{WAYS_OUT.format(public=f'public=[{name!r}]')}",
                 PrivacyLeakWarning,
             )
             continue
         warn(
             f"{path}: {type(step).__name__} learns from the records in every run of the search, "
-            "and nothing pays for it: the cost of the search is infinite. Declare what it needs "
-            "(categories, constants), leave scales to the estimator (scaling='auto'), or wrap what "
-            "was fitted on public data in FrozenEstimator.",
+            "which no budget covers: the cost of the search is infinite. Declare what it needs "
+            "(categories, constants), leave scales to the estimator (scaling='auto'), or wrap a "
+            "step that was fitted on public data in FrozenEstimator.",
             PrivacyLeakWarning,
         )
 
 
 _PAYS_APART = (
-    "{path}: {kind} would be paid for in every run of the search, beside its budget. Leave scales "
-    "to the estimator (scaling='auto' finds them within the budget), or fit {kind} once before "
-    "and give FrozenEstimator(fitted): skdpfl.privacy_spent(search) then adds its cost."
+    "{path}: {kind} would be charged in every run of the search, in addition to its budget. Leave "
+    "scales to the estimator (scaling='auto' estimates them within the budget), or fit {kind} once "
+    "before and give FrozenEstimator(fitted): skdpfl.privacy_spent(search) then adds its cost."
 )
 
 
 def steps_before_last(model: Any, *, whole: bool = False) -> Iterator[tuple[str, Any]]:
     """Yield (path, step) of all steps before the last; ``whole``: of the last, too.
 
-    A subclass of Pipeline may do anything: it is a step itself.
+    A subclass of Pipeline may do anything, so it counts as a step itself.
     """
     if isinstance(model, Pipeline):
         if not _pipelines.is_as_released(model):
@@ -207,7 +205,7 @@ def _of_best(method: str, what: str, shape: str) -> Any:
 
 
 class BestModel:
-    """Mixin for searches: the best model's methods, attributes, tags and picture."""
+    """Mixin for searches: the best model's methods, attributes, tags and HTML representation."""
 
     estimator: Any
     #: the attribute that has the model

@@ -12,7 +12,7 @@ be the same mechanism (:mod:`skdpfl.privacy.spending.repetition`).
 The split of a search into training and scoring is drawn from public numbers, before data are read.
 ``unit="record"``: a share of each silo's records is for scoring. ``unit="silo"``: a share of the
 silos is, with all their records. A silo used for both would pay for both, and whether it can be
-split would reveal its size, which is protected.
+split would reveal its protected size.
 """
 
 from typing import Any, NamedTuple
@@ -47,8 +47,7 @@ def split(silos: Silos, unit: str, holdout: float, streams: Streams) -> Split:
     Formal guarantee
     ----------------
     For records the split is a function of the silo of each row and of ``streams``; for silos, of
-    the number of silos and of ``streams`` as to which silos score. So neighbouring data have the
-    same split.
+    the number of silos and of ``streams``. So neighbouring data have the same split.
     """
     scores = (_of_silos if unit == "silo" else _of_records)(silos, holdout, streams)
     train, test = np.flatnonzero(~scores), np.flatnonzero(scores)
@@ -72,7 +71,7 @@ def _of_records(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
         silo = silos.ids[int(np.argmax(scored >= silos.sizes))]
         size = silos.sizes[int(np.argmax(scored >= silos.sizes))]
         raise ValueError(
-            f"Silo {silo!r} has too few records to hold {holdout:g} of them out (n_samples={size})."
+            f"Silo {silo!r} has too few records for holdout={holdout:g} (n_samples={size})."
         )
     return rank < scored[silos.codes]
 
@@ -83,8 +82,8 @@ def _of_silos(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
     n_scoring = max(1, round(holdout * n))
     if n_scoring >= n:
         raise ValueError(
-            f'A search with unit="silo" holds whole silos out, and {n} silo(s) are too few to hold '
-            f'{holdout:g} of them out. Give more silos, or unit="record".'
+            f'A search with unit="silo" holds out whole silos, and {n} silo(s) are too few for '
+            f'holdout={holdout:g}. Use more silos, or unit="record".'
         )
     scores = np.zeros(n, dtype=bool)
     scores[streams.stream("holdout").subset(n, n_scoring)] = True
@@ -94,10 +93,10 @@ def _of_silos(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
 def predictions(
     model: Any, X: Any, reads: str, classes: np.ndarray, *, together: bool
 ) -> np.ndarray:
-    """Return what a measure reads of a fitted model's predictions, one row a record.
+    """Return the predictions that a measure reads, one row per record.
 
-    A prediction has to follow from its own record: else one record could move all terms of a sum.
-    ``together``: whether the model is known to keep rows apart; if not, it sees one at a time.
+    A prediction must depend on its own record only; otherwise one record could change all terms of
+    a sum. ``together``: whether the model is known not to mix rows; if not, it gets one at a time.
     """
     if together:
         return _predictions(model, X, reads, classes)
@@ -119,7 +118,7 @@ def _predictions(model: Any, X: Any, reads: str, classes: np.ndarray) -> np.ndar
 
 
 def default_measure(inner: Any) -> federation.Measure | None:
-    """Return what a search maximises by default: None is a classifier's accuracy."""
+    """Return the default score of a search; None stands for a classifier's accuracy."""
     if is_classifier(inner):
         return None
     low, high = inner.target_bounds
@@ -131,10 +130,10 @@ class NoisyScore:
 
     Formal guarantee
     ----------------
-    One unit enters one sum of each model, with terms of a bounded set, whatever it holds; a silo's
-    mean lies in its convex hull however many records it has. Each silo's sum (``trust="silo"``) or
-    the sum of all (``"secagg"``, ``"server"``) is released as its plan prices it. The number of
-    units that a mean is over is public, and so are the labels.
+    Each unit enters one sum per model, with a term in a bounded set; a silo's mean is in its convex
+    hull for any number of records. Each silo's sum (``trust="silo"``) or the sum of all
+    (``"secagg"``, ``"server"``) is released as priced by its plan. The number of units of a mean is
+    public, and so are the labels.
     """
 
     def __init__(
@@ -144,14 +143,14 @@ class NoisyScore:
         self._scoring = scoring
 
     def measure(self, labels: np.ndarray) -> federation.Measure:
-        """Return what is maximised, where there are these labels; none for a regressor."""
+        """Return the measure for these labels (None for a regressor)."""
         default = default_measure(self._inner)
         if self._scoring is None and default is not None:
             return default
         known = is_classifier(self._inner)
         if self._scoring == "neg_log_loss" and not hasattr(self._inner, "predict_proba"):
             raise ValueError(
-                f'loss={self._inner.loss!r} gives no probabilities: search with scoring="accuracy".'
+                f'loss={self._inner.loss!r} has no probabilities: use scoring="accuracy".'
             )
         return federation.measure_of(
             self._scoring or "accuracy",
@@ -160,7 +159,7 @@ class NoisyScore:
         )
 
     def labels(self, y: Any) -> np.ndarray:
-        """Return which labels there are, which is public; none for a regressor."""
+        """Return the labels, which are public; None for a regressor."""
         return np.unique(np.asarray(y)) if is_classifier(self._inner) else np.zeros(0)
 
     def of(
@@ -190,7 +189,7 @@ class NoisyScore:
         mu: float,
         streams: Streams,
     ) -> federation.Found:
-        """Return one model's score, as the units' sums with their noise tell it."""
+        """Return one model's score from the noised sums over units."""
         guarantee, codes = self._guarantee, self._split.codes
         unit, trust, neighbours, colluding = guarantee
         classes = np.union1d(labels, getattr(model, "classes_", labels))

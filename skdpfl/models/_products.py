@@ -73,7 +73,7 @@ def _by_numpy(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray) -> Non
 
 
 def of_one_length(edges: NDArray) -> Iterator[tuple[Any, Any, int]]:
-    """Yield silos of one length, their records in turn, and the length; but for empty silos."""
+    """Yield silos of equal length, their records, and the length; without empty silos."""
     lengths = edges[1:] - edges[:-1]
     if len(lengths) and (lengths == lengths[0]).all():
         if lengths[0]:

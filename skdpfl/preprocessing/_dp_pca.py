@@ -19,27 +19,27 @@ from skdpfl.silos import without_column
 @_paying.shared_docs
 @dataclass(eq=False, repr=False)
 class DPPCA(_paying.PayingTransformer):
-    """Principal component analysis by noisy second moments within a privacy budget.
+    """Principal component analysis from noisy second moments, within a privacy budget.
 
-    Rows are cut to a norm; each silo, or the server, adds Gaussian noise once to the sum of their
-    outer products and, where the mean is to be found, to the sum of the rows.
+    Rows are clipped to a norm; each silo, or the server, adds Gaussian noise once to the sum of
+    their outer products and, if the mean is learnt, to the sum of the rows.
 
     Parameters
     ----------
     n_components : int, default=None
-        How many components to keep; None: all.
+        The number of components to keep; None: all.
     epsilon : float, default=1.0
         The privacy budget; ``inf`` computes exact moments, without privacy.
     delta : "auto" or float, default="auto"
         "auto" is the largest power of ten that is at most 1 / (10 n), for n records (for
         ``unit="silo"``, which hides ``n_samples_seen_``: silos).
     row_norm : float, default=1.0
-        Rows, less a declared center, that are longer than this are cut to it, in ``transform``,
-        too. Must not be computed from the data. Noise grows with its square: rows should not be
-        much shorter. Where all rows are longer, only their directions count.
+        The norm to which longer rows (minus a declared center) are clipped, also in ``transform``.
+        It must not be computed from the data. Noise grows with its square, so rows should not be
+        much shorter. If all rows are longer, only their directions matter.
     center : bool or array-like of shape (n_features,), default=True
-        True: the mean of the rows is found within the budget. False: components are directions
-        from zero. An array: a center that is public knowledge.
+        True: the mean of the rows is learnt within the budget. False: no centering. An array: a
+        public center.
     unit : {"record", "silo"}, default="record"
         What is protected: one record, or all records of a silo.
     [running]
@@ -49,22 +49,22 @@ class DPPCA(_paying.PayingTransformer):
     components_ : ndarray of shape (n_components, n_features)
         Directions of largest variance, by decreasing variance.
     explained_variance_ : ndarray of shape (n_components,)
-        The noisy variances along them, of rows that were cut; not below zero.
+        The noisy variances of clipped rows along them; at least zero.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Their shares of the variance of all directions.
     mean_ : ndarray of shape (n_features,)
-        What is subtracted from rows: the noisy mean, or the declared center.
+        The vector subtracted from rows: the noisy mean, or the declared center.
     n_components_ : int
         The number of components.
     noise_scale_ : float
-        The standard deviation of the noise in an entry of the second moments (beside the diagonal).
+        The standard deviation of the noise in an off-diagonal entry of the second moments.
     [cost]
     [fitted]
 
     See Also
     --------
-    DPStandardScaler : Centers and scales features.
-    ScatteringTransformer : Features of images that cost nothing.
+    DPStandardScaler : Centers and scales features. ScatteringTransformer : Features of images at no
+    privacy cost.
 
     Notes
     -----
@@ -72,9 +72,9 @@ class DPPCA(_paying.PayingTransformer):
     mechanism, priced exactly; everything else is computed from it. The proof of its sensitivity is
     in :mod:`skdpfl.scaling._second_moments`.
 
-    Components are found as far as their variance exceeds the noise's largest eigenvalue, about
-    ``2 noise_scale_ sqrt(n_features)``; the rest is noise. A warning says where the public numbers
-    rule out that all are found.
+    Components are meaningful if their variance exceeds the noise's largest eigenvalue, about ``2
+    noise_scale_ sqrt(n_features)``; the others are noise. A warning appears if, by public numbers,
+    not all components can be meaningful.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class DPPCA(_paying.PayingTransformer):
     random_state: Any = None
 
     def inverse_transform(self, X: Any) -> np.ndarray:
-        """Return the rows, cut, that projections come from, as far as the components hold them.
+        """Map projections back to (clipped) rows, up to the dropped components.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class DPPCA(_paying.PayingTransformer):
 
 
 def _advice(what: SecondMoments, noise_scale: float, k: int) -> str:
-    """Say where k components cannot all rise above the noise, by public numbers."""
+    """Return a warning if, by public numbers, not all k components can exceed the noise."""
     noise = 2 * noise_scale * np.sqrt(len(what.center))
     most = what.length**2 / k
     if noise <= most:

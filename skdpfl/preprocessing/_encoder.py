@@ -1,7 +1,7 @@
 """``DPOneHotEncoder``: one column for each category, declared or found within a budget.
 
-Whoever needs the values of columns whose vocabulary nobody has declared uses :class:`Vocabulary`.
-What a silo gives out, and what that costs: :mod:`skdpfl.scaling._value_counts`.
+:class:`Vocabulary` finds the values of columns without declared categories. A silo's releases, and
+their cost, are in :mod:`skdpfl.scaling._value_counts`.
 """
 
 import math
@@ -29,7 +29,7 @@ def _unnamed(sent: Named) -> list[ColumnCounts]:
 
 
 def beside_threshold(budgets: SiloBudgets, epsilon: float, delta: float) -> tuple[float, float]:
-    """Return the mu that is left of (epsilon, delta) for noise, and the threshold's delta."""
+    """Return the mu for noise within (epsilon, delta), and the threshold's delta."""
     failure = SHARE * delta
     if math.isinf(epsilon):
         return math.inf, failure
@@ -41,9 +41,10 @@ def beside_threshold(budgets: SiloBudgets, epsilon: float, delta: float) -> tupl
 
 
 class Vocabulary:
-    """The values of some columns that are found with a Gaussian budget, and a threshold's delta.
+    """The values of some columns, found with a Gaussian budget and a threshold's delta.
 
-    Silos that share noise add all of their own here: which values there are is no sum of numbers.
+    Silos that otherwise share noise each add the full noise here, since a set of values is not a
+    sum.
     """
 
     def __init__(self, budgets: SiloBudgets, used: np.ndarray, mu: float, failure: float) -> None:
@@ -59,12 +60,12 @@ class Vocabulary:
     def found(self, source: SiloSource) -> list[pd.Series]:
         """Return each column's values with their noisy counts, the most frequent first.
 
-        Counts are added up over the silos that gave the value out; the server has one sum.
+        Counts are summed over the silos that released the value; a trusted server has one sum.
         """
         return self.together(self.each(source), source)
 
     def each(self, source: SiloSource) -> list[list[ColumnCounts]]:
-        """Return what each silo gives out of each column; exact counts for a trusted server."""
+        """Return each silo's values and counts per column; exact ones for a trusted server."""
         question = self.plan.question(0, self.what)
         sent = dict[int, Any]()
         for silos, answers in source.federation.ask(question):
@@ -92,13 +93,14 @@ def _added(counted: tuple[ColumnCounts, ...]) -> ColumnCounts:
 
 
 def by_frequency(counted: ColumnCounts) -> pd.Series:
-    """Return the positive ones, the most frequent first."""
+    """Return the values with positive counts, the most frequent first."""
     names = pd.Index(list(counted.names), dtype=object, tupleize_cols=False)
     totals = pd.Series(counted.counts, index=names)
     totals = totals[totals > 0]
     if totals.index.has_duplicates:
         raise ValueError(
-            "A column has equal values of several kinds, such as 1, 1.0 and True: make them one."
+            "A column has equal values of several types, such as 1, 1.0 and True: convert them to "
+            "one type."
         )
     by_name = sorted(totals.index, key=lambda v: (type(v).__name__, v))
     return totals.loc[by_name].sort_values(ascending=False, kind="stable")
@@ -111,26 +113,26 @@ _RARE = 0.1
 @shared_docs
 @dataclass(eq=False, repr=False)
 class DPOneHotEncoder(PayingTransformer):
-    """One column of 0 and 1 for each category; categories are declared, or found and paid for.
+    """Encode categories as columns of 0 and 1; categories are declared, or found privately.
 
     Declared categories are public and cost nothing. Unknown ones are found by noisy counts: a value
-    is given out if its noisy count exceeds a threshold, so that the values of single records stay
-    secret. Values that are not among the categories, and missing ones, are rows of zeros.
+    is released if its noisy count exceeds a threshold, so that the values of single records stay
+    secret. Values outside the categories, and missing ones, become rows of zeros.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        The privacy budget of all columns whose categories are unknown; ``inf`` takes all values,
-        without privacy.
+        The privacy budget for all columns with unknown categories; ``inf`` uses all values, without
+        privacy.
     categories : "auto", list or mapping, default="auto"
-        The categories of each column: a list with one entry per column, or a mapping from column
-        to entry. An entry is a list of values, which must not have been read off the data, or
-        "auto". "auto" alone: no column's categories are known.
+        The categories of each column: a list with one entry per column, or a mapping from column to
+        entry. An entry is a list of values, which must not be computed from the data, or "auto".
+        "auto" alone: the categories of all columns are unknown.
     [delta]
     max_categories : int, default=None
-        Give every column of unknown categories exactly this many: the most frequent ones that were
-        found, and columns of zeros for the rest. The number of columns is then public, and what
-        follows in a pipeline is priced more closely. None gives as many as were found.
+        The number of output columns for each column with unknown categories: the most frequent ones
+        found, padded by columns of zeros. The number of columns is then public, so that later steps
+        of a pipeline have a tighter price. None: as many as were found.
     [running]
 
     Attributes
@@ -138,11 +140,12 @@ class DPOneHotEncoder(PayingTransformer):
     categories_ : list of ndarray
         Each column's categories: as declared, or the most frequent first.
     counts_ : list of ndarray or None
-        Their noisy counts where they were found; None where they were declared.
+        Their noisy counts if they were found; None if they were declared.
     threshold_ : float
-        The noisy count that a value needs in a silo (with ``trust="server"``: in all) to be found.
+        The noisy count that a value needs in a silo (with ``trust="server"``: in total) to be
+        found.
     width_is_public_ : bool
-        Whether the number of columns given out was known beforehand.
+        Whether the number of output columns was known beforehand.
     [cost]
     [fitted]
 
@@ -153,14 +156,14 @@ class DPOneHotEncoder(PayingTransformer):
 
     Notes
     -----
-    **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
-    records, whatever the others hold: noisy counts of the values that other records have as well
-    are a Gaussian mechanism, and a value that one record brings or takes away is given out with a
-    probability of at most delta / 100. Proved in :mod:`skdpfl.scaling._value_counts`. With
-    declared categories the output depends on no record.
+    **Formal guarantee.** The messages of a silo are (epsilon, delta)-differentially private for its
+    records, for any data of the others: noisy counts of values that other records also have are a
+    Gaussian mechanism, and a value that a single record adds or removes is released with
+    probability at most delta / 100. Proved in :mod:`skdpfl.scaling._value_counts`. With declared
+    categories the output depends on no record.
 
-    A record with a value in each of d columns moves 2 d counts, so noise grows with sqrt(d):
-    declare what can be declared.
+    A record with a value in each of d columns changes 2 d counts, so noise grows with sqrt(d):
+    declare categories where possible.
 
     Examples
     --------
@@ -231,19 +234,19 @@ class DPOneHotEncoder(PayingTransformer):
         small, advice = budgets.summed < self.threshold_, ""
         if self.threshold_ > _RARE * most:
             advice = (
-                f"Only categories of {self.threshold_:.0f} records or more are found, where the "
+                f"Only categories with at least {self.threshold_:.0f} records are found; the "
                 f"largest silo has {most:.0f}. {_REMEDY}"
             )
         elif small.any():
             advice = (
                 f"{int(small.sum())} of {small.size} silos have fewer records than the "
-                f"{self.threshold_:.0f} that a category needs there: those contribute nothing. "
-                f"{_REMEDY}"
+                f"{self.threshold_:.0f} that a category needs in a silo, so they contribute "
+                f"nothing. {_REMEDY}"
             )
         return Learning((self._release.plan,), self._release.what, advice)
 
     def _entries(self) -> list[np.ndarray | None]:
-        """Return each column's declared categories, None where they are unknown."""
+        """Return each column's declared categories; None if unknown."""
         given, n = self.categories, self.n_features_in_
         if isinstance(given, str):
             return [None] * n
@@ -300,7 +303,7 @@ class DPOneHotEncoder(PayingTransformer):
         return KnownRanges.of(0.0, 1.0, width, True)
 
     def _width(self, j: int) -> int:
-        """How many columns column j becomes."""
+        """The number of output columns of column j."""
         found = self.counts_[j] is not None and self.max_categories is not None
         return int(self.max_categories) if found else len(self.categories_[j])  # type: ignore
 
@@ -322,15 +325,17 @@ class DPOneHotEncoder(PayingTransformer):
 
 
 _REMEDY = (
-    "Declare the categories if they are public (that is free), raise epsilon, encode fewer columns "
-    'of unknown categories at once, or let a trusted server add the noise (trust="server").'
+    "Declare the categories if they are public, which costs nothing, raise epsilon, encode fewer "
+    'columns of unknown categories at once, or let a trusted server add the noise (trust="server").'
 )
 
 
 def declared_values(entry: Any) -> np.ndarray:
     """Return categories as an array of objects, as they are."""
     if isinstance(entry, str):
-        raise ValueError(f'An entry of categories is a list of values or "auto"; got {entry!r}.')
+        raise ValueError(
+            f'An entry of categories must be a list of values or "auto"; got {entry!r}.'
+        )
     values = np.empty(len(entry), dtype=object)
     values[:] = list(entry)
     twice = values[pd.Index(values, tupleize_cols=False).duplicated()]

@@ -1,10 +1,10 @@
 """Transformers that pass the silo column through ``transform``.
 
-The silo column is no feature: it is removed before validation and put back, unchanged and at its
-position, into the output, which then is a frame of the same kind as the input. Without it the
+The silo column is not a feature: it is removed before validation and put back, unchanged and at its
+position, into the output, which then is a frame of the same type as the input. Without it the
 output is an array, unless ``set_output`` was called.
 
-``limit_rows``: where people have several rows, how many each of them may contribute.
+``limit_rows`` limits the number of rows per person.
 """
 
 from typing import Any
@@ -82,16 +82,16 @@ class PassesSilos:
         return np.insert(names.astype(object), self._place(position), column)
 
     def _names_of(self, input_features: Any = None) -> np.ndarray:
-        """Names of the features that are given out."""
+        """Names of the output features."""
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         return self._names_out(names)
 
     def _names_out(self, names: np.ndarray) -> np.ndarray:
-        """Names of what the features with these names become."""
+        """Names of the output columns for features with these names."""
         return names
 
     def _place(self, position: int) -> int:
-        """Where the silo column goes that was at ``position``, among the features given out."""
+        """The position in the output of the silo column that was at ``position``."""
         return position
 
     def _transformed(self, X: Any, inverse: bool) -> Any:
@@ -151,24 +151,25 @@ def _plain(silos: Any) -> Any:
 
 
 def limit_rows(people: Any, most: int) -> np.ndarray:
-    """Return which rows to keep so that nobody has more than ``most`` of them.
+    """Return a mask of rows so that nobody has more than ``most`` of them.
 
-    A record is one row, and epsilon protects one record. Where a person has several rows, in one
-    silo or in several, cut them to a limit k and read ``privacy_spent_.group(k)``, or ask
-    :func:`skdpfl.privacy.epsilon_per_record` for the budget beforehand.
+    A record is one row, and epsilon protects one record. If people have several rows, in one silo
+    or in several, keep at most k of each and report ``privacy_spent_.group(k)``;
+    :func:`skdpfl.privacy.epsilon_per_record` gives the budget beforehand.
 
     Parameters
     ----------
     people : array-like of shape (n_samples,)
-        Each row's person, over all silos. Ids are public here: who has rows, where and how many.
+        The id of each row's person, across all silos. Ids are public: who has rows, where and how
+        many.
     most : int
         The limit k.
 
     Returns
     -------
     ndarray of bool of shape (n_samples,)
-        Each person's first ``most`` rows, in the order given. Order the rows by something that is
-        not secret (a visit's number, not its result) if the first ones are not the ones to keep.
+        Each person's first ``most`` rows, in the order given. To keep others than the first ones,
+        sort the rows before by something public (a visit's number, not its result).
 
     See Also
     --------
@@ -176,9 +177,9 @@ def limit_rows(people: Any, most: int) -> np.ndarray:
 
     Notes
     -----
-    **Formal guarantee.** What is kept depends on ids and on the order of rows, not on other
-    columns. So if all that a person's rows say is replaced, at most k kept records change, and what
-    is (epsilon, delta)-DP for k records together is so for a person.
+    **Formal guarantee.** The kept rows depend on ids and on the order of rows only. So if the
+    content of all rows of a person is replaced, at most k kept records change, and what is
+    (epsilon, delta)-DP for k records together is so for a person.
 
     Examples
     --------
@@ -192,8 +193,8 @@ def limit_rows(people: Any, most: int) -> np.ndarray:
     ids = pd.Series(list(people), dtype=object)
     if ids.isna().any():
         raise ValueError(
-            f"people has {int(ids.isna().sum())} missing value(s); give each row a person, or "
-            "drop the rows that have none."
+            f"people has {int(ids.isna().sum())} missing value(s); give each row a person, or drop "
+            "the rows without one."
         )
     try:
         earlier = ids.groupby(ids, sort=False).cumcount()

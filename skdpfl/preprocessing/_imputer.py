@@ -1,4 +1,4 @@
-"""``DPSimpleImputer``: missing values become noisy means, medians or most frequent values.
+"""``DPSimpleImputer``: fill missing values by noisy means, medians or most frequent values.
 
 Means and medians of columns with missing values are from noisy sums.
 
@@ -11,9 +11,9 @@ Means and medians of columns with missing values are from noisy sums.
               estimate  where the running sum of noisy counts passes half of the total
     magnitude counts of MagnitudeGrid's bins (1, 2, 4, ... of either sign) give the box
 
-The sums, what they cost, and the boxes: :mod:`skdpfl.scaling._centre_sums`. Boxes found are
-functions of a release, with mu^2 / 2 for each of the two. Records with infinite values count as the
-box's ends, or, among magnitudes, as none.
+:mod:`skdpfl.scaling._centre_sums` has the sums, their cost, and the boxes. If boxes are found by a
+release, each of the two releases spends mu^2 / 2. Infinite values count as the box's ends; among
+magnitudes they are not counted.
 """
 
 import math
@@ -39,9 +39,9 @@ _COARSE = 0.25
 
 
 class Centres:
-    """What will be released to find the centres of columns, and the centres.
+    """The releases for the centres of columns, and the centres.
 
-    ``mu`` is the whole budget. ``bounds`` are those declared, or the number of features;
+    ``mu`` is the whole budget. ``bounds`` are the declared ones, or the number of features;
     ``strategy`` is "mean" or "median".
     """
 
@@ -64,7 +64,7 @@ class Centres:
 
     @property
     def first(self) -> BoundedSum | None:
-        """What is asked for first."""
+        """The first sum."""
         if self.bounds is None:
             return scaling.magnitudes(self.used, self._largest)
         used = self.used & (self.bounds.high / 2 > self.bounds.low / 2)
@@ -72,7 +72,7 @@ class Centres:
         return self._asked(used, box) if used.any() else None
 
     def _asked(self, used: np.ndarray, box: scaling.Box, n_bins: int = 0) -> BoundedSum:
-        """Return what finds the centres of some columns inside boxes."""
+        """Return the sum for the centres of some columns inside boxes."""
         if self.strategy == "mean":
             return scaling.Means(used, self._largest, *box, self.budgets.neighbours == "replace")
         return scaling.Bins(used, self._largest, box.edges(n_bins or self._n_bins()))
@@ -99,7 +99,7 @@ class Centres:
 
     @property
     def advice(self) -> str:
-        """What to say from public numbers alone."""
+        """Warnings from public numbers alone."""
         if self.plan is None:
             return ""
         nothing = np.zeros(0)
@@ -113,11 +113,11 @@ class Centres:
         return (
             f"There are too few records ({self._n:.0f}) for these columns and this budget: the "
             f"noise of the centres is at least {noise:.2g} times half the width of their bounds. "
-            "Raise epsilon, or fill by constants, which cost nothing."
+            "Raise epsilon, or fill with constants, which cost nothing."
         )
 
     def found(self, source: _paying.SiloSource) -> tuple[np.ndarray, np.ndarray]:
-        """Return each column's centre, and which columns have too few values to tell."""
+        """Return each column's centre, and which columns have too few values for one."""
         if source.records is not None and self.plan is not None:
             return self._exact(np.asarray(source.records, dtype=np.float64))
         box = self._box(source)
@@ -141,7 +141,7 @@ class Centres:
         return centres, lost
 
     def _box(self, source: _paying.SiloSource) -> scaling.Box:
-        """Return the declared bounds, or those of the magnitudes that are clearly there."""
+        """Return the declared bounds, or those of the magnitudes with significant counts."""
         if self.bounds is not None:
             return scaling.Box(self.bounds.low.astype(float), self.bounds.high.astype(float))
         counts, noise = self._total(source, 0, scaling.magnitudes(self.used, self._largest))
@@ -171,7 +171,7 @@ class Centres:
         return np.where(few, (box.low + box.high) / 2, medians), few
 
     def _n_bins(self) -> int:
-        """As many bins as leave the median's rank this error; from public numbers."""
+        """The number of bins for the error of the median's rank; from public numbers."""
         for k in _BINS:
             noise = self._noise(scaling.Bins(self.used, self._largest, np.zeros((self.d, k + 1))))
             if noise * math.sqrt(k / 2) <= _RANK * self._n:
@@ -185,9 +185,9 @@ _NUMBERS = ("mean", "median")
 @_paying.shared_docs
 @dataclass(eq=False, repr=False)
 class DPSimpleImputer(_paying.PayingTransformer):
-    """Fill missing values by means, medians or most frequent values that were found privately.
+    """Fill missing values with private means, medians or most frequent values.
 
-    Missing are NaN and None. A constant needs no budget: scikit-learn's
+    NaN and None count as missing. A constant needs no budget: scikit-learn's
     ``SimpleImputer(strategy="constant")`` learns nothing.
 
     Parameters
@@ -195,18 +195,18 @@ class DPSimpleImputer(_paying.PayingTransformer):
     epsilon : float, default=1.0
         The privacy budget; ``inf`` computes exact values, without privacy.
     strategy : {"mean", "median", "most_frequent"}, default="mean"
-        What fills a column's missing values. "most_frequent" takes strings, too.
+        The value that fills missing ones. "most_frequent" also works for strings.
     [delta]
     feature_bounds : (low, high) or mapping, default=None
-        Public knowledge, for "mean" and "median": two numbers, two arrays of shape (n_features,),
-        or a mapping from column to (low, high). Without bounds half of the budget goes into finding
-        where the columns' values lie.
+        Public ranges, for "mean" and "median": two numbers, two arrays of shape (n_features,), or a
+        mapping from column to (low, high). Without bounds, half of the budget is spent on
+        estimating the ranges.
     [running]
 
     Attributes
     ----------
     statistics_ : ndarray of shape (n_features,)
-        What fills the missing values of each column.
+        The fill value of each column.
     [cost]
     [fitted]
 
@@ -217,11 +217,11 @@ class DPSimpleImputer(_paying.PayingTransformer):
 
     Notes
     -----
-    **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
-    records, whatever the others hold. Means: sums of values cut to their bounds and the weighted
-    number of values, whose sensitivity is proved in :mod:`skdpfl.scaling._centre_sums`; medians,
-    and the magnitudes of columns without bounds: counts of a histogram on fixed bins, where a
-    replaced record moves two counts of each column by 1. All are Gaussian mechanisms
+    **Formal guarantee.** The messages of a silo are (epsilon, delta)-differentially private for its
+    records, for any data of the others. Means: sums of values clipped to their bounds and the
+    weighted number of values, whose sensitivity is proved in :mod:`skdpfl.scaling._centre_sums`;
+    medians, and the magnitudes of columns without bounds: counts of a histogram on fixed bins,
+    where replacing a record changes two counts of each column by 1. All are Gaussian mechanisms
     (:mod:`skdpfl.federation._sums`). Most frequent values: noisy counts above a threshold
     (:mod:`skdpfl.scaling._value_counts`), which costs a hundredth of delta.
 
@@ -276,7 +276,9 @@ class DPSimpleImputer(_paying.PayingTransformer):
                     f"No most frequent value can be found: it would need a noisy count of "
                     f"{tau:.0f}, and the largest silo has {most:.0f} records. {_REMEDY}"
                 )
-            few = f"Values need {tau:.0f} records in a silo to be found, of {most:.0f} in the "
+            few = (
+                f"Values need {tau:.0f} records in a silo to be found; there are {most:.0f} in the "
+            )
             advice = f"{few}largest. {_REMEDY}" if tau > most / 4 else ""
             return _paying.Learning((self._release.plan,), self._release.what, advice)
         mu = gaussian_mu(epsilon, delta)
@@ -306,17 +308,17 @@ class DPSimpleImputer(_paying.PayingTransformer):
         return self._doubts(lost, np.zeros_like(lost))
 
     def _doubts(self, lost: np.ndarray, far: np.ndarray) -> str:
-        """Return what to say of columns with too few values, and with ones that are too large."""
+        """Return warnings about columns with too few values, or with too large ones."""
         said, names = [], np.asarray(getattr(self, "feature_names_in_", np.arange(len(lost))))
         if lost.any():
             said.append(
-                f"Too few values were seen in {names[lost].tolist()!r} to tell from the noise; "
-                f"missing ones are filled by {self.statistics_[lost].tolist()!r}. {_REMEDY}"
+                f"Too few values in {names[lost].tolist()!r} to distinguish them from noise; "
+                f"missing ones are filled with {self.statistics_[lost].tolist()!r}. {_REMEDY}"
             )
         if far.any():
             said.append(
-                f"Values in {names[far].tolist()!r} are beyond 5e11, where centres are not looked "
-                f"for; missing ones are filled by {self.statistics_[far].tolist()!r}. Give "
+                f"Values in {names[far].tolist()!r} are beyond 5e11, outside the range for "
+                f"centres; missing ones are filled with {self.statistics_[far].tolist()!r}. Give "
                 "feature_bounds, or values in other units."
             )
         return " ".join(said)
@@ -344,7 +346,6 @@ class DPSimpleImputer(_paying.PayingTransformer):
 
 
 _REMEDY = (
-    "Give feature_bounds where they are public, raise epsilon, fill by a constant "
-    "(scikit-learn's SimpleImputer, which costs nothing), or let a trusted server add the noise "
-    '(trust="server").'
+    "Give feature_bounds if they are public, raise epsilon, fill with a constant (scikit-learn's "
+    'SimpleImputer, which costs nothing), or let a trusted server add the noise (trust="server").'
 )

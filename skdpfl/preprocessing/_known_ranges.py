@@ -1,11 +1,11 @@
-"""The ranges that what leaves transformers lies in, whatever the records are.
+"""The ranges of transformers' outputs that hold for any records.
 
-Our transformers say theirs by ``_ranges_out``; of scikit-learn's, those are known whose definition
-bounds what they give out. An estimator that a pipeline fits as its last step takes the ranges of
-what it is given as if they were its ``feature_bounds``, and cuts values at them.
+Transformers of this package define them by ``_ranges_out``; those of scikit-learn have known ranges
+if their definition bounds the output. An estimator that is the last step of a pipeline uses the
+ranges of its input as ``feature_bounds``, and clips values to them.
 
 **Formal guarantee.** A range follows from a transformer's parameters, which are public, and from
-fitted attributes that were paid for. No record is read, so nothing is added to what is paid.
+its private fitted attributes. No record is read, so nothing is added to the cost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sklearn.preprocessing import (
 
 
 class KnownRanges(NamedTuple):
-    """KnownRanges of columns (d,), NaN where they are not known, and which columns are 0 or 1."""
+    """Ranges of columns (d,), NaN if unknown, and which columns are 0 or 1."""
 
     low: np.ndarray
     high: np.ndarray
@@ -38,13 +38,13 @@ class KnownRanges(NamedTuple):
 
     @classmethod
     def of(cls, low: Any, high: Any, width: int, indicators: Any = False) -> KnownRanges:
-        """Return ranges of so many columns."""
+        """Return the same range for a number of columns."""
         parts = (low, float), (high, float), (indicators, bool)
         return cls(*(np.broadcast_to(value, width).astype(kind) for value, kind in parts))
 
     @classmethod
     def unknown(cls, width: int) -> KnownRanges:
-        """Return that nothing is known of so many columns."""
+        """Return unknown ranges for a number of columns."""
         return cls.of(np.nan, np.nan, width)
 
     @property
@@ -53,11 +53,11 @@ class KnownRanges(NamedTuple):
         return len(self.low)
 
     def take(self, columns: Any) -> KnownRanges:
-        """Return those of some columns."""
+        """Return the ranges of some columns."""
         return KnownRanges(*(part[columns] for part in self))
 
     def including(self, values: Any) -> KnownRanges:
-        """Return ranges that hold these values as well, one of each column or one for all."""
+        """Return ranges extended to these values, one for each column or one for all."""
         try:
             values = np.asarray(values, dtype=float)
         except (TypeError, ValueError):  # text
@@ -66,18 +66,18 @@ class KnownRanges(NamedTuple):
         return KnownRanges(np.minimum(self.low, values), np.maximum(self.high, values), inside)
 
     def with_column(self, position: int) -> KnownRanges:
-        """Return ranges with a column in between of which nothing is known."""
+        """Return ranges with an inserted column of unknown range."""
         before, after = self.take(slice(position)), self.take(slice(position, None))
         return joined([before, KnownRanges.unknown(1), after])
 
 
 def joined(parts: Sequence[KnownRanges]) -> KnownRanges:
-    """Return the ranges of tables side by side."""
+    """Return the ranges of horizontally stacked tables."""
     return KnownRanges(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 def ranges_after(step: Any, given: KnownRanges | None = None) -> KnownRanges | None:
-    """Return the ranges of what leaves a fitted step, from those of its input; None: not known."""
+    """Return the ranges of a fitted step's output, from those of its input; None: unknown."""
     if step is None or isinstance(step, str):  # "passthrough"
         return given
     if isinstance(step, FrozenEstimator):
@@ -97,10 +97,10 @@ def features_of(given: KnownRanges | None, X: Any, silo_column: Any) -> KnownRan
 
 
 def ranges_before(estimator: Any, X: Any, silo_column: Any) -> KnownRanges | None:
-    """Return the ranges of the features X that pipelines give their last step, fitting it now.
+    """Return the ranges of the features X that a pipeline passes to its last step, in its fit.
 
-    scikit-learn's pipelines tell a step nothing of the others, so they are looked for among the
-    callers: those whose last step this is, and in turn whose last step such a pipeline is.
+    scikit-learn's pipelines do not inform a step of the others, so the call stack is searched for
+    pipelines whose last step this is, and for pipelines whose last step is such a pipeline.
     """
     found: list[Pipeline] = []
     last: Any = estimator
@@ -118,7 +118,7 @@ def ranges_before(estimator: Any, X: Any, silo_column: Any) -> KnownRanges | Non
 def _of_silos(
     step: Any, own: Callable[[KnownRanges | None], Any], given: KnownRanges | None
 ) -> Any:
-    """Return the ranges of a transformer of ours, which may let a silo column through."""
+    """Return the ranges of a transformer of this package, which may pass a silo column through."""
     position, d = step._silo_position, step.n_features_in_
     if given is not None and position is not None:
         given = given.take(np.arange(given.width) != position)
@@ -137,7 +137,7 @@ def _of_pipeline(
 
 
 def _of_columns(step: Any, given: KnownRanges | None) -> KnownRanges:
-    """Of a ColumnTransformer: part by part; unknown is what its parts do not know."""
+    """Return those of a ColumnTransformer, part by part."""
     inputs = step._transformer_to_input_indices
     places = step.output_indices_
     found = KnownRanges.unknown(max(place.stop for place in places.values()))
@@ -157,14 +157,14 @@ def _of_union(step: Any, given: KnownRanges | None) -> KnownRanges | None:
 
 
 def _of_constants(step: Any, given: KnownRanges | None) -> KnownRanges | None:
-    """Of an imputer of constants: input ranges, and the constant."""
+    """Return those of an imputer with constants: input ranges, extended to the constant."""
     plain = step.strategy == "constant" and not step.add_indicator
     same = given is not None and len(step.statistics_) == given.width
     return given.including(step.statistics_) if given is not None and plain and same else None
 
 
 def _of_products(step: Any, given: KnownRanges | None) -> KnownRanges | None:
-    """Of polynomials: powers of intervals, and their products."""
+    """Return those of polynomials: powers of intervals, and their products."""
     powers = step.powers_
     if given is None or given.width != powers.shape[1]:
         return None

@@ -1,4 +1,4 @@
-"""What transformers with a privacy budget share: parameters, silos, cost, and their docs."""
+"""Base class of transformers with a privacy budget: parameters, silos, cost, and shared docs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ from skdpfl.silos import read_silos, split_silo_column
 FLOATS = (np.float64, np.float32)
 _TRUST = """
     trust : {"silo", "secagg", "server"}, default="silo"
-        "silo": each silo adds noise before it sends anything. "server": noise is added once, to
-        the sum over the silos, which needs less of it and a server that all trust. "secagg", or a
+        "silo": each silo adds noise before it sends anything. "server": a trusted server adds noise
+        once, to the sum over the silos, which needs less noise. "secagg", or a
         :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of that noise, and masks
         hide all but the sum."""
 #: decorator of the transformers here, for the descriptions that they share
@@ -59,24 +59,24 @@ shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
         "running": _TRUST
         + """
     neighbours : {"auto", "replace", "add_remove"}, default="auto"
-        The relation to price under; "auto" is "replace": one record is replaced by another.
+        The neighbouring relation; "auto" is "replace": one record is replaced by another.
     silo_column : str, default=None
         The column of X that holds each record's silo.
     keep_silo_column : bool, default=True
-        Whether ``transform`` passes the silo column through. False within a ColumnTransformer,
-        where it would come out of every part that has it.
+        Whether ``transform`` passes the silo column through. Use False inside a ColumnTransformer,
+        where every part with the column would output it.
     random_state : int, RandomState, Generator or None, default=None
         None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
         "cost": """
     privacy_spent_ : PrivacySpent
-        What the fit cost: ``epsilon, delta = transformer.privacy_spent_``.""",
+        The privacy cost of the fit: ``epsilon, delta = transformer.privacy_spent_``.""",
         "fitted": """
     silo_ids_ : ndarray
         The silos.
     n_samples_seen_ : int
         The number of records.
     n_features_in_ : int
-        The number of columns, the silo column not counted.
+        The number of columns, without the silo column.
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X is a DataFrame.""",
     }
@@ -85,7 +85,7 @@ shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """What a fit will ask silos for, decided from public numbers; ``first`` is asked for first."""
+    """The sums of a fit, planned from public numbers; ``first`` is the first one."""
 
     sums: tuple[SumPlan, ...]
     first: BoundedSum | None = None
@@ -93,10 +93,10 @@ class Learning:
 
 
 class SiloSource(NamedTuple):
-    """The silos that a transformer learns from, and the server's streams.
+    """The silos that a transformer learns from, and the server's random streams.
 
-    ``dtype`` is that of the records; ``records`` are all of them, where they are here and the
-    budget is infinite.
+    ``dtype`` is that of the records; ``records`` are all of them, if they are in this process and
+    the budget is infinite.
     """
 
     federation: Federation
@@ -106,7 +106,7 @@ class SiloSource(NamedTuple):
 
 
 class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
-    """Base of transformers that learn within a budget; see :class:`DPSimpleImputer`."""
+    """Base class of transformers that learn within a budget; see :class:`DPSimpleImputer`."""
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
@@ -143,7 +143,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         return self
 
     def _fit(self, X: Any, silos: Any) -> str:
-        """Set the fitted attributes, and return what to say."""
+        """Set the fitted attributes, and return warnings."""
         streams = streams_for(self.random_state)
         X = as_frame(X)
         features, silos = split_silo_column(X, silos, self.silo_column)
@@ -162,9 +162,10 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         return said
 
     def fit_federation(self, federation: Federation, facts: Schema) -> Any:
-        """Learn from silos elsewhere, which add the noise themselves.
+        """Learn from remote silos, which add the noise themselves.
 
-        The result is that of :meth:`fit`, bit for bit if the silos have the same random streams.
+        The result equals that of :meth:`fit`, bit for bit if the silos have the same random
+        streams.
         Each silo then applies ``transform`` to its own records.
 
         Parameters
@@ -198,7 +199,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
     def _found(
         self, source: SiloSource, sizes: np.ndarray, names: list[Any], digest: str | None, mark: Any
     ) -> str:
-        """Plan, agree, pay and learn; return what to say."""
+        """Plan, agree, charge and learn; return warnings."""
         whole = self._unit == "silo"
         delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
         mu = np.full(len(sizes), gaussian_mu(float(self.epsilon), delta))
@@ -225,13 +226,13 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         return "add_remove" if self.neighbours == "add_remove" else "replace"
 
     def _check(self) -> None:
-        """Raise unless the parameters are what they may be."""
+        """Raise for invalid parameters."""
         check_budget_parameters(self.epsilon, self.delta)
         check_choice("trust", read_trust(self.trust)[0], ("silo", "secagg", "server"))
         check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
-        """Return the columns, as they are unless ``how`` says which type they must have."""
+        """Return the validated columns; ``how`` may require a type."""
         how = {"dtype": None, "ensure_all_finite": False} | how
         values = validate_data(self, with_names(features), reset=reset, **how)
         if how["dtype"] is not None:
@@ -242,11 +243,11 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         return values if kind.isnative else values.astype(kind.newbyteorder("="))
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
-        """Decide what to release; reads no values."""
+        """Plan the releases; no values are read."""
         raise NotImplementedError
 
     def _learn(self, source: SiloSource) -> str:
-        """Release it, set the fitted attributes; return what to say about what was found."""
+        """Run the releases and set the fitted attributes; return warnings about the results."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:

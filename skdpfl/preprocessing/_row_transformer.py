@@ -1,4 +1,4 @@
-"""A function of the user's, run one row at a time: see RowTransformer."""
+"""A transformer that runs a user's function one row at a time."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _AGAIN = 50
 class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
     """Run any function on one row at a time, so that it costs no privacy.
 
-    A :class:`~sklearn.preprocessing.FunctionTransformer` gives its function all records at once,
-    which may then mix them, as ``lambda D: D.fillna(D.mean())`` does. Here the function sees one
-    row and nothing else.
+    A :class:`~sklearn.preprocessing.FunctionTransformer` passes all records to its function, which
+    may mix them, as ``lambda D: D.fillna(D.mean())`` does. Here the function sees one row at a
+    time.
 
     Parameters
     ----------
     func : callable
-        Takes a table of one row, of the same kind as X (an array or a DataFrame), and gives back
-        one row: an array or a DataFrame of shape (1, n_features_out), or one value. What works in a
-        FunctionTransformer and treats rows alike works here.
+        A function of a table with one row, of the same type as X (an array or a DataFrame), that
+        returns one row: an array or a DataFrame of shape (1, n_features_out), or one value.
+        Functions for FunctionTransformer that treat each row by itself work here.
     feature_names_out : None, "one-to-one", list of str or callable, default=None
-        The names of the columns that are given out. A callable is given this transformer and the
-        names of X's columns. None: those of the frames that ``func`` gives back.
+        The names of the output columns. A callable gets this transformer and the names of X's
+        columns. None: those of the frames that ``func`` returns.
     kw_args : dict, default=None
-        More arguments of ``func``.
+        Additional arguments of ``func``.
 
     Attributes
     ----------
@@ -57,24 +57,24 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    DPSimpleImputer : Fills gaps by what the records hold, paid for.
-    DPOneHotEncoder : Categories that the records hold, paid for.
+    DPSimpleImputer : Fills missing values, within a budget.
+    DPOneHotEncoder : Encodes categories, within a budget.
 
     Notes
     -----
-    **Formal guarantee.** ``fit`` reads the number and the names of the columns only. A row that is
-    given out is a function of one record: ``func`` is called with a copy of that record's row, and
-    may keep nothing for the next one. A function that assigns to variables outside of itself is
-    refused; whatever it reaches that can be changed (what it closes over, its defaults, globals,
-    the attributes of an object) is compared after each row, and a change is an error. So are rows
-    that come out differently when they are run again. Each value is converted by itself: numbers to
-    float64, anything else stays an object. So the transformer costs no privacy, and
+    **Formal guarantee.** ``fit`` reads the number and the names of the columns only. An output row
+    is a function of one record: ``func`` is called with a copy of that record's row, and must not
+    keep anything for the next one. A function that assigns to outer variables is refused; all
+    mutable objects that it reaches (closure, defaults, globals, attributes of an object) are
+    compared after each row, and a change is an error. So are rows whose output differs when they
+    are run again. Each value is converted separately: numbers to float64, anything else stays an
+    object. So the transformer costs no privacy, and
     :func:`skdpfl.privacy_spent` counts it as free.
 
-    Python cannot keep a function from writing files, or into a library's own variables.
+    Python cannot keep a function from writing files, or from changing a library's variables.
 
-    Rows of a DataFrame that are alike are run once. 100,000 rows of an array take one to two
-    seconds, 100,000 unlike rows of a DataFrame six to fifteen.
+    Equal rows of a DataFrame are run once. 100,000 rows of an array take one to two seconds,
+    100,000 different rows of a DataFrame six to fifteen.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
     kw_args: Any = None
 
     def fit(self, X: Any, y: Any = None) -> RowTransformer:
-        """Check the function, and remember the columns; no value of X is used.
+        """Check the function, and store the columns; no value of X is used.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return what the function makes of each row.
+        """Return the function's output for each row.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features_out)
-            A DataFrame if the function gives them back.
+            The output; a DataFrame if the function returns DataFrames.
         """
         X = self._table(X, reset=False)
         first, of_row = _kinds(X)
@@ -134,8 +134,8 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         for i, row in zip(again, self._run(X, again), strict=True):
             if not _same(row, found[of_row[i]]):
                 raise ValueError(
-                    f"func gives out something else for row {i} when it is run once more: it "
-                    "mixes rows, by something that it keeps, or draws random numbers."
+                    f"func returns another result for row {i} when it is run again: it mixes rows, "
+                    "by state that it keeps, or is random."
                 )
         out = self._together([found[kind] for kind in of_row], X)
         kind = output_kind(self)
@@ -145,12 +145,13 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         return out if kind == "pandas" else _polars(out)
 
     def set_output(self, *, transform: Any = None) -> RowTransformer:
-        """Set what ``transform`` gives out.
+        """Set the output format of ``transform``.
 
         Parameters
         ----------
         transform : {"default", "pandas", "polars"}, default=None
-            "default": a DataFrame if the function gives them back, else an array. None: as it is.
+            "default": a DataFrame if the function returns DataFrames, else an array. None:
+            unchanged.
 
         Returns
         -------
@@ -162,7 +163,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
 
     @available_if(lambda self: self.feature_names_out is not None)
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns that are given out.
+        """Return the names of the output columns.
 
         Parameters
         ----------
@@ -197,7 +198,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         return X
 
     def _run(self, X: Any, which: Sequence[int]) -> list[Any]:
-        """Return what the function makes of some rows, one by one."""
+        """Return the function's output for some rows, one by one."""
         func, words = self.func, self.kw_args or {}
         kept = _Kept(func)
         table = X if isinstance(X, np.ndarray) else X.reset_index(drop=True)
@@ -212,7 +213,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
 
     @staticmethod
     def _called(func: Any, row: Any, words: dict[str, Any], i: int) -> Any:
-        """Return what the function makes of a row; its own errors may quote the row."""
+        """Return the function's output for a row; errors, which may quote the row, are hidden."""
         try:
             found = func(row, **words)
         except Exception as error:
@@ -226,8 +227,8 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         names = {names for names, _ in rows}
         if len(names) > 1 or len({len(values) for _, values in rows}) > 1:
             raise ValueError(
-                "func gives out other columns for some rows than for others. Its columns must be "
-                "the same for any row: name them all, as categories of a public list."
+                "func returns different columns for different rows. They must be the same for any "
+                "row: name them all, as categories of a public list."
             )
         columns = list(zip(*(values for _, values in rows), strict=True))
         own = next(iter(names), None)
@@ -235,7 +236,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
             own = tuple(self.get_feature_names_out())
             if rows and len(own) != len(columns):
                 raise ValueError(
-                    f"feature_names_out has {len(own)} names, and func gives out {len(columns)} "
+                    f"feature_names_out has {len(own)} names, but func returns {len(columns)} "
                     "columns."
                 )
         arrays = [_column(values) for values in columns]
@@ -262,10 +263,10 @@ def _polars(frame: pd.DataFrame) -> Any:
 
 
 def _kinds(X: Any) -> tuple[list[int], list[int]]:
-    """Return the first row of each kind, and each row's kind.
+    """Return the first of each set of equal rows, and the number of each row's set.
 
-    Rows are of one kind if they are the same to the last bit; each is, where that is not known.
-    Arrays have a kind for each row: finding alike ones would take as long as most functions.
+    Rows are equal if they agree to the last bit; if that is unknown, each row is its own set. So
+    are rows of arrays, since finding equal ones would take as long as most functions.
     """
     keys = []
     for j in range(X.shape[1]) if isinstance(X, pd.DataFrame) else ():
@@ -287,7 +288,7 @@ def _kinds(X: Any) -> tuple[list[int], list[int]]:
 
 
 def _one_row(found: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, ...]]:
-    """Return the names of the columns that a function gave back, if any, and its values."""
+    """Return the column names of a function's output, if any, and its values."""
     names = None
     if isinstance(found, pd.DataFrame):
         names = tuple(found.columns)
@@ -304,13 +305,13 @@ def _one_row(found: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, ...]]:
 
 def _other_shape(shape: tuple[int, ...]) -> ValueError:
     return ValueError(
-        f"func was given one row and gave back shape {shape}; it must give back one row, of shape "
-        "(1, n_features_out), or one value."
+        "func must return one row, of shape (1, n_features_out), or one value, for one row; got "
+        f"shape {shape}."
     )
 
 
 def _alone(value: Any) -> Any:
-    """Return a value as it is given out, whatever other rows hold: numbers as floats."""
+    """Return an output value, converted independently of other rows: numbers become floats."""
     number = isinstance(value, int | float | np.number | np.bool_)
     return float(value) if number and not isinstance(value, complex | np.complexfloating) else value
 
@@ -362,12 +363,12 @@ _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "
 
 
 def check_keeps_nothing(func: Callable[..., Any]) -> None:
-    """Raise if a function assigns to variables outside of itself, or cannot be looked into."""
+    """Raise if a function assigns to outer variables, or cannot be inspected."""
     _Kept(func)
 
 
 def keeps_nothing(func: Callable[..., Any]) -> bool:
-    """Return whether all that a function reaches is constant."""
+    """Return whether all objects that a function reaches are immutable."""
     try:
         return _Kept(func)._constant
     except ValueError:
@@ -375,7 +376,7 @@ def keeps_nothing(func: Callable[..., Any]) -> bool:
 
 
 class _Kept:
-    """What a function reaches that can be changed, compared after each row."""
+    """The mutable objects that a function reaches, compared after each row."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self._func = func
@@ -386,20 +387,20 @@ class _Kept:
         self._constant = not self._before and not self._writes
 
     def check(self) -> None:
-        """Raise if what the function keeps has changed."""
+        """Raise if the function has changed its state."""
         if not self._constant and self._state() != self._before:
             raise ValueError(
-                "func changes something that it keeps from row to row (a variable it closes over, "
-                "a global, a default, an attribute), so that one row could see another: it mixes "
-                "rows. Let it compute each row from that row and from constants."
+                "func changes state that it keeps between rows (a closure variable, a global, a "
+                "default, an attribute), so one row could affect another: it mixes rows. Let it "
+                "compute each row from that row and from constants."
             )
 
     def _state(self) -> list[bytes]:
-        """Return everything that can be changed, as bytes."""
+        """Return all mutable state, as bytes."""
         return [_bytes(value) for value in self._reached(self._func, set())]
 
     def _reached(self, value: Any, seen: set[int]) -> Iterator[Any]:
-        """Yield what can be changed and is reached from a value."""
+        """Yield the mutable objects that are reachable from a value."""
         if isinstance(value, _CONSTANT) or id(value) in seen:
             return
         seen.add(id(value))
@@ -415,7 +416,7 @@ class _Kept:
             yield from self._reached(each, seen)
 
     def _of_function(self, func: types.FunctionType) -> Iterator[Any]:
-        """Yield what a function has at hand: defaults, attributes, closure and globals."""
+        """Yield the objects of a function: defaults, attributes, closure and globals."""
         yield from func.__defaults__ or ()
         yield from (func.__kwdefaults__ or {}).values()
         yield from vars(func).values()
@@ -442,9 +443,9 @@ class _Kept:
                 outer = step.opname in ("STORE_DEREF", "DELETE_DEREF")
                 if step.opname in _ASSIGNS or (outer and step.argval in whole.co_freevars):
                     raise ValueError(
-                        f"func assigns to {step.argval!r}, a variable outside of itself, so that "
-                        "one row could see another: it mixes rows. Let it compute each row from "
-                        "that row and from constants."
+                        f"func assigns to the outer variable {step.argval!r}, so one row could "
+                        "affect another: it mixes rows. Let it compute each row from that row and "
+                        "from constants."
                     )
                 self._writes |= step.opname == "STORE_ATTR"
         self._names[whole] = names
@@ -452,7 +453,7 @@ class _Kept:
 
 
 def _of_class(kind: type) -> list[Any]:
-    """Return the methods and attributes of a class of the user's."""
+    """Return the methods and attributes of a user-defined class."""
     own = ("__call__", "__init__", "__getattr__", "__getitem__")
     return [v for k, v in vars(kind).items() if k in own or not k.startswith(("__", "_abc_"))]
 
@@ -490,14 +491,14 @@ def _is_library(module: str | None) -> bool:
 
 
 def _bytes(value: Any) -> bytes:
-    """Return what a value holds."""
+    """Return the content of a value."""
     if isinstance(value, pd.DataFrame | pd.Series):  # its pickle depends on how it was read
         value = value.reset_index().to_dict("list")
     try:
         return pickle.dumps(value)
     except Exception:  # files, generators, locks
         raise ValueError(
-            f"func holds a {type(value).__name__} that cannot be looked into (it has no pickle), "
-            "so that nobody can tell whether rows stay apart. Let it hold constants, or open what "
-            "it needs inside."
+            f"func holds a {type(value).__name__} that cannot be inspected (it cannot be pickled), "
+            "so it is unknown whether it mixes rows. Let func hold constants only, or open what it "
+            "needs inside."
         ) from None

@@ -62,7 +62,7 @@ class PrivateScaler(_paying.PayingTransformer):
     def _without_known(
         self, plan: scaling.ScalingPlan, bounds: scaling.Bounds | None
     ) -> scaling.ScalingPlan:
-        """Return the plan without releases of what the bounds tell."""
+        """Return the plan without releases that the bounds make unnecessary."""
         return plan
 
     def _learn(self, source: _paying.SiloSource) -> str:
@@ -75,7 +75,7 @@ class PrivateScaler(_paying.PayingTransformer):
     def _scaling(
         self, plan: scaling.ScalingPlan, source: _paying.SiloSource
     ) -> tuple[scaling.AffineScaling, list[str]]:
-        """Return the scaling, and what to say of it; only this method reads values."""
+        """Return the scaling, and warnings; only this method reads values."""
         raise NotImplementedError
 
     def _set_attributes(self) -> None:
@@ -99,7 +99,7 @@ class DPStandardScaler(PrivateScaler):
     """Standardize features with means and variances estimated within a privacy budget.
 
     With ``feature_bounds`` the whole budget is spent on means and variances within the bounds;
-    without, half of it is first spent on the magnitude of each feature. Estimates are shrunk
+    otherwise half of it is spent first on the magnitude of each feature. Estimates are shrunk
     towards those of a typical feature if the noise is large. Missing and infinite values count as
     the middle of a feature's range, and ``transform`` does not change them.
 
@@ -131,8 +131,8 @@ class DPStandardScaler(PrivateScaler):
     -----
     **Formal guarantee.** The messages of a silo are (epsilon, delta)-differentially private for its
     records (one is replaced), for any data of the other silos: they are a composition of Gaussian
-    mechanisms on sums of bounded contributions, proved in :mod:`skdpfl.scaling._columns`. An
-    outlier changes each sum by no more than any other record can.
+    mechanisms on sums of bounded contributions, as proved in :mod:`skdpfl.scaling._columns`. An
+    outlier cannot change a sum by more than any other record.
 
     Examples
     --------

@@ -195,7 +195,7 @@ _VERSION = 1
 class ScatteringTransformer(
     DocLinks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """Scattering features of images: fixed wavelets, moduli and averages, nothing is learnt.
+    """Scattering features of images: fixed wavelets, moduli and averages; nothing is learnt.
 
     A linear model or a small network on these features does better under differential privacy than
     a network that has to learn its filters through the noise [1]_. Each image becomes
@@ -209,17 +209,17 @@ class ScatteringTransformer(
     L : int, default=8
         The number of orientations.
     image_shape : tuple of int, default=None
-        (height, width), or (channels, height, width) where each channel is transformed by itself;
-        the order of a record's features. None: one square image.
+        (height, width), or (channels, height, width), in the order of a record's features; each
+        channel is transformed separately. None: one square image.
     batch_size : int, default=100
-        How many images are transformed at once.
+        The number of images that are transformed at once.
     memory : str or object with the joblib.Memory interface, default=None
-        A folder where results are kept, found again by the content of X. They are as secret as the
-        records.
+        A cache folder for results, which are looked up by the content of X. They are as secret as
+        the records.
     n_jobs : int, default=None
-        Threads, which take a batch each.
+        The number of threads, each of which transforms a batch.
     verbose : int, default=0
-        1 or more shows how many batches are done, as joblib does.
+        If positive, show the number of completed batches, as joblib does.
 
     Attributes
     ----------
@@ -364,8 +364,8 @@ def _image_shape(given: Any, n_features: int, J: int) -> tuple[int, ...]:
         side = math.isqrt(n_features)
         if side * side != n_features:
             raise ValueError(
-                f"Records of {n_features} features are no square images; give image_shape=(height, "
-                "width) or (channels, height, width)."
+                f"Records with {n_features} features are not square images; give "
+                "image_shape=(height, width) or (channels, height, width)."
             )
         given = (side, side)
     ok = isinstance(given, tuple | list) and all(isinstance(n, numbers.Integral) for n in given)

@@ -20,23 +20,23 @@ _KNOTS, _MOST, _PER_BIN = 8, 64, 2
 @_paying.shared_docs
 @dataclass(eq=False, repr=False)
 class DPSplineTransformer(_paying.PayingTransformer):
-    """Add ranks and bins of each column, from one noisy histogram, so that linear models bend.
+    """Add ranks and bins of each column, so that linear models of them are non-linear.
 
-    Beside its value, mapped to [-1, 1] by its bounds, a column gets its rank, piecewise linear
-    through quantiles of the histogram, in [-1, 1], and columns of 0 and 1 for bins: cells with
-    much of the mass are bins of their own, the rest is cut at quantiles. Bins that the histogram
-    does not ask for are 0 everywhere, so that the number of columns is public. All columns lie in
-    [-1, 1], which an estimator behind it in a pipeline knows. Columns of dtype bool pass as they
-    are, need no bounds, and cost nothing.
+    Each column is expanded to its value, mapped to [-1, 1] by its bounds; its rank, piecewise
+    linear through quantiles of one noisy histogram, in [-1, 1]; and indicator columns of bins:
+    cells with much of the mass are separate bins, the rest is split at quantiles. Unused bins are 0
+    everywhere, so that the number of columns is public. All columns are in [-1, 1], which a later
+    estimator in a pipeline uses as bounds. Columns of dtype bool are passed through, need no
+    bounds, and cost nothing.
 
     An estimator's ``model="additive"`` does the same within one budget, and scales the columns by
-    the histogram; this is for other estimators, and for a
-    :class:`~skdpfl.model_selection.SharedBudget`. Bounds are needed here as there.
+    the histogram; this transformer is for other estimators, and for a
+    :class:`~skdpfl.model_selection.SharedBudget`. Both need bounds.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        The budget; ``inf`` counts exactly.
+        The privacy budget; ``inf`` uses exact counts.
     knots : "auto" or int, default="auto"
         The number of pieces of a rank, with half as many bins; "auto" is 8.
     [delta]
@@ -48,20 +48,20 @@ class DPSplineTransformer(_paying.PayingTransformer):
     Attributes
     ----------
     curves_ : Expansion
-        The map, with the edges that were found.
+        The map, with the estimated edges.
     [cost]
     [fitted]
 
     See Also
     --------
-    skdpfl.models.Additive : The same inside an estimator.
-    sklearn.preprocessing.SplineTransformer : Splines; free at knots that are given.
+    skdpfl.models.Additive : The same inside an estimator. sklearn.preprocessing.SplineTransformer :
+    Splines, at no cost if the knots are given.
 
     Notes
     -----
-    **Formal guarantee.** A record adds a one to exactly one cell of each of d columns, so replacing
-    it moves the counts by at most sqrt(2 d) in L2, whatever it holds. The counts are released once,
-    with Gaussian noise; edges follow from them and public numbers.
+    **Formal guarantee.** Any record adds a one to exactly one cell of each of d columns, so
+    replacing it changes the counts by at most sqrt(2 d) in L2. The counts are released once, with
+    Gaussian noise; edges follow from them and public numbers.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class DPSplineTransformer(_paying.PayingTransformer):
     random_state: Any = None
 
     def fit_federation(self, federation: Federation, facts: Schema) -> Any:
-        """Learn from silos elsewhere, which add the noise themselves.
+        """Learn from remote silos, which add the noise themselves.
 
         Parameters
         ----------
@@ -120,8 +120,8 @@ class DPSplineTransformer(_paying.PayingTransformer):
         indicators = np.zeros(d, bool) if self._indicators is None else self._indicators
         if self.feature_bounds is None and not indicators.all():
             raise ValueError(
-                "feature_bounds=(low, high) are needed: the histogram lies in a range per column "
-                "that is public knowledge."
+                "Give feature_bounds=(low, high), public ranges of the columns: the histogram "
+                "needs them."
             )
         given = (0.0, 1.0) if self.feature_bounds is None else self.feature_bounds
         low, high = np.where(indicators, ([0.0], [1.0]), np.nan)

@@ -218,7 +218,7 @@ def test_bad_arguments(arguments, message):
         ({"how": "one_class"}, "needs records_per_silo, got None"),
         (
             {"how": "pairs"},
-            r"\(k / 2\)\^2 silos of an even number k of classes; got n_silos=2 for 2",
+            r"\(k / 2\)\^2 silos for an even number k of classes; got n_silos=2 for 2",
         ),
         ({"random_state": -1}, "random_state must be .* got -1"),
         ({"random_state": "x"}, "random_state must be .* got 'x'"),

@@ -95,7 +95,7 @@ def test_a_rare_category_does_not_become_the_name_of_a_column():
         for public in ([], ["functiontransformer"]):
             with pytest.warns(PrivacyLeakWarning, match="mixes records"):
                 assert skdpfl.privacy_spent(pipe, public=public).epsilon == np.inf
-    with pytest.raises(ValueError, match="other columns for some rows"):
+    with pytest.raises(ValueError, match="different columns for different rows"):
         RowTransformer(pd.get_dummies).fit_transform(words)
 
 

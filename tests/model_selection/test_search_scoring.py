@@ -76,7 +76,7 @@ def test_the_best_candidate_is_that_of_the_scoring():
         (CLASSIFIER, LABELS, "f1", "one of accuracy, balanced_accuracy, neg_log_loss, roc_auc"),
         (REGRESSOR, RAW, "accuracy", "one of r2, neg_mean_absolute_error; got 'accuracy'"),
         (CLASSIFIER, np.arange(1500) % 3, "roc_auc", "roc_auc needs two labels; got 3"),
-        (ISRLDPClassifier(loss="hinge"), LABELS, "neg_log_loss", "gives no probabilities"),
+        (ISRLDPClassifier(loss="hinge"), LABELS, "neg_log_loss", "has no probabilities"),
     ],
 )
 def test_errors_name_the_scores_there_are(model, y, scoring, said):

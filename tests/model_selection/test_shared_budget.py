@@ -136,7 +136,7 @@ def test_infinite_budgets_and_ledgers():
         (
             make_pipeline(DPSimpleImputer(), DPFedAvgClassifier(unit="silo")),
             {},
-            "costs do not add up",
+            "costs cannot be added",
         ),
         (make_pipeline(DPSimpleImputer(), CLASSIFIER), {"shares": {"a": 0.1}}, "mapping with"),
         (

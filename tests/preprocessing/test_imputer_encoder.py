@@ -163,11 +163,11 @@ def test_hopeless_counts_are_refused_and_rare_ones_warned_of():
         DPOneHotEncoder(0.1, silo_column="hospital").fit(small)
     with pytest.raises(ValueError, match="No most frequent value"):
         DPSimpleImputer(0.1, strategy="most_frequent", silo_column="hospital").fit(small)
-    with pytest.warns(UserWarning, match="Only categories of"):
+    with pytest.warns(UserWarning, match="Only categories with"):
         DPOneHotEncoder(1.0, random_state=0).fit(WORDS[["smoker"]].iloc[:150])
     with pytest.warns(UserWarning, match="too few records"):
         DPSimpleImputer(0.1, feature_bounds=(0, 120)).fit(NUMBERS[["age"]].iloc[:20])
-    with pytest.warns(UserWarning, match=r"Too few values .* in \[0\] .* filled by \[[\d.-]+\]"):
+    with pytest.warns(UserWarning, match=r"Too few values .* in \[0\] .* filled with \[[\d.-]+\]"):
         DPSimpleImputer(feature_bounds=(0, 1), random_state=0).fit(np.full((2000, 1), np.nan))
     with pytest.warns(UserWarning, match="No category was found"):
         DPOneHotEncoder(random_state=0).fit(np.arange(1000)[:, None])
@@ -175,7 +175,7 @@ def test_hopeless_counts_are_refused_and_rare_ones_warned_of():
 
 @pytest.mark.parametrize("strategy", ["mean", "median"])
 def test_values_beyond_the_magnitudes_that_are_looked_for_are_said(strategy):
-    """Nanoseconds since 1970 were filled by 1e12, without a word."""
+    """Nanoseconds since 1970 were filled with 1e12, without a word."""
     times = pd.DataFrame({"t": 1.7e18 + 1e15 * np.arange(2000), "age": np.arange(2000) % 90})
     imputer = DPSimpleImputer(strategy=strategy, random_state=0)
     with pytest.warns(UserWarning, match=r"Values in \['t'\] are beyond 5e11"):

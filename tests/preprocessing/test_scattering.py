@@ -81,7 +81,7 @@ def test_bad_parameters_are_named(parameters, message):
 
 
 def test_records_must_be_images():
-    with pytest.raises(ValueError, match="no square images"):
+    with pytest.raises(ValueError, match="not square images"):
         ScatteringTransformer().fit(IMAGES[:, :-1])
 
 
@@ -91,7 +91,7 @@ def test_it_pickles():
     np.testing.assert_array_equal(again.transform(IMAGES), fitted.transform(IMAGES))
 
 
-NO_IMAGES = ("no square images", "more than images of")
+NO_IMAGES = ("not square images", "more than images of")
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_noise_instead_of_a_smaller_clip_norm(mu, size):
         priced = (1 - Fraction(NORMALS)) * Fraction(mu) * Fraction(noise)
         assert priced * (1 - Fraction(1, 10**13)) <= moved <= priced
     assert noise_for(np.array([inf]), 1.0, 3, np.zeros(1)) == 0
-    with pytest.raises(PrecisionError, match="is too little for 100 coordinates"):
+    with pytest.raises(PrecisionError, match="is too small for 100 coordinates"):
         noise_for(np.array([1e-11]), 1.0, 100, np.zeros(1))
 
 

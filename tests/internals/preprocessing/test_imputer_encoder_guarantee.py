@@ -142,7 +142,7 @@ def test_equal_values_of_several_kinds_are_an_error_where_all_are_frequent(trust
     X = np.array(500 * [[1]] + 500 * [[True]], dtype=object)
     encoder = DPOneHotEncoder(20.0, trust=trust, random_state=0)
     for silos in (np.repeat([0, 1], 500), None):
-        with pytest.raises(ValueError, match="equal values of several kinds"):
+        with pytest.raises(ValueError, match="equal values of several types"):
             encoder.fit(X, silos=silos)
 
 
