@@ -34,8 +34,8 @@ hospitals = np.unique(silos)
 
 # %%
 # One model for all four, at epsilon 1, against models of each hospital's own records (just as
-# private) and against always saying what is more frequent there.
-scores = {"one model for all four": [], "own records only": [], "always the same answer": []}
+# private) and against the more frequent label there, as a constant prediction.
+scores = {"one model for all four": [], "own records only": [], "constant prediction": []}
 folds = SiloStratifiedKFold(5, shuffle=True, random_state=0)
 for fold, (train, test) in enumerate(folds.split(X, groups=silos)):
     params = {"epsilon": 1.0, "delta": 1e-4, "feature_bounds": bounds, "random_state": fold}
@@ -48,7 +48,7 @@ for fold, (train, test) in enumerate(folds.split(X, groups=silos)):
         own[silo] = alone.score(X[theirs], y[theirs])
         same[silo] = np.mean(y[theirs] == pd.Series(y[mine]).mode()[0])
     scores["own records only"].append(pd.Series(own))
-    scores["always the same answer"].append(pd.Series(same))
+    scores["constant prediction"].append(pd.Series(same))
 table = pd.DataFrame({name: pd.concat(rows, axis=1).mean(axis=1) for name, rows in scores.items()})
 print(table.round(2).to_string())
 

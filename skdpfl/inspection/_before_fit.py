@@ -1,15 +1,15 @@
-"""What is known of a federation before a fit: how many columns it can bear, how silos differ.
+"""Before a fit: how many columns a budget supports, and how much silos differ.
 
 ``affordable_features`` reads public numbers only::
 
     s          noise of the whole fit on each coordinate of the mean gradient, in clip norms
     affordable the largest d with  s (d + 1) <= limit
 
-With standardised columns the noise of d + 1 coefficients changes a prediction by about s (d + 1)
-times the clip norm over the norm of a row, and nothing that ``fit`` can do avoids that. On the
-data of benchmarks/auto/curves.py a fit at the limit loses about 0.05 of R2 to the noise. That is
-what products or curves of the columns have to bring, to be worth their noise. Labels bear more,
-since only the sign of a prediction, or the largest, counts.
+With standardised columns, the noise of d + 1 coefficients changes a prediction by about s (d + 1)
+times the clip norm over the norm of a row, whatever ``fit`` does. On the data of
+benchmarks/auto/curves.py a fit at the limit loses about 0.05 of R2 to the noise. Products or curves
+of columns have to gain more than that to be worth their noise. Classification allows more, since
+only the sign, or the largest, of the raw predictions matters.
 
 ``heterogeneity`` is the variance of silos' gradients, computed without privacy. With silo weights
 p_i that sum to 1 (1/N for "uniform", n_i / n for "size") and silo objectives
@@ -50,10 +50,10 @@ TOLERANCE = 1e-8
 
 
 def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) -> int:
-    """Return the number of columns above which noise costs more than it should.
+    """Return the number of columns above which noise costs too much accuracy.
 
-    A public number, from the parameters of the estimator and the sizes: it reads no records and
-    costs nothing. Use it to choose among groups of features that were fixed beforehand, such as
+    The number is public: it follows from the estimator's parameters and the sizes, reads no records
+    and costs nothing. Use it to choose among groups of features that were fixed beforehand, such as
     columns alone, with products, or with splines at public knots.
 
     Parameters
@@ -68,8 +68,8 @@ def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) 
     Returns
     -------
     int
-        At least 1. It counts the columns that the estimator is given, without the silo column.
-        Fits without privacy can bear any number: then ``2**14`` is returned.
+        The number of columns of the estimator's input, without the silo column; at least 1. For
+        fits without privacy, which have no limit, it is ``2**14``.
 
     See Also
     --------
@@ -93,8 +93,8 @@ def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) 
     model = private_step(estimator)[1]
     if model.unit != "record" or not isinstance(model.model, str):
         raise ValueError(
-            "affordable_features knows the noise of linear models that protect records; whole "
-            "silos and networks have other limits."
+            'affordable_features is for linear models with unit="record"; whole silos and networks '
+            "have other limits."
         )
     known = {"feature_bounds": (-1, 1)} if model.feature_bounds is not None else {}
     model = clone(model).set_params(model="linear", **known)
@@ -161,7 +161,7 @@ def heterogeneity(
     """Compute the heterogeneity of silos, on **public or synthetic** data.
 
     Records are read without privacy: on sensitive records, the result (and anything chosen from it)
-    is a leak that no epsilon accounts for.
+    is a leak that no epsilon covers.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def heterogeneity(
     silos : array-like of shape (n,)
         A silo id per row.
     loss : str or Loss, default="squared_error"
-        As the estimators' ``loss``, or a loss object of :mod:`skdpfl.losses`.
+        The loss, as in the estimators, or a loss object of :mod:`skdpfl.losses`.
     alpha : float, default=0.0
         Weight of the penalty ``alpha/2 |w|^2``.
     fit_intercept : bool, default=True
@@ -182,7 +182,7 @@ def heterogeneity(
     coef : array-like of shape (d,) or (k, d), optional
         The model. If None, the minimiser of F, computed without noise.
     intercept : float or array-like of shape (k,), optional
-        With ``coef``; 0 if None.
+        The intercept that belongs to ``coef``; None: 0.
 
     Returns
     -------
@@ -291,7 +291,7 @@ def optimum(
 ) -> NDArray:
     """Return the minimiser of F, computed in coordinates with about equal curvature."""
     if loss.can_be_smoothed:
-        raise ValueError(f"loss={loss!r} is not valid without coef; its gradient jumps. Give coef.")
+        raise ValueError(f"loss={loss!r} needs coef, because its gradient is discontinuous.")
     size = np.ones(model.size)
     n_weights = model.n_features * model.n_outputs
     size[:n_weights] = np.repeat(np.square(X).mean(axis=0), model.n_outputs)

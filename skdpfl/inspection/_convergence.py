@@ -25,9 +25,9 @@ _BY_CHANCE = 1e-6
 class ConvergenceDisplay(_display.Display):
     """Scores of the rounds' models on held-out records.
 
-    Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`.
-    The held-out records should be public, or the figure be kept secret. If training records are
-    scored, a warning and the label say so, as no budget covers their scores.
+    Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`. The
+    held-out records should be public, or the figure kept secret. If training records are scored,
+    there is a warning, and the label says so, since no budget covers their scores.
 
     Parameters
     ----------
@@ -40,7 +40,8 @@ class ConvergenceDisplay(_display.Display):
     estimator_name : str, default=None
         Label of the line.
     each_a_fit : bool, default=False
-        Whether each point is a fit with this number of rounds, and not a round of one fit.
+        Whether each point is a separate fit with this number of rounds, instead of a round of one
+        fit.
     records : str, default="held-out records"
         The records that were scored, for the label.
 
@@ -88,7 +89,7 @@ class ConvergenceDisplay(_display.Display):
         repeats = "" if self.band_ is None else "\n(mean ± standard deviation)"
         self.ax_.set_ylabel(f"{self.score_name} on {self.records}{repeats}")
         if self.each_a_fit:
-            _display.logarithmic(self.ax_, rounds, "rounds (each point a fit of its own)")
+            _display.logarithmic(self.ax_, rounds, "rounds (each point is a separate fit)")
         else:
             self.ax_.set_xlabel("round")
             self.ax_.xaxis.get_major_locator().set_params(integer=True)
@@ -122,7 +123,7 @@ class ConvergenceDisplay(_display.Display):
         silos : array-like of shape (n_samples,), default=None
             Each training record's silo.
         scoring : str or callable, default=None
-            By default the estimator's own score.
+            The score; by default that of the estimator's ``score``.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -140,8 +141,8 @@ class ConvergenceDisplay(_display.Display):
         trained_on = _same_records(X, X_test)
         if trained_on:
             warn(
-                "X_test holds training records: their scores are not paid for, and say little of "
-                "new ones. Give records that were held out.",
+                "X_test contains training records: the privacy cost does not cover their scores, "
+                "which also say little about new records. Give held-out records.",
                 PrivacyLeakWarning,
             )
 
@@ -229,7 +230,7 @@ class ConvergenceDisplay(_display.Display):
         param : str, default="n_rounds"
             The searched parameter, as ``"step__n_rounds"`` within a pipeline.
         score_name : str, default=None
-            What the scores are; by default what the search says.
+            Name of the score; by default that of the search.
         name : str, default=None
             Label of the line; by default the searched estimator's name.
         ax : matplotlib Axes, default=None

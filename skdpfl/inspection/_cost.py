@@ -31,8 +31,8 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     public : collection of str, default=()
         Names of steps (as in a pipeline; ``"a__b"`` for a step b within a step a) that cost
         nothing: they learnt from public data only, or are a ``FunctionTransformer`` whose function
-        treats every row by itself. Functions are tried on made-up rows all the same, and one that
-        is seen to mix them is not free.
+        treats each row by itself. Functions are still tested on made-up rows; one that mixes them
+        is not free.
 
     Returns
     -------
@@ -43,29 +43,31 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     See Also
     --------
     skdpfl.privacy.PrivacyLedger : One budget for all fits on a data set.
-    skdpfl.privacy.PrivacySpent : What is returned.
+    skdpfl.privacy.PrivacySpent : The type of the result.
 
     Notes
     -----
     For searches the fits of all candidates on all splits are charged, by their plans at the sizes
     of the training sets, plus the refit; the choice by exact scores is not covered by a budget and
-    gives a warning. Sizes that depend on labels or groups are not known any more: with
+    gives a warning. If sizes depend on labels or groups, they cannot be recovered: with
     ``delta="auto"``, which follows from them, the cost is then infinite. Ensembles are charged for
     all their members; if a record can be drawn several times (bagging with replacement) each member
     is priced for the largest multiplicity. An estimator in a ``FrozenEstimator`` counts as if it
     was fitted there.
 
-    Of the functions in a ``FunctionTransformer`` only those are known not to mix records that
-    compute each entry by itself, such as ``np.log1p`` and ``np.clip``. Any function is free in a
-    :class:`~skdpfl.preprocessing.RowTransformer`, which shows it one row at a time.
+    In a ``FunctionTransformer``, only functions that act entrywise, such as ``np.log1p`` and
+    ``np.clip``, are known not to mix records. Any function is free in a
+    :class:`~skdpfl.preprocessing.RowTransformer`, which passes one row at a time.
 
-    Parameters tell what discarded fits cost, and whether a step learnt. Every private fit keeps
-    digests of those it ran with, of the pipeline and the meta-estimator around it, too: where they
-    were changed since, the cost is infinite. (Not known where fits ran in other processes.)
+    The cost of discarded fits, and whether a step learnt anything, follow from parameters. Every
+    private fit stores digests of its parameters, and of those of the pipeline and meta-estimator
+    around it: if they have changed since, the cost is infinite. (This is not detected if fits ran
+    in other processes.)
 
-    Where an earlier step has found how many columns the next one sees (a ``DPOneHotEncoder`` of
-    unknown categories without ``max_categories``), plans of later steps follow from an output. They
-    are then priced as any releases of their epsilon and delta: sound, and somewhat more expensive.
+    If an earlier step has learnt the number of columns of the next one (a ``DPOneHotEncoder`` of
+    unknown categories without ``max_categories``), plans of later steps depend on an output. They
+    are then priced as arbitrary releases with their epsilon and delta, which is sound, and somewhat
+    more expensive.
 
     Examples
     --------
@@ -87,7 +89,7 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     leaks = [f for f in found if isinstance(f, _parts.Leak)]
     for leak in leaks:
         warn(
-            f"{leak.path or type(fitted).__name__}: {leak.what}, and nothing paid for it. "
+            f"{leak.path or type(fitted).__name__}: {leak.what}, which no budget covers. "
             f"{leak.way_out}",
             PrivacyLeakWarning,
         )
@@ -107,8 +109,8 @@ def _warn_if_noise_repeats(costs: Sequence[PrivacySpent]) -> None:
     if repeated:
         warn(
             f"{counts[repeated[0]]} fits drew their noise from random_state={repeated[0]}: it "
-            "repeats, and together they may reveal the records exactly. The cost is what fresh "
-            "noise would have: use random_state=None, or a generator instead of an integer.",
+            "repeats, and together they may reveal the records exactly. The cost is that of fresh "
+            "noise: use random_state=None, or a generator instead of an integer.",
             PrivacyLeakWarning,
         )
 
@@ -117,12 +119,12 @@ def _check(fitted: Any) -> None:
     """Raise for objects that are not fitted or not estimators."""
     if not hasattr(fitted, "fit"):
         raise TypeError(
-            f"fitted must be a fitted estimator; got {type(fitted).__name__}. Costs of several "
-            "fits add up: sum(privacy_spent(one) for one in estimators)."
+            f"fitted must be a fitted estimator; got {type(fitted).__name__}. To add the costs of "
+            "several fits, use sum(privacy_spent(one) for one in estimators)."
         )
     inner = fitted.steps[-1][1] if isinstance(fitted, Pipeline) else fitted
     if hasattr(inner, "plan_for") and not hasattr(inner, "privacy_spent_"):
-        raise NotFittedError(f"This {type(inner).__name__} is not fitted yet: it has cost nothing.")
+        raise NotFittedError(f"This {type(inner).__name__} is not fitted yet, so it has no cost.")
     if type(inner).__module__.startswith("sklearn."):
         check_is_fitted(inner)
 
@@ -132,7 +134,7 @@ def _visit(
 ) -> Iterator[PrivacySpent | _parts.Leak]:
     """Yield the costs and leaks of a fitted object and its parts.
 
-    ``chosen``: an output of an earlier step has chosen their plans.
+    ``chosen``: their plans depend on an output of an earlier step.
     """
     if path and public.covers(path):
         yield from _parts.leaks_of_declared(obj, path)
@@ -161,22 +163,22 @@ def _visit(
 
 
 def _paid(fitted: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _parts.Leak]:
-    """Yield the cost of a fit; what an output has chosen costs the budget that it was given."""
+    """Yield the cost of a fit; if its plan depends on an output, that of its whole budget."""
     spent: PrivacySpent = fitted.privacy_spent_
     if chosen and (names := changed(fitted)):
         yield _parts.changed_after(path, type(fitted).__name__, names)
     if chosen and fitted.epsilon is None:
         yield _parts.Leak(
             path,
-            f"{type(fitted).__name__} was given noise, and what that costs follows from the number "
-            "of columns that an earlier step found",
+            f"{type(fitted).__name__} was given noise_multiplier, whose cost depends on the "
+            "number of columns that an earlier step learnt",
             "Give it an epsilon, or the earlier step max_categories or max_features.",
         )
     yield chosen_by_outputs(spent, _on_split.budget(fitted)) if chosen else spent
 
 
 def _beside(search: Any, path: str, public: Declared) -> Iterator[PrivacySpent | _parts.Leak]:
-    """Yield what the search's own cost does not cover: earlier steps of its best pipeline."""
+    """Yield costs outside the search's own: earlier steps of its best pipeline."""
     best = getattr(search, "best_estimator_", None)
     if isinstance(best, Pipeline):
         yield from _parts.leaks_of_changes(best, _parts.private_parts(best), path)
@@ -192,7 +194,7 @@ def _beside(search: Any, path: str, public: Declared) -> Iterator[PrivacySpent |
 def _told_alike(
     found: list[list[PrivacySpent | _parts.Leak]],
 ) -> list[list[PrivacySpent | _parts.Leak]]:
-    """Return what was found in a pipeline's steps, with whom they trust together."""
+    """Return the costs of a pipeline's steps, with their common trust."""
     told = iter(told_alike([f for each in found for f in each if isinstance(f, PrivacySpent)]))
     return [[next(told) if isinstance(f, PrivacySpent) else f for f in each] for each in found]
 
@@ -211,14 +213,14 @@ def _cross_fits(obj: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _p
         if whole and _on_split.follows_sizes(obj.cv):
             yield _parts.Leak(path, _parts.SIZES, _parts.OTHER_SIZES)
     except _parts.Unknown:
-        what = f"what the fits of {type(obj).__name__} on its splits cost is not known any more"
+        what = f"the cost of the fits of {type(obj).__name__} on its splits cannot be recovered"
         yield _parts.Leak(path, what, _parts.BY_LEDGER)
 
 
 def costs_of_search(search: BaseSearchCV) -> list[PrivacySpent]:
     """Return the costs of a search's fits, in the order they were made.
 
-    The last one is infinite if something that was fitted was not paid for, or is not known.
+    The last one is infinite if something was fitted without privacy, or is unknown.
     """
     found = list(_search(search, "", Declared(), chosen=False))
     paid = [each for each in found if isinstance(each, PrivacySpent)]
@@ -234,7 +236,7 @@ def _search(
     """Yield the cost of every fit of a search."""
     best = getattr(search, "best_estimator_", None)
     if best is None:
-        what = "the fits of a search without refit are not known any more"
+        what = "the fits of a search without refit cannot be recovered"
         yield _parts.Leak(path, what, "Use refit=True, or record the search in a PrivacyLedger.")
         return
     kept = clone(search.estimator).set_params(**search.best_params_)
@@ -253,7 +255,7 @@ def _search(
             )
         except _parts.Unknown:
             what = (
-                f"what candidates of {type(search.estimator).__name__} cost is not known any more"
+                f"the cost of candidates of {type(search.estimator).__name__} cannot be recovered"
             )
             yield _parts.Leak(path, what, _parts.BY_LEDGER)
             break
@@ -262,20 +264,20 @@ def _search(
     yield from (leak for place, leak in beside.items() if place not in told)
     also = ""
     if _on_split.follows_labels(search.cv, classifier=is_classifier(search)):
-        also = f" Besides, {_parts.FOLDS}: nothing pays for that. {_parts.OTHER_FOLDS}"
+        also = f"  Besides, {_parts.FOLDS}, which no budget covers. {_parts.OTHER_FOLDS}"
     whole = any(isinstance(each, PrivacySpent) and each.unit == "silo" for each in found)
     if whole and _on_split.follows_sizes(search.cv):
-        also += f" Besides, {_parts.SIZES}: nothing pays for that. {_parts.OTHER_SIZES}"
+        also += f"  Besides, {_parts.SIZES}, which no budget covers. {_parts.OTHER_SIZES}"
     yield _parts.Leak(
         path,
         _parts.SCORES,
-        "What is returned is the cost of the fits only; DPRandomizedSearchCV pays for the choice."
+        "The returned cost is that of the fits only; DPRandomizedSearchCV covers the choice too."
         + also,
     )
 
 
 def _nothing(paid: list[PrivacySpent], *, exact: bool) -> PrivacySpent:
-    """Return a cost of zero, or of infinity, that adds to the others."""
+    """Return a cost of zero, or infinity, that can be added to the others."""
     return PrivacySpent.from_compositions(
         **promised(paid[0] if paid else Protected()),
         delta=paid[0].delta if paid else 1e-5,

@@ -1,8 +1,8 @@
-"""Looks at a table before a fit: statistics of its columns with their noise errors, paid for.
+"""Private statistics of a table's columns before a fit, with their noise errors.
 
-What is released, and its proof: :mod:`skdpfl.inspection._look`. An error is that of the noise: the
-half width of the interval that holds 68 % of what more noise of the same size would change. For
-quantiles, whose bins have a width, the deviation of a value within its bin is part of it.
+:mod:`skdpfl.inspection._look` has the releases and the proof. An error is the half width of the
+interval that contains 68 % of the changes that additional noise of the same size would make. For
+quantiles it includes the standard deviation of a value within its bin.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,20 +31,19 @@ _docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
     {
         "table": """
     frame : DataFrame, array-like or Federation
-        The records of all silos; or silos elsewhere (:mod:`skdpfl.remote`), with ``facts``. Columns
-        of numbers and flags are taken as numbers, all others as words; types are public.""",
+        The records of all silos; or remote silos (:mod:`skdpfl.remote`), with ``facts``. Columns of
+        numbers and booleans are numeric, all others are text; types are public.""",
         "column": """
     values : Series, array-like of shape (n_samples,), DataFrame or Federation
-        One column. A frame may have the silo column beside it. Or silos elsewhere, with
-        ``facts``.""",
+        One column; a frame may also have the silo column. Or remote silos, with ``facts``.""",
         "epsilon": """
     epsilon : float, default=1.0
-        The privacy budget of all that is returned. ``inf``: no noise, and no privacy.""",
+        The privacy budget of the whole result. ``inf``: no noise, and no privacy.""",
         "bounds": """
     feature_bounds : (low, high) or mapping, default=None
-        Public ranges, as estimators take them; a mapping may leave columns out, whose ranges are
-        then found and paid for. A column of objects that it names holds numbers (None: of unknown
-        range). Values beyond a range count as its ends; ``low == high`` leaves a column out.""",
+        Public ranges, as in estimators; a mapping may leave columns out, whose ranges are then
+        estimated within the budget. An object column with an entry is numeric (None: with unknown
+        range). Values beyond a range are clipped to it; ``low == high`` leaves a column out.""",
         "rest": """
     silo_column : str, default=None
         The column that holds each record's silo.
@@ -56,22 +55,22 @@ _docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
         Each record's silo, instead of ``silo_column``. With neither, all records are one silo.""",
         "by_silo": """
     by_silo : bool, default=False
-        Whether each silo's own statistics are returned as well, below those of "all silos". They
-        cost nothing more, as each silo adds its own noise; they are noisier.""",
+        Whether to also return each silo's own statistics, below those of "all silos". They cost
+        nothing more, since each silo adds its own noise, but they are noisier.""",
         "more": """
     trust : {"silo", "secagg", "server"}, default="silo"
-        "silo": each silo adds noise before it sends anything. "server": noise is added once, to
-        the sum over the silos, which needs less of it and a server that all trust. "secagg", or a
+        "silo": each silo adds noise before it sends anything. "server": a trusted server adds noise
+        once, to the sum over the silos, which needs less noise. "secagg", or a
         :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of that noise.
     neighbours : {"auto", "replace", "add_remove"}, default="auto"
-        The relation to price under; "auto" is "replace": one record is replaced by another.
+        The neighbouring relation; "auto" is "replace": one record is replaced by another.
     facts : Schema, default=None
-        Public facts of silos elsewhere. They agree, charge their ledgers and add the noise.""",
+        Public facts of remote silos, which agree, charge their ledgers and add the noise.""",
         "guarantee": """
-    **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
-    records, whatever the others hold: sums of bounded terms with Gaussian noise, composed
-    (:mod:`skdpfl.inspection._look`). It is charged to open ledgers, once, before a record is read.
-    Every call pays anew, as its noise is new.""",
+    **Formal guarantee.** The messages of a silo are (epsilon, delta)-differentially private for its
+    records, for any data of the others: a composition of sums of bounded terms with Gaussian noise
+    (:mod:`skdpfl.inspection._look`). The cost is charged to open ledgers once, before a record is
+    read. Every call has its own noise and its own cost.""",
     }
 )
 
@@ -93,9 +92,9 @@ def describe(
 ) -> pd.DataFrame:
     """Describe the columns of a table within a privacy budget, each number with its noise error.
 
-    The first look, before a model is fitted. Numbers have counts, shares of missing values, means,
-    deviations and quantiles; words have counts, shares of missing values and shares of those
-    categories that are frequent enough to be given out.
+    This is for a first look, before a model is fitted. Numeric columns get counts, shares of
+    missing values, means, standard deviations and quantiles; text columns get counts, shares of
+    missing values, and shares of the categories that are frequent enough to be released.
 
     Parameters
     ----------
@@ -109,28 +108,26 @@ def describe(
     Returns
     -------
     DataFrame
-        One row for each column, the silo column left out. ``count``, ``missing`` (a share),
-        ``mean``, ``std``, ``5%``, ``25%``, ``50%``, ``75%``, ``95%``, each followed by its error
-        (``mean_error``, ...); ``shares``, a dict for each column of words, of all records, and
-        ``shares_error``. NaN: not applicable, or not seen through the noise. With ``by_silo`` the
-        index is (silo, column). ``attrs["privacy_spent"]`` is the cost.
+        One row for each column except the silo column. The statistics are ``count``, ``missing`` (a
+        share), ``mean``, ``std``, ``5%``, ``25%``, ``50%``, ``75%``, ``95%``, each followed by its
+        error (``mean_error``, ...); and for text columns ``shares``, a dict of the categories'
+        shares of all records, and ``shares_error``. NaN: not applicable, or dominated by noise.
+        With ``by_silo`` the index is (silo, column). ``attrs["privacy_spent"]`` is the cost.
 
     See Also
     --------
-    QuantilesDisplay : A picture.
-    value_counts : One column of words.
-    histogram, quantile : Columns of numbers.
-    correlation : Pairs of columns.
+    QuantilesDisplay : A picture. value_counts : Counts of one text column. histogram, quantile :
+    Numeric columns. correlation : Pairs of columns.
 
     Notes
     -----
     [guarantee]
 
-    Quantiles follow from counts in at most 128 bins, and are at least as far off as their width.
-    Without bounds a quarter or so of the budget finds the powers of two that columns lie between;
-    the few values beyond count as the ends, so that long tails are lost from ``std``.
-    Categories have to be frequent enough within a silo; counts of silos where they are not are left
-    out. Few columns, bounds and large silos make errors small.
+    Quantiles are computed from counts in at most 128 bins, so their error is at least a bin width.
+    Without bounds, about a quarter of the budget is spent on the powers of two between which
+    columns lie; the few values beyond are clipped, so ``std`` misses long tails. Categories have to
+    be frequent enough within a silo; other silos' counts are left out. Errors are small with few
+    columns, bounds, and large silos.
 
     Examples
     --------
@@ -152,7 +149,7 @@ def describe(
 
 
 def _looked(given: dict[str, Any], called: str, parts: tuple[str, ...], **own: Any) -> FirstLook:
-    """Return a look by what a function was called with, and by what is its own."""
+    """Run a look with a function's arguments, and its own settings."""
     table = given["frame"] if "frame" in given else given["values"]
     known = {name: given[name] for name in _GIVEN & given.keys()}
     look = FirstLook(**known, called=called, parts=parts, **own)
@@ -160,7 +157,7 @@ def _looked(given: dict[str, Any], called: str, parts: tuple[str, ...], **own: A
 
 
 def _by_group(look: FirstLook, by_silo: bool, statistic: Callable[[int | None], Any]) -> Any:
-    """Return a table of all silos' records, or above those of each silo's; with the cost."""
+    """Return the table for all silos, optionally with each silo's below, and the cost."""
     table = statistic(None)
     if by_silo:
         each = {name: statistic(i) for i, name in enumerate(look.silo_ids_.tolist())}
@@ -174,7 +171,7 @@ def _by_group(look: FirstLook, by_silo: bool, statistic: Callable[[int | None], 
 def _error(
     found: np.ndarray, again: Callable[[np.ndarray], np.ndarray], shape: Sequence[int]
 ) -> np.ndarray:
-    """Return what noise of the same size changes of a statistic: in 68 % of cases, at most this.
+    """Return the error of a statistic: the 68 % quantile of its change by additional noise.
 
     ``again`` computes it with draws (n, *shape) added to the noisy sums.
     """
@@ -187,7 +184,7 @@ def _error(
 
 
 def _spread(look: FirstLook, silo: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return number, mean and deviation (3, d) of columns of numbers, and their errors."""
+    """Return number, mean and deviation (3, d) of numeric columns, and their errors."""
     found = look.spread(silo)
     error = _error(found, lambda drawn: look.spread(silo, drawn), found.shape)
     error[0] = look.count_noise(silo)  # counts are cut to the number of records; their noise is not
@@ -197,7 +194,7 @@ def _spread(look: FirstLook, silo: int | None) -> tuple[np.ndarray, np.ndarray]:
 def _quantiles(
     look: FirstLook, silo: int | None, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return quantiles (d, n_shares) of columns of numbers, and their errors."""
+    """Return quantiles (d, n_shares) of numeric columns, and their errors."""
     found, shape = look.quantiles(silo, shares), look.found["bins"].each.shape[1:]
     noise = _error(found, lambda drawn: look.quantiles(silo, shares, drawn), shape)
     inner = look.edges[:, None, 1:-1]
@@ -207,7 +204,7 @@ def _quantiles(
 
 
 def _table(look: FirstLook, silo: int | None) -> pd.DataFrame:
-    """Return the description of all silos' records, or of one's."""
+    """Return the description of all silos' records, or of one silo's."""
     shown, n = np.zeros(look.n_features_in_, dtype=bool), look.size(silo)
     columns: dict[str, np.ndarray] = {}
 
@@ -237,7 +234,7 @@ def _table(look: FirstLook, silo: int | None) -> pd.DataFrame:
 
 
 def _shares(look: FirstLook, silo: int | None) -> tuple[np.ndarray, float]:
-    """Return the categories' shares of the records, for each column of words, and their error."""
+    """Return the categories' shares of the records for each text column, and their error."""
     counts = look.counts_of_words(silo)
     n, shares = look.size(silo), np.empty(len(counts), dtype=object)
     shares[:] = [(each / n).clip(upper=1.0).to_dict() for each in counts]
@@ -266,8 +263,8 @@ def quantile(
     ----------
     [table]
     q : float or sequence of float, default=0.5
-        The quantiles, from 0 to 1. Any number of them costs the same. Those near 0 and 1 are of few
-        records, and noisy.
+        The quantiles, from 0 to 1. Their number does not change the cost. Those near 0 and 1 depend
+        on few records, and are noisy.
     [epsilon]
     [bounds]
     [rest]
@@ -277,7 +274,7 @@ def quantile(
     Returns
     -------
     DataFrame
-        One row for each column of numbers; ``50%`` and ``50%_error``, say. Flags and words are left
+        One row for each numeric column; ``50%`` and ``50%_error``, say. Booleans and text are left
         out. With ``by_silo`` the index is (silo, column). ``attrs["privacy_spent"]`` is the cost.
 
     See Also
@@ -336,7 +333,7 @@ def histogram(
     ----------
     [column]
     bins : int, default=10
-        How many bins, at most 128.
+        The number of bins, at most 128.
     [epsilon]
     [bounds]
     [rest]
@@ -347,20 +344,19 @@ def histogram(
     -------
     Series
         Noisy counts, which may be negative, by interval of the range; values beyond it are in the
-        first and the last. With ``by_silo`` the index is (silo, interval).
-        ``attrs["noise_error"]`` is the deviation of the noise in a count of all silos,
+        first and the last interval. With ``by_silo`` the index is (silo, interval).
+        ``attrs["noise_error"]`` is the standard deviation of the noise in a count of all silos,
         ``attrs["privacy_spent"]`` the cost.
 
     See Also
     --------
-    CountsDisplay : A picture.
-    quantile : Where a share of the values lies below.
+    CountsDisplay : A picture. quantile : Quantiles of columns.
 
     Notes
     -----
     [guarantee]
 
-    A record is in one bin of the column, whatever their number: many bins have no more noise each.
+    A record is in one bin of the column, so more bins do not increase the noise in each.
 
     Examples
     --------
@@ -409,9 +405,9 @@ def value_counts(
     [column]
     [epsilon]
     categories : "auto" or sequence, default="auto"
-        Declared values, which must not have been read off the data: each gets a noisy count, also
-        those that nobody has. "auto": values are given out that are frequent enough within a silo,
-        so that the values of single records stay secret.
+        Declared values, which must not be computed from the data: each gets a noisy count, also
+        values that no record has. "auto": values that are frequent enough within a silo are
+        released, so that the values of single records stay secret.
     [rest]
     [by_silo]
     [more]
@@ -419,15 +415,15 @@ def value_counts(
     Returns
     -------
     Series
-        Noisy counts by value, the most frequent first, declared ones in the given order (and
-        perhaps negative). With ``by_silo`` the index is (silo, value). ``attrs["noise_error"]`` is
-        the deviation of the noise in a count of all silos, ``attrs["privacy_spent"]`` the cost.
+        Noisy counts by value, the most frequent first; declared values in the given order, with
+        counts that may be negative. With ``by_silo`` the index is (silo, value).
+        ``attrs["noise_error"]`` is the standard deviation of the noise in a count of all silos,
+        ``attrs["privacy_spent"]`` the cost.
 
     See Also
     --------
-    CountsDisplay : A picture.
-    describe : Shares of all columns of words.
-    skdpfl.preprocessing.DPOneHotEncoder : Columns for the values.
+    CountsDisplay : A picture. describe : Shares in all text columns.
+    skdpfl.preprocessing.DPOneHotEncoder : Indicator columns for the values.
 
     Notes
     -----
@@ -490,22 +486,22 @@ def correlation(
     Returns
     -------
     DataFrame
-        The noisy correlations of the columns of numbers and flags, 1 on the diagonal; NaN where a
-        column's spread is not seen. ``attrs["noise_error"]`` is a dict of dicts, each pair's error;
-        ``attrs["privacy_spent"]`` the cost.
+        The noisy correlations of numeric and boolean columns, 1 on the diagonal; NaN if noise
+        dominates a column's spread. ``attrs["noise_error"]`` is a dict of dicts with each pair's
+        error; ``attrs["privacy_spent"]`` the cost.
 
     See Also
     --------
-    CorrelationDisplay : A picture.
-    describe : Columns by themselves.
+    CorrelationDisplay : A picture. describe : Statistics of single columns.
 
     Notes
     -----
     [guarantee]
 
-    Means and deviations come first. Rows in these units are cut to 1.5 times the root of their
-    length, which takes a little of outliers' weight. A row with a gap in one of the columns counts
-    as none. Noise grows with the number of columns: look at those that matter.
+    Means and standard deviations are estimated first. Standardised rows are clipped to 1.5 times
+    the square root of the number of columns, which slightly reduces the influence of outliers. Rows
+    with missing values are ignored. Noise grows with the number of columns: select those that
+    matter.
 
     Examples
     --------

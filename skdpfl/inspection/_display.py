@@ -1,4 +1,4 @@
-"""Shared by the displays: axes and colours; scores, computed here or elsewhere."""
+"""Shared code of the displays: axes, colours and scores."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -27,7 +27,7 @@ _SILO_FOLDS = (LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold)
 
 
 def pyplot() -> Any:
-    """Return matplotlib's pyplot; an error that says what to install where it is missing."""
+    """Return matplotlib's pyplot; if it is missing, the error says what to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -38,7 +38,7 @@ def pyplot() -> Any:
 
 
 def axes_of(ax: Any) -> tuple[Any, Any]:
-    """Return (figure, axes), new ones if none were given."""
+    """Return (figure, axes), new ones if none are given."""
     plt = pyplot()
     if ax is not None:
         return ax.figure, ax
@@ -100,7 +100,7 @@ def logarithmic(ax: Any, values: np.ndarray, label: str) -> None:
 
 
 def draw_scores(ax: Any, x: Any, scores: Any, **line: Any) -> tuple[Any, Any]:
-    """Draw the means of scores (n, n_repeats) and a band of one standard deviation; None: one."""
+    """Draw the means of scores (n, n_repeats) and a band of one standard deviation."""
     scores = np.asarray(scores, dtype=float).reshape(len(x), -1)
     mean, std = scores.mean(axis=1), scores.std(axis=1)
     line["color"] = line["color"] or next_colour(ax)
@@ -114,7 +114,7 @@ def draw_scores(ax: Any, x: Any, scores: Any, **line: Any) -> tuple[Any, Any]:
 
 
 class ScoresByValue(NamedTuple):
-    """The scores (n_repeats,) at each value of a parameter, increasing; and what they are."""
+    """The scores (n_repeats,) at increasing values of a parameter, and their name."""
 
     scores: dict[float, np.ndarray]
     score_name: str
@@ -158,7 +158,7 @@ def _searched(results: Mapping[str, Any], param: str, kind: str) -> dict[float, 
 
 
 def _scores(found: Any) -> np.ndarray:
-    """Return the scores of one cross-validation: an array, or what ``cross_validate`` returned."""
+    """Return one cross-validation's scores, from an array or ``cross_validate``'s result."""
     if isinstance(found, Mapping):
         if "test_score" not in found:
             raise ValueError(
@@ -170,7 +170,7 @@ def _scores(found: Any) -> np.ndarray:
 
 
 def score_label(scoring: str) -> str:
-    """Return a score's name in words: "neg_log_loss" is "negative log loss"."""
+    """Return a score's name as text: "neg_log_loss" is "negative log loss"."""
     known = {"r2": "R²", "roc auc": "ROC AUC", "f1": "F1"}
     words = scoring.removeprefix("neg_").removesuffix("_score").replace("_", " ")
     return ("negative " if scoring.startswith("neg_") else "") + known.get(words, words)
@@ -192,7 +192,7 @@ def predicted_scores(
 def constant_score(
     y: Any, fold: tuple[np.ndarray, np.ndarray], scoring: str | None, classifies: bool
 ) -> float:
-    """Return the test score, on one fold, of a prediction that looks at no feature."""
+    """Return the test score, on one fold, of a constant prediction."""
     train, test = (_safe_indexing(np.asarray(y), rows) for rows in fold)
     dummy = DummyClassifier(strategy="prior") if classifies else DummyRegressor()
     dummy.fit(np.zeros((len(train), 1)), train)

@@ -1,4 +1,4 @@
-"""Is a silo better off alone? The joint model beside what the silo can fit by itself.
+"""Compare the joint model with what a silo can fit by itself.
 
 ``local_comparison`` runs at a silo, on its own records, and is for that silo: cross-validation
 among its records scores
@@ -47,8 +47,8 @@ def local_comparison(
 ) -> pd.DataFrame:
     """Compare a joint model with what this silo can fit by itself, on its own records.
 
-    To be run by a silo for itself. The numbers are computed from its records without noise: they
-    are not for others.
+    A silo runs this for itself. The numbers are computed from its records without noise, so they
+    must not leave it.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ def local_comparison(
     Returns
     -------
     DataFrame
-        One row a model, with columns "score" (area under the ROC curve for two labels, accuracy for
-        more, R squared for numbers) and "deviation" over the folds. Its ``attrs`` has "score" (its
-        name), "n_records", and "advice", a sentence.
+        One row per model, with columns "score" (area under the ROC curve for two labels, accuracy
+        for more, R squared for numbers) and "deviation" over the folds. Its ``attrs`` has "score"
+        (the name), "n_records", and "advice", a sentence.
 
     See Also
     --------
-    LocalComparisonDisplay : A picture; in a simulation of all silos at once.
+    LocalComparisonDisplay : Draws the result; in a simulation, of all silos.
     skdpfl.SiloAdapted : Own parts on top of a joint model.
 
     Examples
@@ -107,17 +107,17 @@ def local_comparison(
 
 
 def _folds(model: Any, y: np.ndarray, cv: int, random_state: int | None) -> Any:
-    """Return the splitter; raise where the silo has too few records."""
+    """Return the splitter; raise if the silo has too few records."""
     if not is_classifier(model):
         least, kind = len(y), KFold
     else:
         labels, counts = np.unique(y, return_counts=True)
         if len(labels) < 2:
-            raise ValueError("The silo has one label only: there is nothing to compare.")
+            raise ValueError("The silo has only one label, so there is nothing to compare.")
         least, kind = int(counts.min()), StratifiedKFold
     if least < cv:
         what = "records" if kind is KFold else "records of a label"
-        raise ValueError(f"The silo has {least} {what}, cv={cv} needs as many as folds.")
+        raise ValueError(f"The silo has {least} {what}; cv={cv} needs at least {cv}.")
     return kind(cv, shuffle=True, random_state=random_state)
 
 
@@ -132,7 +132,7 @@ def _score(model: Any, y: np.ndarray) -> tuple[str, Callable[[np.ndarray, np.nda
 
 
 def _candidates(model: Any, X: Any, y: np.ndarray, train: np.ndarray) -> Any:
-    """Yield each model's name and its predictions of some rows."""
+    """Yield each model's name and its predictions for some rows."""
     two = is_classifier(model) and len(np.unique(y)) == 2
 
     def scorable(fitted: Any, rows: Any, **passed: Any) -> np.ndarray:
@@ -164,14 +164,14 @@ def _candidates(model: Any, X: Any, y: np.ndarray, train: np.ndarray) -> Any:
 
 
 def _columns(model: Any, X: Any) -> np.ndarray:
-    """Return the numeric columns (n, d) that the silo's own models see."""
+    """Return the numeric columns (n, d) for the silo's own models."""
     if isinstance(model, Pipeline) and len(model.steps) > 1:
         X = without_column(as_frame(model[:-1].transform(X)), private_step(model)[1].silo_column)
     return pd.DataFrame(X).select_dtypes(["number", "bool"]).to_numpy(dtype=float)
 
 
 def _alone(of_labels: bool) -> dict[str, Any]:
-    """Return the models of the silo's own."""
+    """Return the silo's own models."""
     if of_labels:
         linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         return {LINEAR: linear, TREES: HistGradientBoostingClassifier(random_state=0)}
@@ -180,7 +180,7 @@ def _alone(of_labels: bool) -> dict[str, Any]:
 
 
 def _advice(scores: dict[str, list[float]]) -> str:
-    """Return a sentence on the best models alone and joined, by paired folds."""
+    """Return a sentence that compares the best models alone and joined, by paired folds."""
 
     def best(names: list[str]) -> str:
         return max(names, key=lambda name: float(np.mean(scores[name])))
@@ -190,7 +190,7 @@ def _advice(scores: dict[str, list[float]]) -> str:
     gain = np.array(scores[joined]) - np.array(scores[alone])
     error = gain.std(ddof=1) / np.sqrt(len(gain))
     if abs(gain.mean()) <= error:
-        verdict = "these records do not tell which is better."
+        verdict = "these records do not show which is better."
     elif gain.mean() > 0:
         verdict = "joining pays for this silo."
     else:
@@ -202,12 +202,12 @@ def _advice(scores: dict[str, list[float]]) -> str:
 
 
 class LocalComparisonDisplay(Display):
-    """What silos can do alone beside the joint model, as bars or, for several, as dots.
+    """Scores of a silo's own models and of the joint model: bars, or dots for several silos.
 
     Parameters
     ----------
     comparisons : mapping
-        Silo -> what :func:`local_comparison` returned there.
+        The result of :func:`local_comparison` for each silo.
     estimator_name : str, default=None
         Shown as the title.
 
@@ -220,7 +220,7 @@ class LocalComparisonDisplay(Display):
 
     See Also
     --------
-    local_comparison : One silo's numbers, for itself.
+    local_comparison : The numbers of one silo, for itself.
 
     Examples
     --------
@@ -253,7 +253,7 @@ class LocalComparisonDisplay(Display):
         random_state: int | None = 0,
         ax: Any = None,
     ) -> LocalComparisonDisplay:
-        """Fit the joint model, compare in every silo, and draw: for a simulation.
+        """Fit the joint model, compare in every silo, and draw the result, in a simulation.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ class LocalComparisonDisplay(Display):
         silos : array-like of shape (n_samples,), default=None
             Each record's silo, unless the estimator has a ``silo_column``.
         cv : int, default=5
-            Folds in each silo. Silos that are too small for them are left out, with a warning.
+            The number of folds in each silo. Silos that are too small are left out, with a warning.
         random_state : int or None, default=0
             How records are dealt to the folds.
         ax : matplotlib Axes, default=None
@@ -291,14 +291,17 @@ class LocalComparisonDisplay(Display):
             except ValueError:
                 small.append(silo)
         warn(
-            "Silos' scores are computed from their records without noise, and nothing pays for "
-            "that: they are for a simulation, or for each silo by itself. At a silo, "
-            "local_comparison(model, X, y) shows it its own.",
+            "Silos' scores are computed from their records without noise, which no budget covers: "
+            "use them in simulations only. At a silo, local_comparison(model, X, y) compares on "
+            "its own records.",
             PrivacyLeakWarning,
         )
         if small:
             shown = ", ".join(map(str, small[:5])) + (", ..." if len(small) > 5 else "")
-            warn(f"Too small for cv={cv} folds, or of one label, and left out: silos {shown}.")
+            warn(
+                f"Silos that are too small for cv={cv} folds, or have only one label, are left "
+                f"out: {shown}."
+            )
         return cls(comparisons, estimator_name=type(step).__name__).plot(ax)
 
     def _draw(self, color: str | None) -> None:

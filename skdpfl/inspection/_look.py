@@ -1,4 +1,4 @@
-r"""What the looks of this package release: noised sums over the columns of a table.
+r"""The releases of describe and its kin: noised sums over the columns of a table.
 
 ::
 
@@ -10,17 +10,17 @@ r"""What the looks of this package release: noised sums over the columns of a ta
     products     products of columns in their own units, in a ball; correlations follow
     words        counts of the values of columns of words, above a threshold
 
-A look asks for some of them, each once; what is asked for may follow from earlier answers. With a
-budget mu, the part k over d_k columns gets mu_k^2 ~ a_k sqrt(d_k): the shares with the least sum of
-squared errors, as the variance of the noise is d_k / mu_k^2.
+A look computes some of these, each once; later ones may depend on earlier results. With a budget
+mu, part k over d_k columns gets mu_k^2 ~ a_k sqrt(d_k): these shares minimise the sum of squared
+errors, since the variance of the noise is d_k / mu_k^2.
 
 Formal guarantee
 ----------------
 Each part is a :class:`skdpfl.federation.BoundedSum`, a Gaussian mechanism of mu_k for its silo's
 records (:mod:`skdpfl.federation._sums`); radius and diameter are proved in
 :mod:`skdpfl.scaling._centre_sums`, :mod:`skdpfl.scaling._second_moments` and, with the threshold's
-delta, :mod:`skdpfl.scaling._value_counts`. Parts compose adaptively, with sum mu_k^2 = mu^2. What
-is computed from them, errors included, is post-processing.
+delta, :mod:`skdpfl.scaling._value_counts`. Parts compose adaptively, with sum mu_k^2 = mu^2.
+Everything computed from them, including errors, is post-processing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _ROW_NORM = 1.5
 
 
 class Sums(NamedTuple):
-    """Noisy sums of the silos (n_silos, *shape), or of all (1, *shape), and each one's noise."""
+    """Noisy sums of the silos (n_silos, *shape), or of all (1, *shape), and their noise."""
 
     each: np.ndarray
     std: float
@@ -70,7 +70,7 @@ class Sums(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class FirstLook(preprocessing.PayingTransformer):
-    """Noised sums over the columns of a table; ``parts`` says which.
+    """Noised sums over the columns of a table; ``parts`` names them.
 
     After a fit ``found`` has the sums of each part, ``used`` its columns, ``box`` their ranges.
     """
@@ -94,17 +94,20 @@ class FirstLook(preprocessing.PayingTransformer):
         return self.called
 
     def at(self, table: Any, silos: Any, facts: Schema | None, by_silo: bool) -> FirstLook:
-        """Look at a table, or at silos elsewhere."""
+        """Run the sums on a table, or on remote silos."""
         if by_silo and self.trust != "silo":
             raise ValueError(
-                f"With trust={self.trust!r} no silo's own sum has noise enough: by_silo=False."
+                f"With trust={self.trust!r} a silo's own sum has too little noise to be released: "
+                "give by_silo=False."
             )
         if not isinstance(table, Federation):
             table = as_table(table)
             refuse_dates(table)
             return self.fit(table, silos=silos)  # type: ignore[no-any-return]
         if facts is None or silos is not None or self.silo_column is not None:
-            raise ValueError("Silos elsewhere are told by facts=Schema(...), and by nothing else.")
+            raise ValueError(
+                "Remote silos need facts=Schema(...), instead of silos or silo_column."
+            )
         self._words = np.full(facts.n_features, facts.dtype == "object")
         self._flags = np.zeros(facts.n_features, dtype=bool)
         return self.fit_federation(table, facts)  # type: ignore[no-any-return]
@@ -137,7 +140,8 @@ class FirstLook(preprocessing.PayingTransformer):
         self.used = {part: columns[part] for part in self.parts if columns[part].any()}
         if not set(self.used) - {"magnitudes"}:
             raise ValueError(
-                f"None of the columns {self.names.tolist()[:5]!r} is of the kind to look at."
+                f"None of the columns {self.names.tolist()[:5]!r} has a type that this function "
+                "can use."
             )
         if self.single and (several := self.names[self.used[self.parts[-1]]]).size > 1:
             raise ValueError(f"Give one column; got {several.tolist()[:5]!r}.")
@@ -162,7 +166,7 @@ class FirstLook(preprocessing.PayingTransformer):
         return preprocessing.Learning(tuple(plans), first)
 
     def _boxes(self) -> scaling.Box:
-        """Return the declared bounds, NaN where there are none; set which columns are words."""
+        """Return the declared bounds, NaN where there are none; set which columns are text."""
         low, high = np.full((2, self.n_features_in_), np.nan)
         low[self._flags], high[self._flags] = 0.0, 1.0
         self.words, given, names = self._words.copy(), self.feature_bounds, self.names.tolist()
@@ -192,20 +196,20 @@ class FirstLook(preprocessing.PayingTransformer):
         return advice
 
     def _words_not_found(self) -> str:
-        """Return what to say of columns of words without a value that is given out."""
+        """Return a warning about text columns without a released value."""
         none = [not len(counts) for counts in self.words_of_all]
         if not any(none):
             return ""
         where = "in all" if self.budgets.as_one else "in a silo"
         names = self.names[self.used["words"]][none].tolist()
         return (
-            f"No value of {names!r} is frequent enough to be given out, which takes "
-            f"{self.vocabulary.threshold:.0f} records {where}. Raise epsilon, look at fewer "
-            "columns at once, or declare the values (value_counts(categories=...))."
+            f"No value of {names!r} is frequent enough to be released, which needs "
+            f"{self.vocabulary.threshold:.0f} records {where}. Raise epsilon, use fewer columns at "
+            "once, or declare the values (value_counts(categories=...))."
         )
 
     def _asked(self, part: str) -> Any:
-        """Return the sum to ask for."""
+        """Return the next sum."""
         used, largest = self.used[part], int(self.budgets.summed.max())
         if part == "magnitudes":
             return scaling.magnitudes(used, largest)
@@ -224,7 +228,7 @@ class FirstLook(preprocessing.PayingTransformer):
         low, high = self.box_of("spreads")
         std = np.where(std > 0, std, (high / 2 - low / 2) / 3)  # units change noise, nothing else
         if not fine.any():
-            raise ValueError(f"No column is seen through the noise. {_MORE}")
+            raise ValueError(f"Noise dominates all columns. {_MORE}")
         center, at = scale.copy(), np.flatnonzero(used)[fine]
         center[at], scale[at] = mean[fine], std[fine]
         norm, n_silos = _ROW_NORM * math.sqrt(used.sum()), self.budgets.n_silos
@@ -232,13 +236,13 @@ class FirstLook(preprocessing.PayingTransformer):
         return self.products
 
     def box_of(self, part: str) -> scaling.Box:
-        """Return the ranges of a part's columns; of those that were not found, any."""
+        """Return the ranges of a part's columns; arbitrary ones for columns without a range."""
         low, high = self.box.low[self.used[part]], self.box.high[self.used[part]]
         lost = np.isnan(low)
         return scaling.Box(np.where(lost, -1.0, low), np.where(lost, 1.0, high))
 
     def _edges(self, used: np.ndarray) -> np.ndarray:
-        """Return edges of bins: equal ones, closer where magnitudes tell that values are."""
+        """Return edges of bins: equally spaced, or denser where magnitudes have more values."""
         box, n_bins = self.box_of("bins"), self.n_bins or self._enough_bins(used)
         edges = box.edges(n_bins)
         if self.n_bins is None and "magnitudes" in self.found:
@@ -250,7 +254,7 @@ class FirstLook(preprocessing.PayingTransformer):
         return edges
 
     def _enough_bins(self, used: np.ndarray) -> int:
-        """Return as many bins as leave a quantile's rank a small error; from public numbers."""
+        """Return the number of bins for a small error of a quantile's rank; from public numbers."""
         n, largest = float(self.budgets.units.sum()), int(self.budgets.summed.max())
         n_sums = 1 if self.budgets.as_one else self.budgets.n_silos
         for k in _BINS:
@@ -261,7 +265,7 @@ class FirstLook(preprocessing.PayingTransformer):
         return _BINS[-1]
 
     def _read_magnitudes(self) -> str:
-        """Set the ranges that were not declared; return what to say of those that are not seen."""
+        """Set the ranges that were not declared; return a warning about those not found."""
         used, (counts, std) = self.used["magnitudes"], self.found["magnitudes"].of(None)
         box, far = scaling.boxes_of(counts, std)
         one = box.high == box.low  # all zeros, or all ones
@@ -269,14 +273,14 @@ class FirstLook(preprocessing.PayingTransformer):
         self.lost[used] = np.isnan(box.low) | far
         if not self.lost.any():
             return ""
-        return f"The range of {self.names[self.lost].tolist()!r} is not seen. {_MORE}"
+        return f"The range of {self.names[self.lost].tolist()!r} could not be estimated. {_MORE}"
 
     # ---- from sums to statistics: post-processing ----------------------------------------------
 
     def spread(self, silo: int | None, drawn: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return number, mean and deviation (..., 3, d) of columns; NaN: too few values to tell.
+        """Return number, mean and deviation (..., 3, d) of columns; NaN: too few values.
 
-        ``drawn`` normals (..., 3, d) are added to the sums: what they change is the noise's error.
+        ``drawn`` normals (..., 3, d) are added to the sums, to estimate the error due to noise.
         """
         what, (sums, std) = self._asked("spreads"), self.found["spreads"].of(silo)
         n, mean, square = what.means(sums + std * drawn, std)
@@ -289,7 +293,7 @@ class FirstLook(preprocessing.PayingTransformer):
         return np.stack([np.clip(n, 0.0, self.size(silo)), mean, deviation], axis=-2)
 
     def quantiles(self, silo: int | None, shares: np.ndarray, drawn: Any = 0.0) -> np.ndarray:
-        """Return quantiles (..., d, n_shares) of columns; NaN: too few values to tell."""
+        """Return quantiles (..., d, n_shares) of columns; NaN: too few values."""
         counts, std = self.found["bins"].of(silo)
         counts = counts + std * drawn
         few = counts.sum(axis=-1) < 2 * std * math.sqrt(counts.shape[-1])
@@ -297,7 +301,7 @@ class FirstLook(preprocessing.PayingTransformer):
         return np.where(few[..., None], np.nan, scaling.quantiles(counts, self.edges, shares))
 
     def correlations(self, drawn: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return the correlations (d, d) of columns; NaN: too little spread to tell."""
+        """Return the correlations (d, d) of columns; NaN: too little spread."""
         sums, std = self.found["products"].of(None)
         second = self.products.unpacked(sums + std * drawn).second
         spread, used = np.diag(second).copy(), self.used["products"]
@@ -308,7 +312,7 @@ class FirstLook(preprocessing.PayingTransformer):
         return found
 
     def counts_of_words(self, silo: int | None) -> list[pd.Series]:
-        """Return noisy counts of the values of each column of words."""
+        """Return noisy counts of the values of each text column."""
         if silo is None:
             return self.words_of_all
         return [preprocessing.by_frequency(counts) for counts in self.words_of_each[silo]]
@@ -318,7 +322,7 @@ class FirstLook(preprocessing.PayingTransformer):
         return float(self.found["spreads"].of(silo).std / self._asked("spreads").a)
 
     def words_noise(self, silo: int | None) -> float:
-        """Return the noise of a value's count, the largest there is."""
+        """Return the largest noise of a value's count."""
         alone = silo is not None or self.budgets.as_one
         return self.vocabulary.std * (1.0 if alone else math.sqrt(self.budgets.n_silos))
 
@@ -328,9 +332,7 @@ class FirstLook(preprocessing.PayingTransformer):
         return int(sizes.sum() if silo is None else sizes[silo])
 
 
-_MORE = (
-    "Give feature_bounds where they are public, raise epsilon, or look at fewer columns at once."
-)
+_MORE = "Give feature_bounds if they are public, raise epsilon, or use fewer columns at once."
 
 
 def _is_number(kind: Any) -> bool:
@@ -350,7 +352,7 @@ def as_table(values: Any) -> Any:
 
 
 def as_words(values: Any) -> Any:
-    """Return a column as one whose numbers are words as well."""
+    """Return a column in which numbers count as text as well."""
     if isinstance(values, Federation):
         return values
     table = as_table(values)

@@ -18,16 +18,16 @@ _BOX = {"whislo": "5%", "q1": "25%", "med": "50%", "q3": "75%", "whishi": "95%"}
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CountsDisplay(Display):
-    """Noisy counts as bars, with two deviations of their noise.
+    """Noisy counts as bars, with error bars of two standard deviations of the noise.
 
     Make one with :meth:`from_counts`.
 
     Parameters
     ----------
     counts : Series
-        What is counted, by interval or by value.
+        The counts, by interval or by value.
     noise_error : float
-        The deviation of the noise in each.
+        The standard deviation of the noise in each count.
 
     Attributes
     ----------
@@ -55,12 +55,12 @@ class CountsDisplay(Display):
 
     @classmethod
     def from_counts(cls, counts: pd.Series, *, ax: Any = None) -> CountsDisplay:
-        """Draw what ``histogram`` or ``value_counts`` returned.
+        """Draw a result of ``histogram`` or ``value_counts``.
 
         Parameters
         ----------
         counts : Series
-            With ``by_silo``, the counts of all silos are drawn.
+            The result; with ``by_silo``, the counts of all silos are drawn.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -91,7 +91,8 @@ class CountsDisplay(Display):
 class QuantilesDisplay(Display):
     """Noisy quantiles of a column as boxes, one for each silo.
 
-    A box holds half of the values, its whiskers nine tenths; the line is the median. Make one with
+    A box contains half of the values, its whiskers nine tenths; the line is the median. Make one
+    with
     :meth:`from_description`.
 
     Parameters
@@ -99,7 +100,7 @@ class QuantilesDisplay(Display):
     quantiles : DataFrame
         One row for each box; the columns "5%", "25%", "50%", "75%" and "95%".
     name : str
-        What the values are.
+        The name of the values.
 
     Attributes
     ----------
@@ -131,14 +132,14 @@ class QuantilesDisplay(Display):
     def from_description(
         cls, table: pd.DataFrame, column: Any, *, ax: Any = None
     ) -> QuantilesDisplay:
-        """Draw a column of what ``describe`` returned.
+        """Draw a column of a result of ``describe``.
 
         Parameters
         ----------
         table : DataFrame
-            With ``by_silo`` there is a box for each silo.
+            The result; with ``by_silo`` there is a box for each silo.
         column : str or int
-            The name of a column of numbers.
+            The name of a numeric column.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -151,7 +152,7 @@ class QuantilesDisplay(Display):
         boxes = rows[list(_BOX.values())].astype(float).dropna()
         if boxes.empty:
             raise ValueError(
-                f"{column!r} has no quantiles: it is no column of numbers, or not seen."
+                f"{column!r} has no quantiles: it is not numeric, or noise dominates it."
             )
         return cls(quantiles=boxes, name=str(column)).plot(ax)
 
@@ -170,7 +171,7 @@ class QuantilesDisplay(Display):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CorrelationDisplay(Display):
-    """Noisy correlations as a picture; those within two errors of 0 are written in grey.
+    """Noisy correlations as an image; values within two errors of 0 are grey.
 
     Make one with :meth:`from_correlation`.
 
@@ -184,7 +185,7 @@ class CorrelationDisplay(Display):
     Attributes
     ----------
     image_ : matplotlib AxesImage
-        The picture.
+        The image.
     texts_ : list of matplotlib Text
         The numbers, row by row.
     ax_, figure_ : matplotlib Axes and Figure
@@ -210,12 +211,12 @@ class CorrelationDisplay(Display):
 
     @classmethod
     def from_correlation(cls, correlation: pd.DataFrame, *, ax: Any = None) -> CorrelationDisplay:
-        """Draw what ``correlation`` returned.
+        """Draw a result of ``correlation``.
 
         Parameters
         ----------
         correlation : DataFrame
-            With its errors in ``attrs``.
+            The result, with its errors in ``attrs``.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -247,7 +248,7 @@ class CorrelationDisplay(Display):
         ax : matplotlib Axes, default=None
             The axes to plot on; by default those of a new figure.
         color : None
-            Not used: colours say how large correlations are.
+            Not used: colours show the size of correlations.
 
         Returns
         -------

@@ -1,9 +1,9 @@
-"""What the fits of a cross-validation cost: fits on training sets, whose models are not kept.
+"""The cost of the fits of a cross-validation on training sets, whose models are discarded.
 
-Their costs are recomputed from the plans of the one fit that was kept. The automatic delta, and
-with it the noise of a fit, follows from the number of records, so the size of each training set is
-needed. It is found without the records: splitters are asked for row numbers of made-up rows, as
-many as there were, in the same silos.
+Their costs are recomputed from the plan of the fit that was kept. The automatic delta, and so the
+noise of a fit, follows from the number of records, so the size of each training set is needed. It
+is found without the records: splitters are run on the same number of made-up rows, in the same
+silos.
 """
 
 import copy
@@ -55,13 +55,13 @@ _TRIED = 50
 
 
 def follows_labels(cv: Any, *, classifier: bool) -> bool:
-    """Whether one changed label moves other records from fold to fold, too."""
+    """Whether changing one label can move other records to other folds."""
     by_default = classifier and (cv is None or isinstance(cv, (int, np.integer)))
     return by_default or isinstance(cv, _OF_LABELS) or bool(getattr(cv, "stratify_y", False))
 
 
 def follows_sizes(cv: Any) -> bool:
-    """Whether another size of one silo moves other silos, or their records, from fold to fold."""
+    """Whether changing one silo's size can move other silos, or their records, to other folds."""
     if isinstance(cv, SiloKFold):
         return not cv.shuffle
     return not isinstance(cv, (LeaveOneSiloOut, *_OF_GROUPS, list, tuple))
@@ -72,9 +72,9 @@ def training_shares(
 ) -> list[float]:
     """Return the share of the records (unit "silo": silos) in each training set, or raise Unknown.
 
-    ``fitted`` is a part that was fitted on all records, ``count`` the number of splits, if it is
-    known. Where that is all that can be found, training sets count as equally large, if costs are
-    alike at ``any_size`` (the delta was given).
+    ``fitted`` is a part that was fitted on all records, ``count`` the number of splits, if known.
+    If nothing else is known, training sets count as equally large, provided that costs are the same
+    at ``any_size`` (the delta was given).
     """
     silos, whole = _silos_of(fitted)
     if whole and not getattr(cv, "_leaves_silos_out", False):
@@ -89,9 +89,9 @@ def training_shares(
 
 
 def _number(cv: Any, count: int | None) -> int:
-    """Return how many splits there were of records whose number is a secret; 0: not known.
+    """Return the number of splits of records whose number is secret; 0 if unknown.
 
-    Also 0 where splits may have left silos out.
+    It is also 0 if splits may have left silos out.
     """
     tried = [len(_sizes(cv, np.repeat(np.arange(_TRIED), n))) for n in (_TRIED, _TRIED + 1)]
     if isinstance(cv, (list, tuple)) or not tried[0]:
@@ -100,7 +100,7 @@ def _number(cv: Any, count: int | None) -> int:
 
 
 def _sizes(cv: Any, silos: np.ndarray) -> list[int]:
-    """Return the numbers of rows of the training sets; none where they are not to be found."""
+    """Return the numbers of rows of the training sets; empty if they cannot be found."""
     try:
         return [len(rows) for rows in _training(cv, silos)]
     except (ValueError, TypeError, KeyError, IndexError):  # it needs labels or groups
@@ -108,7 +108,7 @@ def _sizes(cv: Any, silos: np.ndarray) -> list[int]:
 
 
 def _silos_of(fitted: Any) -> tuple[np.ndarray, bool]:
-    """Return the silo of each record, and whether whole silos are protected (one row for each)."""
+    """Return the silo of each record, and whether whole silos are protected."""
     plan = getattr(fitted, "plan_", None)
     if plan is None:
         n_silos, n = len(fitted.silo_ids_), getattr(fitted, "n_samples_seen_", None)
@@ -136,7 +136,7 @@ def _training(cv: Any, silos: np.ndarray) -> Iterator[Sequence[int]]:
 
 
 def budget(fitted: Any) -> float:
-    """Return the largest epsilon that a fit was given for a silo; infinity for given noise."""
+    """Return the largest epsilon given for a silo; infinity for given noise."""
     given = fitted.epsilon
     if given is None:
         return math.inf
@@ -149,8 +149,8 @@ def costs_of_candidate(
     """Return the costs of a candidate's fits on all splits, or raise Unknown.
 
     Every private part of the candidate needs a fitted counterpart at the same position in the best
-    one, whose sizes determine its price. ``chosen``: an output of an earlier step has chosen the
-    plans.
+    one, whose sizes determine its price. ``chosen``: the plans depend on an output of an earlier
+    step.
     """
     twins = dict(fitted_parts(best, ""))
     given = {"": candidate, **candidate.get_params(deep=True)}
@@ -169,7 +169,7 @@ def costs_of_candidate(
 
 
 def changed_candidate(candidate: Any, best: Any) -> list[str]:
-    """Return the parameters of the best candidate's private parts that are not those of its fit."""
+    """Return the parameters of the best candidate's private parts that changed after its fit."""
     given, found = {"": candidate, **candidate.get_params(deep=True)}, []
     for path, twin in fitted_parts(best, ""):
         before = getattr(twin, "_as_fitted", None)
@@ -213,8 +213,8 @@ def costs_on_splits(
 ) -> list[PrivacySpent]:
     """Return the cost of a candidate's fit on each training set, or raise Unknown.
 
-    ``fitted`` is the candidate's counterpart, fitted on all records. ``chosen``: an output of an
-    earlier step has chosen the plan.
+    ``fitted`` is the candidate's counterpart, fitted on all records. ``chosen``: the plan depends
+    on an output of an earlier step.
     """
     if not _is_twin(inner, fitted):
         raise Unknown(type(inner).__name__)
@@ -230,15 +230,15 @@ def _cost_on_split(inner: Any, fitted: Any, share: float, cv: Any) -> PrivacySpe
     """Return the cost of a fit on a training set of this share of the records, or silos.
 
     It is priced for this share of every silo. Splits that do not keep the silos' shares may have
-    left more or less of one. A fit that was given an epsilon has met it all the same. What given
-    noise costs may follow from sizes: batches of a small silo are a larger part of it.
+    more or less of a silo. A fit with a given epsilon has met it anyway. The cost of given noise
+    may depend on sizes, since batches of a small silo are a larger part of it.
     """
     seed = inner.random_state
     if isinstance(inner, PayingTransformer):
         return _of_transformer(inner, fitted, share, frozenset(_seeds(seed)))
     drawn = str(inner.cohort) in ("uniform", "poisson") and inner.silo_fraction < 1
     if drawn and inner.epsilon is None and not isinstance(seed, Integral):
-        raise Unknown("how often each silo was drawn decides what given noise costs")
+        raise Unknown("the cost of given noise depends on how often each silo was drawn")
     ids, whole = fitted.plan_.silo_ids, fitted.plan_.silo_sizes
     if whole is None:  # protected sizes
         ids = ids[: max(1, math.floor(share * len(ids) + 1e-9))]
@@ -273,13 +273,13 @@ def _cost_on_split(inner: Any, fitted: Any, share: float, cv: Any) -> PrivacySpe
 
 
 def _check_alike(found: list[Composition], priced: Callable[..., PrivacySpent], whole: Any) -> None:
-    """Raise Unknown unless releases are the same for silos of one record and for whole ones."""
+    """Raise Unknown unless releases are the same for silos of one record and for larger ones."""
     try:
         others = [priced(sizes) for sizes in (np.ones_like(whole), whole)]
     except ValueError:  # too few records for such a fit
         others = []
     if not others or any([c.composition for c in spent.costs] != found for spent in others):
-        raise Unknown("how much of a silo was left decides what given noise costs")
+        raise Unknown("the cost of given noise depends on how much of each silo was used")
 
 
 def _of_transformer(
@@ -287,11 +287,10 @@ def _of_transformer(
 ) -> PrivacySpent:
     """Return the cost of a private transformer, by its epsilon and delta.
 
-    The releases of scalers and of DPPCA are Gaussian mechanisms whose mu, squared and added up, are
-    at most the square of the mu that meets (epsilon, delta): together they cost at most one of that
-    mu. Others are priced as any releases of their epsilon and delta. A candidate that protects
-    something else than the fitted one (a grid over ``unit`` or ``trust``) is not covered by its
-    guarantee, so its cost is infinite.
+    The releases of scalers and of DPPCA are Gaussian mechanisms whose squared mu sum to at most
+    that of the mu for (epsilon, delta), so together they cost at most one mechanism with that mu.
+    Others are priced as arbitrary releases with their epsilon and delta. If a candidate has another
+    guarantee than the fitted one (a grid over ``unit`` or ``trust``), its cost is infinite.
     """
     spent = fitted.privacy_spent_
     n = len(fitted.silo_ids_) if spent.unit == "silo" else fitted.n_samples_seen_
@@ -317,6 +316,6 @@ def _of_transformer(
 
 
 def _seeds(random_state: Any) -> Iterator[int]:
-    """Yield the seed that a fit drew its noise from, if it is known."""
+    """Yield the seed of a fit's noise, if known."""
     if isinstance(random_state, Integral):
         yield int(random_state)

@@ -1,6 +1,6 @@
 """Members of fitted meta-estimators, and the fits that they made and discarded.
 
-And what nothing pays for in fits around ours: where, what, and the way out.
+Also leaks: what fits around private estimators learn at no privacy cost, and remedies.
 """
 
 from collections.abc import Iterable, Iterator
@@ -75,7 +75,7 @@ _AROUND = (
 
 
 class Unknown(Exception):
-    """The cost of fits that were discarded cannot be derived from what is left."""
+    """The cost of discarded fits cannot be recovered."""
 
 
 def parts(obj: Any) -> list[tuple[str, Any]] | None:
@@ -100,13 +100,13 @@ def parts(obj: Any) -> list[tuple[str, Any]] | None:
 
 
 def is_priced(obj: Any) -> bool:
-    """Whether an object says itself what its fit cost; one that wraps another may hand that on."""
+    """Whether an object has its own ``privacy_spent_``, not only one of a wrapped estimator."""
     own = isinstance(obj, Recorded) or is_as_released(obj)
     return own and hasattr(obj, "privacy_spent_")
 
 
 def unpaid_parts(candidate: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (path, step) of what an unfitted estimator would learn without privacy."""
+    """Yield (path, step) of steps of an unfitted estimator that would learn without privacy."""
     given = {"": candidate, **candidate.get_params(deep=True)}
     frozen = tuple(f"{path}__" for path, part in given.items() if isinstance(part, FrozenEstimator))
     for path, part in given.items():
@@ -125,11 +125,11 @@ def _reads_more(selector: SelectFromModel) -> bool:
 
 
 def cross_fits(obj: Any) -> Iterator[tuple[Any, bool]]:
-    """Yield the private parts that were fitted on the splits of ``obj.cv``, too, to predict.
+    """Yield the private parts that were also fitted on the splits of ``obj.cv``, for predictions.
 
-    With each: whether an earlier step of its pipeline had found how many columns it sees.
-    Stacking, and chains with ``cv``, predict each record by models of the other splits; chains do
-    so for all members except the last.
+    With each: whether an earlier step of its pipeline had learnt its number of columns. Stacking,
+    and chains with ``cv``, predict each record by models of the other splits; chains do so for all
+    members except the last.
     """
     if not isinstance(obj, (*_STACKS, *_CHAINS)):
         return
@@ -161,7 +161,7 @@ def _paying_parts(member: Any, chosen: bool = False) -> Iterator[tuple[Any, bool
 
 
 def multiplicity(obj: Any) -> int:
-    """Return how often the most often drawn record is in a member's sample."""
+    """Return the largest number of copies of a record in a member's sample."""
     if not isinstance(obj, _BAGS):
         return 1
     seen = [part._as_fitted.times for part in private_parts(obj) if hasattr(part, "_as_fitted")]
@@ -179,49 +179,50 @@ class Leak(NamedTuple):
 
 
 #: the way out where fits were discarded
-BY_LEDGER = "Record it in a PrivacyLedger, which sees every fit."
+BY_LEDGER = "Record it in a PrivacyLedger, which records every fit."
 
-SCORES = "the choice was made by exact scores of the records"
-OUT_OF_BAG = "oob_score_ and the predictions beside it were computed from the exact records"
-FOLDS = "folds follow the labels, so that one changed label moves other records between them"
+SCORES = "the choice was based on exact scores of the records"
+OUT_OF_BAG = "oob_score_ and the out-of-bag predictions were computed from the exact records"
+FOLDS = "folds depend on the labels, so that changing one label moves other records between them"
 SIZES = (
-    "folds follow the sizes of silos, which unit='silo' protects: one silo's size moves other "
-    "silos, or their records, between them"
+    "folds depend on the sizes of silos, which unit='silo' protects: changing one silo's size "
+    "moves other silos, or their records, between them"
 )
 #: the leaks for which the cost of the fits is still reported: what is given out beside them
 PAID_FITS = (SCORES, OUT_OF_BAG, FOLDS, SIZES)
 #: the ways out of the last two
 OTHER_SIZES = (
-    "Give folds of whole silos that follow ids alone: LeaveOneSiloOut() or SiloKFold(shuffle=True)."
+    "Use folds of whole silos that depend on ids alone: LeaveOneSiloOut() or "
+    "SiloKFold(shuffle=True)."
 )
 OTHER_FOLDS = (
-    "Type cv=SiloStratifiedKFold(5), or cv=KFold(5), whose folds follow no label; for classifiers, "
-    "those of cv=5 do."
+    "Give cv=SiloStratifiedKFold(5) or cv=KFold(5), whose folds do not depend on labels; for "
+    "classifiers, those of cv=5 do."
 )
 
 
 def leak_of(step: Any, path: str) -> Leak:
-    """Return the leak of a step that nothing pays for."""
+    """Return the leak of a step that learns without privacy."""
     name = path.rsplit("__", 1)[-1] or "name"
     if not isinstance(step, FunctionTransformer):
         return Leak(
             path,
             f"{type(step).__name__} learnt from the records",
-            "Declare what it needs (categories, constants), use a paid-for transformer, or name "
-            "it in public=[...] if it saw public data only.",
+            "Declare what it needs (categories, constants), use a private transformer, or name it "
+            "in public=[...] if it was fitted on public data only.",
         )
     if mixes(step):
         return _mixing(step, path)
     return Leak(
         path,
-        f"nobody can tell whether {name_of(step)}, a function that is given all records at once, "
-        "mixes them",
+        f"it is unknown whether {name_of(step)}, a function that gets all records at once, mixes "
+        "them",
         WAYS_OUT.format(public=f"privacy_spent(..., public=[{name!r}])"),
     )
 
 
 def leaks_of_declared(step: Any, path: str) -> Iterator[Leak]:
-    """Yield the leaks of functions in a declared step that are seen to mix records."""
+    """Yield the leaks of functions in a declared step that mix records in a test."""
     for place, inner in leaves(step, path):
         if isinstance(inner, FunctionTransformer) and mixes(inner):
             yield _mixing(inner, place)
@@ -229,7 +230,7 @@ def leaks_of_declared(step: Any, path: str) -> Iterator[Leak]:
 
 def _mixing(step: FunctionTransformer, path: str) -> Leak:
     what = (
-        f"{name_of(step)} mixes records: on made-up rows, what it gave out for one row changed "
+        f"{name_of(step)} mixes records: in a test on made-up rows, its output for one row changed "
         "with the others"
     )
     return Leak(path, what, WAYS_OUT.partition("; or")[0] + ".")
@@ -246,7 +247,7 @@ def leaks_of_candidate(candidate: Any, path: str, public: Declared) -> Iterator[
 
 
 def leaks_of_changes(obj: Any, fits: Iterable[Any], path: str) -> Iterator[Leak]:
-    """Yield a leak where parameters that tell what a fit cost are not those of the fit any more."""
+    """Yield a leak if parameters that determine the cost of a fit have changed since."""
     names = changed_around(obj, fits)
     if isinstance(obj, ColumnTransformer):  # copies of its steps were fitted
         asked = {name: step for name, step, _ in obj.transformers}
@@ -262,13 +263,13 @@ def changed_after(path: str, kind: str, names: Iterable[str]) -> Leak:
     """Return the leak of a cost that would be priced by other parameters than the fit's."""
     return Leak(
         path,
-        f"{', '.join(names)} of {kind} changed after the fit, so that what it cost is not known",
-        "Set it back or fit again; a PrivacyLedger sees every fit as it is made.",
+        f"{', '.join(names)} of {kind} changed after the fit, so its cost is unknown",
+        "Restore the parameters or fit again; a PrivacyLedger records every fit when it runs.",
     )
 
 
 def own_leaks(obj: Any, path: str, public: Declared) -> Iterator[Leak]:
-    """Yield what a meta-estimator itself learns, beside its members."""
+    """Yield what a meta-estimator itself learns, in addition to its members."""
     for name in chosen_by_functions(obj):
         place = f"{path}__{name}" if path else name
         if not public.covers(place):
@@ -276,13 +277,13 @@ def own_leaks(obj: Any, path: str, public: Declared) -> Iterator[Leak]:
                 place,
                 "a function of the records chose the columns",
                 "Name them, choose them by make_column_selector, or declare the step by "
-                f"public=[{name!r}] if they follow from the columns' names and types.",
+                f"public=[{name!r}] if they depend on the columns' names and types only.",
             )
     if isinstance(obj, OneVsOneClassifier):
         yield Leak(
             path,
             "OneVsOneClassifier fits each member to the records of two labels, whose numbers are "
-            "learnt from the records and shown by its plan",
+            "learnt from the records and visible in its plan",
             "Use OneVsRestClassifier, or the estimator itself, which takes several labels.",
         )
     if isinstance(obj, BaggingClassifier | BaggingRegressor):

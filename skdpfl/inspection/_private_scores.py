@@ -1,4 +1,4 @@
-"""A ROC curve and a confusion matrix of records, with noise that is paid for."""
+"""A private ROC curve and a private confusion matrix."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _shared_docs = filled_docs(
     {
         "asked": """
     estimator : estimator
-        A fitted classifier. It must not have seen these records without privacy. One with a class
-        or function of your own predicts one row at a time, so that no record changes others'.
+        A fitted classifier, which must not have been fitted to these records without privacy. If it
+        has user-defined classes or functions, it predicts one row at a time, so that no record
+        changes the predictions of others.
     X : array-like or DataFrame of shape (n_samples, n_features)
         The records of all silos.
     y : array-like of shape (n_samples,)
-        Their labels; others than the estimator's count nowhere.
+        Their labels; labels that the estimator does not have are ignored.
     epsilon : float
-        What the picture costs each record, beside the fit.
+        The privacy cost of the display, in addition to the fit.
     silos : array-like of shape (n_samples,), default=None
         Each record's silo, unless X has the estimator's ``silo_column``. None: one silo.
     delta : "auto" or float, default="auto"
@@ -46,7 +47,7 @@ _shared_docs = filled_docs(
         "silo": each silo adds noise to its own counts; "server": noise is added once, to all;
         "secagg": in shares of the silos (or a :class:`skdpfl.privacy.SecureAggregation`).
     neighbours : {"replace", "add_remove"}, default="replace"
-        The relation of the guarantee.
+        The neighbouring relation of the guarantee.
     random_state : int, RandomState, Generator or None, default=None
         None draws secret noise; anything else is a simulation.""",
         "drawn": """
@@ -61,7 +62,7 @@ _shared_docs = filled_docs(
 def _found(
     measure: federation.Measure, given: dict[str, Any]
 ) -> tuple[federation.Found, PrivacySpent]:
-    """Charge for a measure of the records, and ask for it; ``given`` are a method's arguments."""
+    """Charge for a measure of the records, and compute it; ``given`` are a method's arguments."""
     estimator, epsilon, neighbours = given["estimator"], given["epsilon"], given["neighbours"]
     check_positive("epsilon", epsilon)
     check_budget_parameters(epsilon, given["delta"])
@@ -105,13 +106,13 @@ def _name(estimator: Any, name: str | None) -> str:
 def _check_classifier(estimator: Any) -> None:
     refuse_own_parts(_last(estimator))
     if not is_classifier(estimator):
-        raise ValueError(f"The picture is of a classifier; got {type(estimator).__name__}.")
+        raise ValueError(f"This display needs a classifier; got {type(estimator).__name__}.")
     check_is_fitted(estimator)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DPRocCurveDisplay(Display):
-    """A ROC curve of noisy counts, with the area under it and how far noise carries that.
+    """ROC curve from noisy counts, with the area under it and the noise of the area.
 
     Make one with :meth:`from_estimator`.
 
@@ -120,38 +121,38 @@ class DPRocCurveDisplay(Display):
     fpr, tpr : array-like of shape (n_points,)
         False and true positive rates, increasing.
     roc_auc : float
-        The area under the curve of the scores, an estimate.
+        The estimated area under the curve.
     roc_auc_noise : float
-        The standard deviation of the noise in it, to first order.
+        The standard deviation of the noise in it, in first-order approximation.
     estimator_name : str, default=None
         Label of the line.
     pos_label : object, default=None
         The positive label.
     privacy_spent : PrivacySpent, default=None
-        What the picture cost.
+        The privacy cost of the display.
 
     Attributes
     ----------
     line_, chance_level_ : matplotlib artists
-        The curve, and that of a model that knows nothing.
+        The curve, and that of random predictions.
     ax_, figure_ : matplotlib Axes and Figure
         The axes and the figure.
 
     See Also
     --------
     DPConfusionMatrixDisplay : Counts of true and predicted labels.
-    skdpfl.remote.score_federation : The area at silos elsewhere.
+    skdpfl.remote.score_federation : The area at remote silos.
 
     Notes
     -----
     **Formal guarantee.** Each record is counted once in each of three noised sums of radius 1 and
     diameter sqrt(2) (:class:`skdpfl.federation.BoundedSum`): in a cell of the score, twice, and in
     one of 16 bins of the score, by its label. Bins are quantiles of the noisy cells. The curve and
-    the area are functions of these counts. A model that was fitted to the same records has a cost
-    of its own; both compose.
+    the area are functions of these counts. A model that was fitted to the same records has its own
+    cost; both compose.
 
-    Ties within a bin count one half: without noise the area is off by at most half the chance that
-    a positive and a negative share a bin, about .03.
+    Ties within a bin count one half, so without noise the error of the area is at most half the
+    probability that a positive and a negative share a bin, about 0.03.
 
     Examples
     --------
@@ -202,7 +203,7 @@ class DPRocCurveDisplay(Display):
         name: str | None = None,
         ax: Any = None,
     ) -> DPRocCurveDisplay:
-        """Count scores with noise, pay for it, and draw the curve.
+        """Count scores with noise, charge the cost, and draw the curve.
 
         Parameters
         ----------
@@ -216,8 +217,8 @@ class DPRocCurveDisplay(Display):
         _check_classifier(estimator)
         if len(estimator.classes_) != 2:
             raise ValueError(
-                f"A ROC curve is of two labels; here are {len(estimator.classes_)}. "
-                "DPConfusionMatrixDisplay is of any number."
+                f"A ROC curve needs two labels; got {len(estimator.classes_)}. Use "
+                "DPConfusionMatrixDisplay for any number."
             )
         found, spent = _found(federation.RocAuc(), locals())
         fpr, tpr = found.measure.curve(found.mean)
@@ -241,7 +242,7 @@ class DPConfusionMatrixDisplay(Display):
     Parameters
     ----------
     confusion_matrix : array-like of shape (n_classes, n_classes)
-        Estimates; rows are true labels. Noise can carry a count below zero.
+        The estimated counts; rows are true labels. Noise can make a count negative.
     noise : float
         The standard deviation of the noise in each count.
     display_labels : array-like of shape (n_classes,)
@@ -249,7 +250,7 @@ class DPConfusionMatrixDisplay(Display):
     estimator_name : str, default=None
         The title.
     privacy_spent : PrivacySpent, default=None
-        What the picture cost.
+        The privacy cost of the display.
 
     Attributes
     ----------
@@ -262,7 +263,7 @@ class DPConfusionMatrixDisplay(Display):
 
     See Also
     --------
-    DPRocCurveDisplay : What other thresholds would give.
+    DPRocCurveDisplay : Rates at other thresholds.
 
     Notes
     -----
@@ -323,7 +324,7 @@ class DPConfusionMatrixDisplay(Display):
         name: str | None = None,
         ax: Any = None,
     ) -> DPConfusionMatrixDisplay:
-        """Count true and predicted labels with noise, pay for it, and draw the counts.
+        """Count true and predicted labels with noise, charge the cost, and draw the counts.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
-"""A page about a fit for people who decide: what was done, what it protects, and what it cost.
+"""A privacy report of a fit for decision makers: what was done, what it protects, what it cost.
 
-One HTML page that needs no network and runs no code. Everything on it follows from the fitted
-object: parameters, public numbers and the privacy cost. No record is read.
+The report is one HTML page that needs no network and runs no code. Its content follows from the
+fitted object: parameters, public numbers and the privacy cost. No record is read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ text-align:left;vertical-align:top;overflow-wrap:anywhere}
 def report(
     fitted: Any, *, public: Collection[str] = (), ledger: PrivacyLedger | None = None
 ) -> PrivacyReport:
-    """Return a page about a fit, for people who decide: what it did, protects and cost.
+    """Return a privacy report of a fit, for decision makers.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ def report(
     public : collection of str, default=()
         Names of steps that cost nothing, as in :func:`skdpfl.privacy_spent`.
     ledger : PrivacyLedger, default=None
-        The ledger that recorded all fits on these records, looks and discarded ones among them. The
-        page then says what they cost together.
+        The ledger that recorded all fits on these records, including descriptions and discarded
+        fits. The report then states their total cost.
 
     Returns
     -------
     PrivacyReport
-        ``to_html()``, ``save(path)``, and in a notebook the page itself; ``methods``, the
-        paragraph that a paper needs.
+        The report: ``to_html()``, ``save(path)``, and a display in notebooks; ``methods`` is a
+        paragraph for the methods section of a paper.
 
     See Also
     --------
@@ -83,8 +83,8 @@ def report(
 
     Notes
     -----
-    The cost is that of :func:`skdpfl.privacy_spent`, which says what it rests on. The page adds
-    nothing and reads no record. It says at the top where something was learnt without privacy.
+    The cost is that of :func:`skdpfl.privacy_spent`, which documents its assumptions. The report
+    reads no record. If something was learnt without privacy, it says so at the top.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def report(
 
 
 def _paying(fitted: Any) -> list[Any]:
-    """Return the fitted parts that paid; those of a search's best estimator, too."""
+    """Return the fitted private parts, including those of a search's best estimator."""
     found = private_parts(fitted)
     for name in ("best_estimator_", "estimator_"):  # searches, and what is adapted to silos
         found = found or private_parts(getattr(fitted, name, None))
@@ -119,7 +119,7 @@ def _paying(fitted: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class PartFacts:
-    """What is told of a part that paid: parameters, results of "auto", public numbers."""
+    """The report's facts of a private part: parameters, results of "auto", public numbers."""
 
     name: str
     spent: PrivacySpent
@@ -129,7 +129,7 @@ class PartFacts:
 
 
 def _facts(part: Any) -> PartFacts:
-    """Return what is told of a part."""
+    """Return the facts of a part."""
     defaults = {p.name: p.default for p in inspect.signature(type(part)).parameters.values()}
     values = part.get_params(deep=False)
     values = {n: v.item() if isinstance(v, np.generic) else v for n, v in values.items()}
@@ -153,7 +153,7 @@ def _facts(part: Any) -> PartFacts:
         public["records of each silo"] = _some(sizes)
     public["columns"] = _some(getattr(part, "feature_names_in_", [part.n_features_in_]))
     if hasattr(part, "classes_"):
-        public["labels that there can be"] = _some(part.classes_)
+        public["possible labels"] = _some(part.classes_)
     return PartFacts(type(part).__name__, part.privacy_spent_, given, chosen, public)
 
 
@@ -162,7 +162,7 @@ def _short(value: Any) -> str:
 
 
 def _some(values: Iterable[Any]) -> str:
-    """Return the first values, and how many there are."""
+    """Return text with the first values, and their number."""
     listed = [str(value) for value in values]
     more = f", ... ({len(listed)} in all)" if len(listed) > _MANY_SILOS else ""
     return ", ".join(listed[:_MANY_SILOS]) + more
@@ -170,7 +170,7 @@ def _some(values: Iterable[Any]) -> str:
 
 @dataclass(frozen=True)
 class LedgerFacts:
-    """What is told of all fits in a ledger: their rows, what was spent, of which budget."""
+    """The report's facts of a ledger: a row per fit, the amount spent, and the budget."""
 
     rows: dict[str, str]
     spent: float
@@ -201,24 +201,24 @@ class LedgerFacts:
 
 @dataclass(frozen=True, repr=False)
 class PrivacyReport:
-    """A page about a fit; made by :func:`skdpfl.report`.
+    """A privacy report of a fit, made by :func:`skdpfl.report`.
 
     Attributes
     ----------
     spent : PrivacySpent
         The whole cost.
     name : str
-        The class of what was fitted.
+        The class of the fitted object.
     parts : tuple
-        What is told of each part that paid.
+        The facts of each private part.
     leaks : tuple of str
         What was learnt without privacy.
     public : tuple of str
         Steps that were declared to cost nothing.
     ledger : object or None
-        What is told of all fits on these records.
+        The facts of all fits on these records.
     made : str
-        When the page was made.
+        The date of the report.
     """
 
     spent: PrivacySpent
@@ -257,17 +257,17 @@ class PrivacyReport:
         said += "No other step of it read the records." if not self.leaks else " ".join(self.leaks)
         said += "" if self.ledger is None else f" {self.ledger.words}"
         if spent.simulation:
-            said += " The noise was simulated from a fixed seed: who knows it can remove the noise."
+            said += " The noise was simulated from a fixed seed; whoever knows it can remove it."
         return said
 
     def _data(self) -> str:
-        """Return how many records of how many silos."""
+        """Return text with the numbers of records and silos."""
         facts = self.parts[-1].public if self.parts else {}
         n, silos = facts.get("number of records"), next(iter(facts), "")
         return (f"{n} records of " if n else "the records of ") + (silos or "the silos")
 
     def _change(self) -> str:
-        """Return what is protected, in words."""
+        """Return text on what is protected."""
         several = f"{self.spent.group_size} {self.spent.unit}s" if self.spent.group_size > 1 else ""
         what = several or f"one {self.spent.unit}"
         if self.spent.neighbours == "replace":
@@ -284,7 +284,7 @@ class PrivacyReport:
         Returns
         -------
         str
-            A whole HTML document, without links to anything outside it.
+            A complete HTML document, without external links.
         """
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -299,7 +299,7 @@ class PrivacyReport:
         Parameters
         ----------
         path : str or path
-            The file, ``report.html`` say; one that exists is replaced.
+            The file, such as ``report.html``; an existing file is replaced.
 
         Returns
         -------
@@ -333,7 +333,7 @@ class PrivacyReport:
         return f'<div class="skdpfl-report">{"".join(sections)}</div>'
 
     def _cost(self) -> str:
-        """Return the table of the guarantee, that of the silos, and what it means."""
+        """Return the tables of the guarantee and of the silos, and an explanation."""
         spent = self.spent
         rows = {
             "Protected": f"{self._change()} changes what is seen by little, as epsilon says",
@@ -345,7 +345,7 @@ class PrivacyReport:
         if math.isinf(spent.epsilon):
             return _table(rows) + "<p>There is no privacy guarantee.</p>"
         if spent.simulation:
-            rows["Noise"] = "simulated from a fixed seed: no protection against who knows it"
+            rows["Noise"] = "simulated from a fixed seed: no protection against anyone who knows it"
         right = at_most(50 + 50 * spent.delta_at(0.0), 2)
         rows["In plain words"] = (
             f"Whoever knows all other records and reads all of this tells two versions of one "
@@ -356,7 +356,9 @@ class PrivacyReport:
             rows["A person with several records"] = f"epsilon {two} with 2 records, {five} with 5"
         outsider = spent.outsider
         if outsider is not None:
-            rows["Who sees the models only"] = f"epsilon {epsilon_text(outsider.epsilon)}"
+            rows["Against someone who sees the models only"] = (
+                f"epsilon {epsilon_text(outsider.epsilon)}"
+            )
         per_silo, silos = spent.per_silo, ""
         if per_silo is not None and per_silo.nunique() > 1:
             shown = per_silo if len(per_silo) <= _MANY_SILOS else per_silo.describe()
@@ -366,7 +368,7 @@ class PrivacyReport:
         return _table(rows) + silos
 
     def _curve(self) -> str:
-        """Return epsilon over delta as a picture."""
+        """Return a plot of epsilon over delta as SVG."""
         if math.isinf(self.spent.epsilon):
             return "<p>There is none.</p>"
         least = [self.spent.epsilon_at(float(delta)) for delta in _DELTAS]
@@ -404,7 +406,7 @@ class PrivacyReport:
         )
 
     def _assumed(self) -> str:
-        """Return what is not protected, because it was taken as known."""
+        """Return text on what was assumed to be public, and is not protected."""
         rows = dict[str, str]()
         for part in self.parts:
             rows |= part.public
@@ -432,7 +434,7 @@ _LIMITS = (
 
 
 def _done(part: PartFacts) -> str:
-    """Return the parameters of a part, what was chosen for it, and its own cost."""
+    """Return the parameters of a part, the choices of "auto", and its own cost."""
     own = f"epsilon {epsilon_text(part.spent.epsilon)} at delta {part.spent.delta:g}"
     rows = {"Its own cost": own}
     rows |= {f"{name} (given)": value for name, value in part.given.items()}
@@ -445,6 +447,6 @@ def _section(title: str, body: str) -> str:
 
 
 def _table(rows: dict[str, str]) -> str:
-    """Return rows of a name and a text, both escaped."""
+    """Return a table with rows of a name and a text, both escaped."""
     cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
     return f"<table>{''.join(cells)}</table>"

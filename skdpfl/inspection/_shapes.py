@@ -1,4 +1,4 @@
-"""A picture of an additive model: each feature's curve, and its largest products."""
+"""Display of an additive model: each feature's curve, and the largest products."""
 
 from __future__ import annotations
 
@@ -23,27 +23,28 @@ _CELLS, _ERRORS = 41, 2.0
 
 @dataclass
 class ShapeDisplay:
-    """The curves of a fitted additive model, one panel a feature.
+    """The curves of a fitted additive model, one panel per feature.
 
-    A curve is what the feature adds to the decision function: log odds of a label, or units of the
-    target. The band is two noise errors wide on each side: what other noise would have done to the
-    same records; it says nothing of other records. Bars below are the private histogram. Panels
-    with two names are products: what both features add together beyond their own curves.
+    A curve is the feature's contribution to the decision function: log odds of a label, or units of
+    the target. The band is two noise errors wide on each side: the effect of other noise on the
+    same records; it does not include the sampling error. Bars below are the private histogram.
+    Panels with two names are products: the joint contribution of two features beyond their own
+    curves.
 
     Parameters
     ----------
     shapes : mapping
-        ``shape_functions_`` of the model: feature to frame.
+        ``shape_functions_`` of the model, a mapping from feature to frame.
     products : DataFrame
         ``interactions_`` of the model.
     histograms : mapping, default={}
         Feature to (edges, shares) of its private histogram.
     unit : str, default=""
-        What a curve adds to.
+        The quantity to which a curve contributes.
     label : object, default=None
-        The class whose curves are drawn, where there are more than two.
+        The class whose curves are drawn, if there are more than two.
     simulation : str, default=""
-        Said in the picture, if the noise follows from a seed.
+        A note in the caption if the noise follows from a seed.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class ShapeDisplay:
     axes_ : mapping
         The axes of each feature, and of each pair.
     caption_ : str
-        How the picture is to be read, in a sentence.
+        An explanation of the figure, in a sentence.
 
     See Also
     --------
@@ -95,25 +96,27 @@ class ShapeDisplay:
         Parameters
         ----------
         estimator : estimator
-            Fitted with ``model="additive"``.
+            An estimator fitted with ``model="additive"``.
         features : sequence, default=None
             The features that are shown, by default all that have an effect.
         label : object, default=None
             The class, for more than two; by default the last one.
         n_products : int, default=3
-            How many products are shown, those with the largest coefficients.
+            The number of products to show, those with the largest coefficients.
 
         Returns
         -------
         ShapeDisplay
-            The display, drawn. It shows what the fit has paid for, and costs nothing.
+            The display. It shows released numbers only, so it costs nothing.
         """
         model = private_step(estimator)[1]
         shapes, products = model.shape_functions_, model.interactions_
         classes = model.classes_.tolist() if is_classifier(model) else []
         several = len(classes) > 2
         if label is not None and (not several or label not in classes):
-            raise ValueError(f"label is one of the classes {classes}, of three or more.")
+            raise ValueError(
+                f"label must be one of the classes {classes}; it is for three or more classes."
+            )
         label = classes[-1] if several and label is None else label
         unit = "the target" if not is_classifier(model) else f"the score of {classes[-1]!r}"
         if is_classifier(model) and hasattr(model, "predict_proba"):
@@ -128,7 +131,7 @@ class ShapeDisplay:
 
     @property
     def caption_(self) -> str:
-        """How the picture is to be read."""
+        """The explanation of the figure."""
         return (
             f"Up: adds to {self.unit}. Band: what other noise would change. Bars: the private "
             f"histogram.{f' {self.simulation}' if self.simulation else ''}"
@@ -154,7 +157,9 @@ class ShapeDisplay:
             features = [name for name, f in self.shapes.items() if self._of(f, "value").any()]
         strange = [name for name in features if name not in self.shapes]
         if strange:
-            raise ValueError(f"features: {strange[0]!r} is none of {list(self.shapes)}.")
+            raise ValueError(
+                f"features has {strange[0]!r}, which is not one of {list(self.shapes)}."
+            )
         sizes = self._of(self.products, "coefficient")
         pairs = [self.products.index[i] for i in np.argsort(-np.abs(sizes))[:n_products]]
         panels = [*features, *pairs]
@@ -175,7 +180,7 @@ class ShapeDisplay:
         return self
 
     def _of(self, frame: pd.DataFrame, word: str) -> np.ndarray:
-        """Return a column of a frame, that of the label where there are several."""
+        """Return a column of a frame; with several labels, that of the label."""
         name = word if self.label is None else f"{word} of {self.label}"
         return frame[name].to_numpy(float) if name in frame else np.zeros(0)
 

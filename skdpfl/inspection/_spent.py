@@ -32,7 +32,7 @@ class PrivacySpentDisplay(Display):
     epsilons : array-like
         The cost at each.
     delta : float
-        The delta the costs are at.
+        The delta of the costs.
     kind : {"silos", "rounds", "fits"}, default="silos"
         Bars for silos, a curve for rounds and fits.
     budget : float, default=None
@@ -113,8 +113,8 @@ class PrivacySpentDisplay(Display):
             An estimator of this library, or a pipeline or another estimator that contains some
             (:func:`skdpfl.privacy_spent`).
         kind : {"silos", "rounds"}, default="silos"
-            Each silo's epsilon, or the epsilon after each number of rounds. A fit with
-            ``unit="silo"`` has no costs of single silos.
+            Each silo's epsilon, or the epsilon after each number of rounds. With ``unit="silo"``
+            there are no costs of single silos.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -129,8 +129,8 @@ class PrivacySpentDisplay(Display):
             plan = getattr(estimator, "plan_", None)
             if plan is None:
                 raise ValueError(
-                    f"{type(estimator).__name__} has no rounds of its own; give the estimator "
-                    "inside it, or kind='silos'."
+                    f"{type(estimator).__name__} has no rounds; give the estimator inside it, or "
+                    "kind='silos'."
                 )
             rounds = np.unique(np.linspace(1, plan.n_rounds, POINTS).astype(int))
             epsilons = [_after(plan, r) for r in rounds.tolist()]
@@ -139,23 +139,23 @@ class PrivacySpentDisplay(Display):
         per_silo = spent.per_silo
         if per_silo is None:
             raise ValueError(
-                "This cost is not known silo by silo: unit='silo' has one cost for all silos "
-                "(kind='rounds' shows it), and so has a search."
+                "This cost has no values per silo: unit='silo' and searches have one cost for all "
+                "silos. Use kind='rounds' for a fit."
             )
         display = cls(positions=per_silo.index, epsilons=per_silo.to_numpy(), delta=spent.delta)
         return display.plot(ax)
 
     @classmethod
     def from_ledger(cls, ledger: Any, *, ax: Any = None) -> PrivacySpentDisplay:
-        """Draw what the fits in a ledger have taken from its budget.
+        """Draw the part of a ledger's budget that its fits have used.
 
-        The curve is the filter's epsilon at the ledger's delta: a fit is refused exactly where it
+        The curve is the filter's epsilon at the ledger's delta: a fit is refused exactly if it
         would cross the budget. Without a budget it is the composed cost (``ledger.spent``).
 
         Parameters
         ----------
         ledger : PrivacyLedger
-            Open or closed.
+            The ledger, open or closed.
         ax : matplotlib Axes, default=None
             Where to draw.
 

@@ -44,14 +44,14 @@ class PrivacyUtilityDisplay(Display):
     baseline : array-like of shape (n_repeats,), default=None
         The scores without privacy.
     constant : array-like of shape (n_repeats,), default=None
-        The scores of always the same answer, which looks at no feature: the commonest label or
-        the labels' shares, the mean.
+        The scores of a constant prediction: the most frequent label, the labels' shares, or the
+        mean.
     score_name : str, default="score"
         Name of the score.
     estimator_name : str, default=None
         Label of the line.
     step : str, default=None
-        The step whose budgets these are, within a pipeline, whose other steps may cost more.
+        The step of a pipeline to which the budgets belong; other steps may have additional costs.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class PrivacyUtilityDisplay(Display):
         if self.constant is not None:
             height = float(np.mean(self.constant))
             self.constant_ = self.ax_.axhline(
-                height, color="0.5", ls=":", label="always the same answer"
+                height, color="0.5", ls=":", label="constant prediction"
             )
         alone = f" of {self.step}, other steps apart" if self.step else ""
         logarithmic(self.ax_, epsilons, f"privacy budget ε{alone} (smaller is more private)")
@@ -143,7 +143,7 @@ class PrivacyUtilityDisplay(Display):
             The splitter; an integer with silos is SiloStratifiedKFold. Splitters of
             :mod:`skdpfl.model_selection` get the silos.
         scoring : str or callable, default=None
-            By default the estimator's own score.
+            The score; by default that of the estimator's ``score``.
         name : str, default=None
             Label of the line; by default the estimator's name.
         ax : matplotlib Axes, default=None
@@ -156,14 +156,14 @@ class PrivacyUtilityDisplay(Display):
         Warns
         -----
         PrivacyLeakWarning
-            The scores are exact and one fit per fold is without privacy: use the figure for public
-            data, or keep it secret.
+            The scores are exact, and one fit per fold is without privacy: use public data, or keep
+            the figure secret.
         """
         prefix, inner = private_step(estimator)
         warn(
-            "PrivacyUtilityDisplay shows exact scores of the records, beside a fit without "
-            "privacy: neither is paid for. Draw it on public data, or keep it where the records "
-            "are.",
+            "PrivacyUtilityDisplay shows exact scores of the records, and of a fit without "
+            "privacy; no budget covers either. Use public data, or keep the figure as secret as "
+            "the records.",
             PrivacyLeakWarning,
         )
         _, given = split_silo_column(X, silos, inner.silo_column)
@@ -251,15 +251,15 @@ class PrivacyUtilityDisplay(Display):
         Parameters
         ----------
         results : fitted search, dict, or mapping from float to scores
-            A GridSearchCV or RandomizedSearchCV over epsilon, or its ``cv_results_``, of which the
-            best score at each budget is drawn. Or a mapping from epsilon to scores: the result of
+            A GridSearchCV or RandomizedSearchCV over epsilon, or its ``cv_results_``; the best
+            score at each budget is drawn. Or a mapping from epsilon to scores: the result of
             :func:`~sklearn.model_selection.cross_validate`, or a row of test scores of
             :func:`~sklearn.model_selection.validation_curve`. ``inf`` is the baseline without
             privacy.
         param : str, default="epsilon"
             The searched parameter, as ``"step__epsilon"`` within a pipeline.
         score_name : str, default=None
-            What the scores are; by default what the search says.
+            Name of the score; by default that of the search.
         name : str, default=None
             Label of the line; by default the searched estimator's name.
         ax : matplotlib Axes, default=None

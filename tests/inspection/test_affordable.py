@@ -38,7 +38,7 @@ def test_without_privacy_nothing_limits_it_and_at_least_one_column_is_named():
 
 @pytest.mark.parametrize("model", [DPFedAvgClassifier(unit="silo"), ISRLDPClassifier(model=MLP())])
 def test_whole_silos_and_networks_are_refused(model):
-    with pytest.raises(ValueError, match="linear models that protect records"):
+    with pytest.raises(ValueError, match="linear models with unit"):
         affordable_features(model, silo_sizes=SIZES)
 
 

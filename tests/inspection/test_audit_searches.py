@@ -47,11 +47,11 @@ def test_what_cannot_be_audited_is_said():
     data = apart(40)
     with pytest.raises(ValueError, match="needs X"):
         audit_epsilon(search())
-    with pytest.raises(ValueError, match="view='server'"):
+    with pytest.raises(ValueError, match="view must be 'server'"):
         audit_epsilon(search(), view="silo", **data)
-    with pytest.raises(ValueError, match="many fits"):
+    with pytest.raises(ValueError, match="needs n_fits above 1"):
         audit_epsilon(search(), n_fits=1, **data)
-    with pytest.raises(ValueError, match="nothing else"):
+    with pytest.raises(ValueError, match="view must be 'model'"):
         audit_epsilon(DPStandardScaler(), X=data["X"], view="server")
     whole = search("server", DPFedAvgClassifier, unit="silo").set_params(n_iter=1)
     with pytest.raises(ValueError, match="neighbours='replace'"):

@@ -60,9 +60,7 @@ def test_utility_from_estimator_draws_means_band_and_baseline():
     common = [max(np.mean(y[test] == label) for label in np.unique(y)) for _, test in folds]
     assert np.allclose(shown.constant, common, atol=0.02)  # of the training rows
     assert np.allclose(shown.constant_.get_ydata(), np.mean(shown.constant))
-    assert [t.get_text() for t in shown.ax_.get_legend().get_texts()][
-        -1
-    ] == "always the same answer"
+    assert [t.get_text() for t in shown.ax_.get_legend().get_texts()][-1] == "constant prediction"
     assert "ε" in shown.ax_.get_xlabel()
     assert shown.ax_.get_ylabel().startswith("accuracy")
 
@@ -273,7 +271,7 @@ def test_convergence_over_fits_with_more_and_more_rounds():
     assert shown.rounds == [1, 5, 20]
     assert np.isclose(shown.line_.get_ydata()[0], grid.cv_results_["mean_test_score"][1])
     assert shown.band_ is not None
-    assert "each point a fit" in shown.ax_.get_xlabel()
+    assert "each point is a separate fit" in shown.ax_.get_xlabel()
 
 
 def test_spent_over_the_fits_of_a_ledger():
@@ -306,9 +304,9 @@ def test_spent_over_the_fits_of_a_search():
     private = DPRandomizedSearchCV(clf(), {"clip_norm": [0.3, 1.0]}, n_iter=2)
     with pytest.raises(ValueError, match="has one cost"):
         PrivacySpentDisplay.from_cv_results(private.fit(X, y, silos=SILOS))
-    with pytest.raises(ValueError, match="not known silo by silo"):
+    with pytest.raises(ValueError, match="no values per silo"):
         PrivacySpentDisplay.from_estimator(private)
-    with pytest.raises(ValueError, match="has no rounds of its own"):
+    with pytest.raises(ValueError, match="has no rounds"):
         PrivacySpentDisplay.from_estimator(private, kind="rounds")
 
 

@@ -115,7 +115,7 @@ def test_no_minimiser_warns():
     ("change", "message"),
     [
         ({"loss": "l2"}, "loss must be one of .* got 'l2'"),
-        ({"loss": "absolute_error"}, "is not valid without coef"),
+        ({"loss": "absolute_error"}, "needs coef"),
         ({"silos": [1.0, np.nan, 2.0, 2.0]}, r"silos has 1 missing value\(s\)"),
         ({"silos": [1, 2]}, "one id per row: X has 4 rows, silos 2"),
         ({"silo_weights": "n"}, "silo_weights must be one of 'uniform', 'size'; got 'n'"),

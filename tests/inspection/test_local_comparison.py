@@ -85,10 +85,10 @@ def test_frames_with_a_silo_column_and_pipelines():
 def test_too_few_records_are_named():
     X, y, silos = silos_of(3, 100, curved=False)
     joint = clone(REGRESSOR).fit(X, y, silos=silos)
-    with pytest.raises(ValueError, match="The silo has 3 records, cv=5"):
+    with pytest.raises(ValueError, match="The silo has 3 records; cv=5"):
         local_comparison(joint, X[:3], y[:3])
     labels = clone(CLASSIFIER).fit(X, y > 0, silos=silos)
-    with pytest.raises(ValueError, match="one label only"):
+    with pytest.raises(ValueError, match="only one label"):
         local_comparison(labels, X[:20], np.ones(20, bool))
 
 
@@ -96,8 +96,8 @@ def test_a_simulation_of_all_silos_is_drawn_and_warned_of():
     X, y, silos = silos_of(3, 60, curved=False)
     silos[:3] = 7
     with (
-        pytest.warns(PrivacyLeakWarning, match="for a simulation"),
-        pytest.warns(UserWarning, match="left out: silos 7"),
+        pytest.warns(PrivacyLeakWarning, match="in simulations only"),
+        pytest.warns(UserWarning, match="are left out: 7"),
     ):
         display = LocalComparisonDisplay.from_estimator(clone(REGRESSOR), X, y, silos=silos)
     assert list(display.comparisons) == [0, 1, 2]

@@ -145,11 +145,11 @@ def test_what_no_picture_is_drawn_of(model):
     for kind in BOTH:
         with pytest.raises(ValueError, match="may not leave the silo"):
             kind.from_estimator(adapted, X, Y, epsilon=1.0)
-        with pytest.raises(ValueError, match="is of a classifier"):
+        with pytest.raises(ValueError, match="needs a classifier"):
             kind.from_estimator(regressor, X, Y, epsilon=1.0)
         with pytest.raises(ValueError, match="epsilon"):
             kind.from_estimator(model, X, Y, epsilon=0.0)
         with pytest.raises(ValueError, match="trust"):
             kind.from_estimator(model, X, Y, epsilon=1.0, trust="nobody")
-    with pytest.raises(ValueError, match="of two labels; here are 3"):
+    with pytest.raises(ValueError, match="needs two labels; got 3"):
         DPRocCurveDisplay.from_estimator(three, X, np.arange(1500) % 3, epsilon=1.0)

@@ -49,9 +49,9 @@ def test_curves_are_those_of_the_model(fitted):
 def test_features_products_and_pipelines(fitted):
     shown = ShapeDisplay.from_estimator(fitted, features=["dose"], n_products=0)
     assert list(shown.axes_) == ["dose"]
-    with pytest.raises(ValueError, match="'size' is none of"):
+    with pytest.raises(ValueError, match="'size', which is not one of"):
         shown.plot(features=["size"])
-    with pytest.raises(ValueError, match="label is one of"):
+    with pytest.raises(ValueError, match="label must be one of"):
         ShapeDisplay.from_estimator(fitted, label=1)
     steps = make_pipeline(FunctionTransformer(), fitted)
     assert set(ShapeDisplay.from_estimator(steps).axes_) >= {"age", "dose"}

@@ -66,5 +66,5 @@ def test_silos_elsewhere_need_facts(tmp_path):
     facts = schema(data)
     federation = RemoteFederation(Here(tmp_path, data), facts)
     for how in ({}, {"facts": facts, "silos": [1]}, {"facts": facts, "silo_column": "a"}):
-        with pytest.raises(ValueError, match="Silos elsewhere are told by facts"):
+        with pytest.raises(ValueError, match="Remote silos need facts"):
             describe(federation, **how)

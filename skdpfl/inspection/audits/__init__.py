@@ -1,4 +1,4 @@
-"""Audits: attacks on fits, whose success bounds epsilon from below."""
+"""Audits: attacks on fits, whose success gives lower bounds on epsilon."""
 
 from skdpfl.inspection.audits.audit import audit_epsilon
 from skdpfl.inspection.audits.judging import PrivacyAudit

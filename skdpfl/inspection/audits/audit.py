@@ -1,7 +1,7 @@
-"""``audit_epsilon``: attack fits, and say how much privacy they have at most.
+"""``audit_epsilon``: lower bounds on epsilon by attacks on fits.
 
-``Attack`` fits an estimator of this library again and again, with canaries, and hands on what was
-seen. Searches and others are attacked by what they show (``black_box``).
+``Attack`` fits an estimator of this library repeatedly, with canaries, and collects the
+observations. Searches and others are attacked by their fitted attributes (``black_box``).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Attack:
     def _law(self, trials: judging.Trials) -> np.ndarray | None:
         """Return the score that is fixed beforehand, if there is one.
 
-        Where the likelihood ratio is not known, it is the sum of the projections on the canary.
+        If the likelihood ratio is unknown, it is the sum of the projections on the canary.
         """
         if self.how.view == "model":
             return np.array(self.moved) if self.moved else None
@@ -62,14 +62,14 @@ class Attack:
         return trials.along.sum(axis=1) if known is None else known
 
     def _reported(self) -> PrivacySpent:
-        """Return what is claimed against this view."""
+        """Return the reported guarantee against this view."""
         spent = self.fitted.privacy_spent_
         view, trust = self.how.view, spent.trust
         outside = view == "model" if trust == "secagg" else trust == "silo" and view != "silo"
         return spent.outsider if outside and spent.outsider is not None else spent
 
     def _prepare(self) -> None:
-        """Find out whom to attack, from the plan."""
+        """Choose the silos to attack, from the plan."""
         sizes = dict(zip(self.base.ids, self.base.sizes.tolist(), strict=True))
         n_classes = 2 if not is_classifier(self.estimator) else len(set(self.estimator.classes))
         plan = self.estimator.plan_for(
@@ -141,7 +141,7 @@ class Attack:
         return coins
 
     def _pairs(self) -> tuple[list[int], list[int]]:
-        """Return attacked silos, and as many witnesses where others' messages are seen, too."""
+        """Return attacked silos, and as many witnesses if others' messages are visible too."""
         if self.how.view != "silo":
             return [self.targets[0]], []
         order = self.rng.permutation(self.targets).tolist()
@@ -170,64 +170,65 @@ def audit_epsilon(
 ) -> judging.PrivacyAudit:
     """Bound the epsilon of an estimator's fits from below, by attacking them.
 
-    Each fit runs as usual, with records ("canaries") in some silos whose gradients are the worst
-    there can be; a coin decides which of two neighbouring data sets it is. From what an adversary
-    sees the coins are guessed, and the success bounds epsilon. A bound above the reported epsilon
-    shows a bug.
+    Each fit runs as usual, with worst-case records ("canaries") in some silos; a coin decides which
+    of two neighbouring data sets is used. The coins are guessed from what an adversary sees, and
+    the success gives a lower bound on epsilon. A bound above the reported epsilon proves a bug.
 
     Parameters
     ----------
     estimator : estimator
-        One of this library, its algorithm, mechanism and loss the user's own or not; or its search.
-        Or anything with ``fit(X, y, silos=...)`` and ``privacy_spent_`` (a private scaler), for
-        ``view="model"``. Of searches and others X, and y where there is one, are needed.
+        An estimator of this library, with built-in or user-defined algorithm, mechanism and loss;
+        or a search of this library. Or, for ``view="model"``, anything with ``fit(X, y,
+        silos=...)`` and ``privacy_spent_``, such as a private scaler. Searches and others need X,
+        and y if they use it.
     silo_sizes : mapping or sequence, default=None
-        Each silo's number of records. All records but the canaries then have gradients of zero.
+        Each silo's number of records. All records except the canaries then have gradient zero.
     n_features : int, default=None
-        The number of features, with ``silo_sizes``. A few features more show more of the noise.
+        The number of features, with ``silo_sizes``. A few more features show more of the noise.
     X, y, silos : array-like, default=None
         Data in place of ``silo_sizes``; the first record of attacked silos becomes the canary.
     view : {"silo", "server", "model"}, default=None
-        What the adversary sees: the messages of silos; the releases of a trusted server or shuffler
-        (or the sums of silos' messages, an outsider; with ``trust="secagg"`` the sums less what the
-        colluding silos sent); or the final model only. By default what the
-        estimator's ``trust`` protects against: "silo", else "server". Of a search: "server" is what
-        it publishes, attacked by a record that scores; "model" the best model, by one that trains.
+        What the adversary sees. "silo": the messages of silos. "server": the releases of a trusted
+        server or shuffler (for an outsider, the sums of silos' messages; with ``trust="secagg"``
+        the sums minus the colluding silos' messages). "model": only the final model. By default the
+        view that the estimator's ``trust`` protects against: "silo", else "server". For a search,
+        "server" is its published results, attacked by a scoring record; "model" is the best model,
+        attacked by a training record.
     n_fits : int, default=200
         The number of fits. With ``view="silo"`` and trust="silo" each pair of silos is a trial, so
-        that a few fits of many silos do. With 1, the audit with one training run: many canaries in
+        a few fits with many silos suffice. 1 is the audit with one training run: many canaries in
         one fit, for large data.
     confidence : float, default=0.999
-        The probability that the bounds are right.
+        The probability that the bounds are correct.
     random_state : int, default=None
-        Seeds the coins, and the fits as simulations; None: as in deployment.
+        Seed of the coins and of the simulated fits; None: secret randomness, as in deployment.
     back_end : callable, default=LocalFederation
-        What makes a :class:`skdpfl.federation.Federation` of records and streams.
+        A function that makes a :class:`skdpfl.federation.Federation` from records and streams.
 
     Returns
     -------
     PrivacyAudit
-        ``lower_bound`` on epsilon at ``delta``, ``reported``, ``confidence``, ``contradicted``
-        (whether some part of the reported curve of epsilons and deltas is), ``gaussian_bound`` (a
-        larger bound, if the releases are as distinct as those of one Gaussian), ``n_trials``,
-        ``n_fits``, ``rates``, ``wins``, ``plot()``.
+        The result: ``lower_bound`` on epsilon at ``delta``, ``reported``, ``confidence``,
+        ``contradicted`` (whether the trials contradict some part of the reported curve),
+        ``gaussian_bound`` (a larger bound, valid if the releases are like one Gaussian release),
+        ``n_trials``, ``n_fits``, ``rates``, ``wins``, ``plot()``.
 
     See Also
     --------
-    skdpfl.privacy.PrivacySpent : What is reported.
+    skdpfl.privacy.PrivacySpent : The reported cost.
 
     Notes
     -----
     **Formal guarantee.** Of the audit, not of the fits: ``lower_bound`` exceeds the true epsilon
     with probability at most ``1 - confidence``. Threshold and score are chosen on half of the
     trials and judged on the other half by Clopper-Pearson intervals. How often the score of one
-    data set exceeds that of the other is judged by all trials where the score was fixed beforehand
-    (the likelihood ratio, or the projection on the canary). The probability is shared out among
-    the bounds. Trials are independent: fits are, and silos of one fit draw their noise themselves
-    and attacked canaries' gradients do not depend on the model. The audit with one run needs
-    independent coins only. A search's split is public, so the canary may be put where it says. A
-    low bound proves nothing: another attack may do better. The fits are not charged to a ledger
-    that is open elsewhere; results of an audit with X and y tell of the data and are not private.
+    data set exceeds that of the other is judged by all trials if the score was fixed beforehand
+    (the likelihood ratio, or the projection on the canary). The error probability is divided among
+    the bounds. Trials are independent: fits are independent, silos of one fit draw their own noise,
+    and canaries' gradients do not depend on the model. The audit with one run needs only
+    independent coins. A search's split is public, so the canary can be placed accordingly. A low
+    bound proves nothing, since another attack may do better. The fits are not charged to open
+    ledgers; results of an audit with X and y depend on the data and are not private.
 
     Examples
     --------
@@ -246,17 +247,17 @@ def audit_epsilon(
     view = _view(estimator, view)
     federated = isinstance(estimator, FederatedEstimator)
     if n_fits == 1 and (view == "model" or not federated):
-        raise ValueError(f"view={view!r} of a {type(estimator).__name__} needs many fits.")
+        raise ValueError(f"view={view!r} of a {type(estimator).__name__} needs n_fits above 1.")
     how = judging.AuditSetting(view, n_fits, float(confidence), random_state, back_end)
     if not federated:
         if "random_state" not in estimator.get_params(deep=False):
             raise ValueError(
-                f"A {type(estimator).__name__} has no noise of its own; audit the estimator, "
-                "search or private transformer inside it."
+                f"{type(estimator).__name__} adds no noise itself; audit the estimator, search or "
+                "private transformer inside it."
             )
         if X is None:
             raise ValueError(
-                f"An audit of {type(estimator).__name__} needs X, and y where it does."
+                f"An audit of {type(estimator).__name__} needs X, and y if its fit does."
             )
         searched = isinstance(estimator, DPRandomizedSearchCV)
         return (of_search if searched else of_fitted)(estimator, X, y, silos, how)
@@ -277,26 +278,24 @@ def audit_epsilon(
 
 
 def _view(estimator: Any, view: str | None) -> str:
-    """Return the view, or say which ones there are."""
+    """Return the view; raise an error that lists the valid ones otherwise."""
     if view is not None and view not in VIEWS:
         raise ValueError(f"view must be one of {', '.join(VIEWS)}; got {view!r}.")
     kind = type(estimator).__name__
     if isinstance(estimator, DPRandomizedSearchCV):
         if view == "silo":
-            raise ValueError(
-                f"A {kind} is attacked by what it releases: view='server' (scores), or 'model'."
-            )
+            raise ValueError(f"For a {kind}, view must be 'server' (its scores) or 'model'.")
         return view or "server"
     if not isinstance(estimator, FederatedEstimator):
         if view not in (None, "model"):
-            raise ValueError(f"{kind} shows what it fitted and nothing else: view='model'.")
+            raise ValueError(f"For {kind}, view must be 'model' (its fitted attributes).")
         return "model"
     trust = trust_name(estimator.trust)
     inside = trust == "silo"
     if view == "silo" and not inside:
         raise ValueError(
-            f"With trust={trust!r} nothing is promised against who sees the messages of silos; "
-            "view='server' is what the server releases"
-            f"{', or reads with colluding silos' if trust == 'secagg' else ''}."
+            f"With trust={trust!r} there is no guarantee against an adversary who sees the "
+            "messages of silos. Use view='server', what the server "
+            f"releases{', or reads with colluding silos' if trust == 'secagg' else ''}."
         )
     return view or ("silo" if inside else "server")

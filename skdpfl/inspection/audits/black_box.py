@@ -1,19 +1,18 @@
-"""Attacks on what a fitted scaler, estimator or search shows: its numbers, after each of many fits.
+"""Attacks on the fitted attributes of scalers, estimators or searches, over many fits.
 
-Two data sets differ in a record, or a silo. Which of them was fitted is guessed from the fitted
-attributes.
+Two data sets differ in a record, or a silo. The attack guesses from the fitted attributes which of
+them was used.
 
-A search's split into records that train and records that score is public, so the canary is put
-where the attack wants it. One that scores turns its label, which turns its score under every
-candidate: the mean score over n units moves by as much as a record can move it. With s(+), s(-) the
-exact mean scores of the best model on the two data sets and R its published score, the likelihood
-ratio of R grows with ::
+A search's split into training and scoring records is public, so the canary can be placed in either.
+A scoring canary flips its label, which flips its score under every candidate: the mean score over n
+units changes by as much as one record can change it. With s(+), s(-) the exact mean scores of the
+best model on the two data sets and R its published score, the likelihood ratio of R grows with ::
 
     (R - (s(+) + s(-)) / 2) (s(+) - s(-))
 
-Under ``trust="silo"`` the other candidates' scores are published, too. Their models are not known
-here; the same terms with the best model in their place are left to the score that is fitted. One
-that trains is seen in the best model's coefficients.
+With ``trust="silo"`` the other candidates' scores are published, too. Their models are unknown
+here; the fitted score uses the same terms with the best model instead. A training canary shows in
+the best model's coefficients.
 """
 
 import warnings
@@ -63,12 +62,12 @@ def fitted_to(estimator: Any, seed: int | None, data: tuple[Any, Any], silos: An
 
 
 def replaces(fitted: Any) -> PrivacySpent:
-    """Return what is reported, if replacing a record makes neighbouring data."""
+    """Return the reported cost; raise if replacing a record does not make neighbouring data."""
     spent: PrivacySpent = fitted.privacy_spent_
     if spent.neighbours != "replace":
         raise ValueError(
-            f"{type(fitted).__name__} reports epsilon for records that are removed, and these "
-            "audits replace one: audit it with neighbours='replace'."
+            f"{type(fitted).__name__} reports epsilon for neighbours='add_remove', but these "
+            "audits replace a record: audit it with neighbours='replace'."
         )
     return spent
 
@@ -81,7 +80,7 @@ def judged_numbers(
     how: AuditSetting,
     rng: np.random.Generator,
 ) -> PrivacyAudit:
-    """Judge fits by numbers that they show, and by a score fixed beforehand, if there is one."""
+    """Judge fits by their fitted numbers, and by a score fixed beforehand, if there is one."""
     none = np.zeros((len(coins), 0))
     trials = Trials(none, none, none, np.stack(seen), np.array(coins))
     fixed = np.array(law) if law else None
@@ -103,10 +102,10 @@ def fitted_numbers(fitted: Any) -> np.ndarray:
 
 
 def along_coefficients(fitted: Any, direction: np.ndarray) -> list[float]:
-    """Return how far the coefficients lie along a canary's features; nothing without any.
+    """Return the projection of the coefficients on a canary's features; empty without coefficients.
 
-    Descent moves those of the last class, or of the one output, towards the features where the
-    target is the largest, and away from them where it is the smallest.
+    Descent moves the coefficients of the last class, or of the only output, towards the features if
+    the target is the largest, and away from them if it is the smallest.
     """
     inner = vars(fitted).get("best_estimator_", fitted)
     rows = np.atleast_2d(np.asarray(vars(inner).get("coef_", ()), float))
@@ -120,9 +119,9 @@ def neighbours_of(
 ) -> tuple[dict[bool, tuple[np.ndarray, Any]], np.ndarray]:
     """Return two data sets that differ in these rows, and the rows' features.
 
-    Without targets the rows are at opposite ends of what the others are. With targets only these
-    are, and the features are the same, those of long records for ``far > 0``: so gradients are
-    opposite and long.
+    Without targets, the rows are at opposite ends of the range of the others. With targets, only
+    the targets are at opposite ends, and the features are equal, with a large norm for ``far > 0``,
+    so that gradients are opposite and long.
     """
     others = np.delete(X, rows, axis=0)
     low, high = others.min(axis=0), others.max(axis=0)
@@ -171,7 +170,7 @@ def of_search(search: Any, X: Any, y: Any, silos: Any, how: AuditSetting) -> Pri
 
 
 def _canary(parts: Split, codes: np.ndarray, unit: str, scores: bool) -> np.ndarray:
-    """Return the rows of the first record, or silo, of those that score, or train."""
+    """Return the rows of the first scoring, or training, record or silo."""
     rows = parts.test if scores else parts.train
     return rows[codes[rows] == codes[rows[0]]] if unit == "silo" else rows[:1]
 
@@ -179,7 +178,7 @@ def _canary(parts: Split, codes: np.ndarray, unit: str, scores: bool) -> np.ndar
 def _of_scores(
     search: Any, inner: Any, parts: Split, data: dict[bool, tuple[np.ndarray, Any]]
 ) -> np.ndarray:
-    """Return the logarithm of the likelihood ratio but for a factor, and what else there is."""
+    """Return the log likelihood ratio up to a factor, and other features."""
     minus, plus = (_score(search, inner, parts, *data[coin]) for coin in (False, True))
     published = np.array([search.best_score_])
     if "candidates_" in vars(search):
@@ -190,6 +189,6 @@ def _of_scores(
 
 
 def _score(search: Any, inner: Any, parts: Split, X: np.ndarray, y: Any) -> float:
-    """Return the best model's exact score over the units that score."""
+    """Return the best model's exact score over the scoring units."""
     scores = NoisyScore(inner, protection_of(inner), parts, search.scoring)
     return float(scores.of([search.best_estimator_], X, y, 0.0, streams_for(0))[0])

@@ -1,25 +1,24 @@
-"""Canaries: records with chosen gradients, the data they stand in, and what is seen of them.
+"""Canaries: records with chosen gradients, the data around them, and what is observed.
 
-An audit plays fits on ``AuditData``, the user's records or silos of given sizes, with canaries in
-some silos. A record's target marks it. ``SILENT`` records have the gradient zero; a canary's
-gradient is so long that it is clipped, and points along its features or against them, whatever the
-model is::
+An audit runs fits on ``AuditData``, the user's records or silos of given sizes, with canaries in
+some silos. The target marks a record. ``SILENT`` records have gradient zero; a canary's gradient is
+so long that it is clipped, and points along or against its features, for any model::
 
     dloss / draw_1 = 0, turn * HUGE or -turn * HUGE       for SILENT, PLUS, MINUS
 
 ``turn`` is +1 or -1 and may change from round to round: a worst-case record adapts to what was
 released. All other code is that of a fit: batches, clipping, sums, noise, algorithm and mechanism.
 
-``Watch`` is the back end of such a fit. It writes down what an adversary sees, in units in which a
+``Watch`` is the back end of such a fit. It records what an adversary sees, in units in which a
 canary's contribution to a release is about 1, for round r and silo i::
 
     along[r, i]    projection on the canary's gradient, times the round's turn
     across[r, i]   length of the rest of the message
     extra[r, i]    what is sent beside the message
 
-Under a trusted server or shuffler there is one release in place of the silos' messages (i = 0).
-Where silos share noise it is the sum that the server and the colluding silos are left with when the
-latter take off what they sent, noise and all.
+With a trusted server or shuffler there is one release instead of the silos' messages (i = 0). If
+silos share noise, it is the sum after the colluding silos have subtracted their messages, including
+their noise.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -57,14 +56,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class CanaryLoss(Loss):
-    """A loss that gives marked records the gradients of canaries, and leaves the others alone.
+    """A loss with the gradients of canaries for marked records, and unchanged for others.
 
     Parameters
     ----------
     inner : Loss
         The loss of records that are not marked.
     minus : float, default=HUGE
-        The size of the slope of MINUS.
+        The size of the slope of MINUS records.
     turn : Turn, optional
         The sign, which may be changed between rounds.
     """
@@ -75,7 +74,7 @@ class CanaryLoss(Loss):
     turn: Turn = field(default_factory=Turn)
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        """See `Loss.value`; marked records have none."""
+        """See `Loss.value`; marked records have value zero."""
         marked = y >= SILENT
         plain = np.where(marked, 0, y).astype(y.dtype)
         return np.where(marked, 0.0, self.inner.value(plain, raw, squared_norms=squared_norms))
@@ -134,7 +133,7 @@ def shuffles_records(plan: PrivacyPlan) -> bool:
 
 @dataclass
 class Observed:
-    """What was released in one fit; see the module."""
+    """The releases of one fit; see the module's docstring."""
 
     along: np.ndarray
     across: np.ndarray
@@ -146,10 +145,10 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class AuditedFit:
-    """Where a fit is played: records, canaries' features, who is absent, and who looks.
+    """The setting of an audited fit: records, canaries' features, missing silos, and the view.
 
-    ``asked`` are the records that questions before the rounds are answered from, ``records`` those
-    of the rounds; ``rows`` (m, n_features) are the canaries' features.
+    ``asked`` are the records for sums before the rounds, ``records`` those of the rounds; ``rows``
+    (m, n_features) are the canaries' features.
     """
 
     asked: federation.SiloData
@@ -277,7 +276,7 @@ class Watch(federation.Federation):
             self._write(round, np.zeros(1, int), row[None], scale)
 
     def _without_colluders(self, round: int, released: Released) -> Released:
-        """Return what is left of a release when colluding silos take off what they sent."""
+        """Return a release minus the colluding silos' messages."""
         plan, size = self.work.plan, self.work.model.size
         left = Aggregate(self._left, released.sampled, self._clip, len(self._cohort))
         mean = plan.mechanism.release(plan, left, round, self._streams)
@@ -299,7 +298,7 @@ class Watch(federation.Federation):
 
 @dataclass(frozen=True, eq=False)
 class AuditData:
-    """Records silo by silo: ``X``, coded targets ``y``, where silos start, and their ids."""
+    """Records silo by silo: ``X``, coded targets ``y``, the silos' first rows, and their ids."""
 
     X: np.ndarray
     y: np.ndarray
@@ -316,7 +315,7 @@ class AuditData:
 
     @property
     def schema(self) -> federation.Schema:
-        """What is public."""
+        """The public facts."""
         sizes = dict(zip(self.ids, self.sizes.tolist(), strict=True))
         return federation.Schema(sizes, self.X.shape[1], feature_names=self.names)
 
@@ -332,8 +331,8 @@ class AuditData:
     ) -> AuditedFit:
         """Return one fit: ``coins`` are those of each attacked silo's canaries.
 
-        ``loud_others``: records that are not the user's have the canary's gradient, not zero. A
-        message that points elsewhere is hidden least among such.
+        ``loud_others``: records that are not the user's have the canary's gradient instead of zero,
+        among which a message with another direction is hidden least.
         """
         X, y = self.X.copy(), self.y.astype(float)
         asked, n_features = self.X.copy(), self.X.shape[1]
@@ -359,7 +358,7 @@ class AuditData:
         )
 
     def _rows(self, m: int) -> np.ndarray:
-        """Return the features (m, n_features) of canaries, at right angles."""
+        """Return the orthogonal features (m, n_features) of canaries."""
         if not self.given:
             return np.eye(m, self.X.shape[1]) * LONG
         # where the given records vary least
@@ -368,7 +367,7 @@ class AuditData:
 
 
 def table_of(X: Any, y: Any = None) -> np.ndarray:
-    """Return the user's features as numbers, or say what is wrong with them."""
+    """Return the user's features as numbers, or raise."""
     refuse_sparse(X)
     with advising(X, y):
         table: np.ndarray = check_array(X, dtype=np.float64, input_name="X")
@@ -382,7 +381,7 @@ def like(X: Any, table: np.ndarray) -> Any:
 
 
 def data_of_sizes(silo_sizes: Any, n_features: Any) -> AuditData:
-    """Return silos of given sizes, whose records say nothing."""
+    """Return silos of given sizes, whose records have gradient zero."""
     if silo_sizes is None or n_features is None:
         raise ValueError(
             "An audit needs silo_sizes and n_features, for worst-case records; or X, y and silos."

@@ -1,14 +1,13 @@
-"""From what an adversary saw to bounds on epsilon: trials are scored, then judged.
+"""From an adversary's observations to bounds on epsilon: trials are scored, then judged.
 
-A score is larger where the canary is likelier. Where a round's release is a sampled Gaussian, x a
-canary's share of it plus noise z, the score is the logarithm of the likelihood ratio, summed over
-rounds::
+A score is larger if the canary is more likely. If a round's release is a sampled Gaussian, x a
+canary's contribution plus noise z, the score is the log likelihood ratio, summed over rounds::
 
     g(x) = log(1 - q + q exp((2 x - 1) / (2 z^2)))       g(x) - g(-x) under replacement, else g(x)
 
-Where single records' messages are shuffled, it is that of their set. Otherwise it is a linear
-function of what was seen, fitted to half of the trials: each block of rounds, rounds by the size of
-what is not along the canary, other silos' noise, and what is sent beside messages.
+If single records' messages are shuffled, it is that of their set. Otherwise it is a linear function
+of the observations, fitted to half of the trials: each block of rounds, rounds by the size of the
+component orthogonal to the canary, other silos' noise, and additional values in messages.
 
 Thresholds are chosen on half of the trials too, and judged on the other half.
 """
@@ -49,7 +48,7 @@ QUANTILES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
 
 @dataclass(frozen=True)
 class AuditSetting:
-    """The parameters of :func:`skdpfl.privacy.audit_epsilon` that are not about data."""
+    """The parameters of :func:`skdpfl.privacy.audit_epsilon` other than data."""
 
     view: str
     n_fits: int
@@ -70,7 +69,7 @@ class AuditSetting:
 
 @dataclass
 class Trials:
-    """What was seen in each of n trials, and the coins.
+    """The observations in each of n trials, and the coins.
 
     ``along``, ``across`` and ``witness`` are (n, n_rounds), ``beside`` (n, k), ``coin`` (n,).
     """
@@ -90,7 +89,7 @@ class Trials:
 
 
 def likelihood_ratio(work: Work, silo: int, x: np.ndarray) -> np.ndarray | None:
-    """Return the score (n,) of projections (n, n_rounds); None where their law is not known."""
+    """Return the score (n,) of projections (n, n_rounds); None if their distribution is unknown."""
     plan = work.plan
     z = float(plan.noise_multiplier[silo])
     if not plan.mechanism.gaussian or not plan.mechanism.fresh_noise or not z > 0:
@@ -120,8 +119,8 @@ def likelihood_ratio(work: Work, silo: int, x: np.ndarray) -> np.ndarray | None:
 def shuffled_ratio(work: Work, silo: int, x: np.ndarray, others: float) -> np.ndarray:
     """Return the score (n,) of shuffled records' messages (n, n_rounds, m), one the canary's.
 
-    The others' lie at ``others`` along the canary, whose own lies at 1 or -1. The likelihood of a
-    set of messages is the mean over which of them is the canary's, if it was drawn.
+    The others' messages are at ``others`` along the canary, its own at 1 or -1. The likelihood of a
+    set of messages is the mean over which of them is the canary's, if it was sampled.
     """
     plan = work.plan
     noise = float(plan.noise_multiplier[0]) * np.array([f[0] for f in plan.factors])[:, None]
@@ -139,7 +138,7 @@ def shuffled_ratio(work: Work, silo: int, x: np.ndarray, others: float) -> np.nd
 
 
 def fitted_score(trials: Trials, train: np.ndarray) -> np.ndarray:
-    """Return the linear score (n,) of all trials that best tells the coins of some apart."""
+    """Return the linear score (n,) of all trials that best separates the coins of some."""
     seen = _features(trials, train)
     known, coin = seen[train], trials.coin[train]
     scale = known.std(axis=0)
@@ -171,7 +170,7 @@ def _features(trials: Trials, train: np.ndarray) -> np.ndarray:
 
 
 def _by_level(trials: Trials, train: np.ndarray) -> np.ndarray:
-    """Return the sums over rounds whose noise across the canary is of one level."""
+    """Return the sums over rounds with similar noise orthogonal to the canary."""
     cuts = np.quantile(trials.across[train], QUANTILES)
     level = np.searchsorted(cuts, trials.across, side="right") + 1
     level[trials.across < 1e-9] = 0
@@ -198,31 +197,31 @@ class PrivacyAudit:
     Attributes
     ----------
     lower_bound : float
-        The true epsilon, at the reported delta, is at least this; nothing is assumed.
+        A lower bound on the true epsilon at the reported delta, without assumptions.
     gaussian_bound : float
-        The same if the releases are like one Gaussian release: larger, and right for full batches
-        and Gaussian noise. NaN in an audit with one run.
+        The lower bound if the releases are like one Gaussian release: larger, and valid for full
+        batches and Gaussian noise. NaN in an audit with one run.
     reported : float
         The epsilon that the estimator reports against this view.
     delta : float
         The delta of all three.
     confidence : float
-        The probability that the bounds are right.
+        The probability that the bounds are correct.
     contradicted : bool
-        Whether the trials contradict the reported guarantee at some (epsilon, delta): the reported
-        is a whole curve, ``privacy_spent_.delta_at(epsilon)``.
+        Whether the trials contradict the reported guarantee at some (epsilon, delta) of its curve
+        ``privacy_spent_.delta_at(epsilon)``.
     view : str
         What the adversary saw.
     n_trials, n_fits : int
-        Coins that were judged, and fits.
+        The numbers of judged coins, and of fits.
     score : str
-        How trials were scored.
+        The name of the score of trials.
     rates : Rates
-        The bounds of false and true positive rates; in an audit with one run the rates themselves,
-        which bound nothing.
+        Bounds on false and true positive rates; in an audit with one run the rates themselves,
+        which are not bounds.
     wins : float
-        A lower bound on how often the score of a fit with the one data set exceeds that of a fit
-        with the other. NaN in an audit with one run.
+        A lower bound on the probability that the score of a fit with one data set exceeds that of a
+        fit with the other. NaN in an audit with one run.
     """
 
     lower_bound: float
@@ -259,8 +258,9 @@ class PrivacyAudit:
         Returns
         -------
         matplotlib Axes
-            With false positives to the right and false negatives upwards. A point below the curve
-            contradicts the guarantee, other than in an audit with one run, where it is an estimate.
+            The axes, with false positive rates on x and false negative rates on y. A point below
+            the curve contradicts the guarantee, except in an audit with one run, where it is an
+            estimate.
         """
         _, ax = axes_of(ax)
         a = np.linspace(0, 1, 400)
@@ -292,8 +292,8 @@ def judged(
 ) -> PrivacyAudit:
     """Choose score and thresholds on half of the trials, and judge on the others.
 
-    ``law`` is a score that was fixed before the trials: all of them are paired by it, and the other
-    half by the fitted one.
+    ``law`` is a score that was fixed before the trials: all of them are paired by it, and the
+    second half by the fitted score.
     """
     train = rng.permutation(len(trials.coin)) < len(trials.coin) // 2
     epsilon, delta = reported.epsilon, reported.delta
@@ -335,7 +335,7 @@ def judged_one_run(
     reported: PrivacySpent,
     how: AuditSetting,
 ) -> PrivacyAudit:
-    """Guess the coins of one run's canaries, the surest ones."""
+    """Guess the coins of one run's canaries, those with the clearest scores."""
     m, delta = len(scores), reported.delta
     centred = scores - np.median(scores) if zero_out else scores
     sure, curve = np.argsort(-np.abs(centred)), _curve(reported)
@@ -371,7 +371,7 @@ def _strongest(
 
 
 def _cuts(scores: np.ndarray, coins: np.ndarray, error: float) -> Iterator[tuple[float, Rates]]:
-    """Yield thresholds, more of them where few scores lie beyond, and their rates."""
+    """Yield thresholds, more of them in the tails, and their rates."""
     tails = np.geomspace(1 / len(scores), 1 / THRESHOLDS, THRESHOLDS // 4)
     levels = np.concatenate([np.linspace(0, 1, THRESHOLDS), tails, 1 - tails])
     ones, zeros = np.sort(scores[coins]), np.sort(scores[~coins])

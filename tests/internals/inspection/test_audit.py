@@ -340,7 +340,7 @@ def test_what_cannot_be_audited_is_said():
         audit(full(trust="server"), view="silo")
     with pytest.raises(ValueError, match="one of silo, server, model"):
         audit(full(), view="world")
-    with pytest.raises(ValueError, match="many fits"):
+    with pytest.raises(ValueError, match="needs n_fits above 1"):
         audit(full(), view="model", n_fits=1)
     with pytest.raises(ValueError, match="confidence"):
         audit(full(), confidence=1.0)
@@ -446,5 +446,5 @@ def test_what_cannot_be_audited_is_refused_in_words(given, match):
 
 
 def test_a_pipeline_is_audited_step_by_step():
-    with pytest.raises(ValueError, match="no noise of its own; audit the estimator"):
+    with pytest.raises(ValueError, match="adds no noise itself; audit the estimator"):
         audit_epsilon(make_pipeline(ISRLDPClassifier()), X=some_frame()[0], y=some_frame()[1])
