@@ -57,7 +57,7 @@ def test_a_module_is_trained_elsewhere_as_in_one_process(tmp_path, factory):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_factory_that_is_not_declared_is_refused_before_anyone_pays(tmp_path):
     here = Here(tmp_path, problem())
-    with pytest.raises(Refused, match=r"nobody_knows is not sent.*declare"):
+    with pytest.raises(Refused, match=r"nobody_knows cannot be sent.*declare"):
         fit_elsewhere(model_of(nobody_knows), here)
     assert not any(here.entries(silo) for silo in NAMES)
 
