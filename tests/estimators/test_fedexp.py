@@ -11,6 +11,7 @@ import pytest
 import skdpfl
 from skdpfl import (
     DPFedAvgClassifier,
+    DPFedAvgRegressor,
     DPFederatedClassifier,
     DPFedEXPClassifier,
     DPFedEXPRegressor,
@@ -107,6 +108,17 @@ def test_too_few_silos_are_said_to_be_too_few(name):
         warnings.simplefilter("error")
         make("FedAvg-server", epsilon=None, noise_multiplier=99.0).fit(X, y, silos=silos)
         make("FedAvg-server", epsilon=5.0).fit(X, y, silos=np.arange(len(y)) // 2)
+
+
+@pytest.mark.filterwarnings("default")
+def test_numbers_bear_less_noise_than_labels():
+    X, y, silos = data()
+    how = {"unit": "silo", "trust": "server", "n_rounds": 6, "scaling": None, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DPFedAvgClassifier(0.2, **how).fit(X, y, silos=silos)
+    with pytest.warns(UserWarning, match="it is 0.3.* times"):
+        DPFedAvgRegressor(0.2, **how).fit(X, X[:, 0], silos=silos)
 
 
 def test_regression():
