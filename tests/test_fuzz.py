@@ -23,6 +23,7 @@ from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import PrivacyUtilityDisplay, heterogeneity
 from skdpfl.losses import Huber, Poisson, Quantile
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
+from skdpfl.models import MLP
 from skdpfl.preprocessing import DPPCA, DPOneHotEncoder, DPStandardScaler, limit_rows
 from skdpfl.privacy import (
     PrivacyLedger,
@@ -149,3 +150,11 @@ def test_numbers_of_other_kinds_are_numbers():
     """A fraction is one, to losses, too."""
     for loss in (Huber(Fraction(1, 3)), Quantile(Fraction(1, 3)), Poisson(Fraction(3))):
         check_independent(loss)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", ["linear", MLP((3,)), MLP(())], ids=str)
+def test_a_step_in_which_no_silo_draws_a_record_is_noise_alone(model):
+    how = {"model": model, "scaling": None, "sampling_rate": 1e-9, "n_rounds": 2, "random_state": 0}
+    fitted = DPFedAvgClassifier(5.0, local_steps=2, **how).fit(X, y, silos=np.arange(30) % 3)
+    assert np.isfinite(fitted.predict_proba(X)).all()

@@ -217,9 +217,9 @@ class Network(Model):
         out = np.empty((len(lengths), self.size), slopes[0].dtype)
         each: Iterable[tuple[Any, tuple[int, int]]] = enumerate(pairwise(edges.tolist()))
         if len(lengths) > 1 and (lengths == lengths[0]).all():  # the same in fewer calls
-            shape = len(lengths), int(lengths[0]), -1
-            entering, slopes = ([v.reshape(shape) for v in part] for part in (entering, slopes))
-            each = [(slice(None), (0, shape[1]))]
+            n, most = len(lengths), int(lengths[0])
+            stacked = ([v.reshape(n, most, v.shape[1]) for v in p] for p in (entering, slopes))
+            (entering, slopes), each = stacked, [(slice(None), (0, most))]
         parts = list(zip(self.split(out), entering, slopes, strict=True))
         for i, (start, stop) in each:
             for rows in pieces(start, stop, chunk):
