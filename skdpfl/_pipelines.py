@@ -81,12 +81,12 @@ def silos_argument(model: Any, silos: Any) -> dict[str, Any]:
 
 
 def check_fits_elsewhere(model: Any) -> None:
-    """Raise, with the way out, unless this is an estimator that silos elsewhere can fit."""
+    """Raise, with the way out, unless this is an estimator that remote silos can fit."""
     if isinstance(model, Pipeline):
         names = ", ".join(type(step).__name__ for _, step in model.steps[:-1])
         last = type(model.steps[-1][1]).__name__
         raise Refused(
-            f"A pipeline cannot be fitted with silos elsewhere: {names} would have to learn from "
+            f"A pipeline cannot be fitted with remote silos: {names} would have to learn from "
             f"their records, and they only answer the fit of {last}. Fit {last} alone, with "
             "feature_bounds or scaling='private' instead of a scaler. Steps that learn nothing, or "
             "from public data only, are applied by each silo before it makes its SiloRecords."
@@ -95,7 +95,7 @@ def check_fits_elsewhere(model: Any) -> None:
         model.fit_federation  # noqa: B018
     except AttributeError as error:
         name = type(model).__name__
-        raise Refused(f"{name} cannot be fitted with silos elsewhere. {error}") from error
+        raise Refused(f"{name} cannot be fitted with remote silos. {error}") from error
 
 
 def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:

@@ -179,6 +179,6 @@ class Missing:
 def not_elsewhere(instead: str) -> Missing:
     """Return a descriptor for ``fit_federation`` of classes that cannot be fitted remotely."""
     return Missing(
-        "there is no fit_federation: silos elsewhere only answer and pay for fits of skdpfl's own "
+        "there is no fit_federation: remote silos only answer and pay for fits of skdpfl's own "
         f"estimators. {instead}"
     )

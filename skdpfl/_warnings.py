@@ -21,7 +21,7 @@ import pandas as pd
 from skdpfl.exceptions import UnseenSiloWarning
 
 #: this package, and what may stand between (pipelines, searches, callbacks); found without
-#: importing it, for silos elsewhere do not need it
+#: importing it, for remote silos do not need it
 _BETWEEN = tuple(
     str(Path(spec.origin).parent)
     for spec in map(find_spec, ("skdpfl", "sklearn", "joblib"))

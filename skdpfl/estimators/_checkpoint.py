@@ -233,7 +233,7 @@ class KeptFit:
         digest = data.digest()
         if digest is None:
             raise ValueError(
-                "A Checkpoint is for silos in this process; silos elsewhere keep their own state. "
+                "A Checkpoint is for silos in this process; remote silos keep their own state. "
                 "Leave it out."
             )
         named = f"{type(estimator).__name__} {_in_full(estimator.get_params())} {digest}"

@@ -416,7 +416,7 @@ class DataElsewhere(DataSource):
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
         raise ValueError(
             'learning_rate="auto" with epsilon=inf depends on the curvature of the objective on '
-            "the records, which silos elsewhere do not send; give learning_rate as a number."
+            "the records, which remote silos do not send; give learning_rate as a number."
         )
 
     def records(self) -> tuple[np.ndarray, np.ndarray]:

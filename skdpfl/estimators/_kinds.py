@@ -165,7 +165,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
     def _declare_targets(self) -> None:
         if self.classes is None or len(np.unique(np.asarray(self.classes))) < 2:
             raise ValueError(
-                "The labels at silos elsewhere are not read; give classes=[...] with two or more "
+                "The labels at remote silos are not read; give classes=[...] with two or more "
                 "labels."
             )
         self.classes_ = np.unique(np.asarray(self.classes))

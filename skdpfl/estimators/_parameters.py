@@ -74,7 +74,7 @@ def _check_trust(trust: Any, name: str, trusts: tuple[str, ...]) -> None:
     if isinstance(trust, str) and trust == "shuffler" and trust not in trusts:
         raise ValueError(
             'trust="shuffler" is for ISRLDPClassifier and ISRLDPRegressor, which send messages of '
-            f"single records; {name} has {' and '.join(f'trust={word!r}' for word in trusts)}."
+            f"single records; {name} supports trust={' or '.join(map(repr, trusts))}."
         )
     check_choice("trust", trust, trusts)
 
@@ -159,7 +159,7 @@ def check_named_bounds(bounds: Any, names: Any) -> None:
         raise ValueError(
             f"feature_bounds has column names, {list(bounds)[:3]!r} ..., but the columns of X have "
             "none. Give X as a frame (earlier steps of a pipeline keep frames after "
-            'set_output(transform="pandas")), feature_names in the facts of silos elsewhere, or '
+            'set_output(transform="pandas")), feature_names in the facts of remote silos, or '
             "the bounds as a pair (lows, highs)."
         )
 

@@ -1,4 +1,4 @@
-"""The server's side: silos elsewhere, reached by letters."""
+"""The server's side: remote silos, reached by letters."""
 
 import math
 import os

@@ -123,16 +123,16 @@ def test_names_of_columns_are_kept_and_checked():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": 2}, "model.version is none of 1"),
-        ({"estimator": "ISRLDPRegressor"}, "model.estimator is none of 'ISRLDPClassifier'"),
+        ({"version": 2}, "model.version must be one of 1"),
+        ({"estimator": "ISRLDPRegressor"}, "model.estimator must be one of 'ISRLDPClassifier'"),
         ({"coef": [[1.0, 2.0]]}, "coef is not a list of 3 finite numbers"),
         ({"coef": [[1.0, "2", 3.0]]}, "coef is not a list of 3 finite numbers"),
         ({"intercept": [float("nan")]}, "intercept is not a list"),
         ({"classes": ["a"]}, "classes must be two labels"),
         ({"feature_names": ["a"]}, "feature_names are 1, not 3"),
-        ({"map": "cube"}, "model.map is none of"),
+        ({"map": "cube"}, "model.map must be one of"),
         ({"limits": None}, "limits must be a pair for map 'limits'"),
-        ({"loss": "mine"}, "model.loss is none of"),
+        ({"loss": "mine"}, "model.loss must be one of"),
         ({"more": 1}, "lacks, or should not have, more"),
     ],
 )

@@ -137,7 +137,7 @@ WRONG = [
     ({"mechanism": "laplace"}, "mechanism must be one of"),
     ({"mechanism": "privunit", "trust": "server"}, 'trust="silo"'),
     ({"mechanism": "privunit", "epsilon": None, "noise_multiplier": 2.0}, "give epsilon"),
-    ({"trust": "shuffler"}, "nearest for DPFedEXPClassifier"),
+    ({"trust": "shuffler"}, "DPFedEXPClassifier supports trust"),
     ({"silo_weights": "size"}, "silo_weights"),
     ({"epsilon": {0: 1.0}}, "one epsilon"),
 ]

@@ -170,7 +170,7 @@ def test_a_part_of_the_silos_each_round(solver, cohort):
         ({"solver": "multistage"}, r"alpha > 0 \(got alpha=0.0\)"),
         ({"solver": "local", "trust": "server"}, 'trust must be "silo"; got .server'),
         ({"local_steps": 3}, 'local_steps=3 is for solver="local"'),
-        ({"sampling": "disjoint", "sampling_rate": 0.5}, "sampling_rate=0.5 besides"),
+        ({"sampling": "disjoint", "sampling_rate": 0.5}, 'must be "auto"; got 0.5'),
         ({"learning_rate": "fast"}, 'learning_rate must be .*"auto" or "optimal".*got .fast'),
         ({"radius": 0.0}, "radius"),
     ],

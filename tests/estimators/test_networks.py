@@ -184,7 +184,7 @@ def test_probabilities_are_calibrated_within_the_budget():
 
 REFUSED = {
     "accelerated": ({"solver": "accelerated"}, 'use solver="minibatch"'),
-    "multistage": ({"solver": "multistage", "alpha": 0.1}, "convexity"),
+    "multistage": ({"solver": "multistage", "alpha": 0.1}, "needs a convex objective"),
     "optimal": ({"learning_rate": "optimal"}, 'use "auto"'),
     "radius": ({"radius": 2.0}, "use alpha"),
     "fit_intercept": ({"fit_intercept": False}, "intercepts in every layer"),

@@ -6,6 +6,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 import skdpfl
+from skdpfl.models import MLP
 from skdpfl.privacy.events import Gaussian
 
 SHARE = np.sqrt(0.02)
@@ -194,7 +195,7 @@ def test_a_model_of_rare_labels_is_hardly_worse_than_their_share(epsilon, a, mos
     assert np.mean(lost) < most
 
 
-@pytest.mark.parametrize("model", ["linear", skdpfl.models.MLP((4,))], ids=["linear", "MLP"])
+@pytest.mark.parametrize("model", ["linear", MLP((4,))], ids=["linear", "MLP"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_without_a_signal_probabilities_are_those_of_the_public_shares(model, n_classes):
     """With noise far beyond the signal; two or three labels, and networks."""

@@ -267,7 +267,9 @@ IMBALANCED = np.arange(N) % 5 == 0
     ],
 )
 def test_weights_that_were_counted_from_the_records_are_warned_of(weights):
-    with pytest.warns(PrivacyLeakWarning, match="counted from the records|its sum or mean"):
+    with pytest.warns(
+        PrivacyLeakWarning, match="counts in y, so it was computed from the records|its sum or mean"
+    ):
         make("ISRLDPClassifier", **BOUNDED).fit(RECORDS, IMBALANCED, sample_weight=weights)
     counted = {label: 1 / np.mean(label == IMBALANCED) for label in (False, True)}
     with pytest.warns(PrivacyLeakWarning, match="class_weight is inversely proportional"):

@@ -75,11 +75,14 @@ def test_either_relation_is_met(name, trust, neighbours):
 @pytest.mark.parametrize("name", ["DPScaffoldClassifier", "DPFedAvgRegressor"])
 def test_the_nearest_row_is_named(name):
     X, y, silos = data(name)
-    with pytest.raises(ValueError, match=r"ISRLDPClassifier.*nearest for DP.*trust='silo'"):
+    with pytest.raises(ValueError, match=r"ISRLDPClassifier.*DP.* supports trust='silo'"):
         make(name, trust="shuffler").fit(X, y, silos=silos)
-    with pytest.raises(ValueError, match=r'Nearest are trust="silo", unit="silo", ISRLDP'):
+    with pytest.raises(ValueError, match=r'Use trust="silo", unit="silo", ISRLDP'):
         make(name, trust="server", local_steps=2).fit(X, y, silos=silos)
-    with pytest.raises(ValueError, match=r'trust="secagg" with unit="record" takes one local step'):
+    with pytest.raises(
+        ValueError,
+        match=r'trust="secagg" with unit="record" needs an algorithm with one local step',
+    ):
         make(name, trust="secagg", local_steps=2).fit(X, y, silos=silos)
 
 

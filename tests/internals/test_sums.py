@@ -361,7 +361,7 @@ def test_messages_lie_on_the_grid_of_their_noise():
 def test_what_was_not_planned_is_not_asked():
     plan = plan_of(budgets_of([4, 5]), n=2)
     for number, what in ((2, Raw()), (-1, Raw()), (0, "everything"), (0, None)):
-        with pytest.raises(ValueError, match="no sum number 2 for the test"):
+        with pytest.raises(ValueError, match=f"no sum number {number} for the test"):
             plan.question(number, what)
     other = SiloData.from_codes(np.zeros((9, D)), np.zeros(9), np.arange(9) % 2, 2)
     with pytest.raises(ValueError, match="silo sizes in the plan"):

@@ -166,7 +166,7 @@ def test_fresh_noise_keeps_nothing():
     noise = FreshNoise(streams_for(0), "noise", 3, np.dtype(float))
     assert noise.state(0) == {}
     noise.restore(0, {})
-    with pytest.raises(ValueError, match=r"FreshNoise keeps nothing, got \['nodes'\]"):
+    with pytest.raises(ValueError, match=r"FreshNoise has no state to restore; got \['nodes'\]"):
         noise.restore(0, {"nodes": np.zeros(1)})
 
 
@@ -230,14 +230,14 @@ def test_sampling_does_not_amplify_it_and_is_refused(sampling):
 def test_it_is_for_silos_gradients_of_one_noise_level():
     with pytest.raises(ValueError, match=r"is for unit='record' with trust='silo'; got unit"):
         classifier(trust="server", sampling="disjoint").fit(X, y, silos=FOUR)
-    with pytest.raises(ValueError, match="noise_schedule must be None, got"):
+    with pytest.raises(ValueError, match="noise_schedule must be None; got"):
         classifier(sampling="disjoint", noise_schedule=("round", 0.9, 1)).fit(X, y, silos=FOUR)
     with pytest.raises(ValueError, match="mechanism must be an object of a subclass of skdpfl"):
         classifier(mechanism="tree").fit(X, y, silos=FOUR)
 
 
 def test_noise_of_ones_own_needs_a_price_of_its_own():
-    with pytest.raises(TypeError, match="Free brings noise of its own"):
+    with pytest.raises(TypeError, match="Free defines its own noise"):
 
         class Free(SiloGradients):
             def noise(self, plan, streams, size, dtype):
@@ -248,7 +248,7 @@ def test_noise_of_ones_own_on_the_servers_sum_is_not_taken_for_that():
     class AtServer(ServerGradients):
         noise, composition = TreeGradients.noise, TreeGradients.composition
 
-    with pytest.raises(ValueError, match=r"AtServer\.noise is about the noise on silos' gradients"):
+    with pytest.raises(ValueError, match=r"AtServer\.noise is the noise on silos' gradients"):
         plan_of([9], 3, Everyone(), trust="server", mechanism=AtServer())
 
 

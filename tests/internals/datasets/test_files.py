@@ -148,7 +148,7 @@ def test_archive_without_the_member_or_no_archive(places):
 @pytest.mark.parametrize("allowed", [True, False])
 def test_an_absent_file_says_what_to_do(places, allowed):
     wanted = file(url(places, "gone.csv"))
-    with pytest.raises(OSError, match=r"set/table.csv is not at hand") as error:
+    with pytest.raises(OSError, match=r"set/table.csv was not found") as error:
         Source(download_if_missing=allowed).read([wanted])
     text = str(error.value)
     assert "set the environment variable SKDPFL_DATA to that folder" in text

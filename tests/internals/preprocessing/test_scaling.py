@@ -108,9 +108,9 @@ def test_mapping_reads_columns_by_name_in_their_order():
         (3.0, "pair"),
         ("ab", "pair"),
         ((0, 1, 2), "pair"),
-        ({"a": (0, 1), "b": (1, np.nan)}, "not for 'b'"),
+        ({"a": (0, 1), "b": (1, np.nan)}, "those of 'b' are not"),
         ([(0, 1), (0, 2), (0, 3)], r"list of pairs, one per feature\); got"),
-        ((0, pd.Series({"a": 1, "c": 2})), "no entry for 'b': a Series goes by its labels"),
+        ((0, pd.Series({"a": 1, "c": 2})), "no entry for 'b': a Series is matched by its labels"),
     ],
 )
 def test_bad_feature_bounds_are_named(given, message):

@@ -61,7 +61,7 @@ def test_a_class_that_is_not_declared_is_refused_before_anyone_pays(tmp_path, mo
     given = {"loss": OwnLoss(), "n_rounds": 2, "classes": [0, 1], "random_state": 0}
     model = ISRLDPClassifier(3.0, scaling="private", **given)
     with ledger:
-        with pytest.raises(Refused, match=r"OwnLoss is not sent.*declare"):
+        with pytest.raises(Refused, match=r"OwnLoss cannot be sent.*declare"):
             fit_elsewhere(model, here)
         assert not here.letters
         _refuse_what_silos_lack(model, here, monkeypatch)
@@ -89,7 +89,7 @@ NOT_ELSEWHERE = {
     "search": (DPRandomizedSearchCV(estimator(), {"alpha": [0.1]}), "score_federation"),
     "budget": (SharedBudget(make_pipeline(DPPCA(2), estimator()), epsilon=1.0), "last step by"),
     "pipeline": (make_pipeline(DPStandardScaler(), estimator()), "DPStandardScaler would have"),
-    "scikit-learn": (LogisticRegression(), "LogisticRegression is not fitted"),
+    "scikit-learn": (LogisticRegression(), "LogisticRegression cannot be fitted"),
 }
 
 

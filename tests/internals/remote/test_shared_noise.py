@@ -181,7 +181,7 @@ def test_too_many_that_leave_end_the_fit_in_words(tmp_path):
 
 
 def test_a_question_beside_the_rounds_needs_all_silos_or_a_spare_attempt(tmp_path):
-    with pytest.raises(SilosMissing, match=r"about the scales needs.*at most epsilon=2\.99.*of 0"):
+    with pytest.raises(SilosMissing, match=r"for the scales needs.*at most epsilon=2\.99.*of 0"):
         fit_elsewhere(
             estimator(trust="secagg", scaling="private"), Leaving(tmp_path, 1), n_attempts=1
         )
@@ -402,7 +402,7 @@ def test_rounds_do_not_go_back_and_failures_are_not_forgotten(offered):
 def test_cohorts_that_are_too_small_are_refused(offered):
     here, first = offered
     assert "at least 3 different silos" in here.say("east", at(first, 0, 0, NAMES[:2])).reason
-    assert "this one with" in here.say("east", at(first, 0, 0, NAMES[1:])).reason
+    assert "including this one" in here.say("east", at(first, 0, 0, NAMES[1:])).reason
     assert isinstance(here.say("east", at(first, 0, 0, NAMES[:3])), Answer)
 
 
