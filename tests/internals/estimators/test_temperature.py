@@ -49,13 +49,15 @@ def released(plan, exact, streams, number):
 def test_a_slope_is_the_derivative_in_the_logarithm_of_the_factor(n_classes):
     """Silos' sums are those of d loss / d log t of their records, as far as nothing is cut."""
     X, y, silos = logistic(60, n_classes=n_classes)
-    data, work = work_of(X, y, silos, n_classes)
+    _, work = work_of(X, y, silos, n_classes)
     params = np.random.default_rng(1).normal(size=work.model.size) / 3
+    weights = np.random.default_rng(2).random(len(y))
+    data = SiloData.from_codes(X, y, silos, 4, weights=weights)
     found = exact_sums(Slopes(params, 1.2, 1e6), data, work=work)
 
     def loss(u):
         values = LogLoss().value(y, np.exp(u) * work.model.raw(params, X))
-        return np.bincount(silos, values)
+        return np.bincount(silos, weights * values)
 
     u, h = np.log(1.2), 1e-5
     np.testing.assert_allclose(found, (loss(u + h) - loss(u - h)) / (2 * h), atol=1e-4)
