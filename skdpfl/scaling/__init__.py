@@ -6,7 +6,7 @@ _curves      which columns bend a linear model: one noisy histogram -> Expansion
 _run         ScalingPlan, data -> Scales, by noised sums (``_columns``: the guarantee)
 _maps        Scales: the fixed maps of features and target
 _calibration what is found after training: the scale of a classifier's raw predictions
-             (``_temperature``), the level of a quantile's
+             (``_temperature``, ``_factor``), the level of a quantile's
 """
 
 from skdpfl.scaling._bounds import (
@@ -15,7 +15,14 @@ from skdpfl.scaling._bounds import (
     read_feature_bounds,
     read_target_bounds,
 )
-from skdpfl.scaling._calibration import Below, Calibrated, CalibrationPlan, ShiftPlan, calibrated
+from skdpfl.scaling._calibration import (
+    Below,
+    Calibrated,
+    CalibrationPlan,
+    ShiftPlan,
+    Walk,
+    calibrated,
+)
 from skdpfl.scaling._centre_sums import (
     Bins,
     Box,
@@ -39,6 +46,7 @@ from skdpfl.scaling._curves import (
     Expansion,
     Histogram,
 )
+from skdpfl.scaling._factor import rarity
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import (
     AffineScaling,
@@ -60,5 +68,5 @@ from skdpfl.scaling._run import (
 )
 from skdpfl.scaling._second_moments import RowMean, ScaledMoments, SecondMoments, cut
 from skdpfl.scaling._target_bins import LinearGrid
-from skdpfl.scaling._temperature import Labels, Slopes, TemperaturePlan, rarity
+from skdpfl.scaling._temperature import Labels, Slopes, TemperaturePlan
 from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, threshold

@@ -16,19 +16,13 @@ record's raw prediction and l its loss::
     c_j      = slope_j cut to [-c, c], less e_j; times the record's weight; cut again, and rounded
                towards 0 to a multiple of 2^-20; not finite: 0
     g        = the noisy mean of c_j                          see _calibration, with the guarantee
-    g        is k t (t - t*), but for noise and an error of 0.3 k t^2
-    t*       = 0.6 +- 0.3, or 0 +- 0.1 with odds (s R^2 / 0.055)^1.5   log k = log(0.25 / R) +- 0.8
-    t        = E[k t*] / (E[k] + alpha |w|^2), which has the least expected loss; the first g is at
-               0.8, the next at such a t
 
 Clipping shortens the large slopes, those of misclassified records; e_j, which is 0 without
 clipping, compensates for that: if probabilities are correct, c_j is 0 on average.
 
-The loss is convex in t. Its curvature depends on the size of predictions, so k is estimated
-together with t*, on a grid, from two such means, which cost 4 % of mu^2 (training has 2 % more
-noise). A model without any signal has t* = 0. If training changes predictions little, t* is about
-1. Except for q, the prior is fixed. It was chosen by experiments on tables like, but not the same
-as, those of benchmarks/auto/unseen.py, and on the data sets of benchmarks/auto/hard.py.
+Two such means, the second at the factor that the first suggests, determine t
+(:mod:`skdpfl.scaling._factor`). They cost 4 % of mu^2 (training has 2 % more noise), and up to 12 %
+if the noise s is large, where errors of t cost more.
 
 **Counts of two labels.** A record adds 1/2 or -1/2 by its label. The counts spend 1 % of mu^2, up
 to 5 % if the error of the shares would exceed 0.03. The share is the posterior mean under a prior
@@ -48,17 +42,17 @@ from scipy.special import softmax
 
 from skdpfl.federation import SumPlan, Work
 from skdpfl.scaling import _calibration
+from skdpfl.scaling._factor import Posterior, Prior, pull_at, rarity
 from skdpfl.scaling._maps import Array
 
-#: values of t*, and of log k in deviations, that are thought of
-_BEST, _STEEP = np.linspace(0.0, 4.0, 81)[:, None], np.linspace(-2.0, 2.0, 9)
-#: k R and the deviation of log k; the error of the slopes' formula; the least factor
-_CURVATURE, _DOUBT, _ERROR_OF_SHAPE, _LEAST = 0.25, 0.8, 0.3, math.exp(-4)
-#: t* with a signal, up to the first walk of predictions and from the second on; its deviation, in
-#: t*; that of t* without one; s R^2 at which both are as likely, and the odds' exponent
-_SIGNAL, _WALKS, _SPREAD, _NONE, _EVEN, _ODDS = (1.0, 0.6), (1.0, 2.0), 0.5, 0.1, 0.055, 1.5
-#: where slopes are asked for: first, and at least
-_ASKED, _ASKED_LEAST = 0.8, 0.35
+#: the part of mu^2 for slopes, up to the first noise s of the whole fit and from the second on
+_PARTS, _LEVELS = (0.04, 0.12), (0.004, 0.02)
+#: V over |w|^2 of a linear model, and over |w|^2 of noise alone; the deviation of log V
+_OF_COEFFICIENTS, _OF_NOISE, _SURE = 0.8, 0.4, 0.5
+#: V and the deviation of its logarithm, of other models
+_TYPICAL, _DOUBT = 1.5, 0.8
+#: the least of both
+_LEAST = 1e-6
 #: the cut is as wide as this noise on the mean slope allows, and at least so wide
 _NOISE, _LEAST_CUT = 0.15, 0.7
 #: S at which the anchor is half the log odds; the exponent of R in S
@@ -150,7 +144,18 @@ class TemperaturePlan(_calibration.CalibrationPlan):
     counts: bool = False
     shares: tuple[float, ...] | None = None
     purpose = "temperature"
-    evaluations, share = 2, math.sqrt(0.04 / 2)
+    evaluations = 2
+
+    @cached_property
+    def share(self) -> float:  # type: ignore[override]
+        """The part of mu that each slope spends."""
+        return math.sqrt(float(np.interp(self.level, _LEVELS, _PARTS)) / self.evaluations)
+
+    @cached_property
+    def level(self) -> float:
+        """s: the noise of a mean of terms up to 1 for the whole budget."""
+        tenth = SumPlan(self.budgets, self.purpose, (self._mu(0.1),))
+        return 0.1 * tenth.noise(0, _LABELS) / _LABELS.radius
 
     @cached_property
     def sums(self) -> SumPlan:
@@ -162,9 +167,8 @@ class TemperaturePlan(_calibration.CalibrationPlan):
     @cached_property
     def _share_of_counts(self) -> float:
         """The part of mu that counts spend."""
-        tenth = SumPlan(self.budgets, self.purpose, (self._mu(0.1),))
         least, most = _COUNTS
-        wanted = (0.1 * tenth.noise(0, _LABELS) / _ERROR) ** 2
+        wanted = (self.level * _LABELS.radius / _ERROR) ** 2
         return math.sqrt(min(most, max(least, wanted)))
 
     def _mu(self, share: float) -> Array:
@@ -193,14 +197,16 @@ class TemperaturePlan(_calibration.CalibrationPlan):
             return Labels(params)
         return Slopes(params, value.factor, self.cut, value.anchor)
 
-    def calibrated(self, run: _calibration.CalibrationRun, walk: float) -> _calibration.Calibrated:
+    def calibrated(
+        self, run: _calibration.CalibrationRun, walk: _calibration.Walk
+    ) -> _calibration.Calibrated:
         model, params = run.work.model, run.params
         mask, intercept = model.output_mask(), model.intercept_mask()
         scaled = run.work.penalty if mask is None else run.work.penalty * mask
         penalty = float(np.square(params, dtype=np.float64) @ scaled)
         shares, doubt = self._shares(run.mean)
         weighted = None if shares is None else _weighted(shares, run.work.class_weights)
-        found = self.find(run.mean, walk, penalty, weighted)
+        found = self.find(run.mean, self.prior(model, params, walk, weighted), penalty)
         moved = drawn(model, params, found.point)
         direction = moved.astype(np.float64)
         errors = [(found.error, direction)]
@@ -211,6 +217,40 @@ class TemperaturePlan(_calibration.CalibrationPlan):
             moved, found.point.factor, errors=tuple(errors), shares=shares
         )
 
+    def prior(
+        self,
+        model: Any,
+        params: np.ndarray,
+        walk: _calibration.Walk,
+        shares: tuple[float, ...] | None = None,
+    ) -> Prior:
+        """Return what is known of a trained model before slopes are asked for.
+
+        Parameters
+        ----------
+        model : Model
+            The model.
+        params : array of shape (P,)
+            Its parameters.
+        walk : Walk
+            How far the training's noise carries predictions and coefficients.
+        shares : tuple of float, optional
+            The labels' shares in what is minimised; public or paid for.
+        """
+        intercept, values = model.intercept_mask(), params.astype(np.float64)
+        one_each = (0.0,) * model.n_outputs
+        own = values if intercept is None else values[intercept == 0]
+        intercepts = one_each if intercept is None else tuple(values[intercept > 0].tolist())
+        variance, doubt, longer = _TYPICAL, _DOUBT, 1.0
+        if model.is_linear:
+            variance, doubt = _OF_COEFFICIENTS * float(own @ own) / model.n_outputs, _SURE
+            alone = _OF_NOISE * len(own) * walk.coefficient**2
+            longer = float(own @ own) / alone if alone > 0 else 1.0
+        rated = self.level * (1.0 if shares is None else rarity(shares)) ** _POWER
+        pull = 1 / (1 + (_ANCHORED / rated) ** 2) if shares is not None and rated > 0 else 0.0
+        known = max(variance, _LEAST), doubt, max(longer, _LEAST), shares, pull, intercepts
+        return Prior(self.level, walk.prediction, *known)
+
     def _shares(self, mean: Callable[[Any, int], float]) -> tuple[tuple[float, ...] | None, float]:
         """Return the labels' shares (None if unknown), and the error of the log odds."""
         if not self.counts:
@@ -220,11 +260,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         return (1 - share, share), noise / (share * (1 - share))
 
     def find(
-        self,
-        mean: Callable[[Any, int], float],
-        walk: float = 0.0,
-        penalty: float = 0.0,
-        shares: tuple[float, ...] | None = None,
+        self, mean: Callable[[Any, int], float], prior: Prior, penalty: float = 0.0
     ) -> FoundFactor:
         """Return the factor and the anchor.
 
@@ -232,87 +268,39 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         ----------
         mean : callable
             The noisy mean of the terms at a point; the number counts the calls.
-        walk : float, default=0.0
-            The size of the training's noise in a typical raw prediction; public or released.
+        prior : Prior
+            What is known before.
         penalty : float, default=0.0
             alpha |w|^2 of the model at t = 1.
-        shares : tuple of float, optional
-            The labels' shares in the weighted objective; public or released.
         """
-        level = self.share * self.noise / self.cut  # of a mean with the whole budget
-        prior = prior_of(level, walk, shares)
-        first = len(self.sums.mus) - self.evaluations
+        posterior, last = Posterior(prior, self.noise, self.cut), len(self.sums.mus)
         seen: list[tuple[float, float]] = []
-        for number in range(first, first + self.evaluations):
-            t = self._asked(prior, seen, penalty)
-            seen.append((t, mean(Point(t, prior.anchor), number)))
-        factor = prior.factor(seen, self.noise, penalty)
-        error = self._error(prior, seen, penalty)
-        return FoundFactor(Point(factor, prior.anchor), error, prior.pull)
+        factor = posterior.first
+        for number in range(last - self.evaluations, last):
+            t = max(posterior.least, factor)
+            seen.append((t, mean(Point(t, prior.anchor()), number)))
+            factor = posterior.factor(seen, penalty)
+        error = self._error(posterior, seen, penalty)
+        return FoundFactor(
+            Point(factor, prior.anchor(factor)), error, float(pull_at(prior.pull, factor))
+        )
 
-    def _asked(self, prior: FactorPrior, seen: list[tuple[float, float]], penalty: float) -> float:
-        """Return the factor of the next slope, after those so far."""
-        if not seen:
-            return _ASKED
-        return max(_ASKED_LEAST, prior.factor(seen, self.noise, penalty))
-
-    def _error(self, prior: FactorPrior, seen: list[tuple[float, float]], penalty: float) -> float:
+    def _error(
+        self, posterior: Posterior, seen: list[tuple[float, float]], penalty: float
+    ) -> float:
         """Return the standard deviation of the factor's logarithm due to the slopes' noise.
 
         Each slope is changed by one standard deviation in turn. A change of the first also moves
-        the factor at which the second is taken, which changes the second by the formula of slopes.
+        the factor at which the second is taken, which changes the second by what is expected.
         """
         (a, at_a), (b, at_b) = seen
-        best = prior.factor(seen, self.noise, penalty)
+        best = posterior.factor(seen, penalty)
         moved = a, at_a + self.noise
-        c = self._asked(prior, [moved], penalty)
-        steep = prior.curvature
-        there = at_b + steep * (c * (c - best) - b * (b - best))
+        c = max(posterior.least, posterior.factor([moved], penalty))
+        there = at_b + posterior.expected(seen, c) - posterior.expected(seen, b)
         others = [moved, (c, there)], [seen[0], (b, at_b + self.noise)]
-        factors = [prior.factor(other, self.noise, penalty) for other in others]
+        factors = [posterior.factor(other, penalty) for other in others]
         return math.hypot(*(math.log(factor / best) for factor in factors))
-
-
-class FactorPrior(NamedTuple):
-    """The prior before any slopes.
-
-    ``logs``: the logarithm of the prior of t*, up to a constant; ``curvature``: the typical k; the
-    anchor and its weight v.
-    """
-
-    logs: Array
-    curvature: float
-    anchor: tuple[float, ...] = ()
-    pull: float = 0.0
-
-    def factor(self, seen: list[tuple[float, float]], noise: float, penalty: float) -> float:
-        """Return the factor with the least expected loss, given slopes at earlier factors."""
-        steep = self.curvature * np.exp(_DOUBT * _STEEP)
-        logs = self.logs - np.square(_STEEP) / 2
-        for t, slope in seen:
-            variance = noise**2 + np.square(_ERROR_OF_SHAPE * steep * t * t)
-            away = slope - steep * t * (t - _BEST)
-            logs = logs - np.square(away) / (2 * variance) - np.log(variance) / 2
-        likely = np.exp(logs - logs.max())
-        signal = float((likely * steep * _BEST).sum())
-        return max(_LEAST, signal / float((likely * (steep + penalty)).sum()))
-
-
-def prior_of(level: float, walk: float, shares: tuple[float, ...] | None) -> FactorPrior:
-    """Return the prior for a noise s of the whole fit and shares of labels, as in the module."""
-    rare = 1.0 if shares is None else rarity(shares)
-    rated = level * rare**_POWER
-    best = float(np.interp(walk, _WALKS, _SIGNAL))
-    odds = (level * rare**2 / _EVEN) ** _ODDS
-    none = _NONE * min(1.0, _EVEN / level) if level > 0 else _NONE
-    without = odds * np.exp(-np.square(_BEST / none) / 2) * 2 / none
-    deviation = _SPREAD * best
-    signal = np.exp(-np.square((_BEST - best) / deviation) / 2) / deviation
-    logs = np.log(without + signal)
-    if shares is None:
-        return FactorPrior(logs, _CURVATURE)
-    pull = 1 / (1 + (_ANCHORED / rated) ** 2) if rated > 0 else 0.0
-    return FactorPrior(logs, _CURVATURE / rare, tuple(pull * v for v in log_odds(shares)), pull)
 
 
 class FoundFactor(NamedTuple):
@@ -331,20 +319,6 @@ def drawn(model: Any, params: np.ndarray, point: Point) -> np.ndarray:
     moved = rescaled.copy()
     moved[model.intercept_mask() > 0] += np.asarray(point.anchor) * (1 - point.factor)
     return moved
-
-
-def rarity(shares: tuple[float, ...]) -> float:
-    """Return R, the variance of equally frequent labels over that of labels with these shares."""
-    return (1 - 1 / len(shares)) / max(1e-6, 1 - sum(share**2 for share in shares))
-
-
-def log_odds(shares: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the raw predictions of the constant with these shares, one for each output."""
-    logs = [math.log(share) for share in shares]
-    if len(logs) == 2:
-        return (logs[1] - logs[0],)
-    centre = sum(logs) / len(logs)
-    return tuple(value - centre for value in logs)
 
 
 def posterior_share(found: float, noise: float, least: float) -> float:

@@ -17,18 +17,13 @@ from skdpfl.scaling import (
     Slopes,
     TemperaturePlan,
     _calibration,
+    _factor,
     _temperature,
     calibrated,
     rarity,
 )
-from skdpfl.scaling._temperature import (
-    Point,
-    drawn,
-    log_odds,
-    posterior_share,
-    prior_of,
-    slope_terms,
-)
+from skdpfl.scaling._factor import Posterior, Prior, log_odds
+from skdpfl.scaling._temperature import Point, drawn, posterior_share, slope_terms
 from tests.estimators.fits import GUARANTEES
 from tests.estimators.test_temperature import BOUNDS, logistic, rare
 from tests.made_sums import Sending, budgets_of, exact_sums
@@ -195,7 +190,7 @@ def test_a_penalty_counts():
     """Shrinking was asked for: the scale of the penalised objective is looked for."""
     plan = plan_of(mu=[1.0] * 3)
 
-    factors = [plan.find(lambda at, number: 0.0, penalty=p).point.factor for p in (0.0, 1.0)]
+    factors = [plan.find(lambda at, n: 0.0, prior_of(), p).point.factor for p in (0.0, 1.0)]
     assert factors[1] < 0.9 * factors[0]
 
 
@@ -289,29 +284,80 @@ def test_calibration_looks_at_many_silos_at_once(monkeypatch):
     assert asked == [4000, 4000], "two slopes of all records at once"
 
 
-@pytest.mark.parametrize("best", [0.02, 0.7, 1.0])
-def test_the_factor_is_found_where_the_loss_is_steep(best):
-    """A step that is right for a flat one overshoots: with heavy tails, or predictions far out."""
-    plan, steep = plan_of(mu=[20.0] * 3), 1.0
+def prior_of(level=0.005, variance=1.5, longer=1.0, shares=(0.5, 0.5), pull=0.1, n_outputs=1):
+    intercepts = (0.0,) * n_outputs
+    return Prior(level, 2.0, variance, 0.5, longer, shares, pull, intercepts)
+
+
+@pytest.mark.parametrize("variance", [0.5, 4.0, 50.0])
+@pytest.mark.parametrize("reach", [0.0, 0.5, 1.5])
+def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
+    """Slopes of normal predictions, whose labels follow a factor of them."""
+    rng = np.random.default_rng(0)
+    x = np.sqrt(variance) * rng.normal(size=(10**5, 1))
+    best = reach / np.sqrt(variance)
+    likely = 1 / (1 + np.exp(-best * x[:, 0]))
+    y = (rng.random(len(x)) < likely).astype(int)
+    plan = plan_of(mu=[30.0] * 3)
 
     def mean(at, number):
-        return steep * at.factor * (at.factor - best)
+        raw = at.factor * x
+        slopes = (LogLoss().gradient(y, raw) * raw).sum(axis=-1)
+        return _temperature.centred_slopes(raw, slopes, plan.cut).mean()
 
-    found = plan.find(mean, 2.0, shares=(0.9, 0.1))
-    assert abs(found.point.factor - best) < 0.12
-    assert 0 < found.error < 0.5
+    found = plan.find(mean, prior_of(variance=variance))
+    assert abs(found.point.factor - best) * np.sqrt(variance) < 0.5
+    assert found.error > 0
 
 
-@pytest.mark.parametrize("best", [0.2, 0.5])
-def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(best):
-    plan, rng = plan_of(mu=[20.0] * 3), np.random.default_rng(0)
-    steep = prior_of(plan.share * plan.noise / plan.cut, 2.0, None).curvature
+@pytest.mark.parametrize("reach", [0.25, 0.6])
+def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach):
+    plan, rng, prior = plan_of(mu=[20.0] * 3), np.random.default_rng(0), prior_of()
+    posterior = Posterior(dataclasses.replace(prior, doubt=0.0), plan.noise, plan.cut)
+    nearest = np.abs(_factor._REACH - reach * np.sqrt(prior.variance)).argmin()
 
     def found(noise):
         def mean(at, number):
-            return steep * at.factor * (at.factor - best) + noise * rng.normal()
+            return posterior.slopes(at.factor)[0, nearest] + noise * rng.normal()
 
-        return plan.find(mean, 2.0)
+        return plan.find(mean, prior)
 
     repeated = np.std([np.log(found(plan.noise).point.factor) for _ in range(300)])
-    assert found(0.0).error == pytest.approx(repeated, rel=0.1)
+    assert found(0.0).error == pytest.approx(repeated, rel=0.25)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs):
+    shares = (0.9, 0.1) if n_outputs == 1 else None
+    prior = prior_of(shares=shares, pull=1.0, n_outputs=n_outputs)
+    prior = dataclasses.replace(prior, doubt=0.0, intercepts=(log_odds((0.9, 0.1)) * 3)[:n_outputs])
+    posterior, rng = Posterior(prior, 0.1, 0.7), np.random.default_rng(1)
+    base = np.array(log_odds(shares)) if shares else np.zeros(n_outputs)
+    x = np.sqrt(prior.variance) * rng.normal(size=(10**5, n_outputs))
+    raw = base + 0.8 * x
+    y = rng.choice(2 if shares else 3, size=len(x), p=shares)
+    slopes = (LogLoss().gradient(y, raw) * 0.8 * x).sum(axis=-1)
+    found = _temperature.centred_slopes(raw, slopes, 0.7, 0.8 * x).mean()
+    told = posterior.slopes(0.8)[:, 0]  # of labels that do not follow predictions
+    np.testing.assert_allclose(told, found, atol=0.03 if n_outputs > 1 else 0.01)
+
+
+def test_doubtful_models_are_drawn_to_the_constant():
+    """More noise, rarer labels, or coefficients as long as those of noise: a smaller factor."""
+    plan = plan_of(mu=[1.0] * 3)
+
+    def factor(**known):
+        return plan.find(lambda at, number: 0.05, prior_of(**known)).point.factor
+
+    assert factor(level=0.05) < 0.7 * factor(level=0.005)
+    assert factor(shares=(0.9, 0.1)) < factor()
+    assert factor(level=0.03, longer=0.5) < 0.7 * factor(level=0.03, longer=3.0)
+    faint = plan.find(lambda at, n: 0.3, prior_of(level=0.1, shares=(0.9, 0.1), pull=0.2)).point
+    assert faint.factor < 0.1
+    np.testing.assert_allclose(faint.anchor, log_odds((0.9, 0.1)), rtol=0.2)
+
+
+def test_slopes_cost_more_where_noise_is_large():
+    few, many = plan_of(mu=[0.05] * 3), plan_of(mu=[5.0] * 3)
+    assert 2 * few.share**2 == pytest.approx(0.12)
+    assert 2 * many.share**2 == pytest.approx(0.04)
