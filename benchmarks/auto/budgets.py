@@ -2,9 +2,10 @@
 
 Eight tables of 1,500 to 5,000 training records in six silos of unlike sizes, with 3 to 15 %
 positives: indicators of which 1 to 5 % are ones, lognormal columns in units of their own, normal
-ones; labels follow their logarithms. Every family with 1, 5 and 20 local steps, bounds given
-(DPFedEXP, which protects whole silos, with 200 of one size); epsilon 0.5 to 30, eight paired seeds: records are drawn anew in each, for all epsilons. Area under
-the ROC curve of 4,000 other records, and log loss less that of the training records' share.
+ones; labels follow their logarithms. Every family with 1, 5 and 20 local steps (DPFedEXP, which
+protects whole silos, with 200 of one size), bounds given, epsilon 0.5 to 30, eight paired seeds:
+records are drawn anew in each, for all epsilons. Area under the ROC curve of 4,000 other records,
+and log loss less that of the training records' share.
 
 A fall is a mean at a larger epsilon that is lower by more than 0.01 and two standard errors of the
 paired difference (log loss: higher); with one seed none is judged.
