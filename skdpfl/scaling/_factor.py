@@ -56,7 +56,7 @@ _POINTS, _NUMBERS = 32, 6400
 
 
 @dataclass(frozen=True)
-class Prior:
+class FactorPrior:
     """What is known of a trained model before slopes are asked for.
 
     Parameters
@@ -94,10 +94,10 @@ class Prior:
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class FactorPosterior:
     """The posterior of V and u, by `after`; ``noise`` and ``cut`` are those of mean slopes."""
 
-    prior: Prior
+    prior: FactorPrior
     noise: float
     cut: float
 

@@ -42,7 +42,7 @@ from scipy.special import softmax
 
 from skdpfl.federation import SumPlan, Work
 from skdpfl.scaling import _calibration
-from skdpfl.scaling._factor import Posterior, Prior, pull_at, rarity
+from skdpfl.scaling._factor import FactorPosterior, FactorPrior, pull_at, rarity
 from skdpfl.scaling._maps import Array
 
 #: the part of mu^2 for slopes, up to the first noise s of the whole fit and from the second on
@@ -223,7 +223,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         params: np.ndarray,
         walk: _calibration.Walk,
         shares: tuple[float, ...] | None = None,
-    ) -> Prior:
+    ) -> FactorPrior:
         """Return what is known of a trained model before slopes are asked for.
 
         Parameters
@@ -249,7 +249,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         rated = self.level * (1.0 if shares is None else rarity(shares)) ** _POWER
         pull = 1 / (1 + (_ANCHORED / rated) ** 2) if shares is not None and rated > 0 else 0.0
         known = max(variance, _LEAST), doubt, max(longer, _LEAST), shares, pull, intercepts
-        return Prior(self.level, walk.prediction, *known)
+        return FactorPrior(self.level, walk.prediction, *known)
 
     def _shares(self, mean: Callable[[Any, int], float]) -> tuple[tuple[float, ...] | None, float]:
         """Return the labels' shares (None if unknown), and the error of the log odds."""
@@ -260,7 +260,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         return (1 - share, share), noise / (share * (1 - share))
 
     def find(
-        self, mean: Callable[[Any, int], float], prior: Prior, penalty: float = 0.0
+        self, mean: Callable[[Any, int], float], prior: FactorPrior, penalty: float = 0.0
     ) -> FoundFactor:
         """Return the factor and the anchor.
 
@@ -268,12 +268,12 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         ----------
         mean : callable
             The noisy mean of the terms at a point; the number counts the calls.
-        prior : Prior
+        prior : FactorPrior
             What is known before.
         penalty : float, default=0.0
             alpha |w|^2 of the model at t = 1.
         """
-        posterior, last = Posterior(prior, self.noise, self.cut), len(self.sums.mus)
+        posterior, last = FactorPosterior(prior, self.noise, self.cut), len(self.sums.mus)
         seen: list[tuple[float, float]] = []
         factor = posterior.first
         for number in range(last - self.evaluations, last):
@@ -286,7 +286,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         )
 
     def _error(
-        self, posterior: Posterior, seen: list[tuple[float, float]], penalty: float
+        self, posterior: FactorPosterior, seen: list[tuple[float, float]], penalty: float
     ) -> float:
         """Return the standard deviation of the factor's logarithm due to the slopes' noise.
 

@@ -42,7 +42,7 @@ def test_it_is_in_the_plan_the_price_and_the_budget(trust, sizes, part):
     for composition in plan.groups().compositions:
         assert dict(composition)[event] == 2
     assert 0.99 <= plan.spent().epsilon <= 1
-    # without it the same noise costs less; with it training gets 96 or 88 % of mu^2, less the counts'
+    # without it the same noise costs less; with it training gets the rest of mu^2, less the counts'
     off = clf.set_params(calibrate=False).plan_for(silo_sizes=sizes, n_features=5)
     assert not off.setup
     more = plan.noise_multiplier[0] / off.noise_multiplier[0]

@@ -22,7 +22,7 @@ from skdpfl.scaling import (
     calibrated,
     rarity,
 )
-from skdpfl.scaling._factor import Posterior, Prior, log_odds
+from skdpfl.scaling._factor import FactorPosterior, FactorPrior, log_odds
 from skdpfl.scaling._temperature import Point, drawn, posterior_share, slope_terms
 from tests.estimators.fits import GUARANTEES
 from tests.estimators.test_temperature import BOUNDS, logistic, rare
@@ -286,7 +286,7 @@ def test_calibration_looks_at_many_silos_at_once(monkeypatch):
 
 def prior_of(level=0.005, variance=1.5, longer=1.0, shares=(0.5, 0.5), pull=0.1, n_outputs=1):
     intercepts = (0.0,) * n_outputs
-    return Prior(level, 2.0, variance, 0.5, longer, shares, pull, intercepts)
+    return FactorPrior(level, 2.0, variance, 0.5, longer, shares, pull, intercepts)
 
 
 @pytest.mark.parametrize("variance", [0.5, 4.0, 50.0])
@@ -313,7 +313,7 @@ def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
 @pytest.mark.parametrize("reach", [0.25, 0.6])
 def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach):
     plan, rng, prior = plan_of(mu=[20.0] * 3), np.random.default_rng(0), prior_of()
-    posterior = Posterior(dataclasses.replace(prior, doubt=0.0), plan.noise, plan.cut)
+    posterior = FactorPosterior(dataclasses.replace(prior, doubt=0.0), plan.noise, plan.cut)
     nearest = np.abs(_factor._REACH - reach * np.sqrt(prior.variance)).argmin()
 
     def found(noise):
@@ -331,7 +331,7 @@ def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs):
     shares = (0.9, 0.1) if n_outputs == 1 else None
     prior = prior_of(shares=shares, pull=1.0, n_outputs=n_outputs)
     prior = dataclasses.replace(prior, doubt=0.0, intercepts=(log_odds((0.9, 0.1)) * 3)[:n_outputs])
-    posterior, rng = Posterior(prior, 0.1, 0.7), np.random.default_rng(1)
+    posterior, rng = FactorPosterior(prior, 0.1, 0.7), np.random.default_rng(1)
     base = np.array(log_odds(shares)) if shares else np.zeros(n_outputs)
     x = np.sqrt(prior.variance) * rng.normal(size=(10**5, n_outputs))
     raw = base + 0.8 * x
