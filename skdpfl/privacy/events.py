@@ -33,7 +33,7 @@ Neighbours = Literal["replace", "add_remove"]
 def change_of(neighbours: str) -> int:
     """Return D, the sensitivity of a sum to one record (or silo), over the norm of a term."""
     if neighbours not in get_args(Neighbours):
-        raise ValueError(f"neighbours={neighbours!r} must be 'replace' or 'add_remove'.")
+        raise ValueError(f"neighbours must be 'replace' or 'add_remove'; got {neighbours!r}.")
     return 2 if neighbours == "replace" else 1
 
 

@@ -231,5 +231,7 @@ def test_bad_arguments():
     for bad in (-1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="bound must be finite and 0 or more, got"):
             grid_for(1.0, bad)
-    with pytest.raises(ValueError, match="neighbours='swap': must be 'replace' or 'add_remove'"):
+    with pytest.raises(
+        ValueError, match="neighbours must be 'replace' or 'add_remove'; got 'swap'"
+    ):
         reduced_clip(1.0, 0.1, 1, "swap")

@@ -308,7 +308,7 @@ def test_the_audit_takes_the_colluders_noise_off():
     assert audit.reported == pytest.approx(4.0, rel=0.01)
     # with the colluders' noise it would look like an epsilon of 1.6
     assert 2.0 < audit.gaussian_bound < 4.0
-    with pytest.raises(ValueError, match="trust='secagg' nothing is promised"):
+    with pytest.raises(ValueError, match="trust='secagg' there is no guarantee against"):
         audit_epsilon(clf, silo_sizes=[20] * 4, n_features=4, view="silo")
 
 
@@ -347,7 +347,9 @@ def test_affordable_features_know_the_noise():
 
 def test_what_would_help_names_it():
     X, y, silos = data("ISRLDPClassifier", n_silos=5)
-    with pytest.warns(UserWarning, match=r'trust="secagg", if at most one silo works .* \(2 times'):
+    with pytest.warns(
+        UserWarning, match=r'trust="secagg", if at most one silo colludes .* \(2 times'
+    ):
         ISRLDPClassifier(0.3, feature_bounds=(-5, 5)).fit(X, y, silos=silos)
 
 

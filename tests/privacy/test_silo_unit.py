@@ -282,7 +282,7 @@ def test_a_quantile_is_a_share(bad):
 def test_a_plan_for_whole_silos_knows_no_sizes():
     plan = plan_of(ServerMessages())
     assert plan.silo_sizes is None and plan.schedule is None
-    with pytest.raises(ValueError, match="protected"):
+    with pytest.raises(ValueError, match='unit="silo" protects silo_sizes'):
         _ = plan.expected_sizes
 
 

@@ -138,7 +138,7 @@ def test_insurance(fake):
     assert bunch.feature_names[:3] == ["age", "sex_male", "bmi"]
     assert bunch.data[1, :3].tolist() == [18, 1, 33.77]
     assert bunch.target_bounds == (0, 70_000) and "an assumption" in bunch.DESCR
-    assert "publish" in bunch.DESCR
+    assert "reveal it" in bunch.DESCR
 
 
 def test_obesity(fake):
@@ -283,7 +283,7 @@ class TestCifar:
         (file,) = _archives.CIFAR_SUBSETS["test"]
         sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
         mirror = {"urls": (f"file://localhost{archive}",), "archive_sha256": sha256}
-        for member, message in (("absent", "absent"), ("cifar-10-batches-bin", "is no file")):
+        for member, message in (("absent", "absent"), ("cifar-10-batches-bin", "is not a file")):
             wrong = replace(file, member=member, **mirror)
             monkeypatch.setitem(_archives.CIFAR_SUBSETS, "test", (wrong,))
             with pytest.raises(OSError, match=message):

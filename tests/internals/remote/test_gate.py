@@ -445,7 +445,7 @@ def test_a_further_question_about_slopes_is_refused(silo, said):
     told(silo, said[0])
     ask = said[0][-1]
     assert (ask.purpose, ask.number) == ("temperature", 2)
-    refused(silo.tell(dataclasses.replace(ask, number=3)), "no question about the temperature")
+    refused(silo.tell(dataclasses.replace(ask, number=3)), "no sum number 3 for the temperature")
 
 
 def test_the_task_is_that_of_the_plan(silo, said):
