@@ -3,6 +3,7 @@
 The rules are numpydoc's; what the pages list is read from ``docs/api.rst``.
 """
 
+import ast
 import importlib
 import inspect
 import re
@@ -98,6 +99,22 @@ def test_what_a_user_calls_has_examples_and_links(name):
     doc = inspect.getdoc(find(name))
     for section in ("Examples", "See Also"):
         assert re.search(rf"^{section}\n-+$", doc, re.MULTILINE), f"{name}: no {section}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_documented_defaults_are_those_of_the_signature(name):
+    obj = find(name)
+    for each in (obj, *(m for _, m in own_methods(obj) if inspect.isclass(obj))):
+        listed = re.findall(r"^(.+) : .*default=(.+)$", inspect.getdoc(each) or "", re.MULTILINE)
+        for names, said in listed:
+            for parameter in names.split(", "):
+                default = inspect.signature(each).parameters[parameter].default
+                if repr(default) == "<factory>":
+                    continue
+                try:
+                    assert ast.literal_eval(said) == default, parameter
+                except ValueError:  # a name
+                    assert said in (repr(default), getattr(default, "__name__", ""))
 
 
 @pytest.mark.parametrize("name", [n for n in HERE if inspect.isfunction(find(n))])
