@@ -11,6 +11,9 @@ what a factor t makes of it (b the anchor, a what the mean is away from it), q t
     t*       = m +- 0.6 m, m = 1 where training moves predictions little, 0.64 where it does; or
     u        = 0 +- 0.12, with odds  (s R^2 / 0.03)^1.5 (E / V)^2        s, R: see _temperature
 
+A penalty alpha |w|^2 / 2 is what the slope of the loss balances at t = 1, so m is larger by
+alpha |w|^2 / (V / (4 R)).
+
 E is the V that noise alone would give: coefficients that are longer than that show a signal, at no
 cost. A slope that was seen is what this says of its cut terms (normal quantiles stand for x; of
 several outputs, fixed draws), but for noise and an error of 0.15 of the slope without a signal.
@@ -75,6 +78,8 @@ class FactorPrior:
         The anchor's weight v.
     intercepts : tuple of float
         The trained intercept of each output.
+    penalty : float, default=0.0
+        alpha |w|^2 of the model.
     """
 
     level: float
@@ -85,6 +90,7 @@ class FactorPrior:
     shares: tuple[float, ...] | None = None
     pull: float = 0.0
     intercepts: tuple[float, ...] = (0.0,)
+    penalty: float = 0.0
 
     def anchor(self, factor: float = _FAINT) -> tuple[float, ...]:
         """Return b of each output, for a factor; empty: 0."""
@@ -111,12 +117,12 @@ class FactorPosterior:
         """The least factor that a slope is asked for at."""
         return _ASKED_LEAST / math.sqrt(self.prior.variance)
 
-    def factor(self, seen: list[tuple[float, float]], penalty: float) -> float:
-        """Return the factor, after slopes were seen at factors; ``penalty`` is alpha |w|^2."""
+    def factor(self, seen: list[tuple[float, float]]) -> float:
+        """Return the factor, after slopes were seen at factors."""
         factors, likely = _FACTORS / math.sqrt(self.prior.variance), self._likely(seen)
         gains, final = self._gains
         lost = -gains - _CAREFUL * np.minimum(0, final)
-        loss = (lost * likely).sum(axis=(1, 2)) + penalty * factors**2 / 2
+        loss = (lost * likely).sum(axis=(1, 2)) + self.prior.penalty * factors**2 / 2
         best = int(np.clip(loss.argmin(), 1, len(loss) - 2))
         below, least, above = loss[best - 1 : best + 2]
         bend = below - 2 * least + above
@@ -152,6 +158,7 @@ class FactorPosterior:
     def _expected(self) -> Array:
         prior, root = self.prior, math.sqrt(self.prior.variance)
         best = float(np.interp(prior.walk, _WALKS, _SIGNAL))
+        best += prior.penalty * 4 * rarity_of(prior.shares) / prior.variance
         odds = (prior.level * rarity_of(prior.shares) ** 2 / _EVEN) ** _ODDS / prior.longer**_LONGER
         without = 2 / _NONE * np.exp(-np.square(_REACH / _NONE) / 2) * min(odds, _MOST_ODDS)
         wide = _SPREAD * best

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -204,9 +204,12 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         mask, intercept = model.output_mask(), model.intercept_mask()
         scaled = run.work.penalty if mask is None else run.work.penalty * mask
         penalty = float(np.square(params, dtype=np.float64) @ scaled)
+        if penalty:  # keeps coefficients short
+            walk = walk._replace(coefficient=0.0)
         shares, doubt = self._shares(run.mean)
         weighted = None if shares is None else _weighted(shares, run.work.class_weights)
-        found = self.find(run.mean, self.prior(model, params, walk, weighted), penalty)
+        known = self.prior(model, params, walk, weighted)
+        found = self.find(run.mean, replace(known, penalty=penalty))
         moved = drawn(model, params, found.point)
         direction = moved.astype(np.float64)
         errors = [(found.error, direction)]
@@ -259,9 +262,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         share = posterior_share(0.5 + mean(None, 0), noise, 1 / (n + 2))
         return (1 - share, share), noise / (share * (1 - share))
 
-    def find(
-        self, mean: Callable[[Any, int], float], prior: FactorPrior, penalty: float = 0.0
-    ) -> FoundFactor:
+    def find(self, mean: Callable[[Any, int], float], prior: FactorPrior) -> FoundFactor:
         """Return the factor and the anchor.
 
         Parameters
@@ -270,8 +271,6 @@ class TemperaturePlan(_calibration.CalibrationPlan):
             The noisy mean of the terms at a point; the number counts the calls.
         prior : FactorPrior
             What is known before.
-        penalty : float, default=0.0
-            alpha |w|^2 of the model at t = 1.
         """
         posterior, last = FactorPosterior(prior, self.noise, self.cut), len(self.sums.mus)
         seen: list[tuple[float, float]] = []
@@ -279,27 +278,25 @@ class TemperaturePlan(_calibration.CalibrationPlan):
         for number in range(last - self.evaluations, last):
             t = max(posterior.least, factor)
             seen.append((t, mean(Point(t, prior.anchor()), number)))
-            factor = posterior.factor(seen, penalty)
-        error = self._error(posterior, seen, penalty)
+            factor = posterior.factor(seen)
+        error = self._error(posterior, seen)
         return FoundFactor(
             Point(factor, prior.anchor(factor)), error, float(pull_at(prior.pull, factor))
         )
 
-    def _error(
-        self, posterior: FactorPosterior, seen: list[tuple[float, float]], penalty: float
-    ) -> float:
+    def _error(self, posterior: FactorPosterior, seen: list[tuple[float, float]]) -> float:
         """Return the standard deviation of the factor's logarithm due to the slopes' noise.
 
         Each slope is changed by one standard deviation in turn. A change of the first also moves
         the factor at which the second is taken, which changes the second by what is expected.
         """
         (a, at_a), (b, at_b) = seen
-        best = posterior.factor(seen, penalty)
+        best = posterior.factor(seen)
         moved = a, at_a + self.noise
-        c = max(posterior.least, posterior.factor([moved], penalty))
+        c = max(posterior.least, posterior.factor([moved]))
         there = at_b + posterior.expected(seen, c) - posterior.expected(seen, b)
         others = [moved, (c, there)], [seen[0], (b, at_b + self.noise)]
-        factors = [posterior.factor(other, penalty) for other in others]
+        factors = [posterior.factor(other) for other in others]
         return math.hypot(*(math.log(factor / best) for factor in factors))
 
 

@@ -190,7 +190,8 @@ def test_a_penalty_counts():
     """Shrinking was asked for: the scale of the penalised objective is looked for."""
     plan = plan_of(mu=[1.0] * 3)
 
-    factors = [plan.find(lambda at, n: 0.0, prior_of(), p).point.factor for p in (0.0, 1.0)]
+    known = [dataclasses.replace(prior_of(), penalty=p) for p in (0.0, 1.0)]
+    factors = [plan.find(lambda at, n: 0.0, each).point.factor for each in known]
     assert factors[1] < 0.9 * factors[0]
 
 
