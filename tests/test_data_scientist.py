@@ -163,7 +163,7 @@ def test_a_pipeline_with_a_private_scaler_pays_for_both():
     pipe = pipeline(DPStandardScaler(1.0, delta=1e-5, feature_bounds=PUBLIC, random_state=1))
     pipe.set_params(clf__epsilon=3.0, clf__delta=1e-5).fit(FRAME, ILL)
     both = pipe[1].named_transformers_["scale"].privacy_spent_ + pipe[-1].privacy_spent_
-    with pytest.warns(PrivacyLeakWarning, match="1 step.* as one silo, another was given 3"):
+    with pytest.warns(PrivacyLeakWarning, match="1 step.* as one silo, where another was given 3"):
         spent = skdpfl.privacy_spent(pipe)  # the scaler's column of silos was not passed to it
     assert spent == replace(both, trust="server")
     assert 3.0 < both.epsilon < 4.0
@@ -223,7 +223,7 @@ def test_bounds_by_name_are_not_read_by_position(turned):
 @pytest.mark.parametrize(
     ("X", "y", "match"),
     [
-        (NUMBERS, pd.Series([1, "a"] * 600), r"type int and str as objects.*astype\(str\)"),
+        (NUMBERS, pd.Series([1, "a"] * 600), r"labels of type int and str.*astype\(str\)"),
         (NUMBERS, pd.Series([True, False] * 600, dtype=object), r"type bool.*astype\(bool\)"),
         (NUMBERS.astype(pd.SparseDtype(float)), ILL, r"sparse.*X\.sparse\.to_dense\(\)"),
     ],

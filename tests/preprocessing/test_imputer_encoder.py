@@ -167,7 +167,7 @@ def test_hopeless_counts_are_refused_and_rare_ones_warned_of():
         DPOneHotEncoder(1.0, random_state=0).fit(WORDS[["smoker"]].iloc[:150])
     with pytest.warns(UserWarning, match="too few records"):
         DPSimpleImputer(0.1, feature_bounds=(0, 120)).fit(NUMBERS[["age"]].iloc[:20])
-    with pytest.warns(UserWarning, match=r"Too few values .* in \[0\] .* filled with \[[\d.-]+\]"):
+    with pytest.warns(UserWarning, match=r"Too few values in \[0\] .* filled with \[[\d.-]+\]"):
         DPSimpleImputer(feature_bounds=(0, 1), random_state=0).fit(np.full((2000, 1), np.nan))
     with pytest.warns(UserWarning, match="No category was found"):
         DPOneHotEncoder(random_state=0).fit(np.arange(1000)[:, None])
