@@ -225,7 +225,7 @@ def _changed(kind: type) -> list[str]:
 
 
 def sends_one_gradient(algorithm: Algorithm) -> bool:
-    """Whether a silo's message is one fresh gradient: the final methods are not overridden.
+    """Return whether a silo's message is one fresh gradient, i.e. no final method is overridden.
 
     Classes and objects can be changed after their creation, so this checks the code that will run.
     """

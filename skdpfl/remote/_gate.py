@@ -259,7 +259,7 @@ class Gate:
         """Return the answer to a letter: the one sent before, or a new one."""
         kept = self._memory.store.read(ask.fit)
         if kept is None:
-            raise Refused("This silo agreed to no such fit.")
+            raise Refused("This silo has not agreed to this fit.")
         words = _array(hashlib.sha256(data).digest())
         if "words" in kept and bytes(kept["words"]) == bytes(words):
             return bytes(kept["answer"])
@@ -284,7 +284,7 @@ class Gate:
         """End a fit, and charge only for its rounds that ran, by this silo's records of them."""
         kept = self._memory.store.read(letter.fit)
         if kept is None:
-            raise Refused("This silo agreed to no such fit.")
+            raise Refused("This silo has not agreed to this fit.")
         offer, n_rounds, spent = unpack(bytes(kept["offer"])), kept["round"] + 1, None
         if self._memory.has_paid(bytes(kept["offer"])):
             if not n_rounds or ("ended" in kept and "settled" not in kept):

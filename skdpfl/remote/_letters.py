@@ -272,7 +272,7 @@ class Waiting:
 class Part:
     """A masked sum: the numbers of its silos, and the step of the grid.
 
-    A round or setup sum that failed is repeated with another number; ``round`` is its number in the
+    If a round or setup sum fails, it is repeated under a new number; ``round`` is its number in the
     plan. With shared noise ``step`` is not used, since it follows from the plan. A silo's first
     letter has the ``keys`` of all silos for this fit, in their order, and their signatures.
     """

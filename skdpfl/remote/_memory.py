@@ -239,8 +239,8 @@ class SiloMemory:
         ledger = self._open()
         if len(ledger.entries) >= LIMITS.fits:
             raise Refused(
-                f"This silo's ledger is full with {LIMITS.fits:,} fits; its operator has to begin "
-                "another."
+                f"This silo's ledger is full with {LIMITS.fits:,} fits; its operator must start "
+                "a new one."
             )
         ledger.check(spent)
 

@@ -183,7 +183,7 @@ def test_what_the_first_fit_fixed_stays(tmp_path):
     whole = spent(20, epsilon=3.0, sampling="poisson", sampling_rate=0.1)
     with PrivacyLedger(whole.epsilon_at(1e-3) + 1e-6, 1e-3, path=tmp_path / "ledger") as ledger:
         ledger.charge("only", whole)
-        with pytest.raises(ValueError, match="is charged as a whole"):
+        with pytest.raises(ValueError, match="must be charged in full"):
             ledger.settle("only", replace(whole))
 
 

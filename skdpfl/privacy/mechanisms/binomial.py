@@ -56,9 +56,9 @@ Let ``l = log pmf`` of Bin(N, p), and consider a range of values around N p.
    ``sqrt(pi/2)`` (the normal's Mills ratio) ``< 1.26``. So D is on the lower branch:
    ``D^2 <= 2 (1 - sqrt(1 - c))``.
 4. *A Gaussian dominates.* A threshold test of X against X + k has a power of at most
-   ``Phi(Phi^-1(size) + k D)``, that of N(0, 1) against N(k D, 1). The trade-off curve of X is made
-   of chords between thresholds, and the Gaussian's is concave, so it lies above everywhere. By
-   Blackwell's theorem (X, X + k) is a garbling of the Gaussian pair.
+   ``Phi(Phi^-1(size) + k D)``, that of N(0, 1) against N(k D, 1). The largest power of a test of X
+   is, as a function of the size, linear between thresholds; the Gaussian's is concave, so it is at
+   least that for every size. By Blackwell's theorem (X, X + k) is a garbling of the Gaussian pair.
 5. *d coordinates*, shifted by k of norm K: garblings of N(0, 1) against N(mu, 1), mu = K D, up to
    d tau in total variation, so ``delta <= delta_G(eps) + (1 + exp(eps)) d tau``. A failure
    probability f with ``(1 + exp(E)) d tau <= f (1 - delta_G(0))`` and ``delta_G(E) + (1 + exp(E)) d

@@ -1,9 +1,9 @@
 r"""Privacy filters, which admit fits to a budget although fits may depend on earlier outputs.
 
-Stopping when the composed distributions reach the budget would not be sound: with (3, 1e-5), a
-Gaussian fit of mu = 0.5 followed, depending on its output, by one of mu = 0.517 or by 100 Poisson
-steps, each of which composes with the first to epsilon = 3, has delta = 1.7e-5. So admission is
-decided by a Renyi filter at one order fixed in advance::
+Stopping when the composed distributions reach the budget would not be sound. A counterexample for
+(3, 1e-5): a Gaussian fit of mu = 0.5 is followed by one of mu = 0.517 or by 100 Poisson steps,
+depending on its output. Each alternative composes with the first fit to epsilon = 3, but the whole
+has delta = 1.7e-5. So admission is decided by a Renyi filter at one order fixed in advance::
 
     admit while  sum_i D_a(fit_i) <= budget_a   and   sum_i f_i <= F,    f_i: failure probabilities
     budget_a = eps - log((a - 1) / a) + (log(delta - F) + log a) / (a - 1)
@@ -176,8 +176,8 @@ class Filter:
         before, after = (self._filling(self.adding(Taken(), cost)) for cost in (whole, part))
         if is_first and not (before.used <= before.budget == after.budget):
             raise ValueError(
-                "The first fit was admitted by its own distribution, or fixed the share of delta "
-                "for failures, so it is charged as a whole."
+                "The first fit must be charged in full: it alone exceeds the filter's budget, or "
+                "it determines the share of delta for failures."
             )
 
     def spent(self, taken: Taken) -> float:

@@ -107,7 +107,7 @@ def test_two_silos_of_one_name_are_told_apart(tmp_path):
     gate = here.gate
     here.gate = lambda name: twin.gate(NAMES[1]) if name == "twin" else gate(name)
     grid.nodes[77] = "twin"
-    with pytest.raises(SilosMissing, match="Two silos call themselves 'north'"):
+    with pytest.raises(SilosMissing, match="Two silos have the name 'north'"):
         courier.deliver(dict.fromkeys(NAMES, b"?"))
 
 

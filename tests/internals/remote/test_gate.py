@@ -109,7 +109,7 @@ def test_it_agrees_and_says_the_price_but_pays_nothing_yet(silo, said):
 def test_it_refuses_what_its_ledger_cannot_pay(tmp_path, said):
     silo = Silo(tmp_path, said[1], budget=(2.0, 1e-3))
     refused(silo.tell(said[0][0]), "costs more than this silo's ledger has left")
-    refused(silo.tell(said[0][1]), "agreed to no such fit")
+    refused(silo.tell(said[0][1]), "has not agreed to this fit")
 
 
 def test_it_computes_the_price_itself(tmp_path, said):
@@ -304,7 +304,7 @@ def test_a_fit_whose_memory_is_gone_is_not_begun_again(silo, said):
     refused(silo.tell(said[0][0]), "ledger cannot be used")
     shutil.rmtree(f"{silo.path}.fits")  # all of it: a new memory begins
     refused(silo.tell(said[0][0]), "its stored state of it is missing")
-    refused(silo.tell(said[0][1]), "agreed to no such fit")
+    refused(silo.tell(said[0][1]), "has not agreed to this fit")
     assert silo.n_charged == 1
     told(silo, [offer_of(said, fit="another")])
 

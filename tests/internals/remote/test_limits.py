@@ -143,7 +143,7 @@ def waiting_offers(monkeypatch, gate, letters):
             os.utime(path, ns=tuple(t - 10**9 for t in (path.stat().st_mtime_ns,) * 2))
     assert len(list(folder.glob("*.offer"))) == 3 and len(list(folder.glob("*.fit"))) == 1
     ask = [with_field(letters[1], "v", "fit", value=str(n)) for n in range(6)]
-    refused(gate, ask[2], "agreed to no such fit")
+    refused(gate, ask[2], "has not agreed to this fit")
     assert unpack(gate.answer(ask[5])).values.size
     assert unpack(gate.answer(ask[0])).values.size
 
@@ -170,7 +170,7 @@ def fits(monkeypatch, gate, letters):
         offered(gate, letters, number)
         gate.answer(with_field(letters[1], "v", "fit", value=str(number)))
     refused(
-        gate, with_field(letters[0], "v", "fit", value="3"), "its operator has to begin another"
+        gate, with_field(letters[0], "v", "fit", value="3"), "its operator must start a new one"
     )
 
 

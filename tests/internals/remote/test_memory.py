@@ -124,7 +124,7 @@ def test_a_folder_that_is_new_knows_no_fit_of_before(tmp_path, letters):
     silo.tell(old, "first", 3)
     silo.copy(tmp_path / "copy")
     shutil.rmtree(silo.paths["folder"])
-    assert "agreed to no such fit" in silo.tell(iter(letters[3:]), "first", 1).reason
+    assert "has not agreed to this fit" in silo.tell(iter(letters[3:]), "first", 1).reason
     assert isinstance(silo.tell(iter(letters), "second", 2), Answer)
     silo.put_back(tmp_path / "copy", ["folder"])
     assert "ledger cannot be used" in silo.tell(old, "first", 1).reason
