@@ -284,9 +284,9 @@ def with_clipped_quantile(committed: Committed, method: Method) -> Committed:
     """Return ``committed`` with the quantile of clipped slopes, if the level is calibrated.
 
     Slopes -q and 1 - q that are clipped to kappa balance at q' = a / (a + b), a = min(q, kappa) and
-    b = min(1 - q, kappa), instead of q. The loss at q' equals that at q without a slope that all
-    records share, which would clip them all. It is for linear models; kappa is that of a typical
-    row.
+    b = min(1 - q, kappa), instead of q. The loss at q' differs from that at q by a slope that is
+    the same for all records; with it all gradients would be clipped. It is for linear models; kappa
+    is that of a typical row.
     """
     request, clip = committed.request, committed.settings.clip_norm
     q = request.loss.quantile_level

@@ -134,8 +134,8 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         for i, row in zip(again, self._run(X, again), strict=True):
             if not _same(row, found[of_row[i]]):
                 raise ValueError(
-                    f"func returns another result for row {i} when it is run again: it mixes rows, "
-                    "by state that it keeps, or is random."
+                    f"func returns another result for row {i} when it is called again, so it keeps "
+                    "state and mixes rows, or is random."
                 )
         out = self._together([found[kind] for kind in of_row], X)
         kind = output_kind(self)

@@ -114,7 +114,7 @@ class FactorPosterior:
 
     @property
     def least(self) -> float:
-        """The least factor that a slope is asked for at."""
+        """The smallest factor at which a slope is computed."""
         return _ASKED_LEAST / math.sqrt(self.prior.variance)
 
     def factor(self, seen: list[tuple[float, float]]) -> float:

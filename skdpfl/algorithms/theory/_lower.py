@@ -1,7 +1,7 @@
 """Lower bounds for all ISRL-DP algorithms, by Lowy and Razaviyayn, with constants.
 
-N silos of n records, d parameters. All that a silo ever sends is (epsilon, delta)-DP for each of
-its records, whoever else sends what; rounds may depend on each other in any way. With
+N silos of n records, d parameters. All messages of a silo together are (epsilon, delta)-DP for each
+of its records, whatever the others send; rounds may depend on earlier rounds in any way. With
 eta = e^epsilon - 1 + sqrt(8 d delta), for some L-Lipschitz losses and some records::
 
     population   convex            L D max{1 / (4 sqrt(6 n N)),  max_t t (a - b t) / 2},  0 < t <= 1

@@ -44,7 +44,7 @@ K eta_l nu <= u <= 1/16, resp. 1/24, the factor of |y - x|^2 to the K-1 is below
 of k < K is (K-1)/2. Convexity: <grad F_i(y), x* - x> <= F_i(x*) - F_i(x) - (mu/4) |x - x*|^2 +
 nu |y - x|^2. Moves: noises of S K steps have a mean of variance v/(K S), S silos without
 replacement one of q times the variance over all silos; the mean of the c_i - c is 0. The last C':
-|a + b|^2 <= (1 + l/2) |a|^2 + (1 + 2/l) |b|^2, with nu |x' - x| for what moves grad F_i.
+|a + b|^2 <= (1 + l/2) |a|^2 + (1 + 2/l) |b|^2, b the change of grad F_i, at most nu |x' - x|.
 """
 
 from __future__ import annotations
