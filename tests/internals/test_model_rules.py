@@ -130,3 +130,9 @@ def test_how_many_times_too_large_noise_is():
     assert RULES.excess_noise(0.04, between) == pytest.approx(2.0)
     size, norm = NUMBERS.n_parameters, NUMBERS.norm
     assert RULES.excess_noise(3.0 / norm / math.sqrt(size), NUMBERS) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("clip", [1.0, math.inf])
+def test_without_noise_a_network_steps_as_a_linear_model_does(clip):
+    step = NetworkRules().learning_rate(clip, 100, 0.5, 0.0, LABELS)
+    assert step == RULES.learning_rate(clip, 100, 0.5, 0.0, LABELS)
