@@ -254,7 +254,7 @@ def test_what_is_no_report_is_refused(report):
 
 @pytest.mark.parametrize("name, value", [("unit", "row"), ("trust", "nobody"), ("neighbours", "x")])
 def test_words_are_checked(name, value):
-    with pytest.raises(ValueError, match=f"{name}={value!r}"):
+    with pytest.raises(ValueError, match=f"{name}.*{value!r}"):
         spent(A, **{name: value})
 
 
