@@ -5,8 +5,10 @@ from skdpfl import (
     inspection as inspection,
     losses as losses,
     model_selection as model_selection,
+    models as models,
     preprocessing as preprocessing,
     privacy as privacy,
+    remote as remote,
 )
 from skdpfl._adapted import SiloAdapted as SiloAdapted
 from skdpfl.estimators import (
