@@ -131,6 +131,16 @@ class FactorPosterior:
 
     def slopes(self, factor: float) -> Array:
         """Return the mean cut slope at a factor (V, u)."""
+        if factor not in self._found:
+            self._found[factor] = self._slopes(factor)
+        return self._found[factor]
+
+    @cached_property
+    def _found(self) -> dict[float, Array]:
+        """What `slopes` returned before."""
+        return {}
+
+    def _slopes(self, factor: float) -> Array:
         base = np.asarray(self.prior.anchor() or (0.0,))
         away = factor * (self._points + self._away(base))
         likely, steps = softmax(_of_labels(base + away), axis=-1), _of_labels(away)
