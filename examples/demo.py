@@ -40,7 +40,7 @@ PREFIX = {"ISRL-DP": "ISRLDP", "DP-FedAvg": "DPFedAvg", "DP-SCAFFOLD": "DPScaffo
 FIVE_ROUNDS = {"local_steps": 20, "n_rounds": 5}
 STEPS = {"ISRL-DP": {}, "DP-FedAvg": FIVE_ROUNDS, "DP-SCAFFOLD": FIVE_ROUNDS}
 TALK = {
-    "ISRL-DP": "100 rounds × 1 step",
+    "ISRL-DP": "40 or 100 rounds × 1 step",
     "DP-FedAvg": "5 rounds × 20 steps",
     "DP-SCAFFOLD": "5 rounds × 20 steps",
 }
@@ -130,10 +130,10 @@ def print_table(name, results):
     """Print one data set's table."""
     baseline = results["not private", np.inf][0]
     print(f"\n{name}    (not private: {baseline:.3f})")
-    print(f"  {'':12s} {'':20s}" + "".join(f"   ε = {e:<9g}" for e in EPSILONS))
+    print(f"  {'':12s} {'':25s}" + "".join(f"   ε = {e:<9g}" for e in EPSILONS))
     for method in METHODS:
         cells = [f"{results[method, e][0]:.3f} ± {results[method, e][1]:.3f}" for e in EPSILONS]
-        print(f"  {method:12s} {TALK[method]:20s}" + "".join(f"   {c:13s}" for c in cells))
+        print(f"  {method:12s} {TALK[method]:25s}" + "".join(f"   {c:13s}" for c in cells))
     spent = max(results[m, e][2] / e for m in METHODS for e in EPSILONS)
     print(f"  spent at most {spent:.4f} of each budget (privacy_spent_ of every fit)")
 

@@ -107,7 +107,8 @@ def test_too_few_silos_are_an_error_before_anything_is_paid(estimator, kw, sizes
 
 def test_what_a_fit_says():
     X, y, silos = data("ISRLDPClassifier", n_silos=5)
-    spent = ISRLDPClassifier(2.0, trust=SecureAggregation(2)).fit(X, y, silos=silos).privacy_spent_
+    clf = ISRLDPClassifier(2.0, trust=SecureAggregation(2), feature_bounds=(-9, 9))
+    spent = clf.fit(X, y, silos=silos).privacy_spent_
     assert (spent.trust, spent.colluding, spent.unit) == ("secagg", 2, "record")
     assert "trust='secagg'" in repr(spent) and "colluding=2" in repr(spent)
     assert len(spent.per_silo) == 5
@@ -314,7 +315,8 @@ def test_the_audit_takes_the_colluders_noise_off():
 
 def test_costs_of_other_searches_and_reports_know_it():
     X, y, silos = data("ISRLDPClassifier", n_silos=5)
-    clf = ISRLDPClassifier(trust=SecureAggregation(2), n_rounds=3, silo_column="silo")
+    known = {"silo_column": "silo", "feature_bounds": (-9, 9)}
+    clf = ISRLDPClassifier(trust=SecureAggregation(2), n_rounds=3, **known)
     frame = pd.DataFrame(X, columns=list("abc")).assign(silo=silos)
     search = GridSearchCV(clf, {"epsilon": [1.0, 2.0]}, cv=2).fit(frame, y)
     with pytest.warns(PrivacyLeakWarning):

@@ -14,7 +14,7 @@ def test_the_row_exists():
 @pytest.mark.parametrize("solver", ["accelerated", "multistage"])
 def test_accelerated_solvers_send_sums(solver):
     given = {"solver": solver, "sampling": "disjoint", "alpha": 0.1, "n_rounds": 5}
-    given["class_shares"] = {0: 0.5, 1: 0.5}  # so that no labels are counted
+    given["calibrate"] = False  # so that all of the budget is the rounds'
     sizes = {"silo_sizes": [60] * 8, "n_features": 6}
     plan = ISRLDPClassifier(1.0, trust="shuffler", **given).plan_for(**sizes)
     assert (plan.mechanism, plan.size) == (ShuffledSums(), 7)
