@@ -188,8 +188,8 @@ class FederatedEstimator(Trained):
             Each record's weight, at least 0. Its loss is multiplied by it before the gradient is
             clipped. Weights cost nothing if each depends on its own record only; the cost does not
             cover weights that were computed from other records. They are not rescaled, since the
-            largest weight is private: divide them by a public number so that they are at most about
-            1. Clipping undoes larger ones, and with weights that sum to 1 noise dominates.
+            largest weight is private: divide them by a public number so that most are at most 1.
+            Clipping undoes larger ones, and with weights that sum to 1 noise dominates.
         *unnamed
             Not accepted: ``silos`` and ``sample_weight`` are keyword-only.
         **refused

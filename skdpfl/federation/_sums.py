@@ -20,20 +20,20 @@ the record and of public or previously released values. ``Delta`` is the diamete
 replaced, and the radius if its terms are set to zero.
 
 1. *A record.* Between neighbours one term of one silo's sum changes, so the exact sum changes by at
-most Delta. So does the sum over all silos at the server, and the masked sum with shares of noise
-(:mod:`skdpfl.privacy.release.sharing`). 2. *A whole silo.* Its mean is in the convex hull of the
-set, which has the same radius and diameter: replacing or zeroing the silo changes it by at most
-Delta. 3. *Floating point.* :meth:`BoundedSum.drift` bounds the distance between the computed sum
-and the
+   most Delta. So does the sum over all silos at the server, and the masked sum with shares of noise
+   (:mod:`skdpfl.privacy.release.sharing`).
+2. *A whole silo.* Its mean is in the convex hull of the set, which has the same radius and
+   diameter: replacing or zeroing the silo changes it by at most Delta.
+3. *Floating point.* :meth:`BoundedSum.drift` bounds the distance between the computed sum and the
    exact one, and between neighbours it counts twice. Sum and noise are added on one grid
    (:mod:`skdpfl.privacy.release`). The noise is made larger for both
    (:func:`skdpfl.privacy.release.noise_for`).
 4. *The price.* So a message is a Gaussian mechanism with the ``mu`` in the plan, which
-:meth:`SumPlan.composition` gives to the accountant. The noise fits the requested sum, by its own
-radius and diameter: the price does not depend on who asks, or for which sum. 5. *Several.* A
-request may depend on earlier answers (adaptive composition). A silo's messages depend on other
-silos' records only through released numbers, so the guarantee holds whatever the others' records
-are.
+   :meth:`SumPlan.composition` gives to the accountant. The noise fits the requested sum, by its own
+   radius and diameter: the price does not depend on who asks, or for which sum.
+5. *Several.* A request may depend on earlier answers (adaptive composition). A silo's messages
+   depend on other silos' records only through released numbers, so the guarantee holds whatever the
+   others' records are.
 """
 
 from __future__ import annotations

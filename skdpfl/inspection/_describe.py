@@ -116,8 +116,10 @@ def describe(
 
     See Also
     --------
-    QuantilesDisplay : A picture. value_counts : Counts of one text column. histogram, quantile :
-    Numeric columns. correlation : Pairs of columns.
+    QuantilesDisplay : A picture.
+    value_counts : Counts of one text column.
+    histogram, quantile : Numeric columns.
+    correlation : Pairs of columns.
 
     Notes
     -----
@@ -350,7 +352,8 @@ def histogram(
 
     See Also
     --------
-    CountsDisplay : A picture. quantile : Quantiles of columns.
+    CountsDisplay : A picture.
+    quantile : Quantiles of columns.
 
     Notes
     -----
@@ -422,7 +425,8 @@ def value_counts(
 
     See Also
     --------
-    CountsDisplay : A picture. describe : Shares in all text columns.
+    CountsDisplay : A picture.
+    describe : Shares in all text columns.
     skdpfl.preprocessing.DPOneHotEncoder : Indicator columns for the values.
 
     Notes
@@ -492,7 +496,8 @@ def correlation(
 
     See Also
     --------
-    CorrelationDisplay : A picture. describe : Statistics of single columns.
+    CorrelationDisplay : A picture.
+    describe : Statistics of single columns.
 
     Notes
     -----

@@ -85,8 +85,8 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
 
     See Also
     --------
-    DPRandomizedSearchCV : One budget for a search. skdpfl.privacy_spent : The cost of a pipeline
-    whose steps have their own budgets.
+    DPRandomizedSearchCV : One budget for a search.
+    skdpfl.privacy_spent : The cost of a pipeline whose steps have their own budgets.
 
     Notes
     -----

@@ -63,8 +63,8 @@ class DPPCA(_paying.PayingTransformer):
 
     See Also
     --------
-    DPStandardScaler : Centers and scales features. ScatteringTransformer : Features of images at no
-    privacy cost.
+    DPStandardScaler : Centers and scales features.
+    ScatteringTransformer : Features of images at no privacy cost.
 
     Notes
     -----

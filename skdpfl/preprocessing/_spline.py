@@ -54,8 +54,8 @@ class DPSplineTransformer(_paying.PayingTransformer):
 
     See Also
     --------
-    skdpfl.models.Additive : The same inside an estimator. sklearn.preprocessing.SplineTransformer :
-    Splines, at no cost if the knots are given.
+    skdpfl.models.Additive : The same inside an estimator.
+    sklearn.preprocessing.SplineTransformer : Splines, at no cost if the knots are given.
 
     Notes
     -----

@@ -63,8 +63,8 @@ class ScalingPlan:
     -----
     **Formal guarantee.** Each look is a Gaussian mechanism of ``share * mu`` of Gaussian DP
     (:mod:`skdpfl.scaling._columns`); later looks depend on earlier ones only through their noisy
-    values (adaptive composition). The silo pays for the releases in ``composition(silo)``: ``share
-    * mu`` of Gaussian DP in total.
+    values (adaptive composition). The silo pays for the releases in ``composition(silo)``:
+    ``share * mu`` of Gaussian DP in total.
     """
 
     budgets: SiloBudgets
