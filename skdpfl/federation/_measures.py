@@ -349,7 +349,7 @@ def measure_of(
     A record's loss or error is clipped at ``bound``; ``targets`` are public bounds of the targets.
     """
     names = OF_TARGETS if n_classes is None else OF_CLASSES
-    if name not in names:
+    if not isinstance(name, str) or name not in names:
         raise ValueError(f"The private score must be one of {', '.join(names)}; got {name!r}.")
     if bound is not None:
         if name not in ("neg_log_loss", "neg_mean_absolute_error"):

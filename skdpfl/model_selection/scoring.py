@@ -148,15 +148,16 @@ class NoisyScore:
         if self._scoring is None and default is not None:
             return default
         known = is_classifier(self._inner)
+        found = federation.measure_of(
+            "accuracy" if self._scoring is None else self._scoring,
+            n_classes=len(labels) if known else None,
+            targets=None if known else self._inner.target_bounds,
+        )
         if self._scoring == "neg_log_loss" and not hasattr(self._inner, "predict_proba"):
             raise ValueError(
                 f'loss={self._inner.loss!r} has no probabilities: use scoring="accuracy".'
             )
-        return federation.measure_of(
-            self._scoring or "accuracy",
-            n_classes=len(labels) if known else None,
-            targets=None if known else self._inner.target_bounds,
-        )
+        return found
 
     def labels(self, y: Any) -> np.ndarray:
         """Return the labels, which are public; None for a regressor."""

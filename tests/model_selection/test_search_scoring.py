@@ -74,6 +74,7 @@ def test_the_best_candidate_is_that_of_the_scoring():
     ("model", "y", "scoring", "said"),
     [
         (CLASSIFIER, LABELS, "f1", "one of accuracy, balanced_accuracy, neg_log_loss, roc_auc"),
+        (CLASSIFIER, LABELS, np.array(["roc_auc", "r2"]), r"one of accuracy.* got array"),
         (REGRESSOR, RAW, "accuracy", "one of r2, neg_mean_absolute_error; got 'accuracy'"),
         (CLASSIFIER, np.arange(1500) % 3, "roc_auc", "roc_auc needs two labels; got 3"),
         (ISRLDPClassifier(loss="hinge"), LABELS, "neg_log_loss", "has no probabilities"),
