@@ -33,6 +33,9 @@ _MUCH = 50.0
 #: The largest number of rounds: cohorts are drawn, and prices computed, for each round.
 _MOST_ROUNDS = 100_000
 
+#: The largest target bound whose squares, and sums of them, are finite.
+_LARGEST_TARGET = 1e150
+
 #: parameter -> its valid values, if they are strings
 CHOICES: dict[str, tuple[Any, ...]] = {
     "unit": ("record", "silo"),
@@ -172,6 +175,11 @@ def check_target_bounds(bounds: Any, loss: Loss, name: Any) -> None:
     given = read_target_bounds(bounds)
     if given.low[0] < low or given.high[0] > high:
         raise ValueError(f"target_bounds={bounds!r}: {targets_of(loss, name)}.")
+    if max(abs(given.low[0]), abs(given.high[0])) > _LARGEST_TARGET:
+        raise ValueError(
+            f"target_bounds={bounds!r} must be within -{_LARGEST_TARGET:g} and {_LARGEST_TARGET:g}, "
+            "since errors are squared: use a larger unit for the target."
+        )
 
 
 def _check_running(params: dict[str, Any]) -> None:

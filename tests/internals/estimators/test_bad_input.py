@@ -84,6 +84,10 @@ PARAMETERS = {
     "bounds shape": ({"feature_bounds": ([0, 1], [2, 3])}, r"shape \(3,\).*got shape \(2,\)"),
     "bounds missing": ({"feature_bounds": {0: (0, 1)}}, r"feature_bounds has no entry for 1, 2"),
     "target bounds": ({"target_bounds": (3, 3)}, r"target_bounds must have low < high"),
+    "large target bounds": (
+        {"target_bounds": (-1e300, 1e300)},
+        r"must be within -1e\+150 and 1e\+150",
+    ),
     "huber": ({"huber_delta": 0}, r"huber_delta must be .*got 0"),
     "quantile": ({"quantile": 1.0}, r"quantile must be a number in \(0, 1\); got 1.0"),
     "column": ({"silo_column": "hospital"}, r"silo_column='hospital'"),
