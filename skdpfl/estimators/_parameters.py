@@ -177,8 +177,8 @@ def check_target_bounds(bounds: Any, loss: Loss, name: Any) -> None:
         raise ValueError(f"target_bounds={bounds!r}: {targets_of(loss, name)}.")
     if max(abs(given.low[0]), abs(given.high[0])) > _LARGEST_TARGET:
         raise ValueError(
-            f"target_bounds={bounds!r} must be within -{_LARGEST_TARGET:g} and {_LARGEST_TARGET:g}, "
-            "since errors are squared: use a larger unit for the target."
+            f"target_bounds={bounds!r} must be within -{_LARGEST_TARGET:g} and "
+            f"{_LARGEST_TARGET:g}, since errors are squared: use a larger unit for the target."
         )
 
 

@@ -86,7 +86,7 @@ PARAMETERS = {
     "target bounds": ({"target_bounds": (3, 3)}, r"target_bounds must have low < high"),
     "large target bounds": (
         {"target_bounds": (-1e300, 1e300)},
-        r"must be within -1e\+150 and 1e\+150",
+        r"within -1e\+150 and 1e\+150",
     ),
     "huber": ({"huber_delta": 0}, r"huber_delta must be .*got 0"),
     "quantile": ({"quantile": 1.0}, r"quantile must be a number in \(0, 1\); got 1.0"),
