@@ -120,9 +120,7 @@ class FactorPosterior:
     def factor(self, seen: list[tuple[float, float]]) -> float:
         """Return the factor, after slopes were seen at factors."""
         factors, likely = _FACTORS / math.sqrt(self.prior.variance), self._likely(seen)
-        gains, final = self._gains
-        lost = -gains - _CAREFUL * np.minimum(0, final)
-        loss = (lost * likely).sum(axis=(1, 2)) + self.prior.penalty * factors**2 / 2
+        loss = (self._lost * likely).sum(axis=(1, 2)) + self.prior.penalty * factors**2 / 2
         best = int(np.clip(loss.argmin(), 1, len(loss) - 2))
         below, least, above = loss[best - 1 : best + 2]
         bend = below - 2 * least + above
@@ -208,10 +206,11 @@ class FactorPosterior:
         return np.asarray(prior.intercepts) - base
 
     @cached_property
-    def _gains(self) -> tuple[Array, Array]:
-        """By how much the loss is below that of the constant (factors, V, u).
+    def _lost(self) -> Array:
+        """The loss less that of the constant, where it is above counted more (factors, V, u).
 
-        First with the anchor that slopes are seen with, then with that of the factor.
+        The loss is that with the anchor that slopes are seen with; whether it is above the
+        constant's is told with the anchor of the factor.
         """
         factors = (_FACTORS / math.sqrt(self.prior.variance))[:, None, None, None]
         constant = log_softmax(_of_labels(self._log_odds))
@@ -223,7 +222,8 @@ class FactorPosterior:
             found.append(
                 np.einsum("vuml,tvml->tvu", self._true, more, optimize=True) / raw.shape[2]
             )
-        return found[0], found[1]
+        gains, final = found
+        return np.asarray(-gains - _CAREFUL * np.minimum(0, final))
 
 
 def pull_at(weight: float, factor: Any) -> Any:
