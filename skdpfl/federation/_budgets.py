@@ -19,6 +19,7 @@ n_i mu_i^2 was better than n_i mu_i, by less than the standard error.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -85,6 +86,17 @@ class SiloBudgets:
     def change(self) -> int:
         """The sensitivity D of a sum of terms with norm at most 1: 2 for replacement, else 1."""
         return change_of(self.neighbours)
+
+    @property
+    def excess(self) -> float:
+        """The noise of a sum over that of a trusted server: more if silos share it.
+
+        How a budget is split depends on a trusted server's noise, so that every sum of a fit has
+        this many times its noise.
+        """
+        if not self.shares_noise:
+            return 1.0
+        return math.sqrt(self.n_silos / max(1, self.n_silos - self.colluding))
 
     @cached_property
     def spends(self) -> np.ndarray:

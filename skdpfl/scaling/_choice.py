@@ -354,7 +354,7 @@ def _with_least_share(plan: ScalingPlan, look: Look, enough: float) -> Look:
     """Return the look with the smallest share that is precise enough, at most its own."""
     if not enough:
         return look
-    needed = look.share * plan.noise(look).max() / enough
+    needed = look.share * plan.noise(look).max() / plan.budgets.excess / enough
     return look._replace(share=float(min(look.share, max(needed, 1e-3))))
 
 

@@ -149,7 +149,8 @@ class TemperaturePlan(_calibration.CalibrationPlan):
     @cached_property
     def share(self) -> float:  # type: ignore[override]
         """The part of mu that each slope spends."""
-        return math.sqrt(float(np.interp(self.level, _LEVELS, _PARTS)) / self.evaluations)
+        level = self.level / self.budgets.excess
+        return math.sqrt(float(np.interp(level, _LEVELS, _PARTS)) / self.evaluations)
 
     @cached_property
     def level(self) -> float:
@@ -168,7 +169,7 @@ class TemperaturePlan(_calibration.CalibrationPlan):
     def _share_of_counts(self) -> float:
         """The part of mu that counts spend."""
         least, most = _COUNTS
-        wanted = (self.level * _LABELS.radius / _ERROR) ** 2
+        wanted = (self.level / self.budgets.excess * _LABELS.radius / _ERROR) ** 2
         return math.sqrt(min(most, max(least, wanted)))
 
     def _mu(self, share: float) -> Array:

@@ -65,9 +65,13 @@ def test_numbers_that_are_none_are_refused(colluding, spare_rounds):
 
 @pytest.mark.parametrize("colluding", [0, 1, 3, 9])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_the_released_noise_is_a_trusted_servers_but_for_the_colluders(colluding, epsilon):
-    """sqrt(m / (m - t)) times it at the same epsilon, to 2 %."""
-    kw = {"epsilon": epsilon, "scaling": None, "calibrate": False}
+@pytest.mark.parametrize(
+    "options", [{"scaling": None, "calibrate": False}, {"feature_bounds": (-1, 1)}, {}],
+    ids=["rounds alone", "in bounds", "without bounds"],
+)  # fmt: skip
+def test_the_released_noise_is_a_trusted_servers_but_for_the_colluders(colluding, epsilon, options):
+    """sqrt(m / (m - t)) times it at the same epsilon, to 2 %, whatever else is released."""
+    kw = {"epsilon": epsilon, **options}
     shared = plan(trust=SecureAggregation(colluding), **kw)
     ratio = noise(shared) / noise(plan(trust="server", **kw))
     assert ratio == pytest.approx(math.sqrt(10 / (10 - colluding)), rel=0.02)
