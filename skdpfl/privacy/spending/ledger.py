@@ -329,7 +329,10 @@ def mark_of(*arrays: np.ndarray) -> str:
     """
     marks = []
     for values in arrays:
-        total = values.sum(dtype=np.float64) if values.dtype.kind in "biuf" else ""
+        total: Any = ""
+        if values.dtype.kind in "biuf" and values.itemsize <= 8:
+            bits = np.dtype(f"u{values.itemsize}")  # modulo a power of two: no change gets lost
+            total = int(values.view(bits).sum(dtype=bits))
         some, check = values[:: max(1, len(values) // 500)], 0
         at_once = max(16, 2**16 // max(1, values[:1].nbytes))  # wide rows are not copied together
         for start in range(0, len(some), at_once):
