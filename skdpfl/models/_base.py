@@ -335,18 +335,20 @@ def of_stack(
     count, n = prod(shape), X.shape[-2]
 
     def flat(values: NDArray) -> NDArray:
-        return np.broadcast_to(values, (*shape, n)).reshape(count * n)
+        return np.broadcast_to(values, (*shape, n)).reshape(count * n) if shape else values
 
+    X, y = X.astype(params.dtype, copy=False), np.asarray(y)
+    if shape:
+        X = np.broadcast_to(X, (*shape, *X.shape[-2:])).reshape(count * n, X.shape[-1])
+        clip_norm = np.broadcast_to(clip_norm, shape).reshape(count)
     if params.ndim > 1:
         params = np.broadcast_to(params, (*shape, model.size)).reshape(count, model.size)
-    X = X.astype(params.dtype, copy=False)
-    X = np.broadcast_to(X, (*shape, *X.shape[-2:])).reshape(count * n, X.shape[-1])
     sums = model.clipped_gradient_sums(
         params,
         Records.in_turn(X, [n] * count),
-        flat(np.asarray(y)),
+        flat(y),
         loss,
-        clip_norm=np.broadcast_to(clip_norm, shape).reshape(count),
+        clip_norm=clip_norm,
         squared_norms=flat(squared_norms),
         chunk=chunk,
         **({} if weights is None else {"weights": flat(weights)}),
