@@ -27,6 +27,7 @@ def replayed(case, seed=0):
         pytest.skip(f"refused: {error}"[:80])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FAST)
 def test_a_record_tells_what_was_priced(name):
     assert replayed(CASES[name]) == []

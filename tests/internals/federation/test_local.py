@@ -45,6 +45,7 @@ def test_threads_give_the_same_model(monkeypatch, algorithm, sampling, dtype):
 AT_ONCE = {"parts": (10, 2**21), "groups": (2**20, 2**21), "small groups": (2**20, 500)}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("at_once", AT_ONCE.values(), ids=list(AT_ONCE))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
