@@ -280,9 +280,8 @@ def test_weights_that_were_counted_from_the_records_are_warned_of(weights):
     "weights", [1 + IMBALANCED, np.arange(N) % 3, 0.5 + np.abs(RECORDS[:, 0]), np.full(N, 2.0)]
 )
 def test_other_weights_are_taken_without_a_word(weights):
-    make("ISRLDPClassifier", class_weight={False: 1, True: 2}).fit(
-        RECORDS, IMBALANCED, sample_weight=weights
-    )
+    model = make("ISRLDPClassifier", class_weight={False: 1, True: 2}, **BOUNDED)
+    model.fit(RECORDS, IMBALANCED, sample_weight=weights)
 
 
 def test_a_negative_weight_is_named_by_its_row_alone():
