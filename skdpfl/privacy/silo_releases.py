@@ -273,11 +273,27 @@ def _in_turn(
 
 
 def _alike(plan: PublicNumbers, mechanism: Mechanism, epsilon: float) -> np.ndarray:
-    """Return one multiplier for all silos, or one noise if the mechanism shares it."""
+    """Return one multiplier for all silos, or one noise if the mechanism shares it.
+
+    The search is for the silo with the most releases; for another one only if this noise does not
+    do for it.
+    """
     exposure = mechanism.exposure(plan)
     exposure = np.ones(plan.n_silos) if exposure is None else exposure
-    silos = costliest_silos(plan, 1 / exposure)
-    return max(_of_silo(plan, mechanism, i, epsilon) * float(exposure[i]) for i in silos) / exposure
+    silos, noise = np.array(costliest_silos(plan, 1 / exposure)), 0.0
+    factors, counts = plan.levels
+    released = (counts[silos] / np.square(factors)).sum(axis=1)
+    released *= np.square(plan.rates[silos] * exposure[silos])
+    for i in silos[np.argsort(-released, kind="stable")].tolist():
+        needed = noise / float(exposure[i])
+        if noise == 0.0 or _price(plan, mechanism, i, needed) > epsilon:
+            noise = max(noise, _of_silo(plan, mechanism, i, epsilon) * float(exposure[i]))
+    return noise / exposure
+
+
+def _price(plan: PublicNumbers, mechanism: Mechanism, silo: int, z: float) -> float:
+    composition = composition_of(plan, mechanism, silo, z)
+    return price_epsilon(composition, float(plan.delta[silo]), plan.neighbours)
 
 
 def _of_silo(

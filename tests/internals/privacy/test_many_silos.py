@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdpfl import ISRLDPClassifier
+from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
 from skdpfl.privacy import silo_releases
-from skdpfl.privacy.calibration import shared_budgets
+from skdpfl.privacy.calibration import calibrate, shared_budgets
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -129,3 +129,27 @@ def test_tiny_rates_are_told_apart():
         own = composition_of(plan, plan.mechanism, i, plan.noise_multiplier[i])
         assert groups.compositions[groups.of_silo[i]] == own
     assert costliest_silos(plan, np.ones(2)) == [1]
+
+
+@pytest.mark.parametrize("rate", [1e-9, 0.2])
+def test_one_search_where_all_silos_differ(monkeypatch, rate):
+    """Of silos that are in other rounds, with other noise, one leads; the rest are only priced."""
+    searched = []
+
+    def search(build, *asked):
+        searched.append(asked)
+        return calibrate(build, *asked)
+
+    monkeypatch.setattr(silo_releases, "calibrate", search)
+    silo_releases._least_of.cache_clear()
+    clf = DPFedAvgClassifier(
+        1.0, sampling_rate=rate, noise_schedule=("round", 0.9, 2), silo_fraction=0.3,
+        scaling=None, random_state=0,
+    )  # fmt: skip
+    plan = clf.plan_for(silo_sizes=[60] * 8, n_features=5)
+    assert len(costliest_silos(plan, np.ones(8))) > 5
+    assert len(searched) <= 2
+    spent = plan.spent()
+    assert spent.per_silo.max() <= 1.0
+    if rate == 0.2:  # where hardly any record is ever read, prices jump
+        assert spent.per_silo.max() >= 0.99
