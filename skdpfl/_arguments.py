@@ -8,7 +8,7 @@ privacy, not to the nearest.
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from numbers import Integral, Real
@@ -106,6 +106,21 @@ def as_generator(random_state: Any) -> np.random.Generator:
 def is_auto(value: Any) -> bool:
     """Whether a parameter is "auto"."""
     return isinstance(value, str) and value == "auto"
+
+
+def labels_of(classes: Any) -> np.ndarray:
+    """Return the labels of a parameter ``classes``, sorted, each once."""
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise ValueError(f"classes must be a list of labels; got {classes!r}.")
+    labels = list(classes)
+    if pd.isna(np.asarray(labels, object)).any():
+        raise ValueError(f"classes must not hold missing values; got {labels!r}.")
+    try:
+        return np.unique(np.asarray(labels))
+    except TypeError:
+        raise ValueError(
+            f"classes must be labels of one kind, numbers or text; got {labels!r}."
+        ) from None
 
 
 def _dense_size(X: Any) -> str:

@@ -8,7 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array
 
-from skdpfl._arguments import is_auto
+from skdpfl._arguments import is_auto, labels_of
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._data import shares_of_classes, weights_of_classes
 from skdpfl.estimators._docs import with_constructor
@@ -144,7 +144,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
             check_classification_targets(y)  # raises for other targets, except multilabels
             raise ValueError("y must be one label per row; got a multilabel indicator.")
         present = np.unique(y)
-        self.classes_ = present if self.classes is None else np.unique(np.asarray(self.classes))
+        self.classes_ = present if self.classes is None else labels_of(self.classes)
         strange = np.setdiff1d(present, self.classes_)
         if strange.size:
             first = int(np.flatnonzero(np.isin(y, strange))[0])
@@ -163,12 +163,12 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         return codes.astype(np.min_scalar_type(len(self.classes_)))
 
     def _declare_targets(self) -> None:
-        if self.classes is None or len(np.unique(np.asarray(self.classes))) < 2:
+        if self.classes is None or len(labels_of(self.classes)) < 2:
             raise ValueError(
                 "The labels at remote silos are not read; give classes=[...] with two or more "
                 "labels."
             )
-        self.classes_ = np.unique(np.asarray(self.classes))
+        self.classes_ = labels_of(self.classes)
 
     def _n_outputs(self) -> int:
         return self._loss().n_outputs(len(self.classes_))

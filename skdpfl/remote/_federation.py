@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from skdpfl import federation
+from skdpfl._arguments import labels_of
 from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -108,7 +109,7 @@ class RemoteFederation(federation.Federation):
         self.names = [_text(name) for name in facts.silo_sizes]
         self.on_missing, self.n_attempts, self.masked = on_missing, n_attempts, masked
         self._courier, self.facts, self.estimator = courier, facts, estimator
-        self.classes = None if classes is None else tuple(np.unique(np.asarray(classes)).tolist())
+        self.classes = None if classes is None else tuple(labels_of(classes).tolist())
         self._fit, self._started, self._keyed = "", set[str](), set[str]()
         self._task: Task | None = None
         self._keys: tuple[str, ...] = ()

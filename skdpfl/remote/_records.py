@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdpfl._arguments import labels_of
 from skdpfl.remote._letters import Facts
 from skdpfl.remote._terms import Refused
 
@@ -76,7 +77,7 @@ class SiloRecords:
                 "and encoders, which accept them, give raw=True."
             )
         self.neutral = _read_neutral(neutral, self.feature_names, raw)
-        self.classes = None if classes is None else tuple(np.unique(np.asarray(classes)).tolist())
+        self.classes = None if classes is None else tuple(labels_of(classes).tolist())
         self._check_targets()
         self.sample_weight = self._weights(sample_weight)
 

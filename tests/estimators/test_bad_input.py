@@ -202,6 +202,23 @@ def test_silos_twice(name):
         make(name, silo_column="hospital").fit(frame, y, silos=silos)
 
 
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (["a", None], "must not hold missing"),
+        (["a", pd.NA], "must not hold missing"),
+        (["a", np.nan], "must not hold missing"),
+        (pd.NA, "must be a list of labels"),
+        ("ab", "must be a list of labels"),
+        (["a", {}], "labels of one kind"),
+    ],
+)
+def test_classes_that_are_no_labels(classes, message):
+    y = np.array(["a", "b"] * 20)
+    with pytest.raises(ValueError, match=f"classes {message}"):
+        make("ISRLDPClassifier", classes=classes).fit(np.zeros((40, 2)), y, silos=np.arange(40) % 2)
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_labels_outside_the_declared_ones(name):
     X, y, silos = data(name, n_classes=3)
