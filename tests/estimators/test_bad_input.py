@@ -210,7 +210,7 @@ def test_silos_twice(name):
         (["a", np.nan], "must not hold missing"),
         (pd.NA, "must be a list of labels"),
         ("ab", "must be a list of labels"),
-        (["a", {}], "labels of one kind"),
+        (["a", {}], "must be labels of one kind"),
     ],
 )
 def test_classes_that_are_no_labels(classes, message):
