@@ -720,3 +720,7 @@ def test_more_of_all_that_costs_costs_more():
     cheap = published.noble2022_composed(**FEMNIST)
     for change in ({"n_rounds": 500}, {"local_steps": 60}, {"silo_rate": 0.3}, {"delta": 1e-6}):
         assert published.noble2022_composed(**FEMNIST | change) > cheap
+
+
+def test_next_to_no_noise_costs_everything():
+    assert published.noble2022_composed(**FEMNIST | {"sigma_g": 1e-3}) == math.inf

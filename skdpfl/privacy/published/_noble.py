@@ -243,6 +243,10 @@ def noble2022_server(
     return epsilon * math.sqrt(silos / rate), delta / 2 * (1 / rate + 1)
 
 
+#: the largest epsilon of a round that is composed
+_LARGEST = 700.0
+
+
 def noble2022_composed(
     *,
     sigma_g: float,
@@ -305,6 +309,8 @@ def noble2022_composed(
         last = delta * share
         first = min(1.0, (delta - last) / (rounds * silo_rate))
         alone, _ = _renyi.smallest_epsilon(one_round, first)
+        if alone > _LARGEST:  # beyond what an exponential can hold
+            continue
         drawn = math.log1p(silo_rate * math.expm1(alone))
         walk = drawn * math.sqrt(2 * rounds * math.log(1 / last))
         best = min(best, walk + rounds * drawn * math.expm1(drawn))
