@@ -98,10 +98,14 @@ class Shape:
         return data, target, silos, frame, bounds
 
 
+#: silos, records of each, and features: more are a slip
+MOST = 10**9
+
+
 def check_sizes(n_records: Any, n_silos: int) -> np.ndarray:
     """Return records per silo from one integer for all or one for each."""
     if np.ndim(n_records) == 0:
-        return np.full(n_silos, check_count("n_records", n_records))
+        return np.full(n_silos, check_count("n_records", n_records, high=MOST))
     sizes = np.asarray(n_records)
     if sizes.shape != (n_silos,) or sizes.dtype.kind not in "iu" or sizes.min() < 1:
         raise ValueError(

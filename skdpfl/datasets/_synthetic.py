@@ -27,7 +27,7 @@ from skdpfl._arguments import (
     check_not_negative,
     check_number,
 )
-from skdpfl.datasets._loading import Shape, Table, check_sizes, shared_docs
+from skdpfl.datasets._loading import MOST, Shape, Table, check_sizes, shared_docs
 
 #: silos drawn at once: bounds the memory for their weight matrices
 BLOCK = 256
@@ -111,9 +111,10 @@ def make_federated_classification(
     [20, 30, 50]
     """
     shape = Shape(as_frame, return_X_y, silo_column)
-    n_silos = check_count("n_silos", n_silos)
+    n_silos = check_count("n_silos", n_silos, high=MOST)
     sizes = check_sizes(n_records, n_silos)
-    d, k = check_count("n_features", n_features), check_count("n_classes", n_classes, low=2)
+    d = check_count("n_features", n_features, high=MOST)
+    k = check_count("n_classes", n_classes, low=2)
     spread = np.sqrt([check_not_negative("alpha", alpha), check_not_negative("beta", beta)])
     check_number("label_noise", label_noise, low=0, high=1)
     check_flags(iid=iid, standardize=standardize, unit_norm=unit_norm)
@@ -256,9 +257,9 @@ def make_federated_regression(
     True
     """
     shape = Shape(as_frame, return_X_y, silo_column)
-    n_silos = check_count("n_silos", n_silos)
+    n_silos = check_count("n_silos", n_silos, high=MOST)
     sizes = check_sizes(n_records, n_silos)
-    d = check_count("n_features", n_features)
+    d = check_count("n_features", n_features, high=MOST)
     spread = (check_not_negative("alpha", alpha), check_not_negative("beta", beta))
     check_not_negative("noise", noise)
     check_flags(iid=iid)

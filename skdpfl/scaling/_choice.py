@@ -167,7 +167,7 @@ _TYPICAL = 0.3
 #: for that, and the noise of a bin that is little enough
 _COARSE, _BINS_SHARE, _BINS_ENOUGH = 0.12, 0.2, 0.06
 #: where most values are zeros, the others show at this noise of a count; the largest share for it
-_SPARSE_ENOUGH, _SPARSE_SHARE = 0.015, 0.25
+_SPARSE_ENOUGH, _SPARSE_SHARE = 0.01, 0.25
 #: bins of one octave where counts are less noisy than this, else of one and a half
 _FINE = 0.05
 #: counts noisier than this find no scales

@@ -58,12 +58,12 @@ class TestEveryMaker:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"n_silos": 0}, "n_silos must be an integer of at least 1; got 0"),
-            ({"n_records": 0}, "n_records must be an integer of at least 1; got 0"),
+            ({"n_silos": 0}, r"n_silos must be an integer in \[1, 1000000000\]; got 0"),
+            ({"n_records": 0}, r"n_records must be an integer in \[1, 1000000000\]; got 0"),
             ({"n_silos": 3, "n_records": [1, 2]}, r"n_records must be .*n_silos=3.*got \[1, 2\]"),
             ({"n_silos": 2, "n_records": [1, 0]}, r"n_records must be .*got \[1, 0\]"),
             ({"n_silos": 2, "n_records": [1.5, 2]}, r"n_records must be .*got \[1.5, 2\]"),
-            ({"n_features": 0}, "n_features must be an integer of at least 1; got 0"),
+            ({"n_features": 0}, r"n_features must be an integer in \[1, 1000000000\]; got 0"),
             ({"alpha": -1}, "alpha must be a number in"),
             ({"beta": np.nan}, r"beta must be a number in \[0, inf\); got nan"),
             ({"silo_column": "bank"}, "silo_column='bank' needs as_frame=True"),
@@ -146,3 +146,9 @@ def test_standardised_columns_and_rows_of_unit_norm():
     np.testing.assert_allclose(both.data, X / np.linalg.norm(X, axis=1)[:, None])
     np.testing.assert_array_equal(both.target, plain.target)
     np.testing.assert_array_equal(both.silos, plain.silos)
+
+
+@pytest.mark.parametrize("name", ["n_silos", "n_records", "n_features"])
+def test_more_than_any_table_has_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name} must be an integer"):
+        make_federated_regression(**{"n_silos": 2, name: 10**20})
