@@ -40,6 +40,8 @@ from skdpfl.privacy.sampling import (
     WithoutReplacement,
 )
 from skdpfl.scaling import (
+    GIVEN_NOISE,
+    TRAINING,
     CalibrationPlan,
     CurvePlan,
     Scales,
@@ -173,6 +175,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
             feature_bounds=request.feature_bounds,
             target_bounds=request.target_bounds,
             has_target=not facts.is_classifier,
+            shares=GIVEN_NOISE if request.promise.epsilon is None else TRAINING,
             centred=request.fit_intercept,
             indicators=facts.indicators,
         ),

@@ -36,7 +36,14 @@ from skdpfl.scaling._centre_sums import (
     magnitudes,
     quantiles,
 )
-from skdpfl.scaling._choice import EVERYTHING, Look, ScalingPlan, plan_scaling
+from skdpfl.scaling._choice import (
+    EVERYTHING,
+    GIVEN_NOISE,
+    TRAINING,
+    Look,
+    ScalingPlan,
+    plan_scaling,
+)
 from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
 from skdpfl.scaling._curves import (
     FAR,

@@ -166,8 +166,8 @@ _TYPICAL = 0.3
 #: noise of a target's mean, in half ranges, above which its bins are counted first; the share of mu
 #: for that, and the noise of a bin that is little enough
 _COARSE, _BINS_SHARE, _BINS_ENOUGH = 0.12, 0.2, 0.06
-#: where most values are zeros, the others show at this noise of a count; the largest share for it
-_SPARSE_ENOUGH, _SPARSE_SHARE = 0.01, 0.25
+#: the largest share for counts in which few values beside zeros show
+_SPARSE_SHARE = 0.25
 #: bins of one octave where counts are less noisy than this, else of one and a half
 _FINE = 0.05
 #: counts noisier than this find no scales
@@ -182,7 +182,8 @@ class Shares:
     after them, and one further release. A target with bounds may be counted first, see
     ``_with_target_bins``. A share is reduced as long as the noise of a mean (in half ranges; of a
     count in shares of the records) stays below ``enough`` and, with bounds and in standard
-    deviations, below ``precise``. ``floor`` is the smallest scale, in half ranges.
+    deviations, below ``precise``; that of counts until ``sparse``, where columns of mostly zeros
+    show. ``floor`` is the smallest scale, in half ranges.
     """
 
     bounded: float = 0.3
@@ -191,12 +192,14 @@ class Shares:
     moments: float = 0.27
     rows_after_counts: float = 0.2
     enough: float = 0.03
+    sparse: float = 0.01
     precise: float = 0.2
     floor: float | None = 0.2
 
 
-#: scaling before training, which gets the other 0.90 or 0.84 of mu; scaling alone
-TRAINING = Shares()
+#: scaling before training, which gets the other 0.90 or 0.84 of mu; where noise is given, and mu
+#: is a guess; scaling alone
+TRAINING, GIVEN_NOISE = Shares(), Shares(sparse=0.015)
 EVERYTHING = Shares(
     bounded=1.0, rows=0.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, precise=0.0, floor=None
 )
@@ -286,7 +289,7 @@ def _with_looks(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     counts = None
     if plan.unbounded.any():
         counts = _with_least_share(plan, _counts(plan, shares.counts, 1.5), shares.enough)
-        fine = _with_least_share(plan, _counts(plan, _SPARSE_SHARE, 1.5), _SPARSE_ENOUGH)
+        fine = _with_least_share(plan, _counts(plan, _SPARSE_SHARE, 1.5), shares.sparse)
         if shares.enough and fine.share > counts.share:
             counts = fine
         if plan.noise(counts).max() < _FINE:

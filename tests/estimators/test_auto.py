@@ -324,7 +324,7 @@ def test_a_network_that_reads_samples_takes_more_rounds():
 @pytest.mark.filterwarnings("ignore:The scales of 3 features")
 @pytest.mark.parametrize("rate", [0.001, 0.01, 0.1, 1.0])
 @pytest.mark.parametrize("noise_multiplier", [0.1, 0.5, 2.0])
-def test_scales_cost_hardly_more_than_the_training_they_are_for(noise_multiplier, rate):
+def test_scales_do_not_cost_more_than_the_training_they_are_for(noise_multiplier, rate):
     """With little noise and few records a step, mu is what the drawn records spend."""
     rng = np.random.default_rng(0)
     data, sign = rng.normal(size=(1000, 3)), rng.integers(0, 2, 1000)
@@ -334,7 +334,7 @@ def test_scales_cost_hardly_more_than_the_training_they_are_for(noise_multiplier
         for scaling in (None, "private")
     )
     alone = plain.privacy_spent_.epsilon
-    assert alone < scaled.privacy_spent_.epsilon < 2.2 * alone
+    assert alone < scaled.privacy_spent_.epsilon < 2 * alone
 
 
 def test_sampling_keeps_rounds_cheap_and_noise_multipliers_above_one():
