@@ -40,6 +40,10 @@ class Protection(NamedTuple):
     neighbours: Neighbours
     colluding: int | None = None
 
+    def __str__(self) -> str:
+        said = (f"{name}={value!r}" for name, value in self._asdict().items() if value is not None)
+        return ", ".join(said)
+
 
 def protection_of(inner: Any) -> Protection:
     """Return the guarantee of a search over this estimator; raise if there is none."""
@@ -66,8 +70,8 @@ def check_protection(models: Iterable[Any], searched: Any) -> None:
         own = protection_of(inner), inner.silo_column
         if own != said:
             raise ValueError(
-                f"A candidate has another guarantee than the searched estimator: {own[0]} with "
-                f"silo_column={own[1]!r} instead of {said[0]} with silo_column={said[1]!r}. Leave "
+                f"A candidate has another guarantee than the searched estimator: {own[0]}, "
+                f"silo_column={own[1]!r} instead of {said[0]}, silo_column={said[1]!r}. Leave "
                 "unit, trust, neighbours and silo_column out of param_distributions, and search "
                 "each separately."
             )

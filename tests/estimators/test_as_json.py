@@ -123,8 +123,8 @@ def test_names_of_columns_are_kept_and_checked():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": 2}, "model.version must be one of 1"),
-        ({"estimator": "ISRLDPRegressor"}, "model.estimator must be one of 'ISRLDPClassifier'"),
+        ({"version": 2}, "model.version must be 1"),
+        ({"estimator": "ISRLDPRegressor"}, "model.estimator must be 'ISRLDPClassifier'"),
         ({"coef": [[1.0, 2.0]]}, "coef is not a list of 3 finite numbers"),
         ({"coef": [[1.0, "2", 3.0]]}, "coef is not a list of 3 finite numbers"),
         ({"intercept": [float("nan")]}, "intercept is not a list"),

@@ -7,7 +7,7 @@ unknown or out of range, and derived values must agree.
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -55,10 +55,11 @@ def listed(item: dict[str, Any], name: str, where: str = "report") -> list[Any]:
     return values
 
 
-def one_of(item: dict[str, Any], name: str, choices: Iterable[Any], where: str = "report") -> Any:
+def one_of(item: dict[str, Any], name: str, choices: Collection[Any], where: str = "report") -> Any:
     """Return a string that is one of the choices."""
     fine = any(type(item[name]) is type(choice) and item[name] == choice for choice in choices)
-    require(fine, f"{where}.{name}", f"must be one of {', '.join(map(repr, choices))}")
+    words = [repr(choice) for choice in choices]
+    require(fine, f"{where}.{name}", f"must be {'one of ' * (len(words) > 1)}{', '.join(words)}")
     return item[name]
 
 
