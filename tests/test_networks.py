@@ -157,3 +157,8 @@ def test_masks_mark_weights_and_the_last_layer(net):
     assert model.penalty_mask().sum() == model.size - intercepts
     scaled = params * np.where(model.output_mask() > 0, 2.5, 1.0)
     np.testing.assert_allclose(model.raw(scaled, X), 2.5 * model.raw(params, X), rtol=1e-12)
+
+
+def test_a_network_that_is_larger_than_any_memory_is_refused():
+    with pytest.raises(ValueError, match="more than 1e12 parameters"):
+        MLP((10**13,)).build(2, 1)

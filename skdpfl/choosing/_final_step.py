@@ -168,6 +168,10 @@ def with_curvature(
     return replace(committed, settings=settings, measured=found)
 
 
+#: a curvature that stands for 0, where all features are 0
+_FLAT = 1e-30
+
+
 def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> float:
     """Return the largest learning rate that converges; see the module."""
     settings, plan = curvature.committed.settings, curvature.committed.plan
@@ -178,7 +182,8 @@ def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> 
             1.8 * (1 + momentum) if curvature.loss.is_quadratic or not momentum else _CHANGING_PACE
         )
         drawn = curvature.drawn * (3 if isinstance(algorithm, Scaffold) else 1)
-        return 1 / (curvature.whole / pace + drawn / (1 - momentum)) / server
+        bent = curvature.whole / pace + drawn / (1 - momentum)
+        return 1 / max(bent, _FLAT) / server
     eta = 0.9 / curvature.steepest
     pace = server * plan.n_silos * float(plan.weights.max())
     if pace > 1.5:

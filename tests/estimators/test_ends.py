@@ -93,3 +93,11 @@ def test_targets_without_axes_are_refused_in_words():
             clf().fit(X, target)
         with pytest.raises((TypeError, ValueError), match=r"y|dimension"):
             DPRandomizedSearchCV(clf(), {"alpha": [0, 1]}, n_iter=2).fit(X, target)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scaling", ["auto", None])
+def test_features_that_are_all_zero_bend_nothing(scaling):
+    model = skdpfl.ISRLDPRegressor(np.inf, fit_intercept=False, scaling=scaling)
+    model.fit(np.zeros((40, 2)), np.arange(40.0), silos=np.arange(40) % 2)
+    assert (model.coef_ == 0).all()
