@@ -11,6 +11,7 @@ scores only, which have the whole budget.
 """
 
 import itertools
+import math
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -332,10 +333,10 @@ def _largest_epsilon(
     n_scores: int,
 ) -> SearchBudget:
     """Return the largest single epsilon whose cost stays within the budget."""
-    low, high = 0.0, epsilon
+    low, high = 0.0, float(epsilon)
     best: Sequence[Composition] = ()
     for _ in range(30):
-        middle = np.sqrt(low * high) if low else high / 2
+        middle = math.sqrt(low * high) if low else high / 2
         parts = cost(middle)
         if max(price_epsilon(part, delta, neighbours) for part in parts) <= epsilon:
             low, best = middle, parts
