@@ -44,7 +44,7 @@ Layer = tuple[NDArray, NDArray]
 #: standard deviation of a single output's first weights, over that of other weights
 _SINGLE = 0.3
 #: parameters; more are a slip
-_MOST = 10**12
+_MOST = 10**15
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Network(Model):
         if min(self.units) < 1:
             raise ValueError(f"Each layer needs at least one unit; got {self.units}.")
         if self.size > _MOST:
-            raise ValueError(f"A network of {self.units} units has more than 1e12 parameters.")
+            raise ValueError(f"A network of {self.units} units has more than 1e15 parameters.")
         if self.start is not None:
             self.start.check(self.units)
 
