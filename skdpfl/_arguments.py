@@ -110,7 +110,8 @@ def is_auto(value: Any) -> bool:
 
 def labels_of(classes: Any) -> np.ndarray:
     """Return the labels of a parameter ``classes``, sorted, each once."""
-    if isinstance(classes, str) or not isinstance(classes, Iterable):
+    several = isinstance(classes, Iterable) and getattr(classes, "ndim", 1)
+    if isinstance(classes, str) or not several:
         raise ValueError(f"classes must be a list of labels; got {classes!r}.")
     labels = list(classes)
     if pd.isna(np.asarray(labels, object)).any():

@@ -210,6 +210,7 @@ def test_silos_twice(name):
         (["a", np.nan], "must not hold missing"),
         (pd.NA, "must be a list of labels"),
         ("ab", "must be a list of labels"),
+        (np.array("a"), "must be a list of labels"),
         (["a", {}], "must be labels of one kind"),
     ],
 )
