@@ -110,8 +110,8 @@ def is_auto(value: Any) -> bool:
 
 def labels_of(classes: Any) -> np.ndarray:
     """Return the labels of a parameter ``classes``, sorted, each once."""
-    several = isinstance(classes, Iterable) and getattr(classes, "ndim", 1)
-    if isinstance(classes, str) or not several:
+    axes = getattr(classes, "ndim", 1)
+    if isinstance(classes, str) or not isinstance(classes, Iterable) or axes == 0:
         raise ValueError(f"classes must be a list of labels; got {classes!r}.")
     labels = list(classes)
     if pd.isna(np.asarray(labels, object)).any():
