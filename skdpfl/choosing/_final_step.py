@@ -168,22 +168,19 @@ def with_curvature(
     return replace(committed, settings=settings, measured=found)
 
 
-#: a curvature that stands for 0, where all features are 0
-_FLAT = 1e-30
-
-
 def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> float:
     """Return the largest learning rate that converges; see the module."""
     settings, plan = curvature.committed.settings, curvature.committed.plan
     n_steps, at_server = max(settings.steps), isinstance(algorithm, GradientMethod)
+    if curvature.steepest == 0.0:  # all features are 0, and there is no intercept
+        return 1.0
     if at_server or (n_steps == 1 and not isinstance(algorithm, FedExp)):
         momentum = settings.momentum if at_server else 0.0
         pace = (
             1.8 * (1 + momentum) if curvature.loss.is_quadratic or not momentum else _CHANGING_PACE
         )
         drawn = curvature.drawn * (3 if isinstance(algorithm, Scaffold) else 1)
-        bent = curvature.whole / pace + drawn / (1 - momentum)
-        return 1 / max(bent, _FLAT) / server
+        return 1 / (curvature.whole / pace + drawn / (1 - momentum)) / server
     eta = 0.9 / curvature.steepest
     pace = server * plan.n_silos * float(plan.weights.max())
     if pace > 1.5:

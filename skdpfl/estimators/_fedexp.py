@@ -58,7 +58,7 @@ class _Extrapolation(Method):
         settings, largest = committed.settings, 0.0
         if committed.measured is not None:
             pace = settings.learning_rate * max(settings.steps) * sum(committed.measured)
-            largest = 1.5 / pace
+            largest = 1.5 / pace if pace > 0 else 1.0
         elif committed.plan.private:
             task = committed.request.task(committed.squared_row)
             moved = min(settings.learning_rate * task.curvature * committed.squared_row, 1.0)

@@ -244,13 +244,21 @@ def _check_steps(params: dict[str, Any]) -> None:
             raise ValueError(
                 f"Give local_steps or local_epochs, not both; got {steps!r} and {epochs!r}."
             )
-        for value in np.atleast_1d(np.asarray(epochs, dtype=object)):
+        for value in _listed("local_epochs", epochs):
             check_positive("local_epochs", value)
             _check_bound("local_epochs", value, MOST_STEPS)
     elif steps is not None and not is_auto(steps):
-        for value in np.atleast_1d(np.asarray(steps, dtype=object)):
+        for value in _listed("local_steps", steps):
             check_count("local_steps", value, words=', a sequence of such, or "auto"')
             _check_bound("local_steps", value, MOST_STEPS)
+
+
+def _listed(name: str, given: Any) -> np.ndarray:
+    """Return one value, or each of a sequence, which has one for each silo."""
+    values = np.atleast_1d(np.asarray(given, dtype=object))
+    if not len(values):
+        raise ValueError(f"{name} is empty: give one number, or one for each silo.")
+    return values
 
 
 def _check_bound(name: str, value: float, most: int) -> None:

@@ -91,8 +91,8 @@ class SiloBudgets:
     def excess(self) -> float:
         """The noise of a sum over that of a trusted server: more if silos share it.
 
-        How a budget is split depends on a trusted server's noise, so that every sum of a fit has
-        this many times its noise.
+        How a budget is split depends on a trusted server's noise, so a fit's sums have about this
+        many times its noise (exactly, where no choice depends on the noise itself).
         """
         if not self.shares_noise:
             return 1.0

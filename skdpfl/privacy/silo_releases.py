@@ -225,12 +225,17 @@ def _excess_of(
     least = np.full(len(groups.first), np.inf)
     np.minimum.at(least, groups.of_silo, budgets)
     price = [
-        price_epsilon(composition, float(plan.delta[i]), plan.neighbours)
+        _price(plan, i, composition)
         for composition, i in zip(groups.compositions, groups.first.tolist(), strict=True)
     ]
     with np.errstate(invalid="ignore"):
         share = np.where(np.array(price) <= least, 0.0, np.array(price) / least)
     return np.asarray(share[groups.of_silo])
+
+
+def _price(plan: PublicNumbers, silo: int, composition: Composition) -> float:
+    """Return the epsilon of a silo's releases at its delta."""
+    return price_epsilon(composition, float(plan.delta[silo]), plan.neighbours)
 
 
 def _first_noise(
@@ -282,18 +287,14 @@ def _alike(plan: PublicNumbers, mechanism: Mechanism, epsilon: float) -> np.ndar
     exposure = np.ones(plan.n_silos) if exposure is None else exposure
     silos, noise = np.array(costliest_silos(plan, 1 / exposure)), 0.0
     factors, counts = plan.levels
-    released = (counts[silos] / np.square(factors)).sum(axis=1)
-    released *= np.square(plan.rates[silos] * exposure[silos])
+    with np.errstate(all="ignore"):  # decay beyond floats: any order will do
+        released = (counts[silos] / np.square(factors)).sum(axis=1)
+        released *= np.square(plan.rates[silos] * exposure[silos])
     for i in silos[np.argsort(-released, kind="stable")].tolist():
         needed = noise / float(exposure[i])
-        if noise == 0.0 or _price(plan, mechanism, i, needed) > epsilon:
+        if noise == 0.0 or _price(plan, i, composition_of(plan, mechanism, i, needed)) > epsilon:
             noise = max(noise, _of_silo(plan, mechanism, i, epsilon) * float(exposure[i]))
     return noise / exposure
-
-
-def _price(plan: PublicNumbers, mechanism: Mechanism, silo: int, z: float) -> float:
-    composition = composition_of(plan, mechanism, silo, z)
-    return price_epsilon(composition, float(plan.delta[silo]), plan.neighbours)
 
 
 def _of_silo(

@@ -97,7 +97,27 @@ def test_targets_without_axes_are_refused_in_words():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("scaling", ["auto", None])
-def test_features_that_are_all_zero_bend_nothing(scaling):
-    model = skdpfl.ISRLDPRegressor(np.inf, fit_intercept=False, scaling=scaling)
-    model.fit(np.zeros((40, 2)), np.arange(40.0), silos=np.arange(40) % 2)
-    assert (model.coef_ == 0).all()
+@pytest.mark.parametrize(
+    ("kind", "params"),
+    [
+        ("ISRLDP", {}),
+        ("DPFedAvg", {"local_steps": 1}),
+        ("DPFedAvg", {"local_steps": 5}),
+        ("DPScaffold", {"local_steps": 5}),
+        ("DPFedEXP", {}),
+    ],
+)
+def test_features_that_are_all_zero_bend_nothing(kind, params, scaling):
+    ids = np.arange(40) % 4
+    for name, target in (("Classifier", ids % 3), ("Regressor", np.arange(40.0))):
+        given = {"fit_intercept": False, "scaling": scaling, "n_rounds": 5, **params}
+        model = getattr(skdpfl, kind + name)(np.inf, **given)
+        model.fit(np.zeros((40, 2)), target, silos=ids)
+        assert (model.coef_ == 0).all()
+
+
+@pytest.mark.parametrize("name", ["local_steps", "local_epochs"])
+@pytest.mark.parametrize("nothing", [(), [], np.array([])])
+def test_no_number_of_local_steps_is_refused_in_words(name, nothing):
+    with pytest.raises(ValueError, match=f"{name} is empty"):
+        skdpfl.DPFedAvgClassifier(**BOUNDS, **{name: nothing}).fit(X, y, silos=y)

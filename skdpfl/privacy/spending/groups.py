@@ -103,10 +103,6 @@ class Chain:
 _OF_ONE = (0.0, 0.3, *(0.5 + i / 20 for i in range(17)), 1.001, *(1.09**i for i in range(4, 25)))
 _NEAR_ZERO = (0.0, *(2.0**i for i in range(-20, 4)))
 
-#: So many unlike releases, of all silos, take a second to price at one point; then at these.
-_MANY = 60
-_FEW_OF_ONE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.001, 1.15, 1.3, 1.6, 2.2)
-
 #: The same for the group's profile, which is what further fits add to.
 _OF_GROUP = (0.0, *(1.06**i for i in range(-25, 30)))
 
@@ -202,16 +198,15 @@ def _scaled(composition: Composition, k: int) -> Composition:
 
 def _chained(compositions: list[Composition], paid: SiloCosts, k: int) -> Composition:
     """Return the chain's profile, around its epsilon at the stated delta."""
-    scale, work = paid.epsilon, sum(map(len, compositions))
-    points = _OF_ONE if work <= _MANY else _FEW_OF_ONE  # fewer points are a looser bound
-    epsilons = [scale * point for point in points] if scale > 0 else list(_NEAR_ZERO)
+    scale = paid.epsilon
+    epsilons = [scale * point for point in _OF_ONE] if scale > 0 else list(_NEAR_ZERO)
     deltas = [max(price_delta(c, e, paid.neighbours) for c in compositions) for e in epsilons]
     chain = Chain(epsilons, deltas, k)
     epsilon = _least_epsilon(chain, paid.delta)
     if epsilon == math.inf:
         return ((Exact(), 1),)
-    wide = [epsilon * point for point in _OF_GROUP] if epsilon > 0 else list(_NEAR_ZERO)
-    return ((Profile(tuple(wide), tuple(chain.delta(e) for e in wide)), 1),)
+    points = [epsilon * point for point in _OF_GROUP] if epsilon > 0 else list(_NEAR_ZERO)
+    return ((Profile(tuple(points), tuple(chain.delta(e) for e in points)), 1),)
 
 
 def _least_epsilon(chain: Chain, delta: float) -> float:

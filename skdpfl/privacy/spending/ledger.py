@@ -331,7 +331,8 @@ def mark_of(*arrays: np.ndarray) -> str:
     for values in arrays:
         total: Any = ""
         if values.dtype.kind in "biuf" and values.itemsize <= 8:
-            bits = np.dtype(f"u{values.itemsize}")  # modulo a power of two: no change gets lost
+            # modulo a power of two: a change of one number is never lost
+            bits = np.dtype(f"u{values.itemsize}")
             total = int(values.view(bits).sum(dtype=bits))
         some, check = values[:: max(1, len(values) // 500)], 0
         at_once = max(16, 2**16 // max(1, values[:1].nbytes))  # wide rows are not copied together

@@ -58,8 +58,8 @@ def listed(item: dict[str, Any], name: str, where: str = "report") -> list[Any]:
 def one_of(item: dict[str, Any], name: str, choices: Collection[Any], where: str = "report") -> Any:
     """Return a string that is one of the choices."""
     fine = any(type(item[name]) is type(choice) and item[name] == choice for choice in choices)
-    words = [repr(choice) for choice in choices]
-    require(fine, f"{where}.{name}", f"must be {'one of ' * (len(words) > 1)}{', '.join(words)}")
+    words = "must be one of " if len(choices) > 1 else "must be "
+    require(fine, f"{where}.{name}", words + ", ".join(map(repr, choices)))
     return item[name]
 
 

@@ -6,14 +6,12 @@ import warnings
 
 import pytest
 
-from skdpfl import DPFedAvgClassifier
 from skdpfl.privacy import epsilon_per_record
 from skdpfl.privacy.events import Approximate, Exact, Gaussian, PoissonGaussian, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.shuffling import shuffled_levels
 from skdpfl.privacy.spending import cost as cost_module
-from skdpfl.privacy.spending import groups
 from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.spent import chosen_by_outputs, total
 from tests.privacy.test_spent import DELTA, OUTSIDE, A, B, C, spent, two_silos
@@ -184,11 +182,3 @@ def test_text_never_shows_less_than_was_spent(epsilon, delta, shown):
     cost = dataclasses.replace(spent(A), costs=(Cost(A, delta, epsilon),))
     assert shown in repr(cost)
     assert float(repr(cost).split("ε=")[1].split(",")[0]) >= epsilon * (1 - 1e-11)
-
-
-def test_a_group_of_many_unlike_releases_costs_hardly_more_at_fewer_points(monkeypatch):
-    clf = DPFedAvgClassifier(1.0, sampling_rate=0.2, noise_schedule=("round", 0.9, 2), n_rounds=20)
-    paid = clf.plan_for(silo_sizes=[60] * 3, n_features=4).spent()
-    fine = paid.group(2).epsilon
-    monkeypatch.setattr(groups, "_MANY", 0)
-    assert fine <= paid.group(2).epsilon <= 1.05 * fine
