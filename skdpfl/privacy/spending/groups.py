@@ -35,7 +35,7 @@ from skdpfl.privacy.calibration import check_budget, is_number
 from skdpfl.privacy.events import Composition, Exact, Gaussian, Profile, compose
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.price import price_delta
-from skdpfl.privacy.pricing.releases import undominated
+from skdpfl.privacy.pricing.releases import merged, undominated
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
 _Floats = npt.NDArray[np.float64]
@@ -102,6 +102,10 @@ class Chain:
 #: epsilon is 0, the epsilons themselves.
 _OF_ONE = (0.0, 0.3, *(0.5 + i / 20 for i in range(17)), 1.001, *(1.09**i for i in range(4, 25)))
 _NEAR_ZERO = (0.0, *(2.0**i for i in range(-20, 4)))
+
+#: More distinct releases are merged, each priced as the most expensive of those like it: a fit with
+#: a noise of its own for each of 64 rounds is priced in half the time, 2 % too large.
+_MOST_DISTINCT = 32
 
 #: The same for the group's profile, which is what further fits add to.
 _OF_GROUP = (0.0, *(1.06**i for i in range(-25, 30)))
@@ -199,6 +203,9 @@ def _scaled(composition: Composition, k: int) -> Composition:
 def _chained(compositions: list[Composition], paid: SiloCosts, k: int) -> Composition:
     """Return the chain's profile, around its epsilon at the stated delta."""
     scale = paid.epsilon
+    if scale > _LARGEST:
+        return ((Exact(), 1),)
+    compositions = [merged(composition, _MOST_DISTINCT) for composition in compositions]
     epsilons = [scale * point for point in _OF_ONE] if scale > 0 else list(_NEAR_ZERO)
     deltas = [max(price_delta(c, e, paid.neighbours) for c in compositions) for e in epsilons]
     chain = Chain(epsilons, deltas, k)
