@@ -195,7 +195,10 @@ def _from_mapping(
                 f"cohort has no entry for silo {silo!r}; give every silo in the data its rounds, "
                 "[] for a silo that never answers."
             )
-        numbers = np.atleast_1d(np.asarray(list(given[silo])))
+        rounds = given[silo]
+        numbers = np.atleast_1d(
+            np.asarray(list(rounds) if isinstance(rounds, Iterable) else rounds)
+        )
         fine = not numbers.size or numbers.dtype.kind in "iu"
         if not fine or ((numbers < 0) | (numbers >= n_rounds)).any():
             raise ValueError(

@@ -313,7 +313,8 @@ class FederatedEstimator(Trained):
         DataFrame
             Columns "coefficient" and, if it is known, "noise error"; for more than two classes
             "coefficient of <label>" and "noise error of <label>" for each. Its ``attrs`` has
-            "epsilon", "delta", "no_noise_error" (why there is none) and, with ``unit="record"``,
+            "epsilon", "delta", "no_noise_error" (why there is none), "model" ("linear" or
+            "additive": what ``model="auto"`` has become) and, with ``unit="record"``,
             "epsilon_per_silo". The columns' names contain "simulation (seeded)" if the noise
             follows from a seed: whoever knows the seed can remove the noise.
         """

@@ -62,7 +62,8 @@ class _Extrapolation(Method):
         elif committed.plan.private:
             task = committed.request.task(committed.squared_row)
             moved = min(settings.learning_rate * task.curvature * committed.squared_row, 1.0)
-            largest = 1.5 / (1 - (1 - moved) ** max(settings.steps))
+            covered = 1 - (1 - moved) ** max(settings.steps)
+            largest = 1.5 / covered if covered > 0 else 1.0
         assert isinstance(algorithm, FedExp)
         algorithm = replace(algorithm, largest_step=max(1.0, largest))
         return training._replace(algorithm=algorithm)

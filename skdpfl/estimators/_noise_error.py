@@ -155,6 +155,7 @@ def summary(model: Any) -> pd.DataFrame:
     if spent.simulation:
         frame.columns.name = frame.attrs["simulation"] = SIMULATION
     frame.attrs["no_noise_error"] = model._noise_error.missing
+    frame.attrs["model"] = "additive" if isinstance(model.scaling_, CurveScaling) else "linear"
     if spent.per_silo is not None:
         frame.attrs["epsilon_per_silo"] = spent.per_silo.to_dict()
     return frame

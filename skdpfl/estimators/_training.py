@@ -34,6 +34,7 @@ from skdpfl.estimators._data import DataSource
 from skdpfl.estimators._noise_error import Path
 from skdpfl.estimators._parameters import loss_of
 from skdpfl.estimators._progress import AfterRound, progress_bar
+from skdpfl.estimators._shrinking import shrunk
 from skdpfl.federation import Federation, SiloData, Work
 from skdpfl.losses import Loss, loss_for
 from skdpfl.privacy.events import read_trust
@@ -96,7 +97,8 @@ class Started(Agreed):
     training: Training
 
     def calibrated(self, params: np.ndarray) -> Calibrated:
-        """Return parameters after calibration, if any, which asks the silos once more."""
+        """Return parameters after shrinking and calibration, which may ask the silos once more."""
+        params = shrunk(params, self.work, self.scales, self.training.average)
         if self.choice.calibration is None:
             return Calibrated(params)
         trained = self.silos, self.work, params

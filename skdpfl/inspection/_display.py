@@ -208,6 +208,10 @@ def folds_of(
     cv: Any, X: Any, y: np.ndarray, codes: np.ndarray | None, classifies: bool
 ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
     """Return training and test rows; by default with every silo in each fold."""
+    if isinstance(cv, Iterable):
+        cv = [] if isinstance(cv, (str, bytes)) else list(cv)
+        if not cv or not all(isinstance(fold, (tuple, list)) and len(fold) == 2 for fold in cv):
+            raise TypeError("cv must be a number of folds, a splitter, or pairs of rows.")
     if codes is not None and isinstance(cv, Integral):
         cv = SiloStratifiedKFold(int(cv))
     folds = check_cv(cv, y, classifier=classifies)

@@ -196,6 +196,7 @@ def _least(price: Callable[[float], float], budget: float, search: Search) -> fl
     low, high = 0.0, math.inf  # Too little noise, and enough.
     too_much, enough = 0.0, math.inf  # their prices
     z, slope, before = start, min(-0.1, max(-20.0, search.slope)), None
+    blind = 0.05 if shift else 1.0  # the step where a cost of 0 tells no direction
     while True:
         cost, gap = price(z), high / low if low else math.inf
         if cost > budget:
@@ -211,8 +212,8 @@ def _least(price: Callable[[float], float], budget: float, search: Search) -> fl
         here = (math.log(z), math.log(cost + shift)) if 0 < cost < math.inf else None
         if here and before and here[0] != before[0]:
             slope = min(-0.1, max(-20.0, (here[1] - before[1]) / (here[0] - before[0])))
-        blind = -0.05 if shift else -1.0
-        step = (target - here[1]) / slope if here else (blind if cost == 0 else 1.0)
+        step = (target - here[1]) / slope if here else (-blind if cost == 0 else 1.0)
+        blind *= 2 if cost == 0 else 1
         before = here or before
         # If a secant hardly narrows the bracket, use the middle.
         slow = low > 0.0 and math.inf > gap and high / low > math.sqrt(gap)

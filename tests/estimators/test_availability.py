@@ -107,6 +107,7 @@ WRONG = {
     "whole silos": ({"cohort": ANSWERS, "unit": "silo"}, 'unit="silo" draws cohorts itself'),
     "a silo missing": ({"cohort": {0: [0]}}, r"no entry for silo 1; .* \[\] for a silo that never"),
     "too late": ({"cohort": ROUNDS | {1: [5]}}, r"cohort\[1\] must be .* 0 to 4 .*got \[5\]"),
+    "no list": ({"cohort": ROUNDS | {1: 1.5}}, r"cohort\[1\] must be .*got 1.5"),
     "not rounds": ({"cohort": ROUNDS | {1: [0.5]}}, r"cohort\[1\] must be .*got \[0.5\]"),
     "shape": ({"cohort": ANSWERS[:, :3]}, r"\(n_rounds, n_silos\) = \(5, 4\); got shape \(5, 3\)"),
     "rounds": ({"cohort": ANSWERS[:4]}, r"\(5, 4\); got shape \(4, 4\)"),

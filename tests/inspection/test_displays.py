@@ -65,6 +65,12 @@ def test_utility_from_estimator_draws_means_band_and_baseline():
     assert shown.ax_.get_ylabel().startswith("accuracy")
 
 
+@pytest.mark.parametrize("cv", ["folds", b"x", (1,), [], [(1, 2, 3)]])
+def test_what_is_no_splitter_is_refused_in_words(cv):
+    with pytest.raises(TypeError, match="cv must be a number of folds, a splitter, or pairs"):
+        PrivacyUtilityDisplay.from_estimator(clf(), X, y, epsilons=[1], cv=cv)
+
+
 def test_a_constant_is_scored_as_the_model_is():
     def drawn(model, y, scoring):
         with warnings.catch_warnings():

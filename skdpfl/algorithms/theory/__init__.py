@@ -17,7 +17,12 @@ Data", AISTATS 2022.
 S. U. Stich, "Unified Optimal Analysis of the (Stochastic) Gradient Method", 2019, lemma 3.
 """
 
-from skdpfl.algorithms.theory._average_noise import Rounds, average_covariance, rounds_of
+from skdpfl.algorithms.theory._average_noise import (
+    Rounds,
+    average_covariance,
+    average_responses,
+    rounds_of,
+)
 from skdpfl.algorithms.theory._local_steps import (
     Excess,
     StepSizes,

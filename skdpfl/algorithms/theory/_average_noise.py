@@ -111,7 +111,7 @@ def average_covariance(rounds: Rounds, noise: float | None, n_last: int | None =
         J = drawn @ basis.T
         J = mean * np.eye(size) + (J + J.T) / 2
         values, vectors = np.linalg.eigh(J)
-        responses = _responses(values, rounds, n_last)
+        responses = average_responses(values, *rounds[:3], n_last)
         if drawing is None:
             total += (vectors * np.square(responses).sum(axis=0)) @ vectors.T
         else:
@@ -150,9 +150,32 @@ def _likelihood(tau: float, cross: NDArray, spread: NDArray, noise: float) -> fl
     return float(fit.sum() - len(cross) * np.log(total).sum()) / 2
 
 
-def _responses(slopes: NDArray, rounds: Rounds, n_last: int | None) -> NDArray:
-    """Return the response (n_rounds, P) of the average to noise in each round, for each slope."""
-    n, m, eta = rounds.n_rounds, rounds.momentum, rounds.rate
+def average_responses(
+    slopes: NDArray, n_rounds: int, rate: float, momentum: float, n_last: int | None = None
+) -> NDArray:
+    """Return what one unit of noise in a round does to the average of the last models.
+
+    Parameters
+    ----------
+    slopes : ndarray of shape (P,)
+        The slopes of the gradient.
+    n_rounds, rate, momentum : int, float, float
+        The number of rounds, the step and the momentum.
+    n_last : int or None, default=None
+        The number of last models that are averaged; None: half of them.
+
+    Returns
+    -------
+    ndarray of shape (n_rounds, P)
+        The response c_r to noise in each round, for each slope.
+
+    Examples
+    --------
+    >>> average_responses(np.array([1.0]), n_rounds=2, rate=0.5, momentum=0.0, n_last=1)
+    array([[-0.25],
+           [-0.5 ]])
+    """
+    n, m, eta = n_rounds, momentum, rate
     slopes = np.clip(slopes, 0, 1.5 * (1 + m) / eta)
     x, v = np.zeros_like(slopes), np.ones_like(slopes)
     after = np.zeros((n + 1, len(slopes)))  # what noise has moved the models by, added up

@@ -243,3 +243,18 @@ def test_where_the_price_jumps_is_not_looked_for(monkeypatch):
     monkeypatch.setattr(calibration, "price_epsilon", price)
     z = calibrate(lambda z: ((PoissonGaussian(z, 1e-9), 100),), 1.0, 1e-4, "replace")
     assert 0.037 < z < 1.25 * 0.037 and len(asked) < 14
+
+
+def test_a_delta_that_covers_nearly_all_noise_takes_few_prices(monkeypatch):
+    """Where epsilon is 0 over orders of magnitude, the search's steps grow."""
+    asked = []
+
+    def counted(*given):
+        asked.append(given)
+        return price_epsilon(*given)
+
+    monkeypatch.setattr(calibration, "price_epsilon", counted)
+    noise = calibrate(lambda z: ((FixedSizeGaussian(z, 0.3), 1),), 1e-6, 0.3, "replace")
+    assert len(asked) < 100
+    assert 0 < noise < 0.5
+    assert price_epsilon(((FixedSizeGaussian(noise, 0.3), 1),), 0.3, "replace") <= 1e-6
