@@ -65,6 +65,7 @@ def test_utility_from_estimator_draws_means_band_and_baseline():
     assert shown.ax_.get_ylabel().startswith("accuracy")
 
 
+@pytest.mark.filterwarnings("ignore::skdpfl.exceptions.PrivacyLeakWarning")
 @pytest.mark.parametrize("cv", ["folds", b"x", (1,), [], [(1, 2, 3)]])
 def test_what_is_no_splitter_is_refused_in_words(cv):
     with pytest.raises(TypeError, match="cv must be a number of folds, a splitter, or pairs"):
