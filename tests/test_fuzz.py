@@ -138,6 +138,7 @@ def test_what_was_raw_is_in_words(call, words):
     [
         ({"learning_rate": 1e3, "alpha": 1.0}, "diverged"),
         ({"silo_fraction": 1e-3, "cohort": "poisson", "trust": "silo"}, "did not move"),
+        ({"alpha": 1e308}, "did not move"),
     ],
 )
 def test_models_that_diverge_or_never_move_have_no_noise_error(how, why):

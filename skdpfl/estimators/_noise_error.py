@@ -20,8 +20,8 @@ from skdpfl.scaling import FAR, Calibrated, CurveScaling, Scales
 
 #: fewer rounds tell nothing; more parameters take seconds
 _FEWEST, _MOST = 20, 200
-#: models beyond it have moments that overflow
-_FAR = 1e50
+#: models beyond it have moments that overflow, or that are rounded to 0
+_FAR, _STILL = 1e50, 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +76,11 @@ class Path:
         path = np.array([] if self.missing else [work.model.init(None), *models], np.float64)
         if self.missing or len(path) != work.plan.n_rounds + 1 or not np.all(np.abs(path) < _FAR):
             return NoiseError(self.missing or "not all rounds were run, or steps diverged")
-        if not np.ptp(path[len(path) // 4 :], axis=0).any():
-            return NoiseError("the model did not move")
         step = work.algorithm.heavy_ball()
         assert step is not None
         rounds = rounds_of(path, *step)
+        if not np.trace(rounds.models) > _STILL:
+            return NoiseError("the model did not move")
         noise = None if _draws(work.plan) else work.plan.mechanism.noise_on_mean(work.plan)
         return NoiseError("", rounds, noise, self._n_last, found, work.model, scales)
 
