@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from problems import outward, synthetic
+from report import made
 from sklearn import datasets as bundled
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
@@ -186,7 +187,7 @@ def alone(name: str, n_seeds: int, n_silos: int) -> float:
     return float(np.mean(found))
 
 
-def report(frame: pd.DataFrame) -> str:
+def page(frame: pd.DataFrame) -> str:
     """A table of means."""
     frame = frame.assign(gain=frame["auto"] - frame["linear"])
     grouped = frame.groupby(["case", "epsilon"], sort=False)
@@ -203,7 +204,7 @@ def report(frame: pd.DataFrame) -> str:
             f"| {case} | {epsilon:g} | {row.linear:.3f} | {row.auto:.3f} | {row.gain:+.3f} | "
             f"{error:.3f} |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", made("additive.py")]) + "\n"
 
 
 def draw() -> None:
@@ -249,12 +250,12 @@ def main() -> None:
     for name in CASES:
         if not chosen.cases or name.startswith(tuple(chosen.cases)):
             rows += scores(name, chosen.seeds)
-            print(report(pd.DataFrame(rows)).splitlines()[-4:], flush=True)
+            print(page(pd.DataFrame(rows)).splitlines()[-6:-2], flush=True)
     frame = pd.DataFrame(rows)
     if not chosen.cases:
         frame.round(5).to_csv(HERE / "additive.csv", index=False)
-        (HERE / "additive.md").write_text(report(frame))
-    print(report(frame))
+        (HERE / "additive.md").write_text(page(frame))
+    print(page(frame))
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from problems import PROBLEMS, Problem, outward, random_silos
+from report import made
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -192,7 +193,7 @@ def report(found: pd.DataFrame) -> str:
             f"| {low:g} to {high:g} | {len(lost)} | {lost.median():.3f} ({lost.max():.3f}) |"
             for low, high, lost in losses(found[found.labels == labels])
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", made("curves.py")]) + "\n"
 
 
 def main() -> None:

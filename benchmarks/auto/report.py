@@ -14,14 +14,21 @@ from cases import TABLE
 import skdpfl
 
 
+def made(script: str) -> str:
+    """Return what made a page, when, and with what."""
+    versions = f"skdpfl {skdpfl.__version__}, scikit-learn {sklearn.__version__}, NumPy"
+    return (
+        f"`python benchmarks/auto/{script}` on {datetime.date.today()}: {versions} "
+        f"{np.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores."
+    )
+
+
 def report(rows: pd.DataFrame) -> str:
     """Return the results as a page."""
-    versions = f"skdpfl {skdpfl.__version__}, scikit-learn {sklearn.__version__}, numpy"
     lines = [
         '# How good "auto" is',
         "",
-        f"`python benchmarks/auto/study.py` on {datetime.date.today()}: {versions} "
-        f"{np.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores. "
+        f"{made('study.py')} "
         "What is run: the docstring of study.py. Means; standard errors in brackets.",
     ]
     for part, titles in (

@@ -5,7 +5,7 @@ records with budget mu, ``2 / s`` is n mu with a trusted server, and n mu / sqrt
 equal silos adds its own noise. With d columns that may have curves, and p pairs of columns::
 
                                  2 / s at least, for labels     for numbers
-    curves of 8 pieces           90 d                           120 d
+    curves of 8 pieces           90 d (140 d if more than two)  120 d
     their bins, 4 quantiles      170 d                          300 d
     products of numbers          80 p, p pairs of them          200 p
     of a number and an indicator 25 p, p pairs of them          25 p
@@ -34,6 +34,8 @@ from skdpfl.scaling import CurvePlan
 _SHARE = 0.1
 #: the least 2 / s, see above; the most columns for products
 _LABELS, _NUMBERS, _FEW = (90.0, 170.0, 80.0, 25.0), (120.0, 300.0, 200.0, 25.0), 12
+#: the same of curves, for more than two classes, each of which has curves
+_SEVERAL = 140.0
 #: pieces of a curve, and pieces for each quantile that is a bin
 _KNOTS, _PER_BIN = 8, 2
 
@@ -51,7 +53,8 @@ def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePl
     least = _LABELS if facts.is_classifier else _NUMBERS
     knots, quantiles = asked.knots, 0
     if is_auto(knots):
-        knots = _KNOTS if each >= least[0] else 0
+        enough = _SEVERAL if facts.n_outputs > 2 else least[0]
+        knots = _KNOTS if each >= enough else 0
         quantiles = _KNOTS // _PER_BIN if each >= least[1] else 0
     else:
         quantiles = knots // _PER_BIN

@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from http.client import HTTPException
 from pathlib import Path
@@ -58,6 +58,8 @@ class Shape:
 
     def __post_init__(self) -> None:
         check_flags(as_frame=self.as_frame, return_X_y=self.return_X_y)
+        if not isinstance(self.silo_column, Hashable):
+            raise TypeError(f"silo_column must be the name of a column; got {self.silo_column!r}.")
         if self.silo_column is not None and not self.as_frame:
             raise ValueError(f"silo_column={self.silo_column!r} needs as_frame=True")
 

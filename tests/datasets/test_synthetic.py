@@ -68,10 +68,11 @@ class TestEveryMaker:
             ({"beta": np.nan}, r"beta must be a number in \[0, inf\); got nan"),
             ({"silo_column": "bank"}, "silo_column='bank' needs as_frame=True"),
             ({"silo_column": "x0", "as_frame": True}, "'x0' is already the name of a feature"),
+            ({"silo_column": ["x0"], "as_frame": True}, "silo_column must be the name of a col"),
         ],
     )
     def test_bad_arguments(self, make, arguments, message):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((ValueError, TypeError), match=message):
             make(**arguments)
 
 
