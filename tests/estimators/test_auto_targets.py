@@ -41,8 +41,9 @@ def test_a_scale_that_was_not_found_is_said(y, given):
         (np.round(1e6 + 100 * TARGET), {"target_bounds": (999_400, 1_000_600)}),
         (TARGET * 1e12, {}),
         (TARGET, {"target_bounds": (-10, 10)}),
+        (50 + 10.7 / TARGET.std() * TARGET, {"target_bounds": (0, 100)}),
     ],
-    ids=["found", "large offset, bounds", "huge", "fairly wide bounds"],
+    ids=["found", "large offset, bounds", "huge", "fairly wide bounds", "deviation 10.7"],
 )
 def test_a_scale_that_was_found_is_not(y, given):
     with warnings.catch_warnings():

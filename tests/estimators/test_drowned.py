@@ -152,3 +152,12 @@ def test_too_few_whole_silos_are_told_of(kind, n_silos, trust, said):
         warnings.simplefilter("always")
         model.fit(X, X.sum(axis=1), silos=silos)
     assert said == any("Hiding a whole silo" in str(each.message) for each in caught)
+
+
+@pytest.mark.parametrize("n_silos", [100, 200, 300])
+def test_few_silos_near_chance_are_told_of(n_silos):
+    rng = np.random.default_rng(0)
+    X, silos = rng.normal(size=(20 * n_silos, 6)), np.repeat(np.arange(n_silos), 20)
+    model = skdpfl.DPFedEXPClassifier(0.5, feature_bounds=(-4, 4), random_state=0)
+    with pytest.warns(UserWarning, match=f"Hiding a whole silo among {n_silos} takes so much"):
+        model.fit(X, X.sum(axis=1) > 0, silos=silos)
