@@ -6,9 +6,10 @@ estimate w of p coefficients, each with variance v, the factor
 
     max(0, 1 - p v / |w|^2)
 
-of James and Stein has a smaller expected squared error than 1. The rank and bins of a curve get one
-for each output, and all products of two columns with curves get one together. Products with
-indicators are correlated with the values, so they keep theirs.
+of James and Stein has a smaller expected squared error than 1: for p of 3 or more whatever the true
+coefficients, for fewer where these are small. The rank and bins of a curve get one factor for each
+output, and all products of two columns with curves get one together. Products with indicators are
+correlated with the values, so they keep theirs.
 
 Near the settled model, rounds of slope h answer with c_r to one unit in the gradient of round r
 (:func:`~skdpfl.algorithms.theory.average_responses`). So with noise of deviation s_r in round r, n
@@ -17,8 +18,8 @@ records, and G the mean squared derivative of the clipped loss::
     v = sum_r s_r^2 c_r^2 + f G / n (sum_r c_r)^2
 
 h and G follow from the released model, whose raw predictions are taken as normal with deviation
-|w|. f is 1 for columns that are uncorrelated, also where rounds are steep, and larger else: on
-tables of correlated columns it is 2 to 4, and accuracy is about the same for each of these.
+|w|. f is 1 for uncorrelated columns. On tables with correlated ones it was 2 to 4, and accuracy is
+about the same for each of these.
 
 Formal guarantee
 ----------------
