@@ -724,3 +724,9 @@ def test_more_of_all_that_costs_costs_more():
 
 def test_next_to_no_noise_costs_everything():
     assert published.noble2022_composed(**FEMNIST | {"sigma_g": 1e-3}) == math.inf
+
+
+def test_next_to_no_noise_costs_more_than_any_number():
+    one = {"n_silos": 1, "n_records": 1, "silo_rate": 1.0, "record_rate": 1.0, "delta": 1e-3}
+    found = published.noble2022_composed(sigma_g=1e-320, local_steps=2, n_rounds=2, **one)
+    assert found == math.inf

@@ -332,9 +332,9 @@ def _steps_of_round(
     record_rate = check_rate("record_rate", record_rate)
     if check_choice("view", view, ("outsider", "server")) == "outsider":
         sigma *= math.sqrt(silo_rate * n_silos)
+    slope = 1 / max(2 * sigma**2, 1e-300)
     return lambda n_orders: (
-        steps
-        * _renyi.wang_sampled(_renyi.gaussian_curve(1 / (2 * sigma**2), n_orders), record_rate)
+        steps * _renyi.wang_sampled(_renyi.gaussian_curve(slope, n_orders), record_rate)
     )
 
 
