@@ -154,6 +154,17 @@ def test_numbers_of_other_kinds_are_numbers():
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_fraction_of_the_records_may_be_held_out():
+    how = {"n_iter": 1, "epsilon": 9.0, "random_state": 0}
+    searches = [
+        DPRandomizedSearchCV(ISRLDPClassifier(n_rounds=2), {"alpha": [0]}, holdout=share, **how)
+        for share in (Fraction(1, 3), 1 / 3)
+    ]
+    found = [search.fit(X, y, silos=np.arange(30) % 3).best_score_ for search in searches]
+    assert found[0] == found[1]
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("model", ["linear", MLP((3,)), MLP(())], ids=str)
 def test_a_step_in_which_no_silo_draws_a_record_is_noise_alone(model):
     how = {"model": model, "scaling": None, "sampling_rate": 1e-9, "n_rounds": 2, "random_state": 0}

@@ -190,7 +190,7 @@ class DPRandomizedSearchCV(
         _, given = split_silo_column(X, silos, inner.silo_column)
         groups = read_silos(given, _num_samples(X), X)
         streams = streams_for(self.random_state)
-        parts = split(groups, guarantee.unit, self.holdout, streams)
+        parts = split(groups, guarantee.unit, float(self.holdout), streams)
         scores = NoisyScore(inner, guarantee, parts, self.scoring)
         scores.measure(scores.labels(y))
         delta = delta_of(self.delta, len(groups.ids if guarantee.unit == "silo" else groups.codes))
