@@ -68,7 +68,7 @@ def _of_records(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
     rank[by_silo] = np.arange(len(order)) - np.repeat(starts, silos.sizes)
     scored = np.maximum(1, np.round(holdout * silos.sizes)).astype(int)
     if (scored >= silos.sizes).any():
-        silo = silos.ids[int(np.argmax(scored >= silos.sizes))]
+        silo = silos.ids.tolist()[int(np.argmax(scored >= silos.sizes))]
         size = silos.sizes[int(np.argmax(scored >= silos.sizes))]
         raise ValueError(
             f"Silo {silo!r} has too few records for holdout={holdout:g} (n_samples={size})."
