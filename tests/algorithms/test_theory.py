@@ -479,3 +479,9 @@ def test_local_steps_excess_refuses():
         theory.local_steps_excess(**good | {"hessians": [[[1, 1], [0, 1]]]}, **rest)
     with pytest.raises(ValueError, match="local_steps"):
         theory.local_steps_excess(**good, **rest | {"local_steps": 0})
+
+
+def test_a_first_stage_that_never_ends_is_cut():
+    given = {"smoothness": 1.0, "strong_convexity": 1e-300, "variance": 1e18, "excess": 1.0}
+    (stage,) = theory.multistage(n_rounds=7, **given)
+    assert stage.n_rounds == 7

@@ -185,10 +185,10 @@ def multistage(
     stages: list[Stage] = []
     left = total
     while True:
-        length = math.ceil(max(4 * math.sqrt(2 * beta / mu), 512 * noise / (3 * mu * gap)))
+        length = max(4 * math.sqrt(2 * beta / mu), 512 * noise / (3 * mu * gap))
         if length > left and stages:
             return tuple(stages)
-        R = min(length, left)
+        R = math.ceil(min(length, left))
         scale = math.sqrt(mu * noise * R * (R + 1) * (R + 2) / (3 * gap))
         stages.append(Stage(R, max(2 * beta, scale)))
         left -= R
