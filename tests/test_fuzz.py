@@ -24,7 +24,13 @@ from skdpfl.inspection import PrivacyUtilityDisplay, heterogeneity
 from skdpfl.losses import Huber, Poisson, Quantile
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.models import MLP
-from skdpfl.preprocessing import DPPCA, DPOneHotEncoder, DPStandardScaler, limit_rows
+from skdpfl.preprocessing import (
+    DPPCA,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPStandardScaler,
+    limit_rows,
+)
 from skdpfl.privacy import (
     PrivacyLedger,
     check_independent,
@@ -151,6 +157,13 @@ def test_numbers_of_other_kinds_are_numbers():
     """A fraction is one, to losses, too."""
     for loss in (Huber(Fraction(1, 3)), Quantile(Fraction(1, 3)), Poisson(Fraction(3))):
         check_independent(loss)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [DPStandardScaler, DPOneHotEncoder, DPSimpleImputer, DPPCA])
+def test_budgets_of_transformers_may_be_fractions(kind):
+    fits = [kind(epsilon=e, random_state=0).fit(X) for e in (Fraction(5, 2), 2.5)]
+    assert fits[0].privacy_spent_.epsilon == fits[1].privacy_spent_.epsilon
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -152,7 +152,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         read = read_silos(silos, len(values), X)
         nothing = np.broadcast_to(np.int8(0), len(values))
         data = SiloData.from_codes(values, nothing, read.codes, len(read.sizes))
-        exact = values if np.isinf(self.epsilon) else None
+        exact = values if self.epsilon == np.inf else None
         source = SiloSource(LocalFederation(data, streams), streams, values.dtype, exact)
         digest = read.digest() if self._unit == "record" else None
         said = self._found(source, read.sizes, read.ids.tolist(), digest, mark_of(values))
