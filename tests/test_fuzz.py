@@ -16,6 +16,7 @@ from skdpfl import (
     DPFedEXPClassifier,
     ISRLDPClassifier,
     ISRLDPRegressor,
+    inspection,
 )
 from skdpfl.algorithms import Ball, FedAvg
 from skdpfl.datasets import make_federated_classification
@@ -37,6 +38,7 @@ from skdpfl.privacy import (
     epsilon_per_record,
     n_steps_for,
     noise_multiplier_for,
+    published,
 )
 from skdpfl.privacy.published import chang2022_rounds
 
@@ -92,6 +94,11 @@ def display(epsilons, y=y):
         PrivacyUtilityDisplay.from_estimator(ISRLDPClassifier(), X, y, epsilons=epsilons, cv=2)
 
 
+NOISE = {"scheme": 1, "sigma0_squared": 1.0, "beta": 0.9, "start": 2, "local_steps": 3}
+BOUND = {"n_silos": 4, "silos_per_round": 2, "batch": 5, "distance": 1.0, "drift": 1.0}
+BOUND |= {"gradient_variance": 0.0, "global_step": 2.0}
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -129,6 +136,16 @@ def display(epsilons, y=y):
         (lambda: display((1.0,), y=y[:9]), "inconsistent numbers of samples"),
         (lambda: ISRLDPClassifier().fit(X, y, sample_weight=pd.NA), "one number for each"),
         (lambda: ISRLDPClassifier().fit(X, y, silos=[{}] * 30), "silos must be ids"),
+        (lambda: DPOneHotEncoder(max_categories=10**30).fit(X), "max_categories must be an int"),
+        (lambda: DPPCA(row_norm=1e308).fit(X), "row_norm must be a number"),
+        (lambda: DPRandomizedSearchCV(ISRLDPClassifier(), {0: [1]}).fit(X, y), "names of para"),
+        (lambda: inspection.describe(X, by_silo=pd.NA), "by_silo must be True or False"),
+        (lambda: inspection.quantile(X, "half"), "q must be one or several numbers"),
+        (lambda: inspection.value_counts(y, categories=3), "categories must be a list of val"),
+        (lambda: inspection.value_counts(y, categories=[[1]]), "categories must be a list of v"),
+        (lambda: inspection.value_counts(y, categories=[]), "at least one value"),
+        (lambda: published.chang2022_variances(**NOISE | {"n_rounds": 10**30}), "are listed"),
+        (lambda: published.chang2022_convergence("v", **BOUND), "variances must be finite"),
         (lambda: ISRLDPRegressor().plan_for(silo_sizes=[10**30], n_features=2), "silo_sizes.0."),
         (lambda: ISRLDPRegressor().plan_for(silo_sizes=[9], n_features=10**30), "n_features must"),
     ],

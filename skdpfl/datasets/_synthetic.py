@@ -114,7 +114,7 @@ def make_federated_classification(
     n_silos = check_count("n_silos", n_silos, high=MOST)
     sizes = check_sizes(n_records, n_silos)
     d = check_count("n_features", n_features, high=MOST)
-    k = check_count("n_classes", n_classes, low=2)
+    k = check_count("n_classes", n_classes, low=2, high=MOST)
     spread = np.sqrt([check_not_negative("alpha", alpha), check_not_negative("beta", beta)])
     check_number("label_noise", label_noise, low=0, high=1)
     check_flags(iid=iid, standardize=standardize, unit_norm=unit_norm)

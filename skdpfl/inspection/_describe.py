@@ -16,6 +16,7 @@ from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import Schema
 from skdpfl.inspection._look import FirstLook, as_words
 from skdpfl.preprocessing import declared_values
+from skdpfl.privacy.calibration import is_number
 from skdpfl.privacy.events import SecureAggregation
 
 #: the quantiles of a description
@@ -297,8 +298,9 @@ def quantile(
     >>> list(found), bool(abs(found.loc[0, "50%"] - 60) < 2)
     (['25%', '25%_error', '50%', '50%_error'], True)
     """
-    shares = np.atleast_1d(np.asarray(q, dtype=np.float64))
-    if shares.ndim != 1 or not ((shares >= 0) & (shares <= 1)).all():
+    asked = np.atleast_1d(np.asarray(q, dtype=object))
+    shares = np.array([each if is_number(each) else np.nan for each in asked.flat], np.float64)
+    if asked.ndim != 1 or not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError(f"q must be one or several numbers from 0 to 1; got {q!r}.")
     look = _looked(locals(), "quantile", ("magnitudes", "bins"))
     index = pd.Index(look.names[look.used["bins"]], name="column")
@@ -446,6 +448,8 @@ def value_counts(
     """
     declared = not is_auto(categories)
     levels = tuple(declared_values(categories).tolist()) if declared else ()
+    if declared and not levels:
+        raise ValueError('categories must be "auto" or at least one value.')
     values, parts = as_words(values), ("levels",) if declared else ("words",)
     look = _looked(locals(), "value_counts", parts, levels=levels, single=True)
     name = look.names[0]

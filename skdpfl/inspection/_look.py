@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl import preprocessing, scaling
-from skdpfl._arguments import refuse_dates
+from skdpfl._arguments import check_flags, refuse_dates
 from skdpfl.federation import Federation, Schema, SiloBudgets, SumPlan
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -95,6 +95,7 @@ class FirstLook(preprocessing.PayingTransformer):
 
     def at(self, table: Any, silos: Any, facts: Schema | None, by_silo: bool) -> FirstLook:
         """Run the sums on a table, or on remote silos."""
+        check_flags(by_silo=by_silo)
         if by_silo and self.trust != "silo":
             raise ValueError(
                 f"With trust={self.trust!r} a silo's own sum has too little noise to be released: "

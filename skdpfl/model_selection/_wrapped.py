@@ -128,6 +128,8 @@ def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, A
 def check_budgets(names: Iterable[str]) -> None:
     """Raise for searched parameters that determine the cost, which the search sets itself."""
     for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"param_distributions must have names of parameters; got {name!r}.")
         if name.rsplit("__", 1)[-1] in ("epsilon", "delta", "noise_multiplier"):
             raise ValueError(
                 f"param_distributions has {name!r}, but every run's budget is a part of the "

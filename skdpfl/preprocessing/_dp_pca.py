@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from skdpfl._arguments import check_choice, check_count, check_positive
+from skdpfl._arguments import check_choice, check_count, check_number
 from skdpfl._compat import as_frame
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
@@ -132,7 +132,7 @@ class DPPCA(_paying.PayingTransformer):
         super()._check()
         if self.n_components is not None:
             check_count("n_components", self.n_components)
-        check_positive("row_norm", self.row_norm)
+        check_number("row_norm", self.row_norm, low=0, high=1e100, open_low=True)
         check_choice("unit", self.unit, ("record", "silo"))
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:

@@ -5,7 +5,7 @@ their cost, are in :mod:`skdpfl.scaling._value_counts`.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import starmap
 from typing import Any
@@ -108,6 +108,8 @@ def by_frequency(counted: ColumnCounts) -> pd.Series:
 
 #: a category that has to be this share of the largest silo to be found is warned about
 _RARE = 0.1
+#: columns of one feature, at most
+_MOST_COLUMNS = 1_000_000
 
 
 @shared_docs
@@ -204,7 +206,7 @@ class DPOneHotEncoder(PayingTransformer):
     def _check(self) -> None:
         super()._check()
         if self.max_categories is not None:
-            check_count("max_categories", self.max_categories)
+            check_count("max_categories", self.max_categories, high=_MOST_COLUMNS)
         given = self.categories
         if isinstance(given, str) and not is_auto(given):
             raise ValueError(
@@ -332,12 +334,15 @@ _REMEDY = (
 
 def declared_values(entry: Any) -> np.ndarray:
     """Return categories as an array of objects, as they are."""
-    if isinstance(entry, str):
+    several = isinstance(entry, Iterable) and not isinstance(entry, (str, bytes))
+    several = several and getattr(entry, "ndim", 1) == 1
+    listed = list(entry) if several else []
+    if not several or not all(isinstance(each, Hashable) for each in listed):
         raise ValueError(
             f'An entry of categories must be a list of values or "auto"; got {entry!r}.'
         )
-    values = np.empty(len(entry), dtype=object)
-    values[:] = list(entry)
+    values = np.empty(len(listed), dtype=object)
+    values[:] = listed
     twice = values[pd.Index(values, tupleize_cols=False).duplicated()]
     if twice.size:
         raise ValueError(f"categories has {twice[0]!r} twice for one column.")

@@ -730,3 +730,12 @@ def test_next_to_no_noise_costs_more_than_any_number():
     one = {"n_silos": 1, "n_records": 1, "silo_rate": 1.0, "record_rate": 1.0, "delta": 1e-3}
     found = published.noble2022_composed(sigma_g=1e-320, local_steps=2, n_rounds=2, **one)
     assert found == math.inf
+
+
+def test_numbers_at_the_ends_of_floats_have_answers():
+    assert published.takakura2025(noise_multiplier=1e-320, n_rounds=5, delta=1e-5) == math.inf
+    assert published.takakura2025(noise_multiplier=1e308, n_rounds=5, delta=1e-5) == 0.0
+    far = {"excess": 0.2, "deviation": 0.4, "n_silos": 3}
+    assert published.bhaskar2025_utility(lipschitz=1e308, **far) == 0.0
+    tiny = {"scheme": 1, "start": 3, "local_steps": 5, "constant_rounds": 60}
+    assert published.chang2022_rounds(beta=1e-320, **tiny) >= 3

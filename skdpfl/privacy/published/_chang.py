@@ -37,12 +37,15 @@ from skdpfl._warnings import warn
 from skdpfl.privacy.published._renyi import gaussian_curve, smallest_epsilon, wang_sampled
 
 SCHEMES = (0, 1, 2)
+#: steps that a schedule lists, at most
+_MOST = 10**8
 
 
 def geometric_sum(x: float, n_terms: float) -> float:
     """Return sum_{j=0..n-1} x^j, inf where it overflows."""
     if x == 1:
         return float(n_terms)
+    x = min(x, 1e300)
     with np.errstate(over="ignore"):
         return float(np.expm1(n_terms * math.log(x)) / (x - 1))
 
@@ -61,8 +64,12 @@ class Schedule:
         check_choice("scheme", self.scheme, SCHEMES)
         check_rate("beta", self.beta)
         check_count("start", self.start, low=0)
-        check_count("n_rounds", self.n_rounds)
-        check_count("local_steps", self.local_steps)
+        rounds, steps = (
+            check_count("n_rounds", self.n_rounds),
+            check_count("local_steps", self.local_steps),
+        )
+        if rounds * steps > _MOST:
+            raise ValueError(f"n_rounds * local_steps must be at most {_MOST:,}: all are listed.")
         if self.scheme == 0 or self.start > self.n_rounds:
             object.__setattr__(self, "start", self.n_rounds)
 
@@ -171,7 +178,7 @@ def chang2022_rounds(
     Schedule(scheme, beta, start, max(1, start), local_steps)
     if scheme == 0 or budget <= start or beta == 1:
         return math.floor(budget)
-    x, left, tau = 1 / beta, budget - start, local_steps
+    x, left, tau = 1 / max(beta, 1e-300), budget - start, local_steps
     if scheme == 1:
         decayed = math.floor(math.log1p(left * (x - 1) / x) / math.log(x))
     else:

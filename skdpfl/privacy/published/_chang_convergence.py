@@ -109,7 +109,10 @@ def chang2022_convergence(
     >>> round(bound.gap, 3)
     1.641
     """
-    v = np.asarray(variances, dtype=np.float64)
+    try:
+        v = np.asarray(variances, dtype=np.float64)
+    except (TypeError, ValueError):
+        v = np.array(np.nan)
     known = v.ndim == 2 or (v.ndim == 3 and len(v) == n_silos)
     if not known or not v.size or not (np.isfinite(v) & (v >= 0)).all():
         raise ValueError(

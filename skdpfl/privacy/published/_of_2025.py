@@ -162,7 +162,7 @@ def bhaskar2025_utility(
     """
     share = check_not_negative("deviation", deviation) * check_positive("lipschitz", lipschitz)
     share /= check_positive("excess", excess)
-    return max(0.0, 1 - share**2 / check_count("n_silos", n_silos))
+    return max(0.0, 1 - share * share / check_count("n_silos", n_silos))
 
 
 def bhaskar2025_epsilon(*, epsilon: float, n_epochs: int, after: int) -> float:
@@ -267,9 +267,10 @@ def takakura2025(
         check_positive("noise_multiplier", noise_multiplier),
         check_count("n_rounds", n_rounds),
     )
-    rho = 2 / z**2
+    level = 1 / z / z
+    rho = 2 * level
     if check_choice("view", view, ("client", "server")) == "server":
         d = check_count("n_parameters", n_parameters)
-        rho = rho / check_count("n_silos", n_silos) + 1 / (2 * d**2 * z**4)
+        rho = rho / check_count("n_silos", n_silos) + level * level / (2 * d**2)
     rho *= rounds
     return rho + 2 * math.sqrt(rho * math.log(1 / check_share("delta", delta)))

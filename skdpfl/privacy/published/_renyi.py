@@ -68,14 +68,14 @@ def smallest_epsilon(curve_of: Callable[[int], np.ndarray], delta: float) -> tup
 
     ``curve_of(n_orders)`` returns the total curve, shape (A,).
     """
-    log_inverse = math.log(1 / delta)
+    log_inverse = -math.log(delta)
     least, order = _largest(lambda a: -curve_of(len(a)) - log_inverse / (a - 1))
     return -least, order
 
 
 def most_repeats(curve_of: Callable[[int], np.ndarray], epsilon: float, delta: float) -> int:
     """Return the largest T with min_a T e(a) + ln(1/delta)/(a-1) <= epsilon."""
-    log_inverse = math.log(1 / delta)
+    log_inverse = -math.log(delta)
     most, _ = _largest(lambda a: (epsilon - log_inverse / (a - 1)) / curve_of(len(a)))
     return max(0, math.floor(most))
 
