@@ -46,6 +46,8 @@ _INFLATED = 2.0
 #: deviations of the raw prediction, and their probabilities
 _AT = np.linspace(-4.0, 4.0, 801)
 _WEIGHTS = np.exp(-_AT * _AT / 2) / np.exp(-_AT * _AT / 2).sum()
+#: larger coefficients have squares that overflow
+_FAR = 1e50
 #: the least slope, and the least share of a target's variance that is left
 _FLATTEST, _LEFT = 1e-3, 0.05
 
@@ -62,6 +64,8 @@ def shrunk(params: NDArray, work: Work, scales: Scales, average: bool | float) -
     columns, plan, step = scales.features, work.plan, work.algorithm.heavy_ball()
     known = isinstance(work.loss, (LogLoss, SquaredError)) and plan.unit == "record"
     if not (isinstance(columns, CurveScaling) and plan.private and known and step is not None):
+        return params
+    if not (np.abs(params) < _FAR).all():  # it diverged
         return params
     assert isinstance(work.model, LinearModel)
     n_last = None if average is True else last_rounds(average, plan.n_rounds)

@@ -117,3 +117,11 @@ def test_slopes_are_those_of_a_simulation(clip):
     found = _shrinking._of_numbers(0.6, 0.0, clip)
     assert found.squared == pytest.approx(np.square(np.minimum(residual, clip)).mean(), rel=0.02)
     assert found.h == pytest.approx((residual <= clip).mean(), rel=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("rate", [1e3, 1e200])
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_models_that_diverge_are_left_as_they_are(kind, rate):
+    model = fit(kind, 0.0, learning_rate=rate, alpha=1.0)
+    assert not (np.abs(model.coef_) < 1e50).all()
