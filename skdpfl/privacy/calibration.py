@@ -208,7 +208,11 @@ def _least(price: Callable[[float], float], budget: float, search: Search) -> fl
         if not shift and high < _STEEP * low and too_much > _JUMP * enough:
             return high
         if low >= _MOST:
-            raise ValueError(f"epsilon={budget!r} cannot be met with noise up to {_MOST:g}.")
+            raise ValueError(
+                f"No noise multiplier up to {_MOST:g} keeps the releases that depend on it within "
+                f"epsilon={budget:.3g}, the part of the budget that is left for them. Are there "
+                "too many of them, or does their noise decay too steeply (noise_schedule)?"
+            )
         here = (math.log(z), math.log(cost + shift)) if 0 < cost < math.inf else None
         if here and before and here[0] != before[0]:
             slope = min(-0.1, max(-20.0, (here[1] - before[1]) / (here[0] - before[0])))

@@ -123,6 +123,13 @@ def test_noise_that_decays_steeply_is_said():
             assert model.fit(X, y, silos=silos).score(X, y) < 0.65
 
 
+def test_noise_that_no_number_can_hold_is_refused_in_words():
+    X, y, silos = logistic(1)
+    model = DPScaffoldClassifier(1.0, n_rounds=20, noise_schedule=("round", 1e-3, 1), **KNOWN)
+    with pytest.raises(ValueError, match=r"the part of the budget .* decay too steeply"):
+        model.fit(X, y, silos=silos)
+
+
 # ---- what the warning says to do -----------------------------------------------------------------
 
 
