@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.pipeline import make_pipeline
 
 import skdpfl
@@ -320,7 +320,8 @@ def ask(model: Any, data: Table, sound: bool) -> None:
     if sound:
         for name, values in answers.items():
             finite(name, values)
-        if len(data.y) > 1 and not np.any(np.abs(np.asarray(answers["coef_"])) > 1e100):
+        far = [answers["coef_"], predicted if is_regressor(model) else 0.0]
+        if len(data.y) > 1 and not any(np.any(np.abs(np.asarray(each)) > 1e100) for each in far):
             finite("score", score)
 
 

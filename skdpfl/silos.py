@@ -63,7 +63,7 @@ def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:
             f"silo_column={silo_column!r} needs a DataFrame, got {type(X).__name__}; earlier steps "
             'of a pipeline keep frames after set_output(transform="pandas"). Or pass silos=...'
         )
-    if not isinstance(silo_column, Hashable):
+    if not isinstance(silo_column, Hashable) or silo_column is pd.NA:
         raise ValueError(f"silo_column must be the name of a column; got {silo_column!r}.")
     if silo_column not in list(X.columns):
         raise ValueError(

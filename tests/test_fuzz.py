@@ -94,6 +94,7 @@ def display(epsilons, y=y):
         PrivacyUtilityDisplay.from_estimator(ISRLDPClassifier(), X, y, epsilons=epsilons, cv=2)
 
 
+ARRAY = np.array([0.5, 1.0])
 NOISE = {"scheme": 1, "sigma0_squared": 1.0, "beta": 0.9, "start": 2, "local_steps": 3}
 BOUND = {"n_silos": 4, "silos_per_round": 2, "batch": 5, "distance": 1.0, "drift": 1.0}
 BOUND |= {"gradient_variance": 0.0, "global_step": 2.0}
@@ -145,6 +146,9 @@ BOUND |= {"gradient_variance": 0.0, "global_step": 2.0}
         (lambda: inspection.value_counts(y, categories=[[1]]), "categories must be a list of v"),
         (lambda: inspection.value_counts(y, categories=[]), "at least one value"),
         (lambda: published.chang2022_variances(**NOISE | {"n_rounds": 10**30}), "are listed"),
+        (lambda: DPSimpleImputer(keep_silo_column=pd.NA).fit(X), "keep_silo_column must be Tr"),
+        (lambda: ISRLDPClassifier().fit(X, y, sample_weight={0: 1.0}), "sample_weight must be"),
+        (lambda: ISRLDPClassifier(solver=ARRAY, model=MLP((2,))).fit(X, y), "solver must be one"),
         (lambda: published.chang2022_convergence("v", **BOUND), "variances must be finite"),
         (lambda: ISRLDPRegressor().plan_for(silo_sizes=[10**30], n_features=2), "silo_sizes.0."),
         (lambda: ISRLDPRegressor().plan_for(silo_sizes=[9], n_features=10**30), "n_features must"),

@@ -112,7 +112,8 @@ def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndar
     if weights is None:
         return None
     check_index(weights, X, "sample_weight")
-    if isinstance(weights, str) or not (np.iterable(weights) or hasattr(weights, "__array__")):
+    listed = np.iterable(weights) and not isinstance(weights, (str, bytes, Mapping))
+    if not (listed or hasattr(weights, "__array__")):
         raise ValueError(
             f"sample_weight must be one number for each of the {n} rows of X; got {weights!r}."
         )

@@ -211,12 +211,13 @@ def _check_model(params: dict[str, Any]) -> None:
             f"skdpfl.models.MLP((100,)); got {model!r}."
         )
     name = type(model).__name__
-    if params.get("solver") in ("accelerated", "multistage"):
+    solver, rate = params.get("solver"), params["learning_rate"]
+    if isinstance(solver, str) and solver in ("accelerated", "multistage"):
         raise ValueError(
-            f"solver={params['solver']!r} needs a convex objective, and that of {name} is not "
+            f"solver={solver!r} needs a convex objective, and that of {name} is not "
             'convex; use solver="minibatch" or "local".'
         )
-    if params["learning_rate"] == "optimal":
+    if isinstance(rate, str) and rate == "optimal":
         raise ValueError(
             'learning_rate="optimal" is the published step size for convex objectives; with '
             f'model={name} use "auto" or a number.'

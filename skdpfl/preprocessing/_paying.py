@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from skdpfl import _surface
-from skdpfl._arguments import advising, check_choice, refuse_dates
+from skdpfl._arguments import advising, check_choice, check_flags, refuse_dates
 from skdpfl._compat import as_frame, fitting, with_names
 from skdpfl._warnings import warn
 from skdpfl.federation import (
@@ -144,6 +144,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, silos: Any) -> str:
         """Set the fitted attributes, and return warnings."""
+        check_flags(keep_silo_column=self.keep_silo_column)
         streams = streams_for(self.random_state)
         X = as_frame(X)
         features, silos = split_silo_column(X, silos, self.silo_column)
