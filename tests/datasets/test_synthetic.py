@@ -101,7 +101,7 @@ def test_label_noise_is_the_only_thing_a_linear_model_misses():
 
 
 def test_classification_arguments():
-    with pytest.raises(ValueError, match=r"n_classes must be an integer in \[2, 1000000000\]; got 1"):
+    with pytest.raises(ValueError, match=r"n_classes must be an integer in \[2, .*\]; got 1"):
         make_federated_classification(n_classes=1)
     with pytest.raises(ValueError, match=r"label_noise must be a number in \[0, 1\]; got 2"):
         make_federated_classification(label_noise=2)
