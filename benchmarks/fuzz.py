@@ -313,7 +313,11 @@ def ask(model: Any, data: Table, sound: bool) -> None:
         answers[name] = getattr(model, name, 0.0)
     if hasattr(model, "coef_"):
         model.summary()
-        again = type(model).from_dict(model.to_dict())
+        plain = model.to_dict()
+        try:
+            again = type(model).from_dict(plain)
+        except WORDS as error:
+            raise AssertionError(f"its own plain data are refused: {error}") from error
         if not np.array_equal(again.predict(data.X), predicted):
             raise AssertionError("a model that was read from plain data predicts otherwise")
     score = model.score(data.X, data.y)

@@ -64,7 +64,10 @@ def to_plain(model: Any) -> dict[str, Any]:
     scaling, curves = model.scaling_, {}
     if isinstance(scaling, CurveScaling):
         curves, scaling = {"curves": _plain_curves(scaling)}, scaling.inner
-    limits = getattr(scaling, "low", None), getattr(scaling, "high", None)
+    limits: Any = (getattr(scaling, "low", None), getattr(scaling, "high", None))
+    if limits[0] is not None:  # features that are ignored have none; JSON has no infinity
+        most = float(np.finfo(np.asarray(model.coef_).dtype).max)
+        limits = tuple(np.clip(limit, -most, most) for limit in limits)
     squashed = isinstance(scaling, SquashScaling)
     return {
         "schema": ADDITIVE if curves else SCHEMA,

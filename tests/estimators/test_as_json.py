@@ -21,6 +21,10 @@ MODELS = {
     "three labels": (ISRLDPClassifier(3.0, random_state=0), np.digitize(LINE, [-0.5, 0.5])),
     "hinge": (ISRLDPClassifier(3.0, loss="hinge", random_state=0, **BOUNDS), LINE > 0),
     "clipped": (ISRLDPClassifier(3.0, clip_features=True, random_state=0, **BOUNDS), LINE > 0),
+    "one ignored": (
+        ISRLDPClassifier(3.0, random_state=0, feature_bounds={0: (3, 3), 1: (-3, 3), 2: (-3, 3)}),
+        LINE > 0,
+    ),
     "squashed": (ISRLDPClassifier(0.1, random_state=0), LINE > 0),
     "unscaled": (ISRLDPClassifier(3.0, scaling=None, random_state=0), LINE > 0),
     "no intercept": (ISRLDPClassifier(3.0, fit_intercept=False, random_state=0), LINE > 0),
