@@ -196,7 +196,10 @@ def naming_no_values(values: Any, name: str) -> Iterator[None]:
 
 
 #: how errors begin that go on with a value
-_QUOTING = ("could not convert", "Complex data not supported", "complex() arg", "invalid literal")
+_QUOTING = (
+    "could not convert", "Complex data not supported", "complex() arg", "invalid literal",
+    "float() argument",
+)  # fmt: skip
 
 
 def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | None:

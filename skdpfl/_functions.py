@@ -58,7 +58,10 @@ class Declared:
     """The steps that a user declared by ``public=``, by name or path, and all steps there are."""
 
     def __init__(self, names: Collection[str] = ()) -> None:
-        self._names = frozenset((names,) if isinstance(names, str) else names)
+        listed = (names,) if isinstance(names, str) else names
+        if not isinstance(listed, Collection) or not all(isinstance(n, str) for n in listed):
+            raise ValueError(f"public must be a list of names of steps; got {names!r}.")
+        self._names = frozenset(listed)
         self._used, self._seen = set[str](), list[str]()
 
     def covers(self, path: str) -> bool:

@@ -212,6 +212,8 @@ def _weight_of(r: int, n_rounds: int, algorithm: Algorithm, average: bool | floa
 def last_rounds(average: float, n_rounds: int) -> int:
     """Return how many of the last rounds' models ``average`` stands for; False: 1.
 
+    All of them if there are fewer rounds.
+
     Examples
     --------
     >>> last_rounds(0.25, 40), last_rounds(3, 40)
@@ -219,7 +221,7 @@ def last_rounds(average: float, n_rounds: int) -> int:
     """
     if isinstance(average, float):
         return math.ceil(average * n_rounds - 1e-9)  # a product like 3.0000000000000004 is 3
-    return max(1, int(average))
+    return min(n_rounds, max(1, int(average)))
 
 
 class Round(NamedTuple):

@@ -19,11 +19,18 @@ from skdpfl import (
     inspection,
 )
 from skdpfl.algorithms import Ball, FedAvg
+from skdpfl.algorithms.theory import effective_silos
 from skdpfl.datasets import make_federated_classification
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import PrivacyUtilityDisplay, heterogeneity
+from skdpfl.inspection import (
+    DPRocCurveDisplay,
+    PrivacyUtilityDisplay,
+    affordable_features,
+    heterogeneity,
+)
+from skdpfl.inspection.audits import audit_epsilon
 from skdpfl.losses import Huber, Poisson, Quantile
-from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, SiloStratifiedKFold
 from skdpfl.models import MLP
 from skdpfl.preprocessing import (
     DPPCA,
@@ -89,9 +96,9 @@ def price(**how):
     return noise_multiplier_for(epsilon=1.0, n_steps=1, **RATE, **how)
 
 
-def display(epsilons, y=y):
+def display(epsilons, y=y, cv=2):
     with pytest.warns(PrivacyLeakWarning):
-        PrivacyUtilityDisplay.from_estimator(ISRLDPClassifier(), X, y, epsilons=epsilons, cv=2)
+        PrivacyUtilityDisplay.from_estimator(ISRLDPClassifier(), X, y, epsilons=epsilons, cv=cv)
 
 
 ARRAY = np.array([0.5, 1.0])
@@ -133,6 +140,8 @@ BOUND |= {"gradient_variance": 0.0, "global_step": 2.0}
         (lambda: heterogeneity(X, WORDS, silos=y), "y must hold numbers; it holds a str"),
         (lambda: display(3.0), "epsilons must be a sequence"),
         (lambda: display(()), "epsilons must be a sequence"),
+        (lambda: display(""), "epsilons must be a sequence"),
+        (lambda: display((1.0,), cv=np.array(0.5)), "cv must be a number of folds"),
         (lambda: display((1.0,), y=None), "Expected sequence"),
         (lambda: display((1.0,), y=y[:9]), "inconsistent numbers of samples"),
         (lambda: ISRLDPClassifier().fit(X, y, sample_weight=pd.NA), "one number for each"),
@@ -152,11 +161,31 @@ BOUND |= {"gradient_variance": 0.0, "global_step": 2.0}
         (lambda: published.chang2022_convergence("v", **BOUND), "variances must be finite"),
         (lambda: ISRLDPRegressor().plan_for(silo_sizes=[10**30], n_features=2), "silo_sizes.0."),
         (lambda: ISRLDPRegressor().plan_for(silo_sizes=[9], n_features=10**30), "n_features must"),
+        (lambda: SharedBudget(NOTHING, public=3).fit(X, y), "public must be a list of n"),
+        (lambda: inspection.PrivacySpentDisplay.from_estimator(None, kind=pd.NA), "kind must be"),
+        (lambda: list(SiloStratifiedKFold(stratify_y=pd.NA).split(X, y, y)), "stratify_y must"),
+        (lambda: DPRocCurveDisplay.from_estimator(3, X, y, epsilon=1.0), "needs a classifier"),
+        (lambda: ISRLDPClassifier(scaling=None).fit(X, y).predict(object()), "holds a object"),
+        (lambda: ISRLDPClassifier().plan_for(**TWO, n_classes=10**30), "n_features . n_classes m"),
+        (
+            lambda: heterogeneity(X, y, silos=y, fit_intercept=pd.NA),
+            "fit_intercept must be True or",
+        ),
+        (lambda: heterogeneity(X, y, silos=y, coef="x"), "coef must hold numbers"),
+        (lambda: effective_silos("x"), "counts must hold numbers"),
+        (lambda: audit_epsilon(ISRLDPClassifier(), view=pd.NA), "view must be one of"),
     ],
 )
 def test_what_was_raw_is_in_words(call, words):
     with pytest.raises((ValueError, TypeError), match=words):
         call()
+
+
+def test_small_integers_do_not_overflow():
+    plans = [ISRLDPClassifier().plan_for(**TWO, n_classes=k(3)) for k in (int, np.int8)]
+    assert repr(plans[0]) == repr(plans[1])
+    many = affordable_features(ISRLDPClassifier(), silo_sizes={0: 10**6}, n_classes=np.int8(3))
+    assert many == affordable_features(ISRLDPClassifier(), silo_sizes={0: 10**6}, n_classes=3)
 
 
 @pytest.mark.filterwarnings("ignore")

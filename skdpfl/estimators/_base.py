@@ -232,7 +232,7 @@ class FederatedEstimator(Trained):
 
     def _declared(self, federation: Federation, facts: Schema) -> _data.DataElsewhere:
         """Check the declared facts of remote data, and set the attributes that depend on them."""
-        sizes = _parameters.check_shape(facts.silo_sizes, facts.n_features, 2)
+        sizes, *_ = _parameters.check_shape(facts.silo_sizes, facts.n_features, 2)
         if federation.n_silos != len(sizes):
             raise ValueError(
                 f"silo_sizes has {len(sizes)} silos, but the federation has {federation.n_silos}."
@@ -284,11 +284,11 @@ class FederatedEstimator(Trained):
             Noise and rounds; ``plan.spent()`` is the cost.
         """
         self._check()
-        sizes = _parameters.check_shape(silo_sizes, n_features, n_classes)
+        sizes, d, n_classes = _parameters.check_shape(silo_sizes, n_features, n_classes)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
         shares = getattr(self, "class_shares", None)
         shares = None if shares is None else tuple(shares.values())
-        facts = self._facts(sizes.index, sizes.to_numpy(), int(n_features), outputs, shares)
+        facts = self._facts(sizes.index, sizes.to_numpy(), d, outputs, shares)
         facts = facts.with_columns(self.feature_bounds, feature_names, indicators)
         facts = facts.with_ranges(self.__dict__.get("_given_ranges"), facts.indicators)
         request, method = self._request(facts), self._method()

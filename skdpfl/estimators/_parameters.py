@@ -374,16 +374,21 @@ def _by_silo(value: Any) -> str:
     return " or a mapping from silo to such numbers" if listed else ""
 
 
-def check_shape(silo_sizes: Any, n_features: Any, n_classes: Any) -> pd.Series:
-    """Return the silos' sizes; raise if sizes or numbers of features and classes are invalid."""
+#: the largest number of features times classes of a plan
+_MOST = 2 * 10**8
+
+
+def check_shape(silo_sizes: Any, n_features: Any, n_classes: Any) -> tuple[pd.Series, int, int]:
+    """Return the silos' sizes and the numbers of features and classes; raise for invalid ones."""
     sizes = pd.Series(silo_sizes, dtype=object)
     if sizes.empty:
         raise ValueError(f"silo_sizes must name at least one silo; got {silo_sizes!r}.")
     for silo, size in sizes.items():
         check_count(f"silo_sizes[{silo!r}]", size, high=10**12)
-    check_count("n_features", n_features, high=10**8)
-    check_count("n_classes", n_classes, low=2)
-    return sizes.astype(np.int64)
+    features = check_count("n_features", n_features, high=_MOST // 2)
+    classes = check_count("n_classes", n_classes, low=2)
+    check_count("n_features * n_classes", features * classes, high=_MOST)
+    return sizes.astype(np.int64), features, classes
 
 
 def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> None:

@@ -33,7 +33,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_X_y
 
-from skdpfl._arguments import advising, check_choice, check_not_negative, naming_no_values
+from skdpfl._arguments import (
+    advising,
+    check_choice,
+    check_flags,
+    check_not_negative,
+    naming_no_values,
+)
 from skdpfl._pipelines import private_step
 from skdpfl._warnings import warn
 from skdpfl.choosing import noise_of_plan
@@ -214,6 +220,7 @@ def heterogeneity(
     (1.0, [1.0])
     """
     objective = loss if isinstance(loss, Loss) else NAMED[check_choice("loss", loss, NAMED)]()
+    check_flags(fit_intercept=fit_intercept)
     with advising(X, y):
         X, y = check_X_y(X, y, dtype=np.float64, y_numeric=not objective.is_classifier)
     codes, ids = read_silos(silos, len(X))[:2]
@@ -274,7 +281,8 @@ def _weights(silo_weights: str, codes: NDArray) -> NDArray:
 
 def _point(model: LinearModel, coef: ArrayLike, intercept: ArrayLike | None) -> NDArray:
     """Return the flat parameters of a given model."""
-    weights = np.atleast_2d(np.asarray(coef, dtype=np.float64))
+    with naming_no_values(coef, "coef"):
+        weights = np.atleast_2d(np.asarray(coef, dtype=np.float64))
     shape = (model.n_outputs, model.n_features)
     if weights.shape != shape:
         raise ValueError(f"coef of shape {weights.shape} is not valid; it must be {shape}.")

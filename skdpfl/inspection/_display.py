@@ -209,7 +209,7 @@ def folds_of(
 ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
     """Return training and test rows; by default with every silo in each fold."""
     if isinstance(cv, Iterable):
-        cv = [] if isinstance(cv, (str, bytes)) else list(cv)
+        cv = list(cv) if np.iterable(cv) and not isinstance(cv, (str, bytes)) else []
         if not cv or not all(isinstance(fold, (tuple, list)) and len(fold) == 2 for fold in cv):
             raise TypeError("cv must be a number of folds, a splitter, or pairs of rows.")
     if codes is not None and isinstance(cv, Integral):

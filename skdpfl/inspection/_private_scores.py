@@ -100,12 +100,12 @@ def _last(estimator: Any) -> Any:
 
 
 def _name(estimator: Any, name: str | None) -> str:
-    return name or type(_last(estimator)).__name__
+    return type(_last(estimator)).__name__ if name is None else str(name)
 
 
 def _check_classifier(estimator: Any) -> None:
     refuse_own_parts(_last(estimator))
-    if not is_classifier(estimator):
+    if not hasattr(estimator, "predict") or not is_classifier(estimator):
         raise ValueError(f"This display needs a classifier; got {type(estimator).__name__}.")
     check_is_fitted(estimator)
 

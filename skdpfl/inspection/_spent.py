@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection._search import BaseSearchCV
 
+from skdpfl._arguments import check_choice
 from skdpfl.inspection._cost import costs_of_search, privacy_spent
 from skdpfl.inspection._display import COLOURS, GREY, Display
 from skdpfl.inspection._parts import is_priced
@@ -122,8 +123,7 @@ class PrivacySpentDisplay(Display):
         -------
         PrivacySpentDisplay
         """
-        if kind not in ("silos", "rounds"):
-            raise ValueError(f"kind must be 'silos' or 'rounds'; got {kind!r}.")
+        check_choice("kind", kind, ("silos", "rounds"))
         spent = _finite(_spent(estimator))
         if kind == "rounds":
             plan = getattr(estimator, "plan_", None)

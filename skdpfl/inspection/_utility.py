@@ -171,7 +171,8 @@ class PrivacyUtilityDisplay(Display):
         n = _num_samples(y)
         codes = None if given is None else read_silos(given, n).codes
         folds = list(folds_of(cv, X, np.asarray(y), codes, is_classifier(inner)))
-        if not np.iterable(epsilons) or not np.size(epsilons):
+        words = isinstance(epsilons, str | bytes) or not np.iterable(epsilons)
+        if words or not list(epsilons):
             raise ValueError(f"epsilons must be a sequence of numbers > 0; got {epsilons!r}.")
         budgets = sorted(check_number("epsilons", e, low=0, open_low=True) for e in epsilons)
         table = [

@@ -19,7 +19,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _num_samples
 
-from skdpfl._arguments import as_generator, check_count
+from skdpfl._arguments import as_generator, check_count, check_flags
 from skdpfl._warnings import LeftOut, warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.silos import Silos, read_silos, split_silo_column
@@ -184,6 +184,7 @@ class SiloStratifiedKFold(SiloFolds):
 
     def _folds(self, silos: Silos, y: Any) -> tuple[np.ndarray, int]:
         """Sort the rows by silo, then optionally by y or at random, and assign folds in turn."""
+        check_flags(stratify_y=self.stratify_y)
         self._check_sizes(silos)
         n = len(silos.codes)
         random = as_generator(self.random_state).random(n) if self.shuffle else np.zeros(n)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from skdpfl import federation
-from skdpfl._arguments import labels_of
+from skdpfl._arguments import check_choice, check_count, labels_of
 from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -97,10 +97,8 @@ class RemoteFederation(federation.Federation):
         patience: float = 0.0,
         journal: str | os.PathLike[str] | None = None,
     ) -> None:
-        if on_missing not in ("fail", "skip"):
-            raise ValueError(f"on_missing must be 'fail' or 'skip'; got {on_missing!r}.")
-        if n_attempts < 1:
-            raise ValueError(f"n_attempts must be 1 or more; got {n_attempts!r}.")
+        check_choice("on_missing", on_missing, ("fail", "skip"))
+        n_attempts = check_count("n_attempts", n_attempts)
         if masked and on_missing == "skip":
             raise ValueError('Masked sums need the answers of all silos: give on_missing="fail".')
         self.patience = float(patience)

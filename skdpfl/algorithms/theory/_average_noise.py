@@ -183,7 +183,7 @@ def average_responses(
         v = m * v + slopes * x if k else v
         x = x - eta * v
         after[k + 1] = after[k] + x
-    first, sent = n // 2 if n_last is None else n - n_last, np.arange(n)
+    first, sent = n // 2 if n_last is None else max(0, n - n_last), np.arange(n)
     responses = after[n - sent] - after[np.maximum(0, first - sent)]
     return np.asarray(responses / (n - first))
 

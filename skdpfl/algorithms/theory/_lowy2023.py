@@ -39,6 +39,7 @@ from skdpfl._arguments import (
     check_number,
     check_positive,
     check_share,
+    naming_no_values,
 )
 
 
@@ -259,7 +260,7 @@ def lowy2023_stability(
         check_positive("strong_convexity", strong_convexity),
     )
     records = check_count("n_records", n_records) * check_positive("n_silos", n_silos)
-    return 4 * L**2 / (mu * (check_number("n_silos * n_records", records, low=2) - 1))
+    return 4 * L * L / (mu * (check_number("n_silos * n_records", records, low=2) - 1))
 
 
 def effective_silos(counts: np.ndarray) -> tuple[float, float]:
@@ -282,7 +283,8 @@ def effective_silos(counts: np.ndarray) -> tuple[float, float]:
     >>> M, round(M_prime, 4)
     (3.0, 2.6833)
     """
-    silos = np.asarray(counts, dtype=np.float64)
+    with naming_no_values(counts, "counts"):
+        silos = np.asarray(counts, dtype=np.float64)
     if silos.size == 0 or not np.all(silos >= 1):
         raise ValueError(f"counts={counts!r} is not valid; give numbers of at least 1.")
     inverse = 1 / silos

@@ -145,9 +145,10 @@ def gradient_variance(
     M = check_count("silos_per_round", silos_per_round, high=N)
     missing = 1 - (M - 1) / (N - 1) if N > 1 else 0.0
     drawn = missing * check_not_negative("heterogeneity", heterogeneity)
-    sampled = check_positive("lipschitz", lipschitz) ** 2 / check_count("batch", batch)
+    L = check_positive("lipschitz", lipschitz)
+    sampled = L * L / check_count("batch", batch)
     noise = check_not_negative("noise", noise)
-    return (sampled + drawn + check_count("n_parameters", n_parameters) * noise**2) / M
+    return (sampled + drawn + check_count("n_parameters", n_parameters) * noise * noise) / M
 
 
 def multistage(

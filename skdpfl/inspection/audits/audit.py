@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from skdpfl._arguments import check_count
+from skdpfl._arguments import check_choice, check_count
 from skdpfl.estimators import FederatedEstimator
 from skdpfl.federation import LocalFederation
 from skdpfl.inspection.audits import canaries, judging
@@ -279,8 +279,8 @@ def audit_epsilon(
 
 def _view(estimator: Any, view: str | None) -> str:
     """Return the view; raise an error that lists the valid ones otherwise."""
-    if view is not None and view not in VIEWS:
-        raise ValueError(f"view must be one of {', '.join(VIEWS)}; got {view!r}.")
+    if view is not None:
+        check_choice("view", view, VIEWS)
     kind = type(estimator).__name__
     if isinstance(estimator, DPRandomizedSearchCV):
         if view == "silo":
