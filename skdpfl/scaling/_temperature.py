@@ -25,7 +25,7 @@ Two such means, the second at the factor that the first suggests, determine t
 if the noise s is large, where errors of t cost more.
 
 **Counts of two labels.** A record adds 1/2 or -1/2 by its label. The counts spend 1 % of mu^2, up
-to 5 % if the error of the shares would exceed 0.03. The share is the posterior mean under a prior
+to 15 % if the error of the shares would exceed 0.015. The share is the posterior mean under a prior
 Beta(3/2, 3/2). The constants were chosen by experiment (benchmarks/auto/rare.py).
 """
 
@@ -58,7 +58,7 @@ _NOISE, _LEAST_CUT = 0.15, 0.7
 #: S at which the anchor is half the log odds; the exponent of R in S
 _ANCHORED, _POWER = 0.015, 1.5
 #: the wanted error of a share, and the least and largest part of mu^2 for counts
-_ERROR, _COUNTS = 0.03, (0.01, 0.05)
+_ERROR, _COUNTS = 0.015, (0.01, 0.15)
 
 
 class Point(NamedTuple):
