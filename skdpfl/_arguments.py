@@ -196,16 +196,14 @@ def naming_no_values(values: Any, name: str) -> Iterator[None]:
 
 
 #: how errors begin that go on with a value
-_QUOTING = (
-    "could not convert", "Complex data not supported", "complex() arg", "invalid literal",
-    "float() argument",
-)  # fmt: skip
+_QUOTING = ("could not convert", "Complex data not supported", "complex() arg", "invalid literal")
 
 
 def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | None:
     """Return an error's text with the value's position instead; None if it quotes no value."""
     said = str(error)
-    if not said.startswith(_QUOTING):
+    no_table = said.startswith("float() argument") and not hasattr(X, "shape")
+    if not (said.startswith(_QUOTING) or no_table):
         return None
     start = "Complex data not supported: " if said.startswith("Complex") else ""
     for called, values in ((name, X), ("y", y)):
