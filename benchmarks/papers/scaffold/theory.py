@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from _common.cells import Cell, Figure, Fit
 
-from scaffold.curves import ALPHA, FRACTION
+from scaffold.curves import ALPHA
 from scaffold.methods import QUICK_SIZE, SIZE, axes, model_of, synthetic
 from skdpfl import DPFederatedClassifier
 from skdpfl.algorithms import Algorithm, FedAvg, Scaffold
@@ -25,7 +25,7 @@ from skdpfl.algorithms.theory import (
     noble2022_weights,
 )
 
-K = 10
+K, FRACTION = 10, 0.05
 
 
 @dataclass(frozen=True)
