@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from benchmarks import fuzz
@@ -30,7 +31,12 @@ from skdpfl.inspection import (
 )
 from skdpfl.inspection.audits import audit_epsilon
 from skdpfl.losses import Huber, Poisson, Quantile
-from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, SiloStratifiedKFold
+from skdpfl.model_selection import (
+    DPRandomizedSearchCV,
+    SharedBudget,
+    SiloStratifiedKFold,
+    silo_scores,
+)
 from skdpfl.models import MLP
 from skdpfl.preprocessing import (
     DPPCA,
@@ -101,6 +107,7 @@ def display(epsilons, y=y, cv=2):
         PrivacyUtilityDisplay.from_estimator(ISRLDPClassifier(), X, y, epsilons=epsilons, cv=cv)
 
 
+LINEAR = LogisticRegression().fit(X, WORDS)
 ARRAY = np.array([0.5, 1.0])
 NOISE = {"scheme": 1, "sigma0_squared": 1.0, "beta": 0.9, "start": 2, "local_steps": 3}
 BOUND = {"n_silos": 4, "silos_per_round": 2, "batch": 5, "distance": 1.0, "drift": 1.0}
@@ -173,6 +180,7 @@ BOUND |= {"gradient_variance": 0.0, "global_step": 2.0}
         ),
         (lambda: heterogeneity(X, y, silos=y, coef="x"), "coef must hold numbers"),
         (lambda: effective_silos("x"), "counts must hold numbers"),
+        (lambda: silo_scores(LINEAR, X, WORDS, silos=y, scoring="r2"), "y must hold numbers; it"),
         (lambda: audit_epsilon(ISRLDPClassifier(), view=pd.NA), "view must be one of"),
     ],
 )

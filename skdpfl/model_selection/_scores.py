@@ -17,6 +17,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import _num_samples
 
+from skdpfl._arguments import naming_no_values
 from skdpfl._compat import as_frame
 from skdpfl._warnings import new_silos_expected
 from skdpfl.silos import read_silos, split_silo_column
@@ -85,7 +86,7 @@ def silo_scores(
         )
     codes, ids = read_silos(given, _num_samples(X), X)[:2]
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    with new_silos_expected():
+    with new_silos_expected(), naming_no_values(y, "y"):
         scores = [scorer(estimator, _safe_indexing(X, r), _safe_indexing(y, r)) for r in rows]
     return pd.Series(scores, index=pd.Index(ids.tolist()), name="score", dtype=float)
 
