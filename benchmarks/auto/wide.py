@@ -1,9 +1,14 @@
-"""Features over many powers of ten, without bounds: ``python benchmarks/auto/wide.py``.
+"""Features over many powers of ten, and wide bounds: ``python benchmarks/auto/wide.py``.
 
 5,000 records in five silos, 40 features exp(s z) of normal z, or Cauchy; labels of a logistic model
 of z (of the features' arctangents). Log loss of 10,000 others as they are, with
 ``clip_features=True``, and with the logarithms (inverse hyperbolic sines) as features; "said": the
-share of the fits whose warning names features. Writes wide.md. ``--seeds`` (default 10).
+share of the fits whose warning names features.
+
+The second table: 4,000 records in six silos, 16 columns, whose normal z decide the labels. "Data
+sheet": bounds of 100 and 150 for deviations of 1; "money": exp(z) thousands, bounds of a million;
+"mixed": five columns of either kind and six with bounds of (-5, 5). Writes wide.md. ``--seeds``
+(default 10).
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from skdpfl import ISRLDPClassifier
 HERE = Path(__file__).parent
 KINDS = ("normal", "exp(z)", "exp(2 z)", "exp(3 z)", "Cauchy")
 N, N_TEST, D = 5_000, 10_000, 40
+N_BOUNDED, D_BOUNDED = 4_000, 16
 
 
 def problems(kind: str, seed: int) -> tuple[Problem, Problem]:
@@ -65,6 +71,38 @@ def losses(kind: str, epsilon: float, seed: int) -> list[float]:
     return [*found, constant, said]
 
 
+def bounded(kind: str, seed: int) -> tuple[Problem, tuple[np.ndarray, np.ndarray]]:
+    """Return records, and bounds as people have them."""
+    rng = np.random.default_rng(700 + seed)
+    z = rng.normal(size=(N_BOUNDED + N_TEST, D_BOUNDED))
+    X, column = z.copy(), np.arange(D_BOUNDED)
+    low, high = np.full(D_BOUNDED, -5.0), np.full(D_BOUNDED, 5.0)
+    money = column < {"money": D_BOUNDED, "mixed": 5}.get(kind, 0)
+    sheet = ~money & (column < {"data sheet": D_BOUNDED, "mixed": 10}.get(kind, 0))
+    X[:, money], low[money], high[money] = 1e3 * np.exp(z[:, money]), 0.0, 1e6
+    far = 20.0 * (column % 2)
+    X[:, sheet] += far[sheet]
+    low[sheet], high[sheet] = np.where(far > 0, 0.0, -50.0)[sheet], 100.0
+    effects = rng.normal(size=D_BOUNDED)
+    raw = 1.5 * z @ effects / np.linalg.norm(effects)
+    y = (raw + rng.logistic(size=len(z)) > 0).astype(int)
+    return Problem(X, y, rng.integers(0, 6, len(z)), False), (low, high)
+
+
+def within_bounds(kind: str, epsilon: float, seed: int) -> list[float]:
+    """Return log losses with and without bounds."""
+    data, bounds = bounded(kind, seed)
+    found = []
+    for given in (bounds, None):
+        model = ISRLDPClassifier(epsilon, delta=1e-5, random_state=seed, feature_bounds=given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(data.X[:N_BOUNDED], data.y[:N_BOUNDED], silos=data.silos[:N_BOUNDED])
+        likely = model.predict_proba(data.X[N_BOUNDED:])
+        found.append(log_loss(data.y[N_BOUNDED:], likely))
+    return found
+
+
 def main() -> None:
     """Run all cases and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -83,6 +121,14 @@ def main() -> None:
             means = [f"{m:.3f} ({e:.3f})" for m, e in zip(found.mean(axis=0), errors, strict=True)]
             lines.append(f"| {kind}, {epsilon:g} | " + " | ".join(means[:3]))
             lines[-1] += f" | {found[:, 3].mean():.3f} | {found[:, 4].mean():.0%} |"
+            print(lines[-1], flush=True)
+    lines += ["", "## Bounds", "", "| bounds, epsilon | with them | without |", "|---|---|---|"]
+    for kind in ("tight", "data sheet", "money", "mixed"):
+        for epsilon in (0.5, 1.0, 3.0):
+            found = np.array([within_bounds(kind, epsilon, seed) for seed in range(seeds)])
+            errors = found.std(axis=0) / np.sqrt(seeds)
+            means = [f"{m:.3f} ({e:.3f})" for m, e in zip(found.mean(axis=0), errors, strict=True)]
+            lines.append(f"| {kind}, {epsilon:g} | " + " | ".join(means) + " |")
             print(lines[-1], flush=True)
     HERE.joinpath("wide.md").write_text("\n".join(lines) + "\n")
 

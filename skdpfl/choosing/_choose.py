@@ -167,6 +167,9 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
     """
     facts = request.facts
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
+    shares = GIVEN_NOISE if request.promise.epsilon is None else TRAINING
+    if request.curves is not None:  # whose columns have about the same scale
+        shares = dataclasses.replace(shares, counts_in_bounds=0.0)
     return ScalingStep(
         plan_scaling(
             SiloBudgets.of(request.promise, sizes, mu),
@@ -175,7 +178,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
             feature_bounds=request.feature_bounds,
             target_bounds=request.target_bounds,
             has_target=not facts.is_classifier,
-            shares=GIVEN_NOISE if request.promise.epsilon is None else TRAINING,
+            shares=shares,
             centred=request.fit_intercept,
             indicators=facts.indicators,
         ),

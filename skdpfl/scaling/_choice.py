@@ -43,7 +43,8 @@ class ScalingPlan:
         by noisy moments; or estimated without bounds.
     target : {"none", "refined bounds", "private"}
     counts : Look or None
-        Counts for the magnitude of columns without bounds.
+        Counts for the magnitude of columns without bounds; or of features within bounds, which may
+        be far too wide (data sheets, money), where counts are clear enough.
     target_bins : Look or None
         Counts for the position of the target within its bounds.
     moments : tuple of Look
@@ -132,6 +133,12 @@ class ScalingPlan:
         return Columns(used, self.target == "private")
 
     @property
+    def within_bounds(self) -> Columns:
+        """The features with bounds whose magnitudes can be counted: all but indicators."""
+        fixed = np.zeros(self.n_features, bool) if self.indicators is None else self.indicators
+        return Columns(self.features_read & ~fixed, False)
+
+    @property
     def floors(self) -> Array | float | None:
         """The smallest scale of each column that is read, in half boxes."""
         if self.floor is None or self.indicators is None or self.features != "refined bounds":
@@ -148,6 +155,14 @@ class ScalingPlan:
     def unbounded(self) -> np.ndarray:
         """Which of the columns have no bounds."""
         return np.where(self.is_feature, self.features == "private", self.target == "private")
+
+    @property
+    def counted(self) -> np.ndarray:
+        """Which of the columns are counted: those without bounds, or features within bounds."""
+        if self.counts is None or self.unbounded.any():
+            return self.unbounded
+        used = self.counts.what.columns.used[self.features_read]
+        return np.append(used, np.zeros(int(self.reads_target), bool))
 
     def noise(self, look: Look) -> Array:
         """Standard deviation of the noise in each column's mean contribution (weight 1)."""
@@ -168,6 +183,8 @@ _TYPICAL = 0.3
 _COARSE, _BINS_SHARE, _BINS_ENOUGH = 0.12, 0.2, 0.06
 #: the largest share for counts in which few values beside zeros show
 _SPARSE_SHARE = 0.25
+#: noise of counts that are worth it within bounds
+_CLEAR = 0.1
 #: bins of one octave where counts are less noisy than this, else of one and a half
 _FINE = 0.05
 #: counts noisier than this find no scales
@@ -178,8 +195,9 @@ HOPELESS = 0.25
 class Shares:
     """The largest shares of mu for scaling.
 
-    With bounds: moments, and two further releases of whole rows (0: none). Without: counts, moments
-    after them, and one further release. A target with bounds may be counted first, see
+    With bounds: moments, and two further releases of whole rows (0: none); before them counts, if
+    they are clear enough at their share (0: never). Without: counts, moments after them, and one
+    further release. A target with bounds may be counted first, see
     ``_with_target_bins``. A share is reduced as long as the noise of a mean (in half ranges; of a
     count in shares of the records) stays below ``enough`` and, with bounds and in standard
     deviations, below ``precise``; that of counts until ``sparse``, where columns of mostly zeros
@@ -188,6 +206,7 @@ class Shares:
 
     bounded: float = 0.3
     rows: float = 0.22
+    counts_in_bounds: float = 0.3
     counts: float = 0.42
     moments: float = 0.27
     rows_after_counts: float = 0.2
@@ -285,7 +304,10 @@ def _with_looks(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
         return plan
     plan = replace(plan, budgets=_with_fewer_records(plan, shares))
     if shares.rows and not plan.unbounded.any():
-        return _with_target_bins(replace(plan, moments=_looks_in_bounds(plan, shares)))
+        bounded = _with_target_bins(replace(plan, moments=_looks_in_bounds(plan, shares)))
+        if bounded.target_bins is not None:
+            return bounded
+        return _with_counts(bounded, shares.counts_in_bounds)
     counts = None
     if plan.unbounded.any():
         counts = _with_least_share(plan, _counts(plan, shares.counts, 1.5), shares.enough)
@@ -308,6 +330,17 @@ def _with_looks(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
 def _counts(plan: ScalingPlan, share: float, octaves: float) -> Look:
     """Counts of the columns without bounds."""
     return Look(share, Counts(plan.without_bounds, MagnitudeGrid(octaves)))
+
+
+def _with_counts(plan: ScalingPlan, share: float) -> ScalingPlan:
+    """Count the magnitudes of features with bounds, which may be far too wide, if that is cheap."""
+    columns = plan.within_bounds
+    if not (share and columns.used.any() and plan.features == "refined bounds"):
+        return plan
+    look = Look(share, Counts(columns, MagnitudeGrid(1.0)))
+    if plan.noise(look).max() > _CLEAR:
+        return plan
+    return replace(plan, counts=_with_least_share(plan, look, _CLEAR))
 
 
 def _looks_in_bounds(plan: ScalingPlan, shares: Shares) -> tuple[Look, ...]:

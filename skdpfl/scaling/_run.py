@@ -81,6 +81,8 @@ _SURELY_BEYOND, _AT_AN_END, _CLOSE = 4.0, 2.0, 0.01
 _AT_ENDS = 0.2
 #: the share of two neighbouring bins that a column which varies little has, but for noise
 _GATHERED = 0.85
+#: a range by counts that is narrower than bounds, in parts of them, takes their place
+_NARROWER = 0.5
 
 
 def run_scaling(
@@ -117,13 +119,16 @@ class Counted(NamedTuple):
     """What noisy counts show, in addition to boxes.
 
     ``wide``: the probability that a column's values spread over many powers of ten. ``beyond``:
-    which columns have many values in the open bins at the ends. ``unseen``: whether all features
-    seem to be 0, or too small for counts, in nearly all records. ``gathered``: whether nearly all
-    values of the target are in two bins.
+    which columns have many values in the open bins at the ends. ``narrowed``: whose boxes are
+    narrower than their bounds; ``outside``: whose values lie outside them. ``unseen``: whether all
+    features seem to be 0, or too small for counts, in nearly all records. ``gathered``: whether
+    nearly all values of the target are in two bins.
     """
 
     wide: Array
     beyond: np.ndarray
+    narrowed: np.ndarray | bool = False
+    outside: np.ndarray | bool = False
     unseen: bool = False
     gathered: bool = False
 
@@ -188,10 +193,25 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
         low[~plan.is_feature] = plan.target_bounds.low
         high[~plan.is_feature] = plan.target_bounds.high
     if plan.counts is not None:
-        where = plan.unbounded
+        where = plan.counted
         found = _ranges(plan, plan.counts, run.mean(0, plan.counts.what))
+        if not plan.unbounded.any():
+            return _narrower(low, high, where, found[0])
         (low[where], high[where], counted.wide[where]), counted.beyond[where] = found[:2]
         counted = counted._replace(unseen=found[2], gathered=found[3])
+    return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
+
+
+def _narrower(low: Array, high: Array, where: np.ndarray, found: Ranges) -> tuple[Boxes, Counted]:
+    """Return the bounds, or what counts show where it is much narrower and within them."""
+    inner_low, inner_high = low.copy(), high.copy()
+    inner_low[where] = np.maximum(low[where], found.low)
+    inner_high[where] = np.minimum(high[where], found.high)
+    width = inner_high - inner_low
+    narrowed, outside = (width > 0) & (width < _NARROWER * (high - low)), width < 0
+    low, high = np.where(narrowed, inner_low, low), np.where(narrowed, inner_high, high)
+    nothing = np.zeros(low.size, bool)
+    counted = Counted(np.zeros(low.size), nothing, narrowed, outside)
     return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
 
 
@@ -245,7 +265,8 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     counted, features = found.counted, np.flatnonzero(plan.features_read)
     beyond = counted.beyond[plan.is_feature]
     wide = (counted.wide[plan.is_feature] > _SURELY) & ~beyond
-    missed = _beyond_bounds(found.moments)[plan.is_feature] & (plan.features == "refined bounds")
+    missed = _beyond_bounds(found.moments) & ~np.asarray(counted.narrowed) | counted.outside
+    missed = missed[plan.is_feature] & (plan.features == "refined bounds")
     maps = replace(
         maps,
         missed_features=tuple(features[missed].tolist()),

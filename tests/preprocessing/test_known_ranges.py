@@ -164,7 +164,8 @@ def test_a_shared_budget_and_a_search_price_what_they_run():
     last = shared.estimator_[-1]
     given = clf(feature_bounds=([20, -2, 0, 0, 0, 0], [80, 4, 1, 1, 1, 1]))
     given.set_params(**{n: last.get_params()[n] for n in ("epsilon", "delta", "random_state")})
-    plan = given.plan_for(silo_sizes=np.bincount(SILOS), n_features=6)
+    sizes, flags = np.bincount(SILOS), np.arange(6) > 1
+    plan = given.plan_for(silo_sizes=sizes, n_features=6, indicators=flags)
     assert last.plan_.setup == plan.setup
     free = make_pipeline(columns(HALF), clf(random_state=None))
     search = DPRandomizedSearchCV(

@@ -1,0 +1,67 @@
+"""Bounds as people have them: far wider than the data."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.privacy.events import Gaussian
+
+N, D = 4000, 10
+
+
+def money(seed=0):
+    """Columns of a few thousand in bounds of a million, and labels that depend on logarithms."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(2 * N, D))
+    y = (2 * z[:, 0] - z[:, 1] + rng.logistic(size=2 * N) > 0).astype(int)
+    return 1e3 * np.exp(z), y, np.arange(N) % 5
+
+
+@pytest.mark.parametrize("trust", ["silo", "server", "secagg"])
+@pytest.mark.parametrize("kind", [ISRLDPClassifier, DPFedAvgClassifier])
+def test_bounds_far_too_wide_are_as_good_as_none(kind, trust):
+    X, y, silos = money()
+    areas = []
+    for bounds in (None, (0, 1e6)):
+        clf = kind(3.0, feature_bounds=bounds, trust=trust, random_state=0)
+        clf.fit(X[:N], y[:N], silos=silos)
+        areas.append(roc_auc_score(y[N:], clf.decision_function(X[N:])))
+        assert clf.privacy_spent_.epsilon <= 3.0
+    without, within = areas
+    assert within > without - 0.01 > 0.75
+
+
+def test_scales_of_targets_within_bounds_are_found_beside_them():
+    X, _, silos = money()
+    target = 3.0 * np.log(X[:, 0] / 1e3) + 50
+    reg = ISRLDPRegressor(
+        5.0, feature_bounds=(0, 1e6), target_bounds=(35, 65), clip_features=True, random_state=0
+    )
+    reg.fit(X[:N], target[:N], silos=silos)
+    assert reg.score(X[N:], target[N:]) > 0.5
+
+
+def counted(n, epsilon):
+    """Return how many kinds of sums a plan has before training."""
+    clf = ISRLDPClassifier(epsilon, feature_bounds=(0, 1), calibrate=False)
+    plan = clf.plan_for(silo_sizes=[n // 5] * 5, n_features=D)
+    (setup,) = plan.setup
+    assert all(isinstance(event, Gaussian) for event, _ in setup)
+    return sum(count for _, count in setup)
+
+
+def test_magnitudes_are_counted_where_that_is_cheap():
+    assert counted(500, 0.5) == 3  # moments, rows and rows
+    assert counted(20_000, 3.0) == 4
+    clf = ISRLDPClassifier(3.0, feature_bounds=(0, 1), calibrate=False)
+    flags = clf.plan_for(silo_sizes=[4000] * 5, n_features=D, indicators=[True] * D)
+    assert sum(count for _, count in flags.setup[0]) == 3  # indicators' scales are known
+
+
+@pytest.mark.parametrize("bounds", [(1e5, 2e5), (1e6, 2e6), (-10, -5)])
+def test_bounds_that_miss_the_data_are_told_of(bounds):
+    X, y, silos = money()
+    clf = ISRLDPClassifier(8.0, feature_bounds=bounds, random_state=0)
+    with pytest.warns(UserWarning, match="feature_bounds"):
+        clf.fit(X[:N], y[:N], silos=silos)
