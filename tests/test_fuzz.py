@@ -29,7 +29,6 @@ from skdpfl.inspection import (
     affordable_features,
     heterogeneity,
 )
-from skdpfl.inspection.audits import audit_epsilon
 from skdpfl.losses import Huber, Poisson, Quantile
 from skdpfl.model_selection import (
     DPRandomizedSearchCV,
@@ -47,6 +46,7 @@ from skdpfl.preprocessing import (
 )
 from skdpfl.privacy import (
     PrivacyLedger,
+    audit_epsilon,
     check_independent,
     epsilon_per_record,
     n_steps_for,

@@ -196,14 +196,22 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
         where = plan.counted
         found = _ranges(plan, plan.counts, run.mean(0, plan.counts.what))
         if not plan.unbounded.any():
-            return _narrower(low, high, where, found[0])
+            return _narrower(low, high, where, found[0], found[1])
         (low[where], high[where], counted.wide[where]), counted.beyond[where] = found[:2]
         counted = counted._replace(unseen=found[2], gathered=found[3])
     return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
 
 
-def _narrower(low: Array, high: Array, where: np.ndarray, found: Ranges) -> tuple[Boxes, Counted]:
-    """Return the bounds, or what counts show where it is much narrower and within them."""
+def _narrower(
+    low: Array, high: Array, where: np.ndarray, found: Ranges, beyond: np.ndarray
+) -> tuple[Boxes, Counted]:
+    """Return the bounds, or what counts show where it is much narrower and within them.
+
+    Ranges of columns that lie ``beyond`` the counts' grid say nothing.
+    """
+    where = where.copy()
+    where[where] = ~beyond
+    found = Ranges(*(values[~beyond] for values in found))
     inner_low, inner_high = low.copy(), high.copy()
     inner_low[where] = np.maximum(low[where], found.low)
     inner_high[where] = np.minimum(high[where], found.high)

@@ -338,7 +338,7 @@ def test_what_cannot_be_audited_is_said():
         audit_epsilon(full())
     with pytest.raises(ValueError, match="view='server'"):
         audit(full(trust="server"), view="silo")
-    with pytest.raises(ValueError, match="one of silo, server, model"):
+    with pytest.raises(ValueError, match="one of 'silo', 'server'"):
         audit(full(), view="world")
     with pytest.raises(ValueError, match="needs n_fits above 1"):
         audit(full(), view="model", n_fits=1)
