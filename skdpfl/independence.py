@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpfl._apart import anew
-from skdpfl.algorithms import Algorithm, Released, takes_stacks
+from skdpfl.algorithms import Algorithm, Gradient, Released, takes_stacks
 from skdpfl.losses import LogLoss, Loss, SquaredError, record_by_record
 from skdpfl.models import Activation, Architecture, Model, one_by_one
 from skdpfl.privacy.randomness.streams import streams_for
@@ -127,7 +127,7 @@ def _alike(a: Any, b: Any) -> bool:
 # ---- algorithms ----------------------------------------------------------------------------------
 
 
-class _MadeUp:
+class _MadeUp(Gradient):
     """Gradients of made-up objectives: slopes times parameters, plus offsets; of some silos."""
 
     def __init__(self, slopes: NDArray, offsets: NDArray, n_steps: int) -> None:

@@ -1,6 +1,6 @@
 """Inner loops in C. Each is optional: if a module is None, NumPy computes the same.
 
-``products``  matrix products of silos, and a step of one output; for x86 processors with AVX2; the
+``products``  matrix products of silos, and steps of one output; for x86 processors with AVX2; the
               same to rounding
 ``noise``     random words, normals, exact release; the same to the last bit
 
@@ -26,7 +26,7 @@ def _load(name: str, newest: str = "") -> Any:
     return module if not outdated and getattr(module, "available", lambda: True)() else None
 
 
-products = _load("products", "step")
+products = _load("products", "descent")
 noise = _load("noise")
 
 __all__ = ["noise", "products"]

@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct arguments {
-    Py_buffer held[8];
+    Py_buffer held[12];
     int count;
 };
 

@@ -41,10 +41,8 @@ INLINE REAL NAME(total)(NAME(vector) sum)
 /* A mask of the features beyond whole vectors. */
 INLINE __m256i NAME(tail)(ptrdiff_t d)
 {
-    int64_t words[4] = {0};
-    for (ptrdiff_t q = 0; q < d % LANES; q++)
-        memset((REAL *)words + q, 0xff, sizeof(REAL));
-    return _mm256_loadu_si256((const __m256i *)words);
+    static const int64_t words[8] = {-1, -1, -1, -1};
+    return _mm256_loadu_si256((const void *)((const REAL *)words + LANES - d % LANES));
 }
 
 /* `rows` records at a time; the last ones are filled up. `w` holds LANES features of each output in
@@ -54,24 +52,30 @@ INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, const NAME(vecto
 {
     const ptrdiff_t n = X->n, d = X->d;
     const __m256i left = NAME(tail)(d);
+    const NAME(vector) none = {0};
     for (ptrdiff_t j = from; j < n; j += rows) {
         const ptrdiff_t height = n - j < rows ? n - j : rows;
         const NAME(vector) *weights = w;
         const REAL *at[8];
-        NAME(vector) sum[8][FEW] = {{{0}}}, part[8];
+        NAME(vector) sum[8][FEW], part[8];
+        _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
+            _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) sum[r][c] = none;
         for (int r = 0; r < rows; r++)
             at[r] = ROW(X, j + (r < height ? r : 0));
         ptrdiff_t i = 0;
         for (; i + LANES <= d; i += LANES, weights += count) {
-            for (int r = 0; r < rows; r++) part[r] = *(const NAME(unaligned) *)(at[r] + i);
+            _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
+                part[r] = *(const NAME(unaligned) *)(at[r] + i);
             NAME(add)(sum, part, weights, rows, count);
         }
         if (i < d) {
-            for (int r = 0; r < rows; r++) part[r] = (NAME(vector))MASKED(at[r] + i, left);
+            _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
+                part[r] = (NAME(vector))MASKED(at[r] + i, left);
             NAME(add)(sum, part, weights, rows, count);
         }
-        for (ptrdiff_t r = 0; r < height; r++)
-            for (int c = 0; c < count; c++) out[c * wide + j + r] = NAME(total)(sum[r][c]);
+        _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
+            _Pragma("GCC unroll 4") for (int c = 0; c < count; c++)
+                if (r < height) out[c * wide + j + r] = NAME(total)(sum[r][c]);
     }
 }
 
@@ -121,11 +125,16 @@ INLINE void NAME(gather)(const struct records *X, ptrdiff_t j, const REAL *slope
     ptrdiff_t i = 0;
     for (int r = 0; r < rows; r++)
         x[r] = slopes[j + r] == 0 ? ZEROS(sum, X->d) : ROW(X, j + r);
-    for (; i + LANES <= X->d; i += LANES, sum++)
+    for (; i + LANES <= X->d; i += LANES, sum++) {
+        NAME(vector) total = *sum; /* in a register: what is read could be what was written */
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
-            *sum += *(const NAME(unaligned) *)(x[r] + i) * slopes[j + r];
-    for (int r = 0; i < X->d && r < rows; r++)
-        *sum += (NAME(vector))MASKED(x[r] + i, left) * slopes[j + r];
+            total += *(const NAME(unaligned) *)(x[r] + i) * slopes[j + r];
+        *sum = total;
+    }
+    if (i == X->d) return;
+    NAME(vector) total = *sum;
+    for (int r = 0; r < rows; r++) total += (NAME(vector))MASKED(x[r] + i, left) * slopes[j + r];
+    *sum = total;
 }
 
 /* A silo's sums of slopes in `k` rows, `wide` numbers apart, at most `chunk` records at a time. */
@@ -201,17 +210,57 @@ WITH_AVX2 static void NAME(slopes)(REAL *z, const REAL *y, const REAL *limits, p
     }
 }
 
-/* Each silo's clipped sum, one output: raw predictions, slopes and sums while it is in the cache. */
-static void NAME(steps)(const struct call *call, const Py_buffer *params, const Py_buffer *out,
-                        const REAL *y, const REAL *limits, const REAL *weights, int logistic,
-                        void *space, REAL *z)
+/* A silo's clipped sum, one output: raw predictions, slopes and sums while it is in the cache. */
+static void NAME(step)(const struct call *call, const struct slopes *of, ptrdiff_t s,
+                       const REAL *params, REAL *to, void *space, REAL *z)
 {
+    const struct records X = silo(call, s);
+    const ptrdiff_t first = call->edges[s];
+    NAME(raw)(X, params, 1, z, 0, space);
+    NAME(slopes)(z, (const REAL *)of->y + first, (const REAL *)of->limits + first, X.n,
+                 of->logistic);
+    for (ptrdiff_t j = 0; of->weights && j < X.n; j++)
+        z[j] *= ((const REAL *)of->weights)[first + j];
+    NAME(sum)(&X, 1, z, 0, call->chunk, to, space);
+}
+
+/* One step on a sum: v = momentum v + sum / divisor + penalty at + correction, moved -= rate v. Not
+   inlined where multiplications and additions would be fused, so each is rounded as in NumPy. */
+__attribute__((noinline)) static void NAME(move)(const struct descent *by, ptrdiff_t s,
+                                                 ptrdiff_t size, const REAL *at, REAL *sum,
+                                                 REAL *restrict velocity, REAL *restrict moved)
+{
+    const REAL *penalty = by->penalty;
+    const REAL *correction = by->correction ? ROW_OF(by->correction, s) : NULL;
+    const REAL divisor = ((const REAL *)by->divisor)[s], rate = by->rate, momentum = by->momentum;
+    for (ptrdiff_t i = 0; i < size; i++) sum[i] /= divisor;
+    for (ptrdiff_t i = 0; penalty && i < size; i++) sum[i] += penalty[i] * at[i];
+    for (ptrdiff_t i = 0; correction && i < size; i++) sum[i] += correction[i];
+    for (ptrdiff_t i = 0; momentum != 0 && i < size; i++)
+        velocity[i] = sum[i] = momentum * velocity[i] + sum[i];
+    for (ptrdiff_t i = 0; i < size; i++) moved[i] -= rate * sum[i];
+}
+
+/* Each silo's sums, or how far steps lead; `z` has room for slopes and three sums. */
+static void NAME(steps)(const struct call *call, const struct slopes *of, const struct descent *by,
+                        const Py_buffer *params, const Py_buffer *out, void *space, REAL *z)
+{
+    const ptrdiff_t size = call->X.d + call->X.intercept;
+    REAL *at = z + (call->n / LANES + 1) * LANES, *sum = at + size, *velocity = sum + size;
     for (ptrdiff_t s = 0; s < call->silos; s++) {
-        const struct records X = silo(call, s);
-        NAME(raw)(X, ROW_OF(params, s), 1, z, 0, space);
-        NAME(slopes)(z, y + call->edges[s], limits + call->edges[s], X.n, logistic);
-        for (ptrdiff_t j = 0; weights && j < X.n; j++) z[j] *= weights[call->edges[s] + j];
-        NAME(sum)(&X, 1, z, 0, call->chunk, ROW_OF(out, s), space);
+        const REAL *from = ROW_OF(params, s);
+        REAL *to = ROW_OF(out, s);
+        if (by == NULL) {
+            NAME(step)(call, of, s, from, to, space, z);
+            continue;
+        }
+        memset(to, 0, size * sizeof(REAL));
+        memset(velocity, 0, size * sizeof(REAL));
+        for (ptrdiff_t t = 0; t < by->steps; t++) {
+            for (ptrdiff_t i = 0; i < size; i++) at[i] = from[i] + to[i];
+            NAME(step)(call, of, s, at, sum, space, z);
+            NAME(move)(by, s, size, at, sum, velocity, to);
+        }
     }
 }
 

@@ -195,6 +195,20 @@ static int settle_type(struct call *call, PyObject *argument, const char *name)
 #define NAME(x) x##_double_256
 #include "tiles.h"
 
+/* What makes slopes of raw predictions: a number for each record, or NULL. */
+struct slopes {
+    const void *y, *limits, *weights;
+    int logistic;
+};
+
+/* Steps of each silo: a divisor for each, NULL or a penalty for each parameter, and so on. */
+struct descent {
+    ptrdiff_t steps;
+    const void *divisor, *penalty;
+    const Py_buffer *correction;
+    double rate, momentum;
+};
+
 /* the largest number of outputs that `few` takes */
 #define FEW 4
 /* bytes to work in: weights, or a sum; then a record of zeros, which nobody writes to */
@@ -312,15 +326,38 @@ static PyObject *few_sums(PyObject *self, PyObject *const *given, Py_ssize_t cou
     return with_few(given, count, 0);
 }
 
-/* Both products of one output and the slopes between them. */
-static PyObject *step(PyObject *self, PyObject *const *given, Py_ssize_t count)
+/* What a descent has beyond a step. */
+static int hold_descent(struct call *call, PyObject *const *given, struct descent *by)
+{
+    const Py_buffer *each, *penalty = NULL;
+    by->steps = PyLong_AsSsize_t(given[0]);
+    by->rate = PyFloat_AsDouble(given[4]);
+    by->momentum = PyFloat_AsDouble(given[5]);
+    if (PyErr_Occurred() || (each = hold_reals(call, given[1], "divisor", 1, 0)) == NULL ||
+        (given[2] != Py_None && (penalty = hold_reals(call, given[2], "penalty", 1, 0)) == NULL) ||
+        (given[3] != Py_None &&
+         (by->correction = hold_flat(call, given[3], "correction", 0)) == NULL))
+        return -1;
+    if (each->shape[0] != call->silos) return complain("divisor", "one for each silo");
+    if (penalty && penalty->shape[0] != call->X.d + call->X.intercept)
+        return complain("penalty", "one for each parameter");
+    by->divisor = each->buf;
+    by->penalty = penalty ? penalty->buf : NULL;
+    return 0;
+}
+
+/* Both products of one output and the slopes between them, once or in each step of a descent. */
+static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int descends)
 {
     struct call call = {0};
+    struct slopes of = {0};
+    struct descent by = {0};
     const Py_buffer *params, *out;
-    const void *y, *limits, *weights = NULL;
     char *space;
-    if (count != 11) return PyErr_Format(PyExc_TypeError, "step takes 11 arguments");
-    const int logistic = PyObject_IsTrue(given[10]);
+    if (count != (descends ? 17 : 11))
+        return PyErr_Format(PyExc_TypeError, "%s takes %d arguments", descends ? "descent" : "step",
+                            descends ? 17 : 11);
+    of.logistic = PyObject_IsTrue(given[10]);
     call.X.intercept = PyObject_IsTrue(given[8]);
     call.chunk = PyLong_AsSsize_t(given[9]);
     call.k = 1;
@@ -330,27 +367,38 @@ static PyObject *step(PyObject *self, PyObject *const *given, Py_ssize_t count)
         hold_records(&call, given[0], given[1]) ||
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
         (out = hold_flat(&call, given[4], "out", 1)) == NULL ||
-        (y = hold_each(&call, given[5], "y")) == NULL ||
-        (limits = hold_each(&call, given[6], "limits")) == NULL ||
-        (given[7] != Py_None && (weights = hold_each(&call, given[7], "weights")) == NULL))
+        (of.y = hold_each(&call, given[5], "y")) == NULL ||
+        (of.limits = hold_each(&call, given[6], "limits")) == NULL ||
+        (given[7] != Py_None && (of.weights = hold_each(&call, given[7], "weights")) == NULL) ||
+        (descends && hold_descent(&call, given + 11, &by)))
         return finish(&call.given, 0);
     call.chunk = call.chunk <= call.n ? call.chunk : call.n + 1;
-    const size_t first = FOR_FEW(call.X.d);
-    if ((space = aligned_alloc(64, first + 64 * ((size_t)call.n / 8 + 2))) == NULL) {
+    const size_t first = FOR_FEW(call.X.d), sums = 24 * ((size_t)call.X.d + 1);
+    if ((space = aligned_alloc(64, first + 64 * ((size_t)call.n / 8 + sums / 64 + 3))) == NULL) {
         PyErr_NoMemory();
         return finish(&call.given, 0);
     }
     memset(space, 0, first);
     Py_BEGIN_ALLOW_THREADS
     if (call.type == 'f')
-        few_steps_float(&call, params, out, y, limits, weights, logistic, space,
+        few_steps_float(&call, &of, descends ? &by : NULL, params, out, space,
                         (float *)(space + first));
     else
-        few_steps_double(&call, params, out, y, limits, weights, logistic, space,
+        few_steps_double(&call, &of, descends ? &by : NULL, params, out, space,
                          (double *)(space + first));
     Py_END_ALLOW_THREADS
     free(space);
     return finish(&call.given, 1);
+}
+
+static PyObject *step(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    return with_slopes(given, count, 0);
+}
+
+static PyObject *descent(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    return with_slopes(given, count, 1);
 }
 
 static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
@@ -390,6 +438,7 @@ static PyMethodDef methods[] = {
     {"few", (PyCFunction)(void (*)(void))few, METH_FASTCALL, NULL},
     {"few_sums", (PyCFunction)(void (*)(void))few_sums, METH_FASTCALL, NULL},
     {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL, NULL},
+    {"descent", (PyCFunction)(void (*)(void))descent, METH_FASTCALL, NULL},
     {"narrow", set_narrow, METH_O, NULL},
     {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, NULL},
 #endif

@@ -77,6 +77,32 @@ def step(
     slope 0 are not read.
     """
 
+def descent(
+    table: NDArray,
+    rows: NDArray,
+    edges: NDArray,
+    params: NDArray,
+    out: NDArray,
+    y: NDArray,
+    limits: NDArray,
+    weights: NDArray | None,
+    intercept: bool,
+    chunk: int,
+    logistic: bool,
+    n_steps: int,
+    divisor: NDArray,
+    penalty: NDArray | None,
+    correction: NDArray | None,
+    rate: float,
+    momentum: float,
+    /,
+) -> None:
+    """Write how far some steps from each silo's parameters lead, (S, P).
+
+    ``v = momentum v + step(at) / divisor + penalty at + correction, at -= rate v`` for a divisor
+    (S,), a penalty (P,) and a correction (S, P), each operation rounded as in NumPy.
+    """
+
 def sums(
     packed: NDArray,
     edges: NDArray,

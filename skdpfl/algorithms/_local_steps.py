@@ -99,10 +99,7 @@ class LocalSteps(_base.Algorithm):
         return params
 
     def local(self, shared: Any, memory: np.ndarray, gradient: _base.Gradient) -> np.ndarray:
-        moved: np.ndarray | float = 0.0
-        for _ in range(gradient.n_steps):
-            moved = moved - self.learning_rate * gradient(shared + moved)
-        return np.asarray(moved)
+        return gradient.descent(shared, self.learning_rate)
 
     def params(self, state: Any) -> np.ndarray:
         return np.asarray(state)
@@ -143,14 +140,7 @@ class FedAvg(LocalSteps):
         return FedAvgState(params, 0)
 
     def local(self, shared: np.ndarray, memory: np.ndarray, gradient: _base.Gradient) -> np.ndarray:
-        if not self.momentum:
-            return super().local(shared, memory, gradient)
-        moved: np.ndarray | float = 0.0
-        velocity: np.ndarray | float = 0.0
-        for _ in range(gradient.n_steps):
-            velocity = self.momentum * velocity + gradient(shared + moved)
-            moved = moved - self.learning_rate * velocity
-        return np.asarray(moved)
+        return gradient.descent(shared, self.learning_rate, momentum=self.momentum)
 
     def aggregate(self, state: FedAvgState, released: _base.Released) -> FedAvgState:
         step = server_step_in(self.global_learning_rate, state.round)
@@ -267,14 +257,11 @@ class Scaffold(LocalSteps):
         self, shared: ScaffoldBroadcast, memory: np.ndarray, gradient: _base.Gradient
     ) -> np.ndarray:
         correction = shared.control - memory
+        if not shared.warm:
+            return gradient.descent(shared.params, self.learning_rate, correction=correction)
         moved: np.ndarray | float = 0.0
         for _ in range(gradient.n_steps):
-            at = shared.params if shared.warm else shared.params + moved
-            step = gradient(at)
-            step += correction
-            step *= -self.learning_rate
-            step += moved
-            moved = step
+            moved = moved - self.learning_rate * (gradient(shared.params) + correction)
         return np.asarray(moved)
 
     def remember(

@@ -127,8 +127,8 @@ PART = 2**20
 GROUP = 6 * 2**20
 #: what is known of more records is not kept for the next step
 KEPT = 2**17
-#: by first silo: the silos of a group and their records
-Kept = dict[int, tuple[np.ndarray, list[Batch]]]
+#: by first silo: the silos of a group, their records, and whether to copy these when read again
+Kept = dict[int, tuple[np.ndarray, list[Batch], bool]]
 #: larger groups of silos, or silos of more than a 512th of this, draw Poisson batches one by one
 MASKED = 2**20
 
@@ -212,17 +212,19 @@ class GroupBatches:
     def _all(self, silos: np.ndarray, kept: Kept | None) -> Iterable[Batch]:
         """Return all records of the silos; cached if they are few and read without a copy."""
         before = None if kept is None else kept.get(int(silos[0]))
-        if before is not None and before[0] is silos:
-            return before[1]
+        if kept is not None and before is not None and before[0] is silos:
+            _, groups, scattered = before
+            if scattered:  # from now on, one copy is read
+                groups = [self._to_be_read_again(part, silos) for part in groups]
+                kept[int(silos[0])] = silos, groups, False
+            return groups
         data = self._batches.data
         records = Records(data.X, *data.rows_together(silos))
         parts = self._in_parts(records)
         if kept is None or records.edges[-1] > self._at_once:
             return parts
         groups = list(parts)
-        if kept is not self._kept and self._in_place:  # one copy, read step by step
-            groups = [self._to_be_read_again(part, silos) for part in groups]
-        kept[int(silos[0])] = silos, groups
+        kept[int(silos[0])] = silos, groups, kept is not self._kept and self._in_place
         return groups
 
     def _to_be_read_again(self, part: Batch, silos: np.ndarray) -> Batch:

@@ -12,6 +12,10 @@ a leading axis, in one round.
 The plan's mechanism draws the noise for each silo and step. Each draw has a fixed overhead, so if a
 step needs few numbers, those of several steps are drawn at once. Streams are addressed by step, so
 numbers drawn ahead equal those drawn step by step.
+
+If steps have no noise (whole silos, no privacy) and all use the same records, the model may take
+them in one pass (`Model.descent`). Each silo's steps are then those of the loop, operation by
+operation, on its own numbers: its message has the same bits, in any company.
 """
 
 from __future__ import annotations
@@ -22,9 +26,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from skdpfl.algorithms import Gradient
 from skdpfl.federation._base import Work
 from skdpfl.losses import loss_for
-from skdpfl.models import Records
+from skdpfl.models import Descent, Records
 from skdpfl.privacy.mechanisms import GradientTerms
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import NoisedSum, Precision
@@ -49,7 +54,7 @@ class Batch(NamedTuple):
         return Batch(records, self.y[own], self.squared_norms[own], limits)
 
 
-#: a step's records, in one part or several, of the same silos
+#: a step's records, in one part or several, of the same silos; a list if it may be asked for again
 Draw = Callable[[], Iterable[Batch]]
 
 
@@ -72,7 +77,7 @@ class SumTerms(NamedTuple):
     precision: Precision | None
 
 
-class PrivateGradient:
+class PrivateGradient(Gradient):
     """Clipped, sampled and noised gradients; it counts its calls. Callers may modify results."""
 
     def __init__(
@@ -105,6 +110,28 @@ class PrivateGradient:
         total = total.astype(self._terms.dtype, copy=False)
         return total if self._penalty is None else total + self._penalty * params
 
+    def descent(
+        self,
+        params: np.ndarray,
+        rate: float,
+        *,
+        correction: np.ndarray | None = None,
+        momentum: float = 0.0,
+    ) -> np.ndarray:
+        """Return how far the round's steps lead: the bits of single steps, where possible at once.
+
+        That is so if steps have no noise and the same records; each counts as a call.
+        """
+        params, batch = np.asarray(params), self._batch_of_all_steps()
+        if correction is not None:
+            correction = np.asarray(correction)
+        if batch is not None:
+            found = self._in_one_pass(params, batch, rate, correction, momentum)
+            if found is not None:
+                self.n_calls = self.n_steps
+                return found
+        return super().descent(params, rate, correction=correction, momentum=momentum)
+
     def of_one(self) -> OneGradient:
         """Return the gradient of the only silo, for vectors instead of stacks."""
         return OneGradient(self)
@@ -134,6 +161,38 @@ class PrivateGradient:
             **before,
         )
 
+    def _batch_of_all_steps(self) -> Batch | None:
+        """Return the records of all steps, if they are the same and sums get no noise."""
+        plain = self._noises is None and self._terms.precision is None
+        if not plain or self.n_calls or self.n_steps < 2 or len(set(self._batches)) > 1:
+            return None
+        parts = self._batches[0]()
+        return parts[0] if isinstance(parts, list) and len(parts) == 1 else None
+
+    def _in_one_pass(
+        self,
+        params: np.ndarray,
+        batch: Batch,
+        rate: float,
+        correction: np.ndarray | None,
+        momentum: float,
+    ) -> np.ndarray | None:
+        """Return how far the steps lead, if the model can tell at once."""
+        divisor = np.ravel(self._terms.divisor)
+        given = params, rate, momentum, divisor, *(() if correction is None else (correction,))
+        if np.result_type(*given) != batch.records.table.dtype:
+            return None
+        return self._work.model.descent(
+            params,
+            batch.records,
+            batch.y,
+            loss_for(self._work.loss, batch.y),
+            Descent(self.n_steps, divisor, self._penalty, correction, rate, momentum),
+            clip_norm=self._terms.clip,
+            squared_norms=batch.squared_norms,
+            limits=batch.limits,
+        )
+
     def check_used(self) -> None:
         """Raise unless the declared number of gradients was used."""
         if self.n_calls != self.n_steps:
@@ -144,7 +203,7 @@ class PrivateGradient:
             )
 
 
-class OneGradient:
+class OneGradient(Gradient):
     """The private gradient of one silo: parameters and result are vectors (size,)."""
 
     def __init__(self, stack: PrivateGradient) -> None:

@@ -26,7 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 from skdpfl._surface import Described
 from skdpfl.losses import Loss
 from skdpfl.models._clipping import clipped_sums, row_norms
-from skdpfl.models._products import Records
+from skdpfl.models._products import Descent, Records
 from skdpfl.models._rules import LinearRules, Rules
 from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
@@ -307,6 +307,21 @@ class Model(ABC):
                 chunk=chunk,
             )
         return out
+
+    def descent(
+        self,
+        params: NDArray,
+        records: Records,
+        y: NDArray,
+        loss: Loss,
+        steps: Descent,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray,
+        limits: NDArray | None = None,
+    ) -> NDArray | None:
+        """Return how far steps on :meth:`clipped_gradient_sums` lead, (S, P); None: one by one."""
+        return None
 
     def mean_loss(
         self, params: NDArray, X: NDArray, y: NDArray, loss: Loss, alpha: float = 0.0

@@ -14,8 +14,9 @@ sum over records is one matrix product.
 :class:`Additive` describes a linear model of curves and products of columns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +26,13 @@ from skdpfl._arguments import check_count, is_auto
 from skdpfl.losses import LogLoss, Loss, SquaredError
 from skdpfl.models import _clipping
 from skdpfl.models._base import Architecture, Model
-from skdpfl.models._products import CompiledProducts, Records, group_products
+from skdpfl.models._products import (
+    CompiledProducts,
+    Descent,
+    NumpyProducts,
+    Records,
+    group_products,
+)
 from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
@@ -182,13 +189,9 @@ class LinearModel(Model):
         clip = np.asarray(clip_norm)
         if clip.ndim:
             clip = np.repeat(clip, records.lengths)
-        logistic = _IN_C.get(type(loss)) if self.n_outputs == 1 else None
-        if logistic is not None and isinstance(products, CompiledProducts):
-            if limits is None:
-                limits = _clipping.slope_limits(squared_norms, clip, 1)
-                if not _clipping.all_finite(squared_norms):
-                    limits[~np.isfinite(squared_norms)] = np.nan
-            return products.step(params, y, limits, weights, chunk, logistic)
+        in_one_pass = self._in_c(products, loss, squared_norms, clip, limits)
+        if in_one_pass is not None:
+            return in_one_pass(params, y, weights=weights, chunk=chunk)
         if len(y) < 2:  # NumPy would add the classes of a single record in another order
             y, squared_norms = np.resize(y, 2), np.resize(squared_norms, 2)
             clip, limits = np.resize(clip, 2) if clip.ndim else clip, None
@@ -204,6 +207,60 @@ class LinearModel(Model):
         if weights is not None:
             slopes *= weights[:, None]
         return products.sums(by_class, chunk)
+
+    @np.errstate(all="ignore")
+    def descent(
+        self,
+        params: NDArray,
+        records: Records,
+        y: NDArray,
+        loss: Loss,
+        steps: Descent,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray,
+        limits: NDArray | None = None,
+    ) -> NDArray | None:
+        """Return how far steps lead, in one pass of compiled code; None if there is none.
+
+        Notes
+        -----
+        **Formal guarantee.** A silo's result is a function of its own records and parameters, bit
+        for bit: that of :meth:`clipped_gradient_sums` and of NumPy's operations on numbers of this
+        silo. *Proof.* The silo's steps are taken one after the other before the next silo's, each
+        with the operations of a single step, in their order.
+        """
+        if type(self) is not LinearModel:  # its sums may be others
+            return None
+        products = group_products(records, self.n_outputs, self.fit_intercept)
+        clip = np.repeat(clip_norm, records.lengths) if np.ndim(clip_norm) else clip_norm
+        in_one_pass = self._in_c(products, loss, squared_norms, np.asarray(clip), limits)
+        return None if in_one_pass is None else in_one_pass(params, y, descent=steps)
+
+    def _in_c(
+        self,
+        products: NumpyProducts | CompiledProducts,
+        loss: Loss,
+        squared_norms: NDArray,
+        clip: NDArray,
+        limits: NDArray | None,
+    ) -> Callable[..., NDArray] | None:
+        """Return `CompiledProducts.step` for this loss and these limits, if it is compiled."""
+        logistic = _IN_C.get(type(loss)) if self.n_outputs == 1 else None
+        if logistic is None or not isinstance(products, CompiledProducts):
+            return None
+        known = _limits(squared_norms, clip) if limits is None else limits
+        return partial(products.step, limits=known, logistic=logistic)
+
+
+def _limits(squared_norms: NDArray, clip: NDArray) -> NDArray:
+    """Return the largest norm of each slope; NaN for records that are not finite."""
+    if clip.ndim == 0 and clip == np.inf:
+        return squared_norms * 0 + clip.astype(squared_norms.dtype)  # inf, or NaN
+    limits = _clipping.slope_limits(squared_norms, clip, 1)
+    if not _clipping.all_finite(squared_norms):
+        limits[~np.isfinite(squared_norms)] = np.nan
+    return limits
 
 
 #: the most pieces of a curve that can be asked for

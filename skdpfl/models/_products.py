@@ -34,7 +34,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise, starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,6 +234,21 @@ class Records:
         return self.table.take(self.rows, axis=0, mode="clip")
 
 
+class Descent(NamedTuple):
+    """Gradient steps of several silos: see `skdpfl.algorithms.Gradient.descent`.
+
+    ``divisor`` (S,) of the sums, ``penalty`` (P,) the factors of the parameters, ``correction``
+    (S, P) or (P,); their dtype is that of the records.
+    """
+
+    n_steps: int
+    divisor: NDArray
+    penalty: NDArray | None
+    correction: NDArray | None
+    rate: float
+    momentum: float
+
+
 class NumpyProducts:
     """Both products of one group, the second after the first, of records that are gathered.
 
@@ -301,12 +316,14 @@ class CompiledProducts:
         self,
         params: NDArray,
         y: NDArray,
+        *,
         limits: NDArray,
-        weights: NDArray | None,
-        chunk: int | None,
         logistic: bool,
+        weights: NDArray | None = None,
+        chunk: int | None = None,
+        descent: Descent | None = None,
     ) -> NDArray:
-        """Return the sums (S, P) of one output's slopes in one pass.
+        """Return the sums (S, P) of one output's slopes in one pass; of a descent, where it leads.
 
         Slopes z - y, or 1 / (1 + e^-z) - y, are cut to ``limits``. They are 0 where anything is not
         finite or the limit is NaN, whatever the record holds.
@@ -315,7 +332,7 @@ class CompiledProducts:
         params = self._of_each(params)
         y = y if y.dtype == kind and y.flags.c_contiguous else np.ascontiguousarray(y, kind)
         out = np.empty(params.shape, kind)
-        compiled.step(
+        given = (
             self._table,
             self._rows,
             self._edges,
@@ -328,6 +345,13 @@ class CompiledProducts:
             chunk or max(1, len(self._rows)),
             logistic,
         )
+        if descent is None:
+            compiled.step(*given)
+            return out
+        correction = descent.correction
+        each = None if correction is None else self._of_each(correction)
+        n_steps, divisor, penalty, _, rate, momentum = descent
+        compiled.descent(*given, n_steps, divisor, penalty, each, rate, momentum)
         return out
 
     def raw(self, params: NDArray, n_columns: int) -> NDArray:

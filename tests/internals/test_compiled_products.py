@@ -238,6 +238,51 @@ def test_a_step_does_not_read_records_that_are_not_finite(logistic, dtype):
     assert not step_of(table, rows, edges, params, y, limits, None, 7, logistic)[0].any()
 
 
+@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize("limit", [0.4, np.inf])
+@pytest.mark.parametrize("momentum", [0.0, 0.7])
+@pytest.mark.parametrize("more", [True, False], ids=["penalty and correction", "neither"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_descent_is_its_steps_one_by_one(logistic, limit, momentum, more, intercept, dtype):
+    """To the last bit, of silos of any sizes and records that are not finite; and alone."""
+    rng = np.random.default_rng(1)
+    lengths, d, n_steps, rate = (0, 1, 9, 20, 3, 29), 21, 4, 0.3
+    table = rng.standard_normal((50, d)).astype(dtype)
+    table[[3, 7], [0, 5]] = np.nan, np.inf
+    edges, size = np.cumsum([0, *lengths]), d + intercept
+    rows, n = rng.integers(0, 50, edges[-1]), edges[-1]
+    params, correction = rng.standard_normal((2, len(lengths), size)).astype(dtype)
+    penalty = rng.uniform(0, 0.1, size).astype(dtype) if more else None
+    divisor, correction = np.array(lengths, dtype), correction if more else None
+    y, limits = rng.uniform(0, 1, n).astype(dtype), np.full(n, limit, dtype)
+    limits[~np.isfinite(table[rows]).all(axis=1)] = np.nan
+    by = [n_steps, divisor, penalty, correction, rate, momentum]
+    given = table, rows, edges, params
+    out, records = np.empty_like(params), (y, limits, None, intercept, int(n), logistic)
+    products.descent(*given, out, *records, *by)
+
+    moved, velocity, g = np.zeros_like(params), np.zeros_like(params), np.empty_like(params)
+    with np.errstate(all="ignore"):
+        for _ in range(n_steps):
+            at = params + moved
+            products.step(*given[:3], at, g, *records)
+            v = g / divisor[:, None]
+            v = v + penalty * at + correction if more else v
+            velocity = momentum * velocity + v if momentum else v
+            moved = moved - rate * velocity
+    np.testing.assert_array_equal(out, moved)
+    assert np.isfinite(out[1:]).all() and np.isnan(out[0]).all(), "0 / 0 of no records"
+
+    for s, (a, b) in enumerate(pairwise(edges)):
+        some, own, alone = slice(a, b), slice(s, s + 1), np.empty((1, size), dtype)
+        by[1], by[3] = divisor[own].copy(), correction[own].copy() if more else None
+        mine = y[some].copy(), limits[some].copy(), None, intercept, 100, logistic
+        where = table, rows[some].copy(), np.array([0, b - a]), params[own]
+        products.descent(*where, alone, *mine, *by)
+        np.testing.assert_array_equal(alone[0], out[s])
+
+
 def test_slopes_of_the_log_loss_are_exact_to_some_last_bits():
     """Of raw predictions of any size, the largest among them."""
     for dtype in DTYPES:
@@ -351,10 +396,12 @@ def arguments(function):
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, True]
     if function == "few_sums":
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, True, 5]
-    if function == "step":
+    if function in ("step", "descent"):
         table, rows, each = np.zeros((4, 3), single), np.array([0, 3, 1]), np.zeros(3, single)
         flat = np.zeros((1, 4), single)
-        return [table, rows, edges, flat, flat.copy(), each, each, each, True, 5, True]
+        step = [table, rows, edges, flat, flat.copy(), each, each, each, True, 5, True]
+        more = [2, np.ones(1, single), np.zeros(4, single), flat.copy(), 0.1, 0.5]
+        return step if function == "step" else step + more
     return [packed, edges, wide, flat, 2, True, 5]
 
 
@@ -419,6 +466,18 @@ REFUSED = {
     "limits of two axes": ("step", 6, lambda a: a[:, None]),
     "too few weights of records": ("step", 7, lambda a: a[:2].copy()),
     "steps in chunks of nothing": ("step", 9, lambda a: 0),
+    "a row too far for a descent": ("descent", 1, lambda a: np.array([0, 4, 1])),
+    "a descent to be kept": ("descent", 4, read_only),
+    "a number of steps that is none": ("descent", 11, lambda a: "2"),
+    "divisors of two silos": ("descent", 12, lambda a: np.ones(2, np.float32)),
+    "divisors of another type": ("descent", 12, lambda a: a.astype(np.float64)),
+    "too few penalties": ("descent", 13, lambda a: a[:3].copy()),
+    "penalties of two axes": ("descent", 13, lambda a: a[:, None]),
+    "a correction of another length": ("descent", 14, lambda a: a[:, :3].copy()),
+    "corrections of two silos": ("descent", 14, lambda a: np.repeat(a, 2, axis=0)),
+    "a correction of another type": ("descent", 14, lambda a: a.astype(np.float64)),
+    "a rate that is no number": ("descent", 15, lambda a: "0.1"),
+    "a momentum that is no number": ("descent", 16, lambda a: None),
     "no copy": ("sums", 0, lambda a: a[:63].copy()),
     "edges beyond the slopes": ("sums", 1, lambda a: np.array([0, 4])),
     "too few slopes": ("sums", 2, lambda a: a[:, :2].copy()),
@@ -471,6 +530,7 @@ def test_sizes_whose_product_overflows_are_refused(features):
         ("few_sums", 3, 2),
         ("step", 4, 1),
         ("step", 4, 2),
+        ("descent", 4, 1),
     ],
 )
 @pytest.mark.parametrize("backwards", [False, True])
@@ -509,7 +569,8 @@ def test_arguments_are_let_go(function, place):
 
 
 @pytest.mark.parametrize(
-    ("function", "count"), [("raw", 7), ("sums", 7), ("few", 6), ("few_sums", 7), ("step", 11)]
+    ("function", "count"),
+    [("raw", 7), ("sums", 7), ("few", 6), ("few_sums", 7), ("step", 11), ("descent", 17)],
 )
 def test_the_number_of_arguments_is_checked(function, count):
     with pytest.raises(TypeError, match=f"takes {count} arguments"):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _gradient, _local
 from skdpfl.federation._local import Memory
+from skdpfl.models import LinearModel, Model, _products
 from skdpfl.models._products import group_products
 from skdpfl.privacy.randomness import streams
 from skdpfl.privacy.randomness.streams import Stream, streams_for
@@ -155,6 +156,65 @@ def test_what_is_kept_or_drawn_ahead_changes_no_bit(monkeypatch, algorithm, samp
             federation = federation_of(p, shuffle=order == "mixed")
             models.append(run_rounds(algorithm, p, s, federation=federation))
     assert all(np.array_equal(model, models[0]) for model in models[1:])
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+@pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
+@pytest.mark.parametrize("clip", [0.2, np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("algorithm", "more"),
+    [("fedavg", {}), ("fedavg", {"momentum": 0.6}), ("scaffold", {}), ("scaffold", {"warm": 1})],
+    ids=str,
+)
+def test_steps_without_noise_are_taken_at_once_or_one_by_one(
+    monkeypatch, algorithm, more, dtype, clip, loss, order
+):
+    """With the same bits: with a penalty, and records that are not finite."""
+    p, found, at_once = problem(loss, sizes=(6, 19, 33, 1, 16), d=11, alpha=0.1), [], []
+    p.silos[1][0][[2, 5], [0, 3]] = np.nan, np.inf
+    s = setting(Everyone(), steps=[4, 3, 1, 2], z=None, **more)
+    for descent in (LinearModel.descent, Model.descent):
+
+        def noted(*args, descent=descent, **kw):
+            moved = descent(*args, **kw)
+            at_once.append(moved is not None)
+            return moved
+
+        noted.__module__ = LinearModel.__module__  # a stranger sees one record at a time
+        monkeypatch.setattr(LinearModel, "descent", noted)
+        federation = federation_of(p, dtype, shuffle=order == "mixed")
+        found.append(run_rounds(algorithm, p, s, dtype, federation=federation, clip_norm=clip))
+    np.testing.assert_array_equal(*found)
+    assert np.isfinite(found).all()
+    rounds = 3 - ("warm" in more)  # of several steps, from different points
+    assert at_once == [_products.compiled is not None] * rounds + [False] * rounds
+
+
+def test_a_descent_uses_all_gradients_of_the_round():
+    """They are counted, and there is none left, nor may one be used before."""
+    p, s = problem(), setting(Everyone(), z=None)
+    federation, silos = federation_of(p), np.arange(4)
+    federation.start(work_of("fedavg", p, s))
+
+    def gradient():
+        batches = federation._groups.of(silos, range(3), 3)
+        terms = federation._terms_of(silos)
+        return _gradient.PrivateGradient(federation._work, batches, None, terms, None)
+
+    start = np.zeros(4)
+    used = gradient()
+    used.descent(start, 0.5)
+    used.check_used()
+    with pytest.raises(RuntimeError, match="declared 3 private gradients"):
+        used(start)
+    with pytest.raises(RuntimeError, match="declared 3 private gradients"):
+        used.descent(start, 0.5)
+    late = gradient()
+    late(start)
+    with pytest.raises(RuntimeError, match="declared 3 private gradients"):
+        late.descent(start, 0.5)
 
 
 @pytest.mark.parametrize("order", ["sorted", "mixed"])
