@@ -76,7 +76,7 @@ def cells_of(names: Iterable[str], quick: bool) -> list[Cell]:
         for relation in ("add/remove",) if quick else RELATIONS:
             setting = f"{name}, {relation}"
             for method in methods:
-                for epsilon, epochs in splits(name, method, quick):
+                for epsilon, epochs in splits(name, method, relation, quick):
                     fit = partial(
                         accuracy, name, method, epsilon, epochs, 10, relation, False, quick
                     )
@@ -89,15 +89,15 @@ def cells_of(names: Iterable[str], quick: bool) -> list[Cell]:
     return found
 
 
-def splits(name: str, method: str, quick: bool) -> Iterator[tuple[float, int]]:
+def splits(name: str, method: str, relation: str, quick: bool) -> Iterator[tuple[float, int]]:
     """Yield the epsilons and local epochs that are run.
 
-    At the published epsilon all splits; at the others the two ends of linear models.
+    At the published epsilon all splits; at the others the two ends, of networks under add/remove.
     """
     for epsilon in budgets(name):
         for epochs in PRINTED[name]:
             published, end = epsilon == PUBLISHED[name], epochs in ENDS
-            others = end and method not in NETWORKS
+            others = end and (method not in NETWORKS or relation == "add/remove")
             wanted = (published and end) if quick else (published or others)
             if wanted:
                 yield epsilon, epochs
