@@ -49,6 +49,7 @@ FIGURES = (
     "scaffold/dissimilarity",
     "isrl/bounds", "isrl/insurance", "isrl/obesity", "isrl/mnist", "drift/bounds", "drift/schemes",
     "fedexp/start", "fedexp/small", "fedexp/synthetic", "fedexp/mnist",
+    "fedexp/mnist_whole",
     "pfl/epochs", "pfl/silos", "pfl/grid", "pfl/cifar",
 )  # fmt: skip
 #: run where they are named: hours, and data of 170 MB
