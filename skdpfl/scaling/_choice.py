@@ -184,7 +184,7 @@ _COARSE, _BINS_SHARE, _BINS_ENOUGH = 0.12, 0.2, 0.06
 #: the largest share for counts in which few values beside zeros show
 _SPARSE_SHARE = 0.25
 #: noise of counts that are worth it within bounds
-_CLEAR = 0.1
+_CLEAR = 0.05
 #: bins of one octave where counts are less noisy than this, else of one and a half
 _FINE = 0.05
 #: counts noisier than this find no scales

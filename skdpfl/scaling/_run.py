@@ -83,6 +83,9 @@ _AT_ENDS = 0.2
 _GATHERED = 0.85
 #: a range by counts that is narrower than bounds, in parts of them, takes their place
 _NARROWER = 0.5
+#: if its values in so many octaves below its end are surely more than this share of all, by so many
+#: deviations of the noise
+_TOP, _MANY, _DEVIATIONS = 4, 0.3, 2.0
 
 
 def run_scaling(
@@ -193,28 +196,26 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
         low[~plan.is_feature] = plan.target_bounds.low
         high[~plan.is_feature] = plan.target_bounds.high
     if plan.counts is not None:
-        where = plan.counted
-        found = _ranges(plan, plan.counts, run.mean(0, plan.counts.what))
+        shares, where = run.mean(0, plan.counts.what), plan.counted
+        found = _ranges(plan, plan.counts, shares)
         if not plan.unbounded.any():
-            return _narrower(low, high, where, found[0], found[1])
+            noise = plan.noise(plan.counts)
+            sure = _has_values(shares, noise, found[0], _grid(plan.counts)) & ~found[1]
+            return _narrower(low, high, where, found[0], sure)
         (low[where], high[where], counted.wide[where]), counted.beyond[where] = found[:2]
         counted = counted._replace(unseen=found[2], gathered=found[3])
     return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
 
 
 def _narrower(
-    low: Array, high: Array, where: np.ndarray, found: Ranges, beyond: np.ndarray
+    low: Array, high: Array, where: np.ndarray, found: Ranges, sure: np.ndarray
 ) -> tuple[Boxes, Counted]:
-    """Return the bounds, or what counts show where it is much narrower and within them.
-
-    Ranges of columns that lie ``beyond`` the counts' grid say nothing.
-    """
+    """Return the bounds, or ranges by counts that are sure, much narrower and within them."""
     where = where.copy()
-    where[where] = ~beyond
-    found = Ranges(*(values[~beyond] for values in found))
+    where[where] = sure
     inner_low, inner_high = low.copy(), high.copy()
-    inner_low[where] = np.maximum(low[where], found.low)
-    inner_high[where] = np.minimum(high[where], found.high)
+    inner_low[where] = np.maximum(low[where], found.low[sure])
+    inner_high[where] = np.minimum(high[where], found.high[sure])
     width = inner_high - inner_low
     narrowed, outside = (width > 0) & (width < _NARROWER * (high - low)), width < 0
     low, high = np.where(narrowed, inner_low, low), np.where(narrowed, inner_high, high)
@@ -223,11 +224,32 @@ def _narrower(
     return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
 
 
-def _ranges(plan: ScalingPlan, look: Look, shares: Array) -> tuple[Ranges, np.ndarray, bool, bool]:
-    """Return ranges of columns from noisy shares of bins, with the fields of `Counted`."""
+def _has_values(shares: Array, noise: Array, found: Ranges, grid: MagnitudeGrid) -> np.ndarray:
+    """Return whether many values surely lie in the top octaves of ranges, by noisy shares.
+
+    A range that noise alone suggests, far below or above a column's values, has none there.
+    """
+    low, high = found.low[:, None], found.high[:, None]
+    largest = np.maximum(np.abs(low), np.abs(high))
+    edges = grid.edges
+    near = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) >= largest * 2.0**-_TOP / 2
+    within = near & (edges[1:] > low) & (edges[:-1] < high)
+    ones = (low <= 1) & (high >= 1) & (largest < 2.0**_TOP)
+    within = np.concatenate([within, ones], axis=1)
+    most = _MANY + _DEVIATIONS * noise * np.sqrt(within.sum(axis=1))
+    return np.asarray((shares * within).sum(axis=1) > most)
+
+
+def _grid(look: Look) -> MagnitudeGrid:
+    """Return the bins of counts of magnitudes."""
     assert isinstance(look.what, _columns.Counts)
     assert isinstance(look.what.grid, MagnitudeGrid)
-    grid, noise, of_features = look.what.grid, plan.noise(look), look.what.columns.is_feature
+    return look.what.grid
+
+
+def _ranges(plan: ScalingPlan, look: Look, shares: Array) -> tuple[Ranges, np.ndarray, bool, bool]:
+    """Return ranges of columns from noisy shares of bins, with the fields of `Counted`."""
+    grid, noise, of_features = _grid(look), plan.noise(look), look.what.columns.is_feature
     ranges = shape_library(grid).boxes(shares, noise, of_features)
     unseen = gathered = False
     if of_features.any():

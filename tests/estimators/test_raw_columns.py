@@ -100,3 +100,17 @@ def test_bounds_that_miss_the_data_are_told_of(d):
         assert all(text.startswith("The values of feature 1 are") for text in said)
         told += len(said)
     assert told >= 3
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # many bounds are far too wide
+def test_no_scale_within_wide_bounds_is_too_small():
+    """Bounds of up to a thousand times the range; noise of counts must not invent a small scale."""
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([draw(rng, 4000) for draw in KINDS.values()])
+        X *= 10 ** rng.uniform(-3, 4, X.shape[1])
+        high = np.abs(X).max(axis=0) * 10 ** rng.uniform(0, 3, X.shape[1])
+        bounds = (np.where(X.min(axis=0) >= 0, 0, -high), high)
+        model = ISRLDPClassifier(2.0, feature_bounds=bounds, n_rounds=1, random_state=seed)
+        model.fit(X, np.arange(4000) % 2, silos=np.arange(4000) % 4)
+        assert (model.scaling_.scale > 0.1 * X.std(axis=0)).all()

@@ -25,7 +25,7 @@ TARGET = read_target_bounds((0, 1))
     ("given", "features", "target", "share"),
     [
         (dict(scaling=None, has_target=True), "none", "none", 0),
-        (dict(feature_bounds=bounds(8)), "refined bounds", "none", 0.35),
+        (dict(feature_bounds=bounds(8)), "refined bounds", "none", 0.41),
         (dict(feature_bounds=bounds(8), mu=0.001), "bounds", "none", 0),
         (dict(sizes=[10**7], feature_bounds=bounds(8)), "refined bounds", "none", 0.003),
         (dict(has_target=True), "private", "private", 0.54),
@@ -34,7 +34,7 @@ TARGET = read_target_bounds((0, 1))
             dict(feature_bounds=bounds(8), target_bounds=TARGET, has_target=True),
             "refined bounds",
             "refined bounds",
-            0.36,
+            0.42,
         ),
         (dict(feature_bounds=bounds(8), has_target=True), "refined bounds", "private", 0.54),
         (dict(d=30, sizes=[91] * 5, mu=0.23), "refined squash", "none", 0.43),
