@@ -338,7 +338,7 @@ def _with_counts(plan: ScalingPlan, share: float) -> ScalingPlan:
     if not (share and columns.used.any() and plan.features == "refined bounds"):
         return plan
     look = Look(share, Counts(columns, MagnitudeGrid(1.0)))
-    if plan.noise(look).max() > _CLEAR:
+    if plan.noise(look).max() / plan.budgets.excess > _CLEAR:
         return plan
     return replace(plan, counts=_with_least_share(plan, look, _CLEAR))
 
