@@ -216,7 +216,7 @@ class Shares:
     floor: float | None = 0.2
 
 
-#: scaling before training, which gets the other 0.90 or 0.84 of mu; where noise is given, and mu
+#: scaling before training, which gets at least 0.85 or 0.84 of mu; where noise is given, and mu
 #: is a guess; scaling alone
 TRAINING, GIVEN_NOISE = Shares(), Shares(sparse=0.015)
 EVERYTHING = Shares(

@@ -85,7 +85,7 @@ _GATHERED = 0.85
 _NARROWER = 0.5
 #: if its values in so many octaves below its end are surely more than this share of all, by so many
 #: deviations of the noise
-_TOP, _MANY, _DEVIATIONS = 4, 0.3, 2.0
+_TOP, _MANY, _DEVIATIONS = 5, 0.3, 2.0
 
 
 def run_scaling(
@@ -232,9 +232,9 @@ def _has_values(shares: Array, noise: Array, found: Ranges, grid: MagnitudeGrid)
     low, high = found.low[:, None], found.high[:, None]
     largest = np.maximum(np.abs(low), np.abs(high))
     edges = grid.edges
-    near = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) >= largest * 2.0**-_TOP / 2
+    near = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) >= largest * 2.0**-_TOP
     within = near & (edges[1:] > low) & (edges[:-1] < high)
-    ones = (low <= 1) & (high >= 1) & (largest < 2.0**_TOP)
+    ones = (low <= 1) & (high >= 1) & (largest <= 2.0**_TOP)
     within = np.concatenate([within, ones], axis=1)
     most = _MANY + _DEVIATIONS * noise * np.sqrt(within.sum(axis=1))
     return np.asarray((shares * within).sum(axis=1) > most)
