@@ -78,6 +78,16 @@ class Gradient(Protocol):
         -------
         ndarray of shape (..., size)
             The sum of the steps.
+
+        Examples
+        --------
+        >>> class OfASquare(Gradient):
+        ...     n_steps = 2
+        ...
+        ...     def __call__(self, params):
+        ...         return 2 * params
+        >>> OfASquare().descent(np.array([1.0]), 0.25)
+        array([-0.75])
         """
         moved: np.ndarray | float = 0.0
         velocity: np.ndarray | float = 0.0
