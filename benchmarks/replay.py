@@ -323,6 +323,8 @@ FAMILIES = ("ISRLDP", "DPScaffold", "DPFedAvg", "DPFedEXP")
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "bounds": {"feature_bounds": (-4, 4)},
+    "wide bounds": {"feature_bounds": (-400, 400), "epsilon": 100.0},
+    "wide bounds, server": {"feature_bounds": (-400, 400), "trust": "server", "epsilon": 50.0},
     "private scaling": {"scaling": "private", "epsilon": 8.0},
     "given": {"n_rounds": 5, "learning_rate": 0.3, "clip_norm": 0.7, "scaling": None},
     "batches": {"n_rounds": 6, "sampling_rate": 0.3},
