@@ -140,14 +140,14 @@ class TorchNetwork(Model):
         return self._layout.mask(lambda name, shape: name.rpartition(".")[0] == self._last)
 
     def raw(self, params: NDArray, X: NDArray) -> NDArray:
-        """Return the raw predictions, shape (..., n, k)."""
+        """Return the raw predictions, shape (..., n, k), computed in the dtype of X."""
         shape = np.broadcast_shapes(params.shape[:-1], X.shape[:-2])
         params = np.broadcast_to(params, (*shape, self.size))
         X = np.broadcast_to(X, (*shape, *X.shape[-2:]))
         out = np.empty((*shape, X.shape[-2], self.n_outputs), params.dtype)
         for i in np.ndindex(shape):
-            tape = self._tape(params.dtype)
-            given = self._layout.split(params[i], torch.device(self.device))
+            tape = self._tape(X.dtype)
+            given = self._layout.split(params[i].astype(X.dtype), torch.device(self.device))
             with torch.no_grad():
                 for rows in _pieces(X.shape[-2], _PREDICTED):
                     z = tape.raw(given, self._tensor(X[i][rows]))

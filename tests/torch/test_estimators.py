@@ -81,6 +81,17 @@ def test_a_network_learns_what_no_linear_model_does():
     assert fit.score(X, Y) > 0.9
 
 
+@pytest.mark.parametrize("scaling", [None, "private"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_network_without_privacy_fits_data_of_either_precision(scaling, dtype):
+    given = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(dtype)
+    fit = DPFedAvgClassifier(
+        np.inf, model=TorchModel(small), local_steps=1, n_rounds=300, scaling=scaling,
+        learning_rate=2.0,
+    ).fit(given, Y, silos=SILOS)  # fmt: skip
+    assert fit.score(given, Y) > 0.9
+
+
 def test_a_convolution_learns_digits_privately():
     data, y = load_digits(return_X_y=True)
     fit = DPFedAvgClassifier(
