@@ -8,10 +8,12 @@
 
 A call is a seed: it chooses what is called, with which parameters, on which table, labels and
 silos. Most are sound; one in some is not (words among numbers, no rows, a silo too many, NaN, huge
-numbers, an option of another method). It runs in a process of its own, and is at fault if
+numbers, an option of another method). Where PyTorch is installed, half of the estimators have a
+network, so seeds mean other calls. Each runs in a process of its own, and is at fault if
 
 - an error is raised that is none of ValueError, TypeError and those of ``skdpfl.exceptions``; or
-  one of these that no ``raise`` of this package or of scikit-learn's checks wrote;
+  one of these that no ``raise`` of this package or of scikit-learn's checks wrote (errors of a
+  network's own code have a note instead);
 - it takes more than 20 seconds of the processor, or a minute;
 - a model, a prediction or a cost is no number, though all that went in was finite.
 """
@@ -25,6 +27,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
 
 import argparse
+import copy
+import importlib.util
 import linecache
 import math
 import multiprocessing
@@ -40,6 +44,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -279,7 +284,39 @@ def finite(what: str, values: Any) -> None:
 def estimator(rng: Rng) -> Any:
     """Return an estimator that is not fitted."""
     kind = getattr(skdpfl, pick(rng, FAMILIES) + pick(rng, ["Classifier", "Regressor"]))
-    return made(rng, kind, sorted(kind().get_params(deep=False)), random_state=int(rng.integers(9)))
+    given: dict[str, Any] = {"random_state": int(rng.integers(9))}
+    if importlib.util.find_spec("torch") and rng.random() < 0.5:
+        given["model"] = network(rng)
+    names = sorted(set(kind().get_params(deep=False)) - {"model"} & set(given))
+    return made(rng, kind, names, **given)
+
+
+def network(rng: Rng) -> Any:
+    """Return a network of PyTorch; those that mix records or have no parameters are refused."""
+    from torch import nn
+
+    from skdpfl.torch import TorchModel
+
+    behind = partial(with_head, body=pick(rng, [
+        nn.Identity(), nn.Linear(4, 4), nn.Sequential(nn.LazyLinear(3), nn.ReLU()), nn.Tanh(),
+        nn.LayerNorm(4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.GroupNorm(1, 1), nn.Softmax(dim=0),
+        nn.Sequential(nn.Unflatten(1, (1, -1)), nn.Conv1d(1, 2, 2), nn.ReLU(), nn.Flatten()),
+        nn.Sequential(nn.Unflatten(1, (2, 2)), nn.MaxPool1d(2), nn.Flatten(), nn.GELU()),
+        nn.Linear(4, 4).double(), nn.Linear(4, 4).requires_grad_(False), nn.PReLU(), nn.Flatten(0),
+    ]))  # fmt: skip
+    return TorchModel(pick(rng, [behind, behind, behind, nn.Linear, nn.ReLU, nn.Identity, float]))
+
+
+def with_head(d: int, k: int, *, body: Any) -> Any:
+    """Return a module that ends with a linear layer, which may not fit to what is before it."""
+    from torch import nn, zeros
+
+    found = copy.deepcopy(body)
+    try:
+        d = found.eval()(zeros(2, d)).shape[-1]
+    except RuntimeError:
+        print("the body does not take so many features")
+    return nn.Sequential(found.train(), nn.Linear(d, k))
 
 
 def fit(rng: Rng) -> Any:
@@ -539,6 +576,8 @@ def call(seed: int) -> str:
             fault = "" if in_words(error) else f"no words: {described(error)}"
             return f"{function.__name__}: {fault}" if fault else "refused"
         except Exception as error:
+            if hasattr(error, "__notes__"):  # a module of the user's failed
+                return "refused"
             return f"{function.__name__}: {described(error)}"
     return "answered"
 
@@ -551,7 +590,8 @@ def in_words(error: BaseException) -> bool:
     line = linecache.getline(frame.filename, frame.lineno or 0).strip()
     written = line.startswith("raise") and (ours or checks)
     python = frame.filename == __file__ and "argument" in str(error)  # a parameter it has not
-    return (written or python) and len(str(error)) > 15
+    noted = hasattr(error, "__notes__")  # a module of the user's failed
+    return (written or python or noted) and len(str(error)) > 15
 
 
 def described(error: BaseException) -> str:

@@ -78,7 +78,13 @@ def refuse_mixing(module: nn.Module, rows: torch.Tensor) -> None:
     before = [tensor.clone() for tensor in (*module.buffers(), *module.parameters())]
     with torch.no_grad():
         together = module(rows.clone())
-        apart = torch.cat([module(row[None].clone()) for row in rows])
+        try:
+            apart = torch.cat([module(row[None].clone()) for row in rows])
+        except (RuntimeError, ValueError, IndexError) as error:
+            error.add_note(
+                f"{type(module).__name__} takes several records together, but fails on one alone."
+            )
+            raise
     if together.shape != apart.shape:
         raise ValueError(
             f"{type(module).__name__} returns shape {tuple(together.shape)} for {len(rows)} "

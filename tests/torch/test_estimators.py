@@ -331,6 +331,14 @@ def test_a_lost_axis_of_records_is_refused():
         TorchModel(lambda d, k: nn.Sequential(nn.Linear(d, k), Squeezed())).build(6, 4)
 
 
+def test_a_module_that_fails_on_one_record_alone_is_told():
+    with pytest.raises(ValueError, match="Expected more than 1 value") as raised:
+        TorchModel(lambda d, k: nn.Sequential(nn.GroupNorm(1, 1), nn.Linear(d, k))).build(1, 2)
+    assert raised.value.__notes__ == [
+        "Sequential takes several records together, but fails on one alone."
+    ]
+
+
 class Projected(nn.Module):
     """A random projection that is neither a parameter nor a buffer."""
 
