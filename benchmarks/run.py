@@ -2,7 +2,7 @@
 
     python benchmarks/run.py                  what there is, how long it takes, which page shows it
     python benchmarks/run.py isrl shuffler    these two, one after the other
-    python benchmarks/run.py --quick speed    the small version, where there is one
+    python benchmarks/run.py --quick speed    the small version, in a copy: kept results stay
 
 Minutes are those of two cores. Data are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
 """
@@ -10,8 +10,12 @@ Minutes are those of two cores. Data are looked for in ``$SKDPFL_DATA``, see skd
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,52 +23,79 @@ HERE = Path(__file__).parent
 
 
 class Benchmark(NamedTuple):
-    """A script, its minutes if known, the page that shows it, kept results, its small version."""
+    """A script, its minutes if known, the page that shows it, and kept results.
+
+    ``quick`` are the arguments of its small version, a minute at most; None: there is none.
+    """
 
     script: str
     minutes: float | None
     page: str
     results: str = ""
-    quick: bool = False
+    quick: str | None = "--quick"
 
 
 BENCHMARKS = {
-    "auto": Benchmark("auto/study.py", 5, "docs/auto.md", "auto/results.md", True),
-    "warned": Benchmark("auto/warned.py", 5, "docs/auto.md", "auto/warned.md", True),
-    "small_silos": Benchmark("auto/small_silos.py", None, "docs/auto.md", "auto/small_silos.md"),
-    "targets": Benchmark("auto/targets.py", None, "docs/auto.md", "auto/targets.md"),
-    "wide": Benchmark("auto/wide.py", None, "docs/auto.md", "auto/wide.md"),
-    "whole": Benchmark("auto/whole.py", 1, "docs/auto.md", "auto/whole.md", True),
-    "budgets": Benchmark("auto/budgets.py", 15, "docs/auto.md", quick=True),
-    "unseen": Benchmark("auto/unseen.py", 1, "docs/auto.md", "auto/unseen.md", True),
-    "rare": Benchmark("auto/rare.py", 0.5, "docs/rare_labels.md", "auto/rare.md", True),
-    "curves": Benchmark("auto/curves.py", None, "docs/curves.md", "auto/curves.md"),
-    "additive": Benchmark("auto/additive.py", 4, "docs/curves.md", "auto/additive.md"),
-    "scales": Benchmark("auto/scaling.py", None, "", "auto/scaling.md"),
-    "means": Benchmark("auto/means.py", 1, "docs/auto.md", "auto/means.md"),
-    "isrl": Benchmark("isrl/table.py", 2, "docs/isrl.md", "isrl/results.md"),
-    "shuffler": Benchmark("isrl/shuffler.py", 1, "docs/isrl.md"),
-    "shares": Benchmark("shared_noise.py", 0.5, "docs/which.md", "", True),
-    "networks": Benchmark("networks/study.py", 20, "docs/networks.md", "networks/results.md", True),
-    "step": Benchmark("networks/step.py", 0.2, "docs/networks.md", "networks/step.md", True),
-    "search": Benchmark("search.py", 2, "docs/tuning.md", "search.md"),
-    "race": Benchmark("silo_unit/race.py", 30, "docs/whole_silos.md", "silo_unit/race.md", True),
-    "silos": Benchmark(
-        "silo_unit/many_silos.py", None, "docs/whole_silos.md", "silo_unit/many_silos.md"
+    "auto": Benchmark("auto/study.py", 5, "docs/auto.md", "auto/results.md"),
+    "warned": Benchmark("auto/warned.py", 5, "docs/auto.md", "auto/warned.md"),
+    "small_silos": Benchmark(
+        "auto/small_silos.py", None, "docs/auto.md", "auto/small_silos.md", quick="--seeds 1"
     ),
-    "privunit": Benchmark("silo_unit/privunit.py", 0.1, "docs/whole_silos.md"),
-    "speed": Benchmark("speed.py", None, "docs/speed.md", "speed.md", True),
-    "noise": Benchmark("noise.py", None, "docs/speed.md", "", True),
-    "prices": Benchmark("calibration.py", None, "docs/speed.md"),
-    "plans": Benchmark("prices.py", 15, "docs/privacy.md", "random_plans.csv"),
-    "audit": Benchmark("audit/run.py", 8, "docs/audit.md", "audit/results.csv", True),
-    "mutants": Benchmark("mutants.py", None, ""),
-    "papers": Benchmark("papers/run.py", None, "docs/papers/index.md", "", True),
-    "ledger": Benchmark("ledger.py", 1, "docs/tuning.md", "", True),
-    "same": Benchmark("same_models.py", 2, ""),
-    "replay": Benchmark("replay.py", 0.5, ""),
-    "fuzz": Benchmark("fuzz.py", 60, ""),
-    "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png", True),
+    "targets": Benchmark(
+        "auto/targets.py", None, "docs/auto.md", "auto/targets.md", quick="--seeds 1"
+    ),
+    "wide": Benchmark("auto/wide.py", None, "docs/auto.md", "auto/wide.md", quick="--seeds 1"),
+    "whole": Benchmark("auto/whole.py", 1, "docs/auto.md", "auto/whole.md"),
+    "budgets": Benchmark("auto/budgets.py", 15, "docs/auto.md"),
+    "unseen": Benchmark("auto/unseen.py", 1, "docs/auto.md", "auto/unseen.md"),
+    "rare": Benchmark("auto/rare.py", 0.5, "docs/rare_labels.md", "auto/rare.md"),
+    "curves": Benchmark(
+        "auto/curves.py",
+        None,
+        "docs/curves.md",
+        "auto/curves.md",
+        quick='--seeds 1 --cases "diabetes, 3 silos"',
+    ),
+    "additive": Benchmark(
+        "auto/additive.py", 4, "docs/curves.md", "auto/additive.md", quick="--seeds 1 --cases wine"
+    ),
+    "scales": Benchmark(
+        "auto/scaling.py", None, "", "auto/scaling.md", quick="--seeds 1 --epsilons 1"
+    ),
+    "means": Benchmark("auto/means.py", 1, "docs/auto.md", "auto/means.md", quick="--seeds 1"),
+    "isrl": Benchmark(
+        "isrl/table.py", 2, "docs/isrl.md", "isrl/results.md", quick="--problems insurance"
+    ),
+    "shuffler": Benchmark("isrl/shuffler.py", 1, "docs/isrl.md", quick=""),
+    "shares": Benchmark("shared_noise.py", 0.5, "docs/which.md"),
+    "networks": Benchmark("networks/study.py", 20, "docs/networks.md", "networks/results.md"),
+    "step": Benchmark("networks/step.py", 0.2, "docs/networks.md", "networks/step.md"),
+    "search": Benchmark(
+        "search.py", 2, "docs/tuning.md", "search.md", quick="--seeds 1 --data digits --epsilons 1"
+    ),
+    "race": Benchmark("silo_unit/race.py", 30, "docs/whole_silos.md", "silo_unit/race.md"),
+    "silos": Benchmark(
+        "silo_unit/many_silos.py",
+        None,
+        "docs/whole_silos.md",
+        "silo_unit/many_silos.md",
+        quick="--silos 300",
+    ),
+    "privunit": Benchmark("silo_unit/privunit.py", 0.1, "docs/whole_silos.md", quick=""),
+    "speed": Benchmark("speed.py", None, "docs/speed.md", "speed.md"),
+    "noise": Benchmark("noise.py", None, "docs/speed.md"),
+    "prices": Benchmark("calibration.py", None, "docs/speed.md", quick="--repeats 1"),
+    "plans": Benchmark(
+        "prices.py", 15, "docs/privacy.md", "random_plans.csv", quick="--chunks 0:1 --only-plans"
+    ),
+    "audit": Benchmark("audit/run.py", 8, "docs/audit.md", "audit/results.csv"),
+    "mutants": Benchmark("mutants.py", None, "", quick=None),
+    "papers": Benchmark("papers/run.py", None, "docs/papers/index.md"),
+    "ledger": Benchmark("ledger.py", 1, "docs/tuning.md"),
+    "same": Benchmark("same_models.py", 2, "", quick="--only ISRLDP"),
+    "replay": Benchmark("replay.py", 0.5, "", quick="--only ISRLDP"),
+    "fuzz": Benchmark("fuzz.py", 60, "", quick="--calls 20"),
+    "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png"),
 }
 
 
@@ -81,8 +112,18 @@ def listing() -> str:
 def run(name: str, quick: bool) -> int:
     """Run one of them in a process of its own and return how it ended."""
     row = BENCHMARKS[name]
-    extra = ["--quick"] if quick and row.quick else []
-    return subprocess.run([sys.executable, str(HERE / row.script), *extra], check=False).returncode
+    if not quick:
+        return subprocess.run([sys.executable, str(HERE / row.script)], check=False).returncode
+    if row.quick is None:
+        print(f"{name} has no small version.")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / HERE.name
+        shutil.copytree(HERE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(HERE.parent / "examples", copy.parent / "examples")
+        command = [sys.executable, str(copy / row.script), *shlex.split(row.quick)]
+        found = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+        return subprocess.run(command, check=False, env=found).returncode
 
 
 def main() -> None:

@@ -56,10 +56,8 @@ def errors_and_scores(name: str, seed: int) -> tuple[list[float], list[Any]]:
     """Return the errors of means (in deviations) and of log spreads, and the scores of all ways."""
     data = split(name, seed)
     found = fit("ISRLDP", data.train, seed, epsilon=1.0, **data.bounds).scaling_
-    columns = data.train.X.shape[1]
-    zero, one = (found.transform(np.full((1, columns), v))[0] for v in (0.0, 1.0))
-    scale = 1 / (one - zero)
-    center, mean, spread = -zero * scale, data.train.X.mean(axis=0), data.train.X.std(axis=0)
+    center, scale = found.center, found.scale
+    mean, spread = data.train.X.mean(axis=0), data.train.X.std(axis=0)
     errors = np.array([(center - mean) / spread, np.log(scale / spread)])
     pairs = [(center, scale), (mean, scale), (center, spread), (mean, spread)]
     return np.sqrt((errors**2).mean(axis=1)).tolist(), [judged(data, *p, seed) for p in pairs]

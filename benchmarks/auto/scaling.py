@@ -20,7 +20,7 @@ import numpy as np
 from sklearn import datasets as bundled
 
 from skdpfl import datasets
-from skdpfl.federation import LocalFederation, SiloData
+from skdpfl.federation import LocalFederation, SiloBudgets, SiloData
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import (
@@ -122,10 +122,11 @@ def scaled(way: str, data: Data, train: np.ndarray, mu: float, known: tuple, see
         maps, share = (affine_from_bounds(features), target and target_from_bounds(target)), 0.0
     else:
         bounds = known if way == "refined" else (None, None)
+        sizes = np.bincount(codes[train], minlength=codes.max() + 1)
+        spends = np.full(len(sizes), np.inf if way == "exact" else mu)
         plan = plan_scaling(
-            silo_sizes=np.bincount(codes[train], minlength=codes.max() + 1),
-            n_features=X.shape[1],
-            mu=np.inf if way == "exact" else mu,
+            SiloBudgets(sizes, spends),
+            X.shape[1],
             feature_bounds=bounds[0],
             target_bounds=bounds[1],
             has_target=n_outputs == 0,

@@ -1,6 +1,7 @@
 """The commands and files that README, CONTRIBUTING and the pages name exist."""
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -81,8 +82,22 @@ def test_the_runner_lists_and_refuses(capsys, monkeypatch):
     assert ended.value.code == 2
 
 
-def test_the_runner_runs_a_script(monkeypatch):
+def test_the_runner_runs_a_script():
     assert benchmarks().run("privunit", quick=True) == 0
+
+
+#: run by `make papers-quick`; by test_examples; by the test below
+ELSEWHERE = {"papers", "demo", "networks"}
+SMALL = {name for name, row in benchmarks().BENCHMARKS.items() if row.quick is not None}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("SKDPFL_DATA" not in os.environ, reason="some of them read real data")
+@pytest.mark.parametrize("name", sorted(SMALL - ELSEWHERE))
+def test_a_small_version_of_every_benchmark_runs(name):
+    if name == "step":
+        pytest.importorskip("torch")
+    assert benchmarks().run(name, quick=True) == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
