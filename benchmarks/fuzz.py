@@ -285,9 +285,10 @@ def estimator(rng: Rng) -> Any:
     """Return an estimator that is not fitted."""
     kind = getattr(skdpfl, pick(rng, FAMILIES) + pick(rng, ["Classifier", "Regressor"]))
     given: dict[str, Any] = {"random_state": int(rng.integers(9))}
+    names = sorted(kind().get_params(deep=False))
     if importlib.util.find_spec("torch") and rng.random() < 0.5:
         given["model"] = network(rng)
-    names = sorted(set(kind().get_params(deep=False)) - {"model"} & set(given))
+        names.remove("model")
     return made(rng, kind, names, **given)
 
 
