@@ -27,8 +27,8 @@ shares count more, so a model is seldom worse than the constant and nobody told:
                    above by more than 0.005   1             16              0
 
 Rare labels have the weight min(1, 3 (R - 1)), equal ones the rest. From 0.03 on noise drowns the
-signal, and a warning says so. Between these s the numbers are
-interpolated in log s. Where t is small, b goes to the log odds of q. All constants are by
+signal, and a warning says so (`excess_noise` of :mod:`skdpfl.models`). Between these s the numbers
+are interpolated in log s. Where t is small, b goes to the log odds of q. All constants are by
 experiment, on tables that are not those of benchmarks/auto/unseen.py, on those of rare.py and on
 the data sets of hard.py beside it.
 """

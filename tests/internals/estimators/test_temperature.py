@@ -358,6 +358,18 @@ def test_doubtful_models_are_drawn_to_the_constant():
     np.testing.assert_allclose(faint.anchor, log_odds((0.9, 0.1)), rtol=0.2)
 
 
+@pytest.mark.parametrize(("level", "shares", "expected"), [
+    (0.0, (0.5, 0.5), [0, 0.006, 0.1575]), (0.007, (0.5, 0.5), [0, 0.006, 0.1575]),
+    (0.05, (0.5, 0.5), [0, 0, 0]), (0.0, (0.9, 0.1), [0, 0, 0.1]),
+    (0.007, (0.9, 0.1), [0, 0, 1.6]), (0.05, (0.9, 0.1), [0, 0.0028, 0.0735]),
+])  # fmt: skip
+def test_losses_above_the_constant_count_more_by_noise_and_rarity(level, shares, expected):
+    """None of them where noise drowns the signal of equal labels: a warning comes there."""
+    posterior = FactorPosterior(prior_of(level=level, shares=shares), 0.1, 0.7)
+    found = posterior._counted_more(np.array([-1.0, 0.004, 0.105]))
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 def test_slopes_cost_more_where_noise_is_large():
     few, many = plan_of(mu=[0.05] * 3), plan_of(mu=[5.0] * 3)
     assert 2 * few.share**2 == pytest.approx(0.12)
