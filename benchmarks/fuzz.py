@@ -55,10 +55,9 @@ from sklearn.base import clone, is_regressor
 from sklearn.pipeline import make_pipeline
 
 import skdpfl
-from skdpfl import algorithms, datasets, inspection, losses, models, preprocessing, privacy
+from skdpfl import algorithms, datasets, inspection, losses, models, papers, preprocessing, privacy
 from skdpfl import model_selection as selection
 from skdpfl.exceptions import LedgerError
-from skdpfl.privacy import published
 from skdpfl.remote import pack, unpack
 
 #: seconds of the processor that a call may take, and seconds
@@ -270,7 +269,7 @@ def silos_of(rng: Rng, n: int) -> Any:
 
 FAMILIES = ["ISRLDP", "DPScaffold", "DPFedAvg", "DPFedEXP", "DPFederated"]
 TRANSFORMERS = ["DPStandardScaler", "DPMinMaxScaler", "DPSimpleImputer", "DPOneHotEncoder", "DPPCA"]
-PUBLISHED = [name for name, found in vars(published).items() if "20" in name and callable(found)]
+PUBLISHED = [name for name, found in vars(papers).items() if "20" in name and callable(found)]
 PRICES = [privacy.epsilon_of, privacy.noise_multiplier_for, privacy.n_steps_for]
 
 
@@ -492,7 +491,7 @@ def look(rng: Rng) -> Any:
 def price(rng: Rng) -> Any:
     """Ask the accountant, or the papers' formulas."""
     if rng.random() < 0.4:
-        function = getattr(published, pick(rng, PUBLISHED))
+        function = getattr(papers, pick(rng, PUBLISHED))
         names = [name for name in function.__annotations__ if name != "return"]
         given = {name: value_of(rng, name) for name in names}
         if "variances" in given:

@@ -6,6 +6,7 @@ from skdpfl import (
     losses as losses,
     model_selection as model_selection,
     models as models,
+    papers as papers,
     preprocessing as preprocessing,
     privacy as privacy,
     remote as remote,

@@ -18,6 +18,7 @@ from skdpfl import (
     ISRLDPClassifier,
     ISRLDPRegressor,
     inspection,
+    papers,
 )
 from skdpfl.algorithms import Ball, FedAvg
 from skdpfl.algorithms.theory import effective_silos
@@ -37,6 +38,7 @@ from skdpfl.model_selection import (
     silo_scores,
 )
 from skdpfl.models import MLP
+from skdpfl.papers import chang2022_rounds
 from skdpfl.preprocessing import (
     DPPCA,
     DPOneHotEncoder,
@@ -51,9 +53,7 @@ from skdpfl.privacy import (
     epsilon_per_record,
     n_steps_for,
     noise_multiplier_for,
-    published,
 )
-from skdpfl.privacy.published import chang2022_rounds
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 y = np.arange(30) % 2
@@ -161,11 +161,11 @@ BOUND |= {"gradient_variance": 0.0, "global_step": 2.0}
         (lambda: inspection.value_counts(y, categories=3), "categories must be a list of val"),
         (lambda: inspection.value_counts(y, categories=[[1]]), "categories must be a list of v"),
         (lambda: inspection.value_counts(y, categories=[]), "at least one value"),
-        (lambda: published.chang2022_variances(**NOISE | {"n_rounds": 10**30}), "are listed"),
+        (lambda: papers.chang2022_variances(**NOISE | {"n_rounds": 10**30}), "are listed"),
         (lambda: DPSimpleImputer(keep_silo_column=pd.NA).fit(X), "keep_silo_column must be Tr"),
         (lambda: ISRLDPClassifier().fit(X, y, sample_weight={0: 1.0}), "sample_weight must be"),
         (lambda: ISRLDPClassifier(solver=ARRAY, model=MLP((2,))).fit(X, y), "solver must be one"),
-        (lambda: published.chang2022_convergence("v", **BOUND), "variances must be finite"),
+        (lambda: papers.chang2022_convergence("v", **BOUND), "variances must be finite"),
         (lambda: ISRLDPRegressor().plan_for(silo_sizes=[10**30], n_features=2), "silo_sizes.0."),
         (lambda: ISRLDPRegressor().plan_for(silo_sizes=[9], n_features=10**30), "n_features must"),
         (lambda: SharedBudget(NOTHING, public=3).fit(X, y), "public must be a list of n"),

@@ -20,6 +20,7 @@ MODULES = {
     *(m for page in PAGES for m in re.findall(r"from (skdpfl[\w.]*) import", page.read_text())),
     "skdpfl.flower",  # examples/flower
     # users of the papers' protocols import these
+    "skdpfl.algorithms.average_noise",
     "skdpfl.algorithms.theory",
     "skdpfl.privacy.mechanisms.binomial",
     "skdpfl.privacy.mechanisms.cap",

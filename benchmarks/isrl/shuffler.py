@@ -13,8 +13,8 @@ from __future__ import annotations
 import warnings
 
 from skdpfl import ISRLDPClassifier
+from skdpfl.papers import lowy2023_sigma
 from skdpfl.privacy import epsilon_of
-from skdpfl.privacy.published import lowy2023_sigma
 
 #: silos, records in each, parameters (one of them the intercept), rounds
 SETTINGS = ((25, 1238, 50, 25), (1000, 20, 11, 5))

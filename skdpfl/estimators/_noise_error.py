@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl.algorithms.theory import Rounds, average_covariance, rounds_of
+from skdpfl.algorithms.average_noise import Rounds, average_covariance, rounds_of
 from skdpfl.engine import Progress, last_rounds
 from skdpfl.federation import Work
 from skdpfl.models import Additive, Model

@@ -12,8 +12,8 @@ output, and all products of two columns with curves get one together. Products w
 correlated with the values, so they keep theirs.
 
 Near the settled model, rounds of slope h answer with c_r to one unit in the gradient of round r
-(:func:`~skdpfl.algorithms.theory.average_responses`). So with noise of deviation s_r in round r, n
-records, and G the mean squared derivative of the clipped loss::
+(:func:`~skdpfl.algorithms.average_noise.average_responses`). So with noise of deviation s_r in
+round r, n records, and G the mean squared derivative of the clipped loss::
 
     v = sum_r s_r^2 c_r^2 + f G / n (sum_r c_r)^2
 
@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 
-from skdpfl.algorithms.theory import average_responses
+from skdpfl.algorithms.average_noise import average_responses
 from skdpfl.engine import last_rounds
 from skdpfl.federation import Work
 from skdpfl.losses import LogLoss, SquaredError

@@ -1,6 +1,5 @@
 from skdpfl.independence import check_independent as check_independent
 from skdpfl.inspection.audits import audit_epsilon as audit_epsilon
-from skdpfl.privacy import published as published
 from skdpfl.privacy.accounting import (
     epsilon_of as epsilon_of,
     n_steps_for as n_steps_for,

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from skdpfl import papers
 from skdpfl.algorithms import (
     AcceleratedSGD,
     Ball,
@@ -47,7 +48,7 @@ def test_acceleration_is_faster_than_plain_steps():
     plan = HARD.plan(60)
     plain = HARD.excess(HARD.run(MinibatchSGD(1 / BETA), plan, average=False))
     fast = HARD.excess(HARD.run(AcceleratedSGD(2 * BETA), plan))
-    bound = theory.acsa_bound(
+    bound = papers.acsa_bound(
         n_rounds=60, scale=2 * BETA, variance=0, squared_distance=HARD.squared_distance
     )
     assert fast < bound and fast < plain / 3
@@ -76,9 +77,9 @@ def test_accelerated_keeps_ghadimi_and_lans_bound(problem, noise):
     scale = theory.acsa_scale(smoothness=BETA, **constants)
     plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
     mean, error = mean_excess(problem, AcceleratedSGD(scale), plan)
-    assert mean + error < theory.acsa_bound(scale=scale, **constants)
+    assert mean + error < papers.acsa_bound(scale=scale, **constants)
     # and the bound is about this solver: plain steps of the same first length do not reach it
-    assert mean > 1e-3 * theory.acsa_bound(scale=scale, **constants)
+    assert mean > 1e-3 * papers.acsa_bound(scale=scale, **constants)
 
 
 @pytest.mark.parametrize("noise", [0.02, pytest.param(0.1, marks=pytest.mark.slow)])
@@ -110,12 +111,12 @@ def test_minibatch_keeps_lowy_and_razaviyayns_bound(epsilon):
         "lipschitz": lipschitz, "diameter": diameter, "n_records": n, "n_silos": 5,
         "n_parameters": d, "n_rounds": n_rounds, "batch": n, "epsilon": epsilon, "delta": 1e-5,
     }  # fmt: skip
-    step = theory.lowy2023_step(smoothness=BETA, **constants)
+    step = papers.lowy2023_step(smoothness=BETA, **constants)
     ball = Ball(diameter / 2)
     solver = MinibatchSGD(step, projection=ball, output_weights=(0.0, *(1.0,) * n_rounds))
     plan = problem.plan(n_rounds, noise=noise, clip_norm=lipschitz)
     mean, error = mean_excess(problem, solver, plan)
-    assert mean + error < theory.lowy2023_bound(step, **constants)
+    assert mean + error < papers.lowy2023_bound(step, **constants)
 
 
 def test_the_strongly_convex_schedule_keeps_stichs_bound():
@@ -129,7 +130,7 @@ def test_the_strongly_convex_schedule_keeps_stichs_bound():
     variance = len(problem.optimum) * noise**2 / problem.n_silos
     plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
     mean, error = mean_excess(problem, solver, plan)
-    bound = theory.stich2019_bound(
+    bound = papers.stich2019_bound(
         n_rounds=n_rounds + 1, strong_convexity=mu, largest_step=1 / (2 * BETA),
         squared_distance=problem.squared_distance, noise=variance,
     )  # fmt: skip

@@ -8,15 +8,15 @@ import math
 import numpy as np
 import pytest
 
+from skdpfl import papers
 from skdpfl.algorithms import FedAvg, theory
-from skdpfl.privacy import published
 from tests.algorithms.problem import Quadratic
 
 # ----------------------------------------------------------------------------- FedAvg, SCAFFOLD
 
 
 def test_noble_scaffold_by_hand():
-    steps = theory.noble2022_scaffold_steps(
+    steps = papers.noble2022_scaffold_steps(
         smoothness=3.0, n_silos=100, silo_rate=0.04, local_steps=5
     )
     assert steps.global_step == pytest.approx(2.0)
@@ -25,7 +25,7 @@ def test_noble_scaffold_by_hand():
 
 def test_noble_fedavg_by_hand():
     setting = {"smoothness": 3.0, "n_silos": 100, "silo_rate": 0.09, "local_steps": 5}
-    steps = theory.noble2022_fedavg_steps(dissimilarity=2.0, **setting)
+    steps = papers.noble2022_fedavg_steps(dissimilarity=2.0, **setting)
     assert steps.global_step == pytest.approx(3.0)
     assert steps.local_step == pytest.approx(1 / (8 * (1 + 4) * 3 * 5 * 3))
 
@@ -35,32 +35,32 @@ def test_noble_fedavg_needs_a_dissimilarity_of_one(dissimilarity):
     """Assumption 4; less would make the step too long. It is not known, so it has no default."""
     setting = {"smoothness": 3.0, "n_silos": 100, "silo_rate": 0.09, "local_steps": 5}
     with pytest.raises(ValueError, match="dissimilarity"):
-        theory.noble2022_fedavg_steps(dissimilarity=dissimilarity, **setting)
+        papers.noble2022_fedavg_steps(dissimilarity=dissimilarity, **setting)
     with pytest.raises(TypeError, match="dissimilarity"):
-        theory.noble2022_fedavg_steps(**setting)
+        papers.noble2022_fedavg_steps(**setting)
 
 
 def test_noble_experiments_by_hand():
-    assert theory.noble2022_local_step(step=0.5, record_rate=0.1, local_steps=20) == 0.25
+    assert papers.noble2022_local_step(step=0.5, record_rate=0.1, local_steps=20) == 0.25
 
 
 def test_noble_strongly_convex_by_hand():
     setting = {"smoothness": 3.0, "n_silos": 100, "silo_rate": 0.04, "local_steps": 5}
-    steps = theory.noble2022_scaffold_steps(strong_convexity=2.0, **setting)
+    steps = papers.noble2022_scaffold_steps(strong_convexity=2.0, **setting)
     assert steps.local_step == pytest.approx(0.04 / (54 * 2 * 5 * 2))
-    flat = theory.noble2022_scaffold_steps(strong_convexity=1e-3, **setting)
-    assert flat == theory.noble2022_scaffold_steps(**setting)
+    flat = papers.noble2022_scaffold_steps(strong_convexity=1e-3, **setting)
+    assert flat == papers.noble2022_scaffold_steps(**setting)
 
 
 def test_noble_weights_grow_by_the_contraction_of_a_round():
-    steps = theory.StepSizes(2.0, 0.01)
-    weights = theory.noble2022_weights(steps, strong_convexity=0.5, local_steps=10, n_rounds=4)
+    steps = papers.StepSizes(2.0, 0.01)
+    weights = papers.noble2022_weights(steps, strong_convexity=0.5, local_steps=10, n_rounds=4)
     assert weights.sum() == pytest.approx(1)
     np.testing.assert_allclose(weights[:-1] / weights[1:], 1 - 0.5 * 10 * 2.0 * 0.01 / 2)
-    many = theory.noble2022_weights(steps, strong_convexity=0.5, local_steps=10, n_rounds=10**5)
+    many = papers.noble2022_weights(steps, strong_convexity=0.5, local_steps=10, n_rounds=10**5)
     assert np.isfinite(many).all()
     with pytest.raises(ValueError, match=r"StepSizes\(.*are not valid"):
-        theory.noble2022_weights(steps, strong_convexity=10.0, local_steps=10, n_rounds=4)
+        papers.noble2022_weights(steps, strong_convexity=10.0, local_steps=10, n_rounds=4)
 
 
 # ----------------------------------------------------------------------------- minibatch SGD
@@ -71,11 +71,11 @@ def test_stability_of_strongly_convex_losses(n, n_silos):
     """By hand; and above the mean's excess for mu/2 |w - x|^2 in a ball: mu Var / (2 n M)."""
     radius, mu = 1.5, 0.7
     setting = {"lipschitz": 2 * mu * radius, "strong_convexity": mu}
-    bound = theory.lowy2023_stability(**setting, n_records=n, n_silos=n_silos)
+    bound = papers.lowy2023_stability(**setting, n_records=n, n_silos=n_silos)
     assert bound == pytest.approx(4 * (2 * mu * radius) ** 2 / mu / (n * n_silos - 1))
     assert bound >= mu * radius**2 / (2 * n * n_silos)
     with pytest.raises(ValueError, match="n_silos"):
-        theory.lowy2023_stability(**setting, n_records=1, n_silos=1)
+        papers.lowy2023_stability(**setting, n_records=1, n_silos=1)
 
 
 CONVEX = {
@@ -108,7 +108,7 @@ def without(setting, *names):
     ],
 )  # fmt: skip
 def test_lowy_step_by_hand(change, by_hand):
-    assert theory.lowy2023_step(**(CONVEX | change)) == pytest.approx(by_hand, rel=1e-12)
+    assert papers.lowy2023_step(**(CONVEX | change)) == pytest.approx(by_hand, rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 30.0])
@@ -116,19 +116,19 @@ def test_lowy_step_by_hand(change, by_hand):
 def test_lowy_step_nearly_minimises_the_bound(epsilon, n_records):
     """The minimum of the three terms' own best steps costs at most (1/sqrt 3 + sqrt 3)/2."""
     setting = CONVEX | {"epsilon": epsilon, "n_records": n_records}
-    step = theory.lowy2023_step(**setting)
+    step = papers.lowy2023_step(**setting)
     bounded = without(setting, "smoothness")
-    grid = [theory.lowy2023_bound(step * x, **bounded) for x in np.geomspace(0.1, 10, 201)]
-    assert theory.lowy2023_bound(step, **bounded) <= 1.155 * min(grid)
+    grid = [papers.lowy2023_bound(step * x, **bounded) for x in np.geomspace(0.1, 10, 201)]
+    assert papers.lowy2023_bound(step, **bounded) <= 1.155 * min(grid)
 
 
 def test_lowy_bound_counts_the_published_noise():
     """Its privacy term is eta d sigma^2 / (2 M) with the sigma of the privacy theorem."""
-    sigma = published.lowy2023_sigma(
+    sigma = papers.lowy2023_sigma(
         epsilon=1.0, delta=1e-6, n_records=1000, n_rounds=35, batch=100, lipschitz=2.0
     )
     bounded = without(CONVEX, "smoothness")
-    noisy, quiet = (theory.lowy2023_bound(0.1, **(bounded | {"epsilon": e})) for e in (1, 1e9))
+    noisy, quiet = (papers.lowy2023_bound(0.1, **(bounded | {"epsilon": e})) for e in (1, 1e9))
     assert noisy - quiet == pytest.approx(0.1 * 10 * sigma**2 / (2 * 25), rel=1e-9)
 
 
@@ -137,9 +137,9 @@ def test_lowy_rounds_by_hand():
     private = 1000 / math.sqrt(10 * math.log(1e6))
     assert private**2 * 25 < 25_000 * 8
     many = max(0.1 * 3 / 2 * 5 * min(math.sqrt(1000), private), 25 * min(1000, private**2))
-    assert theory.lowy2023_rounds(**setting) == math.ceil(many)
+    assert papers.lowy2023_rounds(**setting) == math.ceil(many)
     steep = setting | {"smoothness": 1e4}
-    assert theory.lowy2023_rounds(**steep) == math.ceil(1e4 * 3 / 2 * 5 * math.sqrt(1000))
+    assert papers.lowy2023_rounds(**steep) == math.ceil(1e4 * 3 / 2 * 5 * math.sqrt(1000))
 
 
 def test_effective_silos_by_hand():
@@ -191,7 +191,7 @@ def test_stich_lemma_holds(seed, n_rounds, mu):
         most = (1 - mu * step) * r / step + c * step  # keeps r at least 0
         excesses.append(rng.choice([0.0, 0.5, 1.0]) * most)
         r = (1 - mu * step) * r - step * excesses[-1] + c * step**2
-    bound = theory.stich2019_bound(
+    bound = papers.stich2019_bound(
         n_rounds=n_rounds, strong_convexity=mu, largest_step=0.5, squared_distance=first, noise=c
     )
     assert schedule.weights @ excesses + mu * r <= bound
@@ -235,15 +235,15 @@ def test_acsa_meets_its_bound(n_rounds, noise):
     problem = {"variance": 4 * noise**2, "squared_distance": 15.0}
     scale = theory.acsa_scale(n_rounds=n_rounds, smoothness=2.0, **problem)
     w = acsa(curvature, start, theory.Stage(n_rounds, scale), 0.0, noise, rng)
-    bound = theory.acsa_bound(n_rounds=n_rounds, scale=scale, **problem)
+    bound = papers.acsa_bound(n_rounds=n_rounds, scale=scale, **problem)
     assert excess(curvature, w).mean() <= bound
 
 
 def test_acsa_scale_is_the_best():
     problem = {"n_rounds": 20, "variance": 5.0, "squared_distance": 2.0}
     best = theory.acsa_scale(smoothness=0.01, **problem)
-    grid = [theory.acsa_bound(scale=best * x, **problem) for x in (0.9, 0.99, 1.01, 1.1)]
-    assert theory.acsa_bound(scale=best, **problem) < min(grid)
+    grid = [papers.acsa_bound(scale=best * x, **problem) for x in (0.9, 0.99, 1.01, 1.1)]
+    assert papers.acsa_bound(scale=best, **problem) < min(grid)
     assert theory.acsa_scale(smoothness=1e6, **problem) == 2e6
 
 
@@ -284,7 +284,7 @@ def test_gradient_variance_of_drawn_silos(N, M):
     draws = np.array([means[list(s)].mean(axis=0) for s in itertools.combinations(range(N), M)])
     exact = np.square(draws - means.mean(axis=0)).sum(axis=1).mean()
     setting = {"lipschitz": 2.0, "batch": 8, "n_silos": N, "silos_per_round": M}
-    ours = theory.gradient_variance(
+    ours = papers.gradient_variance(
         noise=0.5, n_parameters=3, heterogeneity=float(upsilon), **setting
     )
     assert ours == pytest.approx(4 / (M * 8) + exact + 3 * 0.25 / M)
@@ -300,21 +300,21 @@ PRIVATE = 1000 / math.sqrt(10 * math.log(1e6))
 
 
 def test_accelerated_rounds_by_hand():
-    noisy = theory.lowy2023_accelerated_rounds(diameter=3.0, **COUNTS)
+    noisy = papers.lowy2023_accelerated_rounds(diameter=3.0, **COUNTS)
     assert noisy == math.ceil(max(math.sqrt(0.5 * 3 / 2 * 3 * PRIVATE), PRIVATE**2 / 100))
     full = COUNTS | {"silos_per_round": 25, "batch": 1000}
-    quiet = theory.lowy2023_accelerated_rounds(diameter=3.0, **full)
+    quiet = papers.lowy2023_accelerated_rounds(diameter=3.0, **full)
     assert quiet == math.ceil(math.sqrt(0.5 * 3 / 2 * 5 * PRIVATE))
 
 
 def test_multistage_rounds_by_hand():
     full = COUNTS | {"silos_per_round": 25, "batch": 1000}
-    rounds = theory.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4.0, **full)
+    rounds = papers.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4.0, **full)
     assert rounds == math.ceil(5 * math.log(4 * 0.02 * 25 * 1e6 / (4 * 10)))
-    partly = theory.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4.0, **COUNTS)
+    partly = papers.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4.0, **COUNTS)
     assert partly == math.ceil(max(5 * math.log(4 * 0.02 * 9 * 1e6 / (4 * 10)), PRIVATE**2 / 100))
     hopeless = full | {"epsilon": 1e-6}
-    assert theory.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4, **hopeless) == 1
+    assert papers.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4, **hopeless) == 1
 
 
 def test_one_pass_rounds_nearly_minimise_the_rate():
@@ -350,31 +350,32 @@ def test_smoothing_by_hand():
 
 def test_regularisation_balances_the_bound():
     """With lambda = s/(2 D sqrt R) the penalty costs at most lambda D^2/2 = s D/(4 sqrt R)."""
-    penalty = theory.lowy2023_regularisation(variance=9.0, diameter=2.0, n_rounds=16)
+    penalty = papers.lowy2023_regularisation(variance=9.0, diameter=2.0, n_rounds=16)
     assert penalty * 2.0**2 / 2 == pytest.approx(3 * 2 / (4 * 4))
 
 
 # ----------------------------------------------------------------------------- all of them
 
-FUNCTIONS = [n for n, each in vars(theory).items() if inspect.isfunction(each)]
+FUNCTIONS = [each for each in vars(papers).values() if inspect.isfunction(each)]
+FUNCTIONS += [theory.acsa_scale, theory.multistage, theory.stich2019_schedule]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_docstrings_have_examples(name):
-    assert ">>>" in getattr(theory, name).__doc__
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_docstrings_have_examples(function):
+    assert ">>>" in function.__doc__
 
 
 @pytest.mark.parametrize(
     ("function", "setting", "message"),
     [
-        (theory.lowy2023_step, CONVEX | {"batch": 2000}, r"batch .* \[1, 1000\]; got 2000"),
-        (theory.lowy2023_step, CONVEX | {"diameter": -1}, r"diameter .* \(0, inf\); got -1"),
-        (theory.gradient_variance, {"lipschitz": 1, "batch": 1, "n_silos": 3,
+        (papers.lowy2023_step, CONVEX | {"batch": 2000}, r"batch .* \[1, 1000\]; got 2000"),
+        (papers.lowy2023_step, CONVEX | {"diameter": -1}, r"diameter .* \(0, inf\); got -1"),
+        (papers.gradient_variance, {"lipschitz": 1, "batch": 1, "n_silos": 3,
                                     "silos_per_round": 4, "noise": 0, "n_parameters": 1},
          r"silos_per_round .* \[1, 3\]; got 4"),
-        (theory.acsa_bound, {"n_rounds": 0, "scale": 1.0, "variance": 1, "squared_distance": 1},
+        (papers.acsa_bound, {"n_rounds": 0, "scale": 1.0, "variance": 1, "squared_distance": 1},
          "n_rounds .* got 0"),
-        (theory.noble2022_local_step, {"step": 1, "record_rate": 2, "local_steps": 1},
+        (papers.noble2022_local_step, {"step": 1, "record_rate": 2, "local_steps": 1},
          r"record_rate .* \(0, 1\]; got 2"),
     ],
 )  # fmt: skip
@@ -416,7 +417,7 @@ def test_local_steps_excess_is_what_runs_have(curvatures, local_steps, n_rounds)
     made, setting = curved(curvatures)
     found = made.run(FedAvg(0.4, local_steps), made.plan(n_rounds, local_steps), average=False)
     split = {"local_steps": local_steps, "n_rounds": n_rounds}
-    excess = theory.local_steps_excess(**setting, **split, noise=0.0)
+    excess = papers.local_steps_excess(**setting, **split, noise=0.0)
     assert excess.of_mean == pytest.approx(excess_of(found, setting), rel=1e-9)
     assert excess.of_noise == 0
 
@@ -430,7 +431,7 @@ def test_local_steps_excess_counts_noise(local_steps, n_rounds):
     runs = [made.run(algorithm, plan, seed=seed, average=False) for seed in range(400)]
     seen = np.array([excess_of(params, setting) for params in runs])
     split = {"local_steps": local_steps, "n_rounds": n_rounds}
-    excess = theory.local_steps_excess(**setting, **split, noise=0.7)
+    excess = papers.local_steps_excess(**setting, **split, noise=0.7)
     assert excess.of_noise > 0.1 * excess.of_mean
     assert abs(seen.mean() - sum(excess)) < 5.5 * seen.std() / math.sqrt(len(seen))
 
@@ -442,7 +443,7 @@ def test_splits_do_not_matter_where_silos_curve_alike():
         algorithm, plan = FedAvg(0.4, local_steps), made.plan(n_rounds, local_steps)
         models.append(made.run(algorithm, plan, average=False))
         split = {"local_steps": local_steps, "n_rounds": n_rounds}
-        excesses.append(theory.local_steps_excess(**setting, **split, noise=0.7))
+        excesses.append(papers.local_steps_excess(**setting, **split, noise=0.7))
     np.testing.assert_allclose(models, np.broadcast_to(models[0], (4, 3)), rtol=1e-10)
     np.testing.assert_allclose(excesses, np.broadcast_to(excesses[0], (4, 2)), rtol=1e-10)
 
@@ -454,7 +455,7 @@ def test_one_local_step_has_the_least_noise_and_forgets_fastest(seed):
     alike = setting | {"optima": setting["optima"][:1].repeat(5, axis=0)}
     splits = [{"local_steps": k, "n_rounds": r} for k, r in SPLITS]
     for problem, part in (setting, "of_noise"), (alike, "of_mean"):
-        excesses = [theory.local_steps_excess(**problem, **split, noise=1.0) for split in splits]
+        excesses = [papers.local_steps_excess(**problem, **split, noise=1.0) for split in splits]
         found = [getattr(excess, part) for excess in excesses]
         assert found == sorted(found)
         assert found[0] < found[-1]
@@ -464,7 +465,7 @@ def test_one_local_step_is_not_always_best():
     """A start on the far side: with more local steps the mean is nearer when the fit ends."""
     problem = {"hessians": [[[0.1]], [[2.0]]], "optima": [[-3.0], [0.0]], "start": [1.0]}
     one, four = (
-        theory.local_steps_excess(**problem, step=0.4, local_steps=k, n_rounds=r, noise=0.01)
+        papers.local_steps_excess(**problem, step=0.4, local_steps=k, n_rounds=r, noise=0.01)
         for k, r in ((1, 8), (4, 2))
     )
     assert sum(four) < sum(one) / 2
@@ -474,11 +475,11 @@ def test_local_steps_excess_refuses():
     good = {"hessians": [np.eye(2)], "optima": [[0, 0]], "start": [0, 0], "step": 1.0}
     rest = {"local_steps": 1, "n_rounds": 1, "noise": 0.0}
     with pytest.raises(ValueError, match=r"\(M, d, d\), \(M, d\) and \(d,\); got \(2, 2\)"):
-        theory.local_steps_excess(**good | {"hessians": np.eye(2)}, **rest)
+        papers.local_steps_excess(**good | {"hessians": np.eye(2)}, **rest)
     with pytest.raises(ValueError, match="symmetric"):
-        theory.local_steps_excess(**good | {"hessians": [[[1, 1], [0, 1]]]}, **rest)
+        papers.local_steps_excess(**good | {"hessians": [[[1, 1], [0, 1]]]}, **rest)
     with pytest.raises(ValueError, match="local_steps"):
-        theory.local_steps_excess(**good, **rest | {"local_steps": 0})
+        papers.local_steps_excess(**good, **rest | {"local_steps": 0})
 
 
 def test_a_first_stage_that_never_ends_is_cut():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl.algorithms.theory import average_covariance, rounds_of
+from skdpfl.algorithms.average_noise import average_covariance, rounds_of
 from skdpfl.models import MLP
 from tests.estimators.fits import data, make
 

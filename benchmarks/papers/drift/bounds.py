@@ -11,7 +11,7 @@ from functools import partial
 
 from _common.cells import Cell, Figure, known
 
-from skdpfl.privacy.published import chang2022_convergence, chang2022_variances
+from skdpfl.papers import chang2022_convergence, chang2022_variances
 
 NOISE = {"sigma0_squared": 8, "start": 200, "local_steps": 200}
 SETTING = {

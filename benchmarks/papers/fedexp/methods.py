@@ -27,8 +27,8 @@ from skdpfl.algorithms import (
     Scaffold,
     whole_silo_control_rate,
 )
+from skdpfl.papers import takakura2025
 from skdpfl.privacy.mechanisms import PrivUnitMessages
-from skdpfl.privacy.published import takakura2025
 
 #: noise on a message over its clip norm, where every silo adds its own
 LOCAL_NOISE = 0.7

@@ -20,23 +20,22 @@ from functools import partial
 from _common.cells import Figure, known
 
 from skdpfl import ISRLDPClassifier
-from skdpfl.algorithms.theory import (
+from skdpfl.algorithms.theory import acsa_scale, lowy2023_one_pass_rounds, multistage
+from skdpfl.papers import (
     acsa_bound,
-    acsa_scale,
     gradient_variance,
     lowy2023_accelerated_rounds,
+    lowy2023_batch,
     lowy2023_bound,
     lowy2023_lower_bound,
     lowy2023_multistage_rounds,
-    lowy2023_one_pass_rounds,
     lowy2023_rate,
     lowy2023_regularisation,
     lowy2023_rounds,
+    lowy2023_sigma,
     lowy2023_step,
-    multistage,
     stich2019_bound,
 )
-from skdpfl.privacy.published import lowy2023_batch, lowy2023_sigma
 
 N, D, SILOS, DELTA = 1238, 51, 25, 1 / 1238**2
 LIPSCHITZ, SMOOTHNESS, DIAMETER, MODULUS, EXCESS = 1.0, 0.25, 10.0, 0.01, math.log(2)

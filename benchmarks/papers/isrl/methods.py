@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from _common.cells import Axis, Cell, known
 
+from skdpfl.papers import lowy2023_sigma
 from skdpfl.privacy import epsilon_of
-from skdpfl.privacy.published import lowy2023_sigma
 
 STEP = Axis("learning_rate", 0.3, 3.0, 1e-4, 1e4)
 CLIP = Axis("clip_norm", 0.5, 2.0, 1e-2, 1e3)

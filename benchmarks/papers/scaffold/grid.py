@@ -20,8 +20,7 @@ from _common.cells import Cell, Figure, Fit, known
 
 from scaffold.methods import QUICK_SIZE, STEP, accuracy, model_of, sound, synthetic
 from scaffold.protocol import ALPHA, last_of, median_norm
-from skdpfl.algorithms.theory import noble2022_local_step
-from skdpfl.privacy.published import noble2022_rounds
+from skdpfl.papers import noble2022_local_step, noble2022_rounds
 
 LOCAL_STEPS = (1, 5, 10, 20, 40)
 #: T as printed, for sigma_g of 10, 20, 40, 80, 160

@@ -18,8 +18,8 @@ from _common.claims import claim
 from _common.problem import Problem
 
 from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier
-from skdpfl.algorithms.theory import noble2022_local_step
 from skdpfl.datasets import make_federated_classification
+from skdpfl.papers import noble2022_local_step
 from skdpfl.privacy import epsilon_of
 
 METHODS = {

@@ -20,7 +20,7 @@ from _common.problem import Problem
 from _common.watch import scores_by_round
 
 from scaffold.methods import QUICK_SIZE, model_of, synthetic
-from skdpfl.algorithms.theory import noble2022_local_step
+from skdpfl.papers import noble2022_local_step
 
 EPSILON, ALPHA, ROUNDS, FRACTION, FOLDS = 3.0, 5e-3, 200, 0.05, 5
 #: method -> local steps, share of the records

@@ -23,7 +23,7 @@ from _common.problem import Problem
 from scaffold.methods import QUICK_SIZE, STEP, model_of, synthetic
 from scaffold.network import CLIP_NORM, budgets, projected
 from skdpfl.models import MLP
-from skdpfl.privacy.published import noble2022_rounds
+from skdpfl.papers import noble2022_rounds
 
 METHODS = {"DP-SCAFFOLD": 10, "DP-FedAvg": 10, "DP-FedSGD": 1}
 SPREADS = (1.0, 5.0)

@@ -19,7 +19,7 @@ from scaffold.curves import ALPHA
 from scaffold.methods import QUICK_SIZE, SIZE, axes, model_of, synthetic
 from skdpfl import DPFederatedClassifier
 from skdpfl.algorithms import Algorithm, FedAvg, Scaffold
-from skdpfl.algorithms.theory import (
+from skdpfl.papers import (
     noble2022_fedavg_steps,
     noble2022_scaffold_steps,
     noble2022_weights,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.algorithms.theory import average_responses
+from skdpfl.algorithms.average_noise import average_responses
 from skdpfl.estimators import _shrinking, _training
 from tests.estimators.fits import make
 

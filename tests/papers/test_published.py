@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi, norm
 
-from skdpfl.privacy import epsilon_of, published
+from skdpfl import papers
+from skdpfl.privacy import epsilon_of
 
 # ----------------------------------------------------------------------------- Renyi curves
 
@@ -46,7 +47,7 @@ FEW_SILOS = SYNTHETIC | {"n_records": 5000, "silo_rate": 0.05}
     ],
 )
 def test_noble_anchors(setting, printed, recomputed):
-    epsilon = published.noble2022(**setting)
+    epsilon = papers.noble2022(**setting)
     assert epsilon == pytest.approx(recomputed, abs=6e-4)
     assert epsilon == pytest.approx(printed, rel=0.02)
 
@@ -64,7 +65,7 @@ def test_noble_by_hand_at_small_orders(view):
         return wang_directly(inner, l, a) if view == "outsider" else inner(a)
 
     by_hand = min(T * outer(a) + math.log(1e6) / (a - 1) for a in range(2, 13))
-    ours = published.noble2022(
+    ours = papers.noble2022(
         sigma_g=20, n_silos=M, n_records=1000, silo_rate=l, record_rate=q, local_steps=K,
         n_rounds=T, delta=1e-6, view=view,
     )  # fmt: skip
@@ -86,7 +87,7 @@ SEARCH = {"epsilon": 3, "n_silos": 100, "n_records": 4000, "silo_rate": 0.05, "r
 def test_noble_table_1(sigma_g, row):
     """Exact but for the last row: the paper prints the row above it, three cells have one more."""
     ours = [
-        published.noble2022_rounds(sigma_g=sigma_g, local_steps=K, **SEARCH)
+        papers.noble2022_rounds(sigma_g=sigma_g, local_steps=K, **SEARCH)
         for K in (1, 5, 10, 20, 40)
     ]
     more = (0, 1, 1, 1, 0) if sigma_g == 160 else (0,) * 5
@@ -99,19 +100,19 @@ def test_noble_table_1(sigma_g, row):
 def test_noble_rounds_are_the_most(sigma_g, view):
     setting = SEARCH | {"sigma_g": sigma_g, "local_steps": 5, "view": view}
     target = setting.pop("epsilon")
-    rounds = published.noble2022_rounds(epsilon=target, **setting)
+    rounds = papers.noble2022_rounds(epsilon=target, **setting)
     assert rounds > 0
-    assert published.noble2022(n_rounds=rounds, **setting) <= target
-    assert published.noble2022(n_rounds=rounds + 1, **setting) > target
+    assert papers.noble2022(n_rounds=rounds, **setting) <= target
+    assert papers.noble2022(n_rounds=rounds + 1, **setting) > target
 
 
 def test_noble_no_round_fits():
-    assert published.noble2022_rounds(sigma_g=0.1, local_steps=40, **SEARCH) == 0
+    assert papers.noble2022_rounds(sigma_g=0.1, local_steps=40, **SEARCH) == 0
 
 
 def test_noble_delta_default_is_one_over_all_records():
-    by_hand = published.noble2022(**MNIST, delta=1 / (60 * 800))
-    assert published.noble2022(**MNIST) == by_hand
+    by_hand = papers.noble2022(**MNIST, delta=1 / (60 * 800))
+    assert papers.noble2022(**MNIST) == by_hand
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_noble_delta_default_is_one_over_all_records():
 )
 def test_noble_says_what_is_wrong(change, message):
     with pytest.raises(ValueError, match=message):
-        published.noble2022(**(MNIST | change))
+        papers.noble2022(**(MNIST | change))
 
 
 # ----------------------------------------------------------------------------- Chang et al.
@@ -152,7 +153,7 @@ FIGURE_3 = EXPERIMENT | {"n_rounds": 700, "local_steps": 200}
     ],
 )
 def test_chang_generic_anchors(setting, printed):
-    assert published.chang2022(**setting, method="generic") == pytest.approx(printed, rel=1e-6)
+    assert papers.chang2022(**setting, method="generic") == pytest.approx(printed, rel=1e-6)
 
 
 def variances_by_loop(scheme, sigma0, beta, start, n_rounds, tau):
@@ -175,12 +176,12 @@ def test_chang_theorem_by_grid(scheme, beta, start, n_rounds):
     per_order = np.sum(24 * (0.04 / 500) ** 2 / variances)
     allowed = np.linspace(1.0001, variances[-1, -1] * math.log(25), 200_001)
     by_grid = np.min(per_order * allowed + math.log(1e5) / (allowed - 1))
-    assert published.chang2022(**setting) == pytest.approx(by_grid, rel=1e-6)
+    assert papers.chang2022(**setting) == pytest.approx(by_grid, rel=1e-6)
 
 
 def test_chang_theorem_value():
     """Orders are capped at 8 ln 25 = 25.75, which is what the bound suffers from."""
-    assert published.chang2022(**EXPERIMENT) == pytest.approx(0.480, abs=5e-4)
+    assert papers.chang2022(**EXPERIMENT) == pytest.approx(0.480, abs=5e-4)
 
 
 @pytest.mark.parametrize(
@@ -194,13 +195,13 @@ def test_chang_theorem_value():
 )
 def test_chang_theorem_warns(change, message):
     with pytest.warns(UserWarning, match=message):
-        published.chang2022(**(EXPERIMENT | change))
+        papers.chang2022(**(EXPERIMENT | change))
 
 
 def test_chang_theorem_without_an_order():
     with warnings.catch_warnings(), pytest.raises(ValueError, match=r"orders up to .* = 0 only"):
         warnings.simplefilter("ignore", UserWarning)
-        published.chang2022(**(EXPERIMENT | {"silo_rate": 1, "record_rate": 1}))
+        papers.chang2022(**(EXPERIMENT | {"silo_rate": 1, "record_rate": 1}))
 
 
 @pytest.mark.parametrize(("scheme", "beta"), [(1, 0.99), (2, 0.9995)])
@@ -218,14 +219,14 @@ def test_chang_generic_of_a_schedule(scheme, beta):
         + math.log(1e5) / (a - 1)
         for a in range(2, 8)
     )
-    ours = published.chang2022(**setting, method="generic")
+    ours = papers.chang2022(**setting, method="generic")
     assert by_sum <= ours * (1 + 1e-12)
     assert ours == pytest.approx(by_sum, rel=1e-6)
 
 
 def test_chang_generic_no_noise_left():
     setting = EXPERIMENT | {"scheme": 1, "beta": 1e-3, "start": 0, "n_rounds": 200}
-    assert published.chang2022(**setting, method="generic") == math.inf
+    assert papers.chang2022(**setting, method="generic") == math.inf
 
 
 CONVERGENCE = {
@@ -249,9 +250,9 @@ def test_chang_corollary_bounds_theorem_3(scheme, beta, tau):
     )
     factor = 16 / (tau * S * R) * K * v.sum() + inner / (25 * eta**2 * S * tau**3 * R)
     factor += 11 * K * 0.7 / (S * R) + 15 / (tau * S * B) * (1 + tau / eta**2) * 2.0
-    theorem = published.chang2022_convergence(v, **CONVERGENCE).factor
+    theorem = papers.chang2022_convergence(v, **CONVERGENCE).factor
     assert theorem == pytest.approx(factor)
-    corollary = published.chang2022_convergence(v, form="corollaries", **CONVERGENCE).factor
+    corollary = papers.chang2022_convergence(v, form="corollaries", **CONVERGENCE).factor
     assert factor <= corollary <= 1.01 * factor
     # as printed, with closed sums
     c = 3 / (25 * eta**2)
@@ -277,13 +278,13 @@ def test_chang_theorem_3_with_noise_of_silos_own(seed):
     )
     factor = 16 / (tau * S * R) * v.sum() + inner / (25 * eta**2 * S * tau**3 * R)
     factor += 11 * K * 0.7 / (S * R) + 15 / (tau * S * B) * (1 + tau / eta**2) * 2.0
-    assert published.chang2022_convergence(v, **CONVERGENCE).factor == pytest.approx(factor)
+    assert papers.chang2022_convergence(v, **CONVERGENCE).factor == pytest.approx(factor)
     with pytest.raises(ValueError, match=r"shape \(39, "):
-        published.chang2022_convergence(v[1:], **CONVERGENCE)
+        papers.chang2022_convergence(v[1:], **CONVERGENCE)
 
 
 def test_chang_step_is_the_best():
-    bound = published.chang2022_convergence(STEADY, **CONVERGENCE)
+    bound = papers.chang2022_convergence(STEADY, **CONVERGENCE)
 
     def gap(step):
         return bound.factor * step + 1.5**2 / (40 * step)
@@ -298,24 +299,24 @@ def test_chang_step_is_the_best():
 def test_chang_step_grows_as_the_root_of_what_is_left_of_the_noise(share):
     small = {"drift": 0, "gradient_variance": 0}
     one, little = (
-        published.chang2022_convergence(s * STEADY, **(CONVERGENCE | small)) for s in (1, share)
+        papers.chang2022_convergence(s * STEADY, **(CONVERGENCE | small)) for s in (1, share)
     )
     assert little.effective_step == pytest.approx(one.effective_step / math.sqrt(share))
     assert little.gap == pytest.approx(one.gap * math.sqrt(share))
 
 
 def test_chang_step_respects_the_smoothness():
-    bound = published.chang2022_convergence(STEADY, smoothness=9, **CONVERGENCE)
+    bound = papers.chang2022_convergence(STEADY, smoothness=9, **CONVERGENCE)
     assert bound.effective_step == pytest.approx(1 / 729)
     assert bound.gap == pytest.approx(bound.factor / 729 + 1.5**2 * 729 / 40)
     quiet = CONVERGENCE | {"drift": 0, "gradient_variance": 0}
     with pytest.raises(ValueError, match="smoothness=None"):
-        published.chang2022_convergence(0 * STEADY, **quiet)
+        papers.chang2022_convergence(0 * STEADY, **quiet)
 
 
 def test_chang_noise_counts_every_coordinate():
     one, many = (
-        published.chang2022_convergence(STEADY, n_parameters=d,
+        papers.chang2022_convergence(STEADY, n_parameters=d,
                                         **(CONVERGENCE | {"drift": 0, "gradient_variance": 0}))
         for d in (1, 50)
     )  # fmt: skip
@@ -326,18 +327,18 @@ def test_chang_theorem_3_of_any_noise():
     """More noise at any step is worse, early in a round more than late; one local step is a sum."""
     setting = CONVERGENCE
     v = np.ones((6, 3))
-    at = [published.chang2022_convergence(v, **setting).factor]
+    at = [papers.chang2022_convergence(v, **setting).factor]
     for step in (2, 0):
         more = v.copy()
         more[4, step] = 9
-        at.append(published.chang2022_convergence(more, **setting).factor)
+        at.append(papers.chang2022_convergence(more, **setting).factor)
     assert at[0] < at[1] < at[2]
     setting = setting | {"drift": 0, "gradient_variance": 0, "global_step": 1}
-    one = published.chang2022_convergence([[2.0], [4.0]], **setting).factor
+    one = papers.chang2022_convergence([[2.0], [4.0]], **setting).factor
     assert one == pytest.approx(40 / 8 * (16 + 1 / 25) * 3)
     for wrong in ([1.0, 2.0], [[-1.0]], [[np.nan]]):
         with pytest.raises(ValueError, match="variances must be finite numbers >= 0"):
-            published.chang2022_convergence(wrong, **setting)
+            papers.chang2022_convergence(wrong, **setting)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +356,7 @@ def test_chang_theorem_3_of_any_noise():
 )
 def test_chang_says_what_is_wrong(change, message):
     with pytest.raises(ValueError, match=message):
-        published.chang2022(**(EXPERIMENT | change))
+        papers.chang2022(**(EXPERIMENT | change))
 
 
 # ----------------------------------------------------------------------------- Lowy, Razaviyayn
@@ -370,31 +371,31 @@ def test_lowy_theory_is_the_derivation():
     per_step, delta_step = n * per_round / (2 * K), n * delta_round / K
     assert per_step <= 1
     by_hand = 2 * L / K * math.sqrt(2 * math.log(1.25 / delta_step)) / per_step
-    assert published.lowy2023_sigma(**SILO, lipschitz=L) == pytest.approx(by_hand, rel=1e-12)
+    assert papers.lowy2023_sigma(**SILO, lipschitz=L) == pytest.approx(by_hand, rel=1e-12)
 
 
 def test_lowy_theory_batch_is_where_subsampling_holds():
     """At the smallest batch the amplified step is (1, .)-DP, the limit of its lemma."""
     asked = {k: v for k, v in SILO.items() if k != "batch"}
-    K = published.lowy2023_batch(**asked)
+    K = papers.lowy2023_batch(**asked)
     per_round = 1.5 / (2 * math.sqrt(2 * 35 * math.log(2 / 1e-5)))
     assert 1000 * per_round / (2 * K) == pytest.approx(1)
 
 
 def test_lowy_practice_by_hand():
-    sigma = published.lowy2023_sigma(**SILO, lipschitz=3.0, form="practice")
+    sigma = papers.lowy2023_sigma(**SILO, lipschitz=3.0, form="practice")
     assert sigma**2 == pytest.approx(8 * 9 * 35 * math.log(1e5) / (1000**2 * 1.5**2))
 
 
 def test_lowy_practice_is_below_theory():
-    both = [published.lowy2023_sigma(**SILO, lipschitz=1, form=f) for f in ("practice", "theory")]
+    both = [papers.lowy2023_sigma(**SILO, lipschitz=1, form=f) for f in ("practice", "theory")]
     assert both[0] < both[1] / 10
 
 
 def test_lowy_one_pass_by_hand():
     """zCDP of one release with sensitivity 2 L / K, converted, stays within epsilon."""
     epsilon, delta, K = 2.0, 1e-5, 28
-    sigma = published.lowy2023_sigma(
+    sigma = papers.lowy2023_sigma(
         epsilon=epsilon, delta=delta, n_records=1000, n_rounds=35, batch=K, lipschitz=3.0,
         form="one pass",
     )  # fmt: skip
@@ -413,10 +414,10 @@ def test_lowy_one_pass_by_hand():
 )
 def test_lowy_small_batches_warn(form, change, smallest):
     with pytest.warns(UserWarning, match=f"form='{form}'.* at least {smallest}.*batch=") as caught:
-        published.lowy2023_sigma(**(SILO | change), lipschitz=1, form=form)
+        papers.lowy2023_sigma(**(SILO | change), lipschitz=1, form=form)
     assert len(caught) == 1
     enough = SILO | change | {"batch": math.ceil(float(smallest) + 0.1)}
-    published.lowy2023_sigma(**enough, lipschitz=1, form=form)
+    papers.lowy2023_sigma(**enough, lipschitz=1, form=form)
 
 
 @pytest.mark.parametrize(
@@ -424,9 +425,9 @@ def test_lowy_small_batches_warn(form, change, smallest):
 )
 def test_lowy_epsilon_range(form, limit):
     full = SILO | {"batch": 1000}
-    published.lowy2023_sigma(**(full | {"epsilon": limit}), lipschitz=1, form=form)
+    papers.lowy2023_sigma(**(full | {"epsilon": limit}), lipschitz=1, form=form)
     with pytest.raises(ValueError, match=f"epsilon=.* form='{form}' is stated for epsilon in"):
-        published.lowy2023_sigma(**(full | {"epsilon": 1.001 * limit}), lipschitz=1, form=form)
+        papers.lowy2023_sigma(**(full | {"epsilon": 1.001 * limit}), lipschitz=1, form=form)
 
 
 @pytest.mark.parametrize(
@@ -442,7 +443,7 @@ def test_lowy_epsilon_range(form, limit):
 )
 def test_lowy_says_what_is_wrong(change, message):
     with pytest.raises(ValueError, match=message):
-        published.lowy2023_sigma(**(SILO | {"lipschitz": 1} | change))
+        papers.lowy2023_sigma(**(SILO | {"lipschitz": 1} | change))
 
 
 def test_lowy_theory_needs_a_delta_below_one_for_each_step():
@@ -451,17 +452,17 @@ def test_lowy_theory_needs_a_delta_below_one_for_each_step():
         pytest.warns(UserWarning, match="a batch of at least"),
         pytest.raises(ValueError, match=r"delta_step = .* = 2500, which must be below 1"),
     ):
-        published.lowy2023_sigma(batch=1, **setting)
-    assert published.lowy2023_sigma(batch=2501, **setting) > 0
+        papers.lowy2023_sigma(batch=1, **setting)
+    assert papers.lowy2023_sigma(batch=2501, **setting) > 0
 
 
 def test_lowy_one_pass_says_what_is_wrong():
     setting = {"delta": 1e-5, "n_records": 10, "form": "one pass"}
     with pytest.raises(ValueError, match=r"epsilon=93 is not valid; .* \(0, 92.1"):
-        published.lowy2023_batch(epsilon=93, n_rounds=2, **setting)
+        papers.lowy2023_batch(epsilon=93, n_rounds=2, **setting)
     for n_rounds, largest in ((2, 5), (11, 0)):  # batches are disjoint
         with pytest.raises(ValueError, match=rf"batch must be .*{largest}\]; got 6"):
-            published.lowy2023_sigma(epsilon=1, n_rounds=n_rounds, batch=6, lipschitz=1, **setting)
+            papers.lowy2023_sigma(epsilon=1, n_rounds=n_rounds, batch=6, lipschitz=1, **setting)
 
 
 # ----------------------------------------------------------------------------- theorem 4.1, FedEXP
@@ -471,22 +472,22 @@ def test_noble_sigma_by_hand_and_by_scaling():
     setting = {"n_silos": 16, "silo_rate": 0.25, "record_rate": 0.1, "local_steps": 9}
     setting |= {"epsilon": 0.5, "delta": 1e-4, "n_rounds": 100}
     logs = math.log(50 / 1e-4) * math.log(2 / 1e-4)
-    sigma = published.noble2022_sigma(**setting)
+    sigma = papers.noble2022_sigma(**setting)
     assert sigma == pytest.approx(0.1 * math.sqrt(25 * 9 * logs) / (0.5 * 4))
-    assert published.noble2022_sigma(**setting | {"epsilon": 1.0}) == pytest.approx(sigma / 2)
-    assert published.noble2022_sigma(**setting | {"n_silos": 64}) == pytest.approx(sigma / 2)
+    assert papers.noble2022_sigma(**setting | {"epsilon": 1.0}) == pytest.approx(sigma / 2)
+    assert papers.noble2022_sigma(**setting | {"n_silos": 64}) == pytest.approx(sigma / 2)
 
 
 def test_noble_sigma_needs_silos_that_take_part():
     setting = {"n_silos": 100, "record_rate": 0.1, "local_steps": 1, "epsilon": 1, "delta": 1e-5}
     with pytest.raises(ValueError, match=r"silo_rate=1e-09 is .* delta / 2 = 5e-06"):
-        published.noble2022_sigma(silo_rate=1e-9, n_rounds=1, **setting)
+        papers.noble2022_sigma(silo_rate=1e-9, n_rounds=1, **setting)
 
 
 @pytest.mark.parametrize(("z", "n_rounds"), [(5.0, 1), (20.0, 50), (0.7, 50)])
 def test_fedexp_of_silos_own_noise_is_sound_and_a_little_loose(z, n_rounds):
     setting = {"noise_multiplier": z, "delta": 1e-5}
-    claimed = published.takakura2025(n_rounds=n_rounds, **setting)
+    claimed = papers.takakura2025(n_rounds=n_rounds, **setting)
     sound = epsilon_of(sampling_rate=1.0, n_steps=n_rounds, **setting)
     assert sound < claimed < 1.3 * sound
 
@@ -499,7 +500,7 @@ def test_fedexp_at_the_server_pays_for_the_numerator():
     mean, numerator = (2 / M) / (z / math.sqrt(M)), (1 / M) / (d * z**2 / M)
     rho = T * (mean**2 + numerator**2) / 2
     best = (orders * rho + math.log(1e5) / (orders - 1)).min()
-    found = published.takakura2025(n_silos=M, n_parameters=d, **setting)
+    found = papers.takakura2025(n_silos=M, n_parameters=d, **setting)
     assert found == pytest.approx(best, rel=1e-6)
 
 
@@ -516,7 +517,7 @@ def test_fedexp_at_the_server_pays_for_the_numerator():
     ],
 )
 def test_docstrings_say_why_not(name):
-    assert "**Why this is not what the library reports**" in getattr(published, name).__doc__
+    assert "**Why this is not what the library reports**" in getattr(papers, name).__doc__
 
 
 def test_page_snippets_run():
@@ -557,7 +558,7 @@ def test_page_noise_that_would_do(setting, sound, share):
         noise_multiplier=z / share, sampling_rate=0.2, n_steps=n_steps, delta=delta,
         sampling="without_replacement",
     )  # fmt: skip
-    assert with_less == pytest.approx(published.noble2022(**setting), rel=0.02)
+    assert with_less == pytest.approx(papers.noble2022(**setting), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -575,7 +576,7 @@ def test_page_noise_that_would_do(setting, sound, share):
 @pytest.mark.filterwarnings("ignore:The formula .* asks for a batch")
 def test_page_isrl_table(n, batch, n_rounds, epsilon, practice, theory):
     for form, page in (("practice", practice), ("theory", theory)):
-        sigma = published.lowy2023_sigma(
+        sigma = papers.lowy2023_sigma(
             epsilon=epsilon, delta=n**-2, n_records=n, n_rounds=n_rounds, batch=batch,
             lipschitz=1, form=form,
         )  # fmt: skip
@@ -593,7 +594,7 @@ def test_page_isrl_table(n, batch, n_rounds, epsilon, practice, theory):
 @pytest.mark.filterwarnings("ignore:The formula .* asks for a batch")
 def test_page_practice_breaks_its_promise(n, batch, n_rounds, epsilon, page):
     """Poisson's pair is attained, so a price above the epsilon asked for refutes the formula."""
-    sigma = published.lowy2023_sigma(
+    sigma = papers.lowy2023_sigma(
         epsilon=epsilon, delta=n**-2, n_records=n, n_rounds=n_rounds, batch=batch,
         lipschitz=1, form="practice",
     )  # fmt: skip
@@ -621,7 +622,7 @@ def test_degradation_is_theorem_2(seed):
     E, L, N = (int(random.integers(1, high)) for high in (21, 1000, 5000))
     noise = chi(N).mean() * sigma * clip
     apart = sum(alpha / L * (L * clip + noise) + plain * most for _ in range(E))
-    ours = published.bhaskar2025_degradation(
+    ours = papers.bhaskar2025_degradation(
         epochs=E, lipschitz=beta, step=alpha, clip_norm=clip, noise_multiplier=sigma, batch=L,
         n_parameters=N, plain_step=plain, plain_clip_norm=most,
     )  # fmt: skip
@@ -635,10 +636,10 @@ PFL |= dict(n_parameters=10**6, plain_step=0.3, plain_clip_norm=50.0)
 @pytest.mark.parametrize("epochs", [1, 2, 4, 5, 10, 20])
 def test_summed_over_the_rounds_theorem_2_says_nothing_about_epochs(epochs):
     """What the page says beside it: the same for every split of 20, infinite without clipping."""
-    total = 20 // epochs * published.bhaskar2025_degradation(epochs=epochs, **PFL)
-    assert total == pytest.approx(20 * published.bhaskar2025_degradation(epochs=1, **PFL))
+    total = 20 // epochs * papers.bhaskar2025_degradation(epochs=epochs, **PFL)
+    assert total == pytest.approx(20 * papers.bhaskar2025_degradation(epochs=1, **PFL))
     unclipped = PFL | {"plain_clip_norm": math.inf}
-    assert published.bhaskar2025_degradation(epochs=epochs, **unclipped) == math.inf
+    assert papers.bhaskar2025_degradation(epochs=epochs, **unclipped) == math.inf
 
 
 def test_degradation_bounds_what_private_steps_do():
@@ -651,7 +652,7 @@ def test_degradation_bounds_what_private_steps_do():
         noise = random.normal(size=(E, n)).sum(axis=0) * 0.8 * 0.5
         private = -E * 0.1 * direction * min(1, 0.5 / beta) - 0.1 / 8 * noise
         apart.append(abs(direction @ (private + E * 0.2 * direction)))
-    bound = published.bhaskar2025_degradation(
+    bound = papers.bhaskar2025_degradation(
         epochs=E, lipschitz=beta, step=0.1, clip_norm=0.5, noise_multiplier=0.8, batch=8,
         n_parameters=n, plain_step=0.2, plain_clip_norm=beta,
     )  # fmt: skip
@@ -663,7 +664,7 @@ def test_utility_is_chebyshevs_inequality(seed):
     """The loss beta theta of normal models: their mean is normal, of deviation s / sqrt k."""
     excess, beta, s = numbers(seed, (1e-2, 1), (0.1, 10), (1e-2, 1))
     k = int(np.random.default_rng(seed).integers(1, 200))
-    ours = published.bhaskar2025_utility(excess=excess, lipschitz=beta, deviation=s, n_silos=k)
+    ours = papers.bhaskar2025_utility(excess=excess, lipschitz=beta, deviation=s, n_silos=k)
     variance = (beta * s) ** 2 / k
     assert ours == pytest.approx(max(0.0, (excess**2 - variance) / excess**2), abs=1e-12)
     assert ours <= 1 - 2 * norm.sf(excess / math.sqrt(variance))
@@ -676,7 +677,7 @@ def test_observation_1_is_the_noise_of_fewer_epochs(seed):
     total = int(np.random.default_rng(seed).integers(1, 50))
     sigma = 0.3 * 0.01 * math.sqrt(total * math.log(1e5)) / epsilon
     for after in (1, total):
-        ours = published.bhaskar2025_epsilon(epsilon=epsilon, n_epochs=total, after=after)
+        ours = papers.bhaskar2025_epsilon(epsilon=epsilon, n_epochs=total, after=after)
         assert ours == pytest.approx(0.3 * 0.01 * math.sqrt(after * math.log(1e5)) / sigma)
 
 
@@ -685,7 +686,7 @@ def test_observation_1_is_no_bound():
     price = dict(noise_multiplier=1.0, sampling_rate=0.01, delta=1e-5, neighbours="add_remove")
     whole, half = (epsilon_of(n_steps=n, **price) for n in (2000, 1000))
     assert half < whole
-    claimed = published.bhaskar2025_epsilon(epsilon=whole, n_epochs=20, after=1)
+    claimed = papers.bhaskar2025_epsilon(epsilon=whole, n_epochs=20, after=1)
     assert epsilon_of(n_steps=100, **price) > claimed
 
 
@@ -693,7 +694,7 @@ def test_observation_1_is_no_bound():
 def test_what_the_server_is_promised(seed):
     epsilon, delta, rate = numbers(seed, (0.1, 10), (1e-9, 1e-2), (0.01, 1))
     M = int(np.random.default_rng(seed).integers(1, 300))
-    found = published.noble2022_server(epsilon=epsilon, delta=delta, n_silos=M, silo_rate=rate)
+    found = papers.noble2022_server(epsilon=epsilon, delta=delta, n_silos=M, silo_rate=rate)
     squared = epsilon * epsilon * M / rate
     assert found == pytest.approx((squared**0.5, (delta + delta / rate) / 2), rel=1e-12)
 
@@ -712,30 +713,30 @@ def test_the_closed_route_is_strong_composition(setting):
         alone = min(e - math.log(first) / (a - 1) for a, e in inner.items())
         e = math.log(1 + rate * (math.exp(alone) - 1))
         found.append(e * math.sqrt(-2 * T * math.log(last)) + T * e * (math.exp(e) - 1))
-    assert published.noble2022_composed(**setting) == pytest.approx(min(found), rel=1e-9)
-    assert published.noble2022_composed(**setting) > 1000 * published.noble2022(**setting)
+    assert papers.noble2022_composed(**setting) == pytest.approx(min(found), rel=1e-9)
+    assert papers.noble2022_composed(**setting) > 1000 * papers.noble2022(**setting)
 
 
 def test_more_of_all_that_costs_costs_more():
-    cheap = published.noble2022_composed(**FEMNIST)
+    cheap = papers.noble2022_composed(**FEMNIST)
     for change in ({"n_rounds": 500}, {"local_steps": 60}, {"silo_rate": 0.3}, {"delta": 1e-6}):
-        assert published.noble2022_composed(**FEMNIST | change) > cheap
+        assert papers.noble2022_composed(**FEMNIST | change) > cheap
 
 
 def test_next_to_no_noise_costs_everything():
-    assert published.noble2022_composed(**FEMNIST | {"sigma_g": 1e-3}) == math.inf
+    assert papers.noble2022_composed(**FEMNIST | {"sigma_g": 1e-3}) == math.inf
 
 
 def test_next_to_no_noise_costs_more_than_any_number():
     one = {"n_silos": 1, "n_records": 1, "silo_rate": 1.0, "record_rate": 1.0, "delta": 1e-3}
-    found = published.noble2022_composed(sigma_g=1e-320, local_steps=2, n_rounds=2, **one)
+    found = papers.noble2022_composed(sigma_g=1e-320, local_steps=2, n_rounds=2, **one)
     assert found == math.inf
 
 
 def test_numbers_at_the_ends_of_floats_have_answers():
-    assert published.takakura2025(noise_multiplier=1e-320, n_rounds=5, delta=1e-5) == math.inf
-    assert published.takakura2025(noise_multiplier=1e308, n_rounds=5, delta=1e-5) == 0.0
+    assert papers.takakura2025(noise_multiplier=1e-320, n_rounds=5, delta=1e-5) == math.inf
+    assert papers.takakura2025(noise_multiplier=1e308, n_rounds=5, delta=1e-5) == 0.0
     far = {"excess": 0.2, "deviation": 0.4, "n_silos": 3}
-    assert published.bhaskar2025_utility(lipschitz=1e308, **far) == 0.0
+    assert papers.bhaskar2025_utility(lipschitz=1e308, **far) == 0.0
     tiny = {"scheme": 1, "start": 3, "local_steps": 5, "constant_rounds": 60}
-    assert published.chang2022_rounds(beta=1e-320, **tiny) >= 3
+    assert papers.chang2022_rounds(beta=1e-320, **tiny) >= 3

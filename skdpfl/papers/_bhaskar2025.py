@@ -1,6 +1,7 @@
-"""Two papers of 2025: the theorems of Bhaskar et al., and DP-FedEXP as Takakura et al. count it.
+"""Bhaskar et al. (2025): local epochs of DP-SGD, and what can be proved about local steps.
 
-**Bhaskar, Srivastava, Vummintala, Manwani and Gujar** (arXiv:2501.14453). E local epochs
+U. Bhaskar, V. Srivastava, A. M. Vummintala, N. Manwani and S. Gujar, "Optimal strategies for
+federated learning maintaining client privacy", arXiv:2501.14453. E local epochs
 of DP-SGD a round (in the paper's pseudo-code: E steps), T of them in all, k silos, batches of L
 records, N parameters, a loss that is beta-Lipschitz in the parameters::
 
@@ -14,29 +15,46 @@ the sum) with one of plain SGD (alpha_1, and C_1 that clips nothing) from the sa
 batches. The last term is the mean norm of the noise in N dimensions. Theorem 3 is Chebyshev's
 inequality for the mean of k silos' models, each of deviation s about theta*.
 
-**Takakura, Liew and Hasegawa**, propositions 4.1 and 4.2. M silos, messages clipped to C, noise of
-standard deviation sigma = z C on each, T rounds, d parameters. Zero-concentrated DP when a silo is
-replaced, and its conversion::
+**Local steps.** On quadratic objectives averages of noisy local steps are known exactly, by
+recursion. Silo i of M makes K steps between two averages, R times, without clipping and momentum::
 
-    client    rho = T 2 / z^2                      each silo towards everybody (a silo's message
-                                               moves by 2 C at most)
-    server    rho = T (2 / (M z^2) + C^4 / (2 M^2 sigma_xi^2))
-              sigma_xi = d sigma^2 / M by default: the second term is then 1 / (2 d^2 z^4)
-    epsilon   min over a > 1 of a rho + ln(1/delta) / (a - 1) = rho + 2 sqrt(rho ln(1/delta))
+    F_i(w) = 1/2 (w - w_i)^T H_i (w - w_i),     F = mean_i F_i, least at w*,     A_i = I - eta H_i
+    silo      y_0 = x,   y_k = y_{k-1} - eta (grad F_i(y_{k-1}) + z),   z ~ N(0, sigma^2 I)
+    server    x <- mean_i y_K
 
-The server's second term pays for the noised numerator, the mean squared norm of the clipped
-messages, which lies in [0, C^2].
+With B = mean_i A_i^K, the mean m and the covariance S of the model x after each round are ::
+
+    m <- B m + mean_i (I - A_i^K) w_i
+    S <- B S B^T + (eta sigma / M)^2 sum_i sum_{k<K} A_i^2k
+    E F(x) - F(w*) = 1/2 (m - w*)^T H (m - w*) + 1/2 tr(H S),     H = mean_i H_i
+
+*Proof.* A step maps y - w_i to A_i (y - w_i) - eta z, so K steps are an affine map of x plus
+independent noises A_i^k eta z. Means of affine maps are affine, and noises of silos and rounds are
+independent.
+
+What follows for K R = T fixed, where privacy costs the same however T is split:
+
+- Where silos have the same H_i, all A_i are the same A, B = A^K, and both recursions give what T
+  rounds of one step give: the split does not matter. The second term falls as 1/M at equal sigma
+  (silos of equal size); of N records in M silos each has N/M, sigma grows as M, and the term, too.
+- Where the H_i differ but commute, an eigenvalue of B is mean_i a_i^K, a_i those of the A_i. If no
+  a_i is negative it is at least (mean_i a_i)^K, by Jensen's inequality, and likewise for the
+  noise. So K = 1 has the smallest second term and forgets the start fastest; its models settle
+  at w*, those of larger K, in general, elsewhere. Yet for a given T the mean may pass closer to w*
+  with a larger K: one local step is not always best.
 """
 
 import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from skdpfl._arguments import (
-    check_choice,
     check_count,
     check_not_negative,
     check_number,
     check_positive,
-    check_share,
 )
 
 
@@ -79,7 +97,7 @@ def bhaskar2025_degradation(
 
     See Also
     --------
-    skdpfl.algorithms.theory.local_steps_excess : What can be proved: exact, on quadratic losses.
+    skdpfl.papers.local_steps_excess : What can be proved: exact, on quadratic losses.
 
     Notes
     -----
@@ -96,7 +114,7 @@ def bhaskar2025_degradation(
 
     Examples
     --------
-    >>> from skdpfl.privacy.published import bhaskar2025_degradation
+    >>> from skdpfl.papers import bhaskar2025_degradation
     >>> setting = dict(lipschitz=1, step=0.3, clip_norm=1, noise_multiplier=1, batch=64,
     ...                n_parameters=26_010, plain_step=0.3, plain_clip_norm=10)
     >>> round(bhaskar2025_degradation(epochs=1, **setting), 3)
@@ -139,7 +157,7 @@ def bhaskar2025_utility(
 
     See Also
     --------
-    skdpfl.algorithms.theory.local_steps_excess : What can be proved: exact, on quadratic losses.
+    skdpfl.papers.local_steps_excess : What can be proved: exact, on quadratic losses.
 
     Notes
     -----
@@ -153,7 +171,7 @@ def bhaskar2025_utility(
 
     Examples
     --------
-    >>> from skdpfl.privacy.published import bhaskar2025_utility
+    >>> from skdpfl.papers import bhaskar2025_utility
     >>> for k in (1, 10, 100):
     ...     print(round(bhaskar2025_utility(excess=0.2, lipschitz=1, deviation=0.4, n_silos=k), 2))
     0.0
@@ -198,7 +216,7 @@ def bhaskar2025_epsilon(*, epsilon: float, n_epochs: int, after: int) -> float:
 
     Examples
     --------
-    >>> from skdpfl.privacy.published import bhaskar2025_epsilon
+    >>> from skdpfl.papers import bhaskar2025_epsilon
     >>> bhaskar2025_epsilon(epsilon=2.0, n_epochs=20, after=5)
     1.0
     """
@@ -207,70 +225,84 @@ def bhaskar2025_epsilon(*, epsilon: float, n_epochs: int, after: int) -> float:
     return check_positive("epsilon", epsilon) * math.sqrt(done / total)
 
 
-def takakura2025(
+class Excess(NamedTuple):
+    """The expected excess objective: that of the expected model, and the part due to noise."""
+
+    of_mean: float
+    of_noise: float
+
+
+def local_steps_excess(
     *,
-    noise_multiplier: float,
+    hessians: ArrayLike,
+    optima: ArrayLike,
+    start: ArrayLike,
+    step: float,
+    local_steps: int,
     n_rounds: int,
-    delta: float,
-    view: str = "client",
-    n_silos: int = 1,
-    n_parameters: int = 1,
-) -> float:
-    """Return the epsilon of DP-FedEXP with Gaussian noise as published, for a silo as a whole.
+    noise: float,
+) -> Excess:
+    """Return the expected excess of averaged local steps on quadratic objectives.
 
     Parameters
     ----------
-    noise_multiplier : float
-        The noise on a silo's message over the clip norm.
-    n_rounds : int
-        Rounds T, in all of which the silo takes part.
-    delta : float
-        Delta.
-    view : {"client", "server"}, default="client"
-        "client": every silo adds its own noise and trusts nobody (proposition 4.1); the same as
-        DP-FedAvg's. "server": the sum over the silos is noised, and the mean squared norm with it
-        (proposition 4.2).
-    n_silos, n_parameters : int
-        M and d, for ``view="server"``.
-
-    Returns
-    -------
-    float
-        Epsilon.
-
-    See Also
-    --------
-    skdpfl.DPFedEXPClassifier : Its ``privacy_spent_`` is the sound counterpart.
-
-    Notes
-    -----
-    **Why this is not what the library reports**: it is sound but loose because of the conversion
-    from concentrated DP. The library composes the same releases by their privacy loss
-    distributions. The text of the propositions was not available: the formulas follow from the
-    Gaussian mechanism, with noise on the numerator as large as the denominator's bias.
-
-    References
-    ----------
-    S. Takakura, S. P. Liew and S. Hasegawa, "Accelerating Differentially Private Federated Learning
-    via Adaptive Extrapolation", 2025.
+    hessians : array-like of shape (M, d, d)
+        H_i, symmetric. Of least squares: the mean of x x^T over a silo's records.
+    optima : array-like of shape (M, d)
+        w_i.
+    start : array-like of shape (d,)
+        The first model.
+    step : float
+        eta.
+    local_steps, n_rounds : int
+        K and R.
+    noise : float
+        sigma, the standard deviation of the noise on each coordinate of a silo's mean gradient.
 
     Examples
     --------
-    >>> from skdpfl.privacy.published import takakura2025
-    >>> round(takakura2025(noise_multiplier=0.7, n_rounds=50, delta=1e-5), 1)
-    301.0
-    >>> round(takakura2025(noise_multiplier=5, n_rounds=50, delta=1e-5, view="server",
-    ...                    n_silos=1000, n_parameters=500), 2)
-    0.43
+    Silos of curvatures 1 and 3: four rounds of one step, and one round of four.
+
+    >>> from skdpfl.papers import local_steps_excess
+    >>> problem = {"hessians": [[[1.0]], [[3.0]]], "optima": [[0.0], [1.0]], "start": [0.0]}
+    >>> for K, R in (4, 1), (1, 4):
+    ...     excess = local_steps_excess(**problem, step=0.1, local_steps=K, n_rounds=R, noise=1.0)
+    ...     print(*(f"{value:.3f}" for value in excess))
+    0.137 0.012
+    0.094 0.012
     """
-    z, rounds = (
-        check_positive("noise_multiplier", noise_multiplier),
-        check_count("n_rounds", n_rounds),
-    )
-    level = 1 / z / z
-    rho = 2 * level
-    if check_choice("view", view, ("client", "server")) == "server":
-        d = check_count("n_parameters", n_parameters)
-        rho = rho / check_count("n_silos", n_silos) + level * level / (2 * d**2)
-    rho *= rounds
-    return rho + 2 * math.sqrt(rho * math.log(1 / check_share("delta", delta)))
+    H, w, x = _problem(hessians, optima, start)
+    eta, sigma = check_positive("step", step), check_not_negative("noise", noise)
+    K, R = check_count("local_steps", local_steps), check_count("n_rounds", n_rounds)
+    values, vectors = np.linalg.eigh(H)
+    shrinks = 1 - eta * values
+
+    def means(diagonals: NDArray) -> NDArray:
+        """Return the mean over silos of V diag V^T."""
+        return np.einsum("iab,ib,icb->ac", vectors, diagonals, vectors, optimize=True) / len(H)
+
+    B, mean_hessian = means(shrinks**K), H.mean(0)
+    moved = np.einsum("iab,ib,icb,ic->a", vectors, 1 - shrinks**K, vectors, w, optimize=True)
+    noises = sum(shrinks ** (2 * k) for k in range(K))
+    fresh = (eta * sigma) ** 2 / len(H) * means(np.asarray(noises))
+    m, S = x, np.zeros_like(B)
+    for _ in range(R):
+        m, S = B @ m + moved / len(H), B @ S @ B.T + fresh
+    best = np.linalg.lstsq(mean_hessian, np.einsum("iab,ib->a", H, w) / len(H), rcond=None)[0]
+    off = m - best
+    return Excess(float(off @ mean_hessian @ off) / 2, float(np.sum(mean_hessian * S)) / 2)
+
+
+def _problem(
+    hessians: ArrayLike, optima: ArrayLike, start: ArrayLike
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Return the problem as arrays, after a check of their shapes."""
+    H, w, x = (np.asarray(value, np.float64) for value in (hessians, optima, start))
+    if H.shape != (*w.shape, *w.shape[1:]) or x.shape != w.shape[1:]:
+        raise ValueError(
+            "hessians, optima and start must have shapes (M, d, d), (M, d) and (d,); got "
+            f"{H.shape}, {w.shape} and {x.shape}."
+        )
+    if not np.allclose(H, np.swapaxes(H, 1, 2)):
+        raise ValueError("hessians must be symmetric.")
+    return H, w, x

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from skdpfl.algorithms import theory
+from skdpfl import papers
 from skdpfl.privacy import noise_multiplier_for
 
 
@@ -46,8 +46,8 @@ def test_fedavg_bound_is_the_round_of_the_text(seed):
     silos, nu, G, B = setting_of(rng), rng.exponential(), rng.exponential(), 1 + rng.exponential()
     noise, convex = silos.pop("noise"), seed % 3 > 0
     mu, T, start = 0.3 * nu * (seed % 3 == 1), int(rng.integers(1, 200)), rng.exponential()
-    steps = theory.noble2022_fedavg_steps(smoothness=nu, dissimilarity=B, **silos)
-    ours = theory.noble2022_fedavg_bound(
+    steps = papers.noble2022_fedavg_steps(smoothness=nu, dissimilarity=B, **silos)
+    ours = papers.noble2022_fedavg_bound(
         steps, smoothness=nu, spread=G, dissimilarity=B, strong_convexity=mu, convex=convex,
         n_rounds=T, start=start, noise=noise, **silos,
     )  # fmt: skip
@@ -95,16 +95,16 @@ def test_scaffold_bound_is_the_round_of_the_text(seed):
     silos, nu, start, C = setting_of(rng), rng.exponential(), rng.exponential(), rng.exponential()
     noise, T = silos.pop("noise"), int(rng.integers(1, 200))
     mu = 0.3 * nu * (seed % 2)
-    steps = theory.noble2022_scaffold_steps(smoothness=nu, strong_convexity=mu, **silos)
+    steps = papers.noble2022_scaffold_steps(smoothness=nu, strong_convexity=mu, **silos)
     known = {"smoothness": nu, "strong_convexity": mu, "n_rounds": T, "start": start}
-    ours = theory.noble2022_scaffold_bound(steps, control_error=C, noise=noise, **known, **silos)
+    ours = papers.noble2022_scaffold_bound(steps, control_error=C, noise=noise, **known, **silos)
     M, S, K = silos["n_silos"], silos["silo_rate"] * silos["n_silos"], silos["local_steps"]
     at = steps, nu, M, S, K, noise, mu, T, start
     assert ours == pytest.approx(scaffold_directly(*at, C), rel=1e-9)
-    warm = theory.noble2022_scaffold_bound(steps, noise=noise, **known, **silos)
+    warm = papers.noble2022_scaffold_bound(steps, noise=noise, **known, **silos)
     assert warm == pytest.approx(scaffold_directly(*at, nu**2 * start + noise / K), rel=1e-9)
     known |= {"convex": False, "strong_convexity": 0.0}
-    warm = theory.noble2022_scaffold_bound(steps, noise=noise, **known, **silos)
+    warm = papers.noble2022_scaffold_bound(steps, noise=noise, **known, **silos)
     at = steps, nu, M, S, K, noise, 0.0, T, start
     assert warm == pytest.approx(scaffold_directly(*at, noise / K, convex=False), rel=1e-6)
 
@@ -145,34 +145,34 @@ def test_bounds_hold_in_runs(case, controls, noise):
     if case == "not convex":
         known |= {"convex": False, "start": float(np.square(best) @ curvature) / 2}
     if controls:
-        steps = theory.noble2022_scaffold_steps(smoothness=1, strong_convexity=mu, **silos)
-        bound = theory.noble2022_scaffold_bound(steps, **known, **silos)
+        steps = papers.noble2022_scaffold_steps(smoothness=1, strong_convexity=mu, **silos)
+        bound = papers.noble2022_scaffold_bound(steps, **known, **silos)
     else:
-        steps = theory.noble2022_fedavg_steps(smoothness=1, dissimilarity=1, **silos)
+        steps = papers.noble2022_fedavg_steps(smoothness=1, dissimilarity=1, **silos)
         G = math.sqrt((np.square(optima - best) @ curvature**2).mean())
-        bound = theory.noble2022_fedavg_bound(steps, spread=G, **known, **silos)
+        bound = papers.noble2022_fedavg_bound(steps, spread=G, **known, **silos)
     excess = run(silos, steps, optima, curvature, T, noise, controls)
     found = excess[:, int(case == "not convex")]
     weights = np.full(T, 1 / T)
     if mu:
-        weights = theory.noble2022_weights(steps, strong_convexity=mu, local_steps=4, n_rounds=T)
+        weights = papers.noble2022_weights(steps, strong_convexity=mu, local_steps=4, n_rounds=T)
     assert weights @ found <= bound <= 200 * (weights @ found)
 
 
 def test_scaffold_does_not_mind_how_silos_differ_and_fedavg_does():
     silos = {"smoothness": 1.0, "n_silos": 20, "silo_rate": 0.25, "local_steps": 5}
-    steps = theory.noble2022_fedavg_steps(dissimilarity=1, **silos)
+    steps = papers.noble2022_fedavg_steps(dissimilarity=1, **silos)
     at = {"n_rounds": 10**6, "start": 1.0, "noise": 1.0}
-    near, far = (theory.noble2022_fedavg_bound(steps, spread=G, **at, **silos) for G in (0.0, 10.0))
+    near, far = (papers.noble2022_fedavg_bound(steps, spread=G, **at, **silos) for G in (0.0, 10.0))
     assert far > 20 * near
-    long = theory.StepSizes(1.0, 0.1)
-    for bound, more in (theory.noble2022_fedavg_bound, {"spread": 0.0}), (
-        theory.noble2022_scaffold_bound, {}
+    long = papers.StepSizes(1.0, 0.1)
+    for bound, more in (papers.noble2022_fedavg_bound, {"spread": 0.0}), (
+        papers.noble2022_scaffold_bound, {}
     ):  # fmt: skip
         with pytest.raises(ValueError, match="are not valid: nu K eta_g eta_l"):
             bound(long, **more, **at, **silos)
         with pytest.raises(ValueError, match="global_step"):
-            bound(theory.StepSizes(0.5, 1e-3), **more, **at, **silos)
+            bound(papers.StepSizes(0.5, 1e-3), **more, **at, **silos)
 
 
 # ----------------------------------------------------------------------------- ISRL-DP
@@ -197,9 +197,9 @@ def test_lowy_rate_is_the_table_of_the_text(seed):
             upper = cost * math.sqrt(math.log(1 / delta))
             convex, curved = {"diameter": D}, {"strong_convexity": mu}
             for more, private in ({}, min(1, cost)), ({"delta": delta}, upper):
-                rate = theory.lowy2023_rate(**known, **own, **more, **convex)
+                rate = papers.lowy2023_rate(**known, **own, **more, **convex)
                 assert rate == pytest.approx(L * D * (s**0.5 + private))
-                rate = theory.lowy2023_rate(**known, **own, **more, **curved)
+                rate = papers.lowy2023_rate(**known, **own, **more, **curved)
                 assert rate == pytest.approx(L**2 / mu * (s + private**2))
 
 
@@ -210,9 +210,9 @@ def test_lowy_bound_with_noise_of_ones_own():
     }  # fmt: skip
     logs = math.log(2.5 * 35 * 100 / (1e-6 * 1000)) * math.log(2e6)
     sigma = 16 * 2.0 * math.sqrt(35 * logs) / 1000
-    theirs = theory.lowy2023_bound(0.1, **known)
-    assert theory.lowy2023_bound(0.1, noise=sigma, **known) == pytest.approx(theirs)
-    less = theory.lowy2023_bound(0.1, noise=sigma / 2, **known)
+    theirs = papers.lowy2023_bound(0.1, **known)
+    assert papers.lowy2023_bound(0.1, noise=sigma, **known) == pytest.approx(theirs)
+    less = papers.lowy2023_bound(0.1, noise=sigma / 2, **known)
     assert theirs - less == pytest.approx(0.1 * 10 * sigma**2 * 0.75 / (2 * 25))
 
 
@@ -247,17 +247,17 @@ def test_lower_bound_is_that_of_the_text_and_below_a_private_mean(seed):
     known = {"lipschitz": L, "n_records": n, "n_silos": N, "n_parameters": d, "epsilon": epsilon}
     for power, scale, own in (1, L * D, {"diameter": D}), (2, L**2 / mu, {"strong_convexity": mu}):
         for empirical in (False, True):
-            ours = theory.lowy2023_lower_bound(
+            ours = papers.lowy2023_lower_bound(
                 **known, **own, delta=delta, empirical=empirical
             )  # fmt: skip
             theirs = lower_directly(n, N, d, epsilon, delta, power, empirical)
             assert ours == pytest.approx(scale * theirs, rel=1e-6)
-            order = theory.lowy2023_rate(**known, **own, empirical=empirical)
+            order = papers.lowy2023_rate(**known, **own, empirical=empirical)
             assert ours < order
     z = noise_multiplier_for(epsilon=epsilon, delta=1e-9, n_steps=1, sampling_rate=1.0)
     mean = (2 / 3 / n + z**2 * d / n**2) / N
     own = {"strong_convexity": mu, "delta": 1e-9}
-    assert theory.lowy2023_lower_bound(**known, **own) <= L**2 / (8 * mu) * mean
+    assert papers.lowy2023_lower_bound(**known, **own) <= L**2 / (8 * mu) * mean
 
 
 @pytest.mark.parametrize("curved", [False, True])
@@ -268,7 +268,7 @@ def test_lower_bound_has_the_papers_order(curved, empirical):
     power, known = 1 + curved, {"lipschitz": 1.0, "n_parameters": 10**6, "epsilon": 0.01}
 
     def bound(n, N):
-        return theory.lowy2023_lower_bound(
+        return papers.lowy2023_lower_bound(
             n_records=n, n_silos=N, empirical=empirical, **known, **own
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""More of tests/privacy/test_published.py: what only private names show."""
+"""More of tests/papers/test_published.py: what only private names show."""
 
 import itertools
 import math
@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from skdpfl.privacy import published
-from skdpfl.privacy.published._chang import Schedule
-from skdpfl.privacy.published._renyi import gaussian_curve, smallest_epsilon, wang_sampled
-from tests.privacy.test_published import variances_by_loop, wang_directly
+from skdpfl import papers
+from skdpfl.papers._chang2022 import Schedule
+from skdpfl.papers._renyi import gaussian_curve, smallest_epsilon, wang_sampled
+from tests.papers.test_published import variances_by_loop, wang_directly
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.2, 0.9])
@@ -80,7 +80,7 @@ SCHEDULES = [
 def test_chang_schedule(scheme, beta, start, n_rounds, tau):
     by_loop = variances_by_loop(scheme, 8, beta, start, n_rounds, tau)
     schedule = {"scheme": scheme, "beta": beta, "start": start, "local_steps": tau}
-    ours = published.chang2022_variances(sigma0_squared=8, n_rounds=n_rounds, **schedule)
+    ours = papers.chang2022_variances(sigma0_squared=8, n_rounds=n_rounds, **schedule)
     np.testing.assert_allclose(ours, by_loop, rtol=1e-12)
     bracket = bracket_of(n_rounds=n_rounds, **schedule)
     assert bracket == pytest.approx(np.sum(8 / by_loop) / tau, rel=1e-12)
@@ -118,7 +118,7 @@ def test_chang_brackets(scheme, beta, n_rounds, tau, expected):
 )
 def test_chang_stops(scheme, beta, tau, constant, expected):
     schedule = {"scheme": scheme, "beta": beta, "start": 200, "local_steps": tau}
-    stop = published.chang2022_rounds(constant_rounds=constant, **schedule)
+    stop = papers.chang2022_rounds(constant_rounds=constant, **schedule)
     assert stop == expected
     assert bracket_of(n_rounds=stop, **schedule) <= constant
     assert bracket_of(n_rounds=stop + 1, **schedule) > constant
@@ -129,4 +129,4 @@ def test_chang_stop_on_the_edge():
     for scheme, n_rounds in itertools.product((1, 2), range(4, 40)):
         schedule = {"scheme": scheme, "beta": 0.97, "start": 3, "local_steps": 2}
         edge = bracket_of(n_rounds=n_rounds, **schedule)
-        assert published.chang2022_rounds(constant_rounds=edge, **schedule) == n_rounds
+        assert papers.chang2022_rounds(constant_rounds=edge, **schedule) == n_rounds
