@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpfl._arguments import check_choice
 from skdpfl._compat import as_frame
-from skdpfl._pipelines import private_step, silos_argument
+from skdpfl._pipelines import learns_nothing, private_step, silos_argument
 from skdpfl._warnings import warn
 from skdpfl.silos import read_silos, without_column
 
@@ -220,11 +220,9 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         if not hasattr(self, "estimator_"):
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
-        for name in ("classes_", "n_features_in_", "feature_names_in_", "privacy_spent_"):
+        for name in ("classes_", "n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        if not hasattr(self, "privacy_spent_"):  # of a pipeline
-            self.privacy_spent_ = private_step(self.estimator_)[1].privacy_spent_
         raw, columns = self._raw(X), self._columns(X)
         targets = np.asarray(y)
         if is_classifier(self):
@@ -319,6 +317,18 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         """
         measure = accuracy_score if is_classifier(self) else r2_score
         return float(measure(y, self.predict(X, silos=silos)))
+
+    @property
+    def privacy_spent_(self) -> Any:
+        """The cost of the joint model; of a pipeline only if its other steps learn nothing."""
+        check_is_fitted(self)
+        steps = getattr(self.estimator_, "steps", ())[:-1]
+        if not all(learns_nothing(step) for _, step in steps):
+            raise AttributeError(
+                "Other steps of the joint model may have read the records, too: "
+                "skdpfl.privacy_spent(...) of this object has the whole cost."
+            )
+        return private_step(self.estimator_)[1].privacy_spent_
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -56,6 +56,13 @@ NOTHING = (
 
 #: packages whose classes and functions keep rows apart, if all that they hold does
 KNOWN = ("skdpfl", "sklearn", "numpy", "pandas", "scipy", "joblib", "builtins")
+#: what a subclass may have of its own: no fit runs it
+_AFTER_A_FIT = frozenset((
+    "__annotations__", "__dict__", "__doc__", "__firstlineno__", "__init__", "__module__",
+    "__qualname__", "__static_attributes__", "__weakref__", "decision_function", "predict",
+    "predict_log_proba", "predict_proba", "score", "set_fit_request", "set_predict_proba_request",
+    "set_predict_request", "set_score_request",
+))  # fmt: skip
 #: those that do not: they stop by, or draw numbers for, all rows together
 _TOGETHER = ("IterativeImputer", "MiniBatchNMF", "NMF")
 
@@ -124,16 +131,33 @@ def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
 
 def is_as_released(part: Any) -> bool:
     """Whether a part's class is scikit-learn's or ours; a user's subclass may do anything."""
-    changed = {"fit", "fit_transform", "transform"} & getattr(part, "__dict__", {}).keys()
-    return type(part).__module__.startswith(("sklearn.", "skdpfl.")) and not changed
+    return type(part).__module__.startswith(("sklearn.", "skdpfl.")) and is_unchanged(part)
+
+
+def fits_as_released(part: Any) -> bool:
+    """Whether a fit is this package's: of its class, or a subclass that only predicts otherwise."""
+    kinds = type(part).__mro__
+    ours = next((k for k in kinds if k.__module__.startswith("skdpfl.")), None)
+    if ours is None or not is_unchanged(part):
+        return False
+    before = kinds[: kinds.index(ours)]
+    own = {name for kind in before for name in vars(kind)}
+    return kinds[len(before) :] == ours.__mro__ and own <= _AFTER_A_FIT
+
+
+def is_unchanged(part: Any) -> bool:
+    """Whether no method was replaced on the object itself."""
+    return not any(callable(getattr(type(part), name, None)) for name in vars(part))
 
 
 def learns_nothing(step: Any) -> bool:
-    """Whether a fitted step is the same whatever the records were."""
+    """Whether a fitted step, and all in it, is the same whatever the records were."""
     if step is None or isinstance(step, str):  # "passthrough", "drop"
         return True
     if not is_as_released(step):
         return False
+    if (inside := steps_inside(step)) is not None:
+        return not chosen_by_functions(step) and all(learns_nothing(part) for _, part in inside)
     if isinstance(step, HashingVectorizer):
         own = (step.analyzer, step.preprocessor, step.tokenizer)
         return all(preprocessing.keeps_nothing(each) for each in own if callable(each))

@@ -10,7 +10,7 @@ import importlib.metadata
 import inspect
 import os
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from skdpfl._arguments import at_most
@@ -87,13 +87,30 @@ class Described:
 
 
 def refuse_own_parts(model: Any, error: type[ValueError] = ValueError) -> None:
-    """Raise for a model with silos' own parts: nothing of them may leave their silo."""
-    if getattr(model, "stays_at_silos", False):
+    """Raise for a model that has, or holds, silos' own parts: they may not leave their silo."""
+    for part in _held(model, set()):
+        if not getattr(part, "stays_at_silos", False):
+            continue
         raise error(
-            f"{type(model).__name__} has silos' own parts, which were fitted on their records "
+            f"{type(part).__name__} has silos' own parts, which were fitted on their records "
             "without noise. Its predictions and scores are not private and may not leave the silo. "
             "Search, score or display the joint model, and adapt it afterwards."
         )
+
+
+def _held(value: Any, seen: set[int]) -> Iterator[Any]:
+    """Yield a model and all models in its attributes, lists and mappings."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    inside = value
+    if not isinstance(value, dict | list | tuple | set):
+        if not (hasattr(value, "fit") or hasattr(value, "predict_proba")):
+            return
+        yield value
+        inside = getattr(value, "__dict__", {})
+    for part in inside.values() if isinstance(inside, dict) else inside:
+        yield from _held(part, seen)
 
 
 class DocLinks:

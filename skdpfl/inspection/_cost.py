@@ -11,8 +11,9 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from skdpfl._adapted import SiloAdapted
 from skdpfl._functions import Declared
-from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
+from skdpfl._pipelines import gives_out_width, is_as_released, learns_nothing, told_alike
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import _on_split, _parts
@@ -85,6 +86,13 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     names = Declared(public)
     found = list(_visit(fitted, "", names))
     names.check()
+    if _parts.was_in_a_pipeline(fitted):
+        warn(
+            f"This {type(fitted).__name__} was fitted as a part of a Pipeline, and this is the "
+            "cost of the part alone: what other steps read is not in it. Ask for the whole "
+            "pipeline.",
+            PrivacyLeakWarning,
+        )
     paid = told_alike([f for f in found if isinstance(f, PrivacySpent)])
     leaks = [f for f in found if isinstance(f, _parts.Leak)]
     for leak in leaks:
@@ -130,28 +138,35 @@ def _check(fitted: Any) -> None:
 
 
 def _visit(
-    obj: Any, path: str, public: Declared, chosen: bool = False
+    obj: Any, path: str, public: Declared, chosen: bool = False, covered: bool = False
 ) -> Iterator[PrivacySpent | _parts.Leak]:
     """Yield the costs and leaks of a fitted object and its parts.
 
-    ``chosen``: their plans depend on an output of an earlier step.
+    ``chosen``: their plans depend on an output of an earlier step. ``covered``: what has a cost of
+    its own is paid for by what is around it, unless it is frozen.
     """
     if path and public.covers(path):
         yield from _parts.leaks_of_declared(obj, path)
         return
     if isinstance(obj, FrozenEstimator):  # its earlier fit counts as well
-        obj = obj.estimator
-    if _parts.is_priced(obj):
+        obj, covered = obj.estimator, False
+    if isinstance(obj, SiloAdapted) and is_as_released(obj):
+        if path:
+            yield _parts.Leak(path, _parts.HEADS, _parts.WITHOUT_HEADS)
+        yield from _visit(obj.estimator_, path, public, chosen)
+    elif _parts.is_priced(obj):
         # a search's plans see what earlier steps of its pipelines found
         best = getattr(obj, "best_estimator_", None)
-        yield from _paid(obj, path, chosen or gives_out_width(best))
+        if not covered:
+            yield from _paid(obj, path, chosen or gives_out_width(best))
         yield from _beside(obj, path, public)
-    elif isinstance(obj, BaseSearchCV):
+    elif isinstance(obj, BaseSearchCV) and is_as_released(obj):
         yield from _search(obj, path, public, chosen)
     elif (inside := _parts.parts(obj)) is not None:
         times, found = _parts.multiplicity(obj), []
         for name, part in inside:
-            found.append(list(_visit(part, f"{path}__{name}" if path else name, public, chosen)))
+            place = f"{path}__{name}" if path else name
+            found.append(list(_visit(part, place, public, chosen, covered)))
             chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
         for each in _told_alike(found) if isinstance(obj, Pipeline) else found:
             yield from (of_copies(f, times) if isinstance(f, PrivacySpent) else f for f in each)
@@ -178,17 +193,21 @@ def _paid(fitted: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _part
 
 
 def _beside(search: Any, path: str, public: Declared) -> Iterator[PrivacySpent | _parts.Leak]:
-    """Yield costs outside the search's own: earlier steps of its best pipeline."""
-    best = getattr(search, "best_estimator_", None)
+    """Yield costs outside the search's, or shared budget's, own: steps that it does not pay for."""
+    if not getattr(search, "pays_for_parts", False):
+        return
+    best = getattr(search, search._fitted)
+    steps = best.steps if isinstance(best, Pipeline) else [("", best)]
     if isinstance(best, Pipeline):
         yield from _parts.leaks_of_changes(best, _parts.private_parts(best), path)
-        own = Declared(getattr(search, "public", ()))
-        for name, part in best.steps[:-1]:
-            here = list(_visit(part, f"{path}__{name}" if path else name, public))
-            told = list(_visit(part, name, own))  # what was declared to the search
-            yield from min(
-                here, told, key=lambda each: sum(isinstance(f, _parts.Leak) for f in each)
-            )
+        if not is_as_released(best):
+            yield _parts.leak_of(best, path)
+    own = Declared(search.public)
+    for name, part in steps:
+        place = "__".join(filter(None, (path, name)))
+        here = list(_visit(part, place, public, covered=True))
+        told = list(_visit(part, name, own, covered=True))  # what was declared to the search
+        yield from min(here, told, key=lambda each: sum(isinstance(f, _parts.Leak) for f in each))
 
 
 def _told_alike(

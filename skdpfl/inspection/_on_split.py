@@ -218,6 +218,8 @@ def costs_on_splits(
     """
     if not _is_twin(inner, fitted):
         raise Unknown(type(inner).__name__)
+    if inner.random_state is not None and not isinstance(inner.random_state, Integral):
+        raise Unknown("every fit had a copy of random_state, so that all have the same noise")
     given = not isinstance(inner.delta, str)
     shares = training_shares(cv, fitted, any_size=given, count=n_splits)
     costs = {share: _cost_on_split(inner, fitted, share, cv) for share in set(shares)}

@@ -33,6 +33,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skdpfl._functions import WAYS_OUT, Declared, mixes, name_of
 from skdpfl._pipelines import (
     chosen_by_functions,
+    fits_as_released,
     gives_out_width,
     is_as_released,
     learns_nothing,
@@ -74,6 +75,10 @@ _AROUND = (
 )
 
 
+#: what fits each of its parts once
+_ONCE = (Pipeline, ColumnTransformer, FeatureUnion, SelectFromModel, TransformedTargetRegressor)
+
+
 class Unknown(Exception):
     """The cost of discarded fits cannot be recovered."""
 
@@ -100,9 +105,18 @@ def parts(obj: Any) -> list[tuple[str, Any]] | None:
 
 
 def is_priced(obj: Any) -> bool:
-    """Whether an object has its own ``privacy_spent_``, not only one of a wrapped estimator."""
-    own = isinstance(obj, Recorded) or is_as_released(obj)
-    return own and hasattr(obj, "privacy_spent_")
+    """Whether an object has its own ``privacy_spent_``, from a fit of this package.
+
+    What others carry under that name, subclasses with their own ``fit`` included, is not believed.
+    """
+    ours = isinstance(obj, Recorded) and fits_as_released(obj)
+    return ours and hasattr(obj, "privacy_spent_")
+
+
+def was_in_a_pipeline(obj: Any) -> bool:
+    """Whether an object was fitted as a step of a scikit-learn pipeline."""
+    fit = getattr(obj, "_as_fitted", None)
+    return fit is not None and any("Pipeline ending in" in kind for kind, _ in fit.around)
 
 
 def unpaid_parts(candidate: Any) -> Iterator[tuple[str, Any]]:
@@ -142,7 +156,20 @@ def cross_fits(obj: Any) -> Iterator[tuple[Any, bool]]:
             raise Unknown("cv changed after the fit, which made copies of its members")
         return
     for member in obj.estimators_ if isinstance(obj, _STACKS) else obj.estimators_[:-1]:
+        check_plain(member)  # predictions by its own code may mix records
         yield from _paying_parts(member)
+
+
+def check_plain(member: Any) -> None:
+    """Raise Unknown unless each fit of a member fits each of its private parts once."""
+    if isinstance(member, FrozenEstimator) or is_priced(member):
+        if getattr(member, "pays_for_parts", False) or not is_as_released(member):
+            raise Unknown(type(member).__name__)
+    elif isinstance(member, _ONCE) and (inside := parts(member)) is not None:
+        for _, part in inside:
+            check_plain(part)
+    elif not learns_nothing(member):
+        raise Unknown(type(member).__name__)
 
 
 def private_parts(obj: Any) -> list[Any]:
@@ -161,13 +188,17 @@ def _paying_parts(member: Any, chosen: bool = False) -> Iterator[tuple[Any, bool
 
 
 def multiplicity(obj: Any) -> int:
-    """Return the largest number of copies of a record in a member's sample."""
+    """Return the largest number of copies of a record in a member's sample.
+
+    Members that take weights see each record once; its number of copies is a factor of its loss,
+    which is clipped afterwards.
+    """
     if not isinstance(obj, _BAGS):
         return 1
-    seen = [part._as_fitted.times for part in private_parts(obj) if hasattr(part, "_as_fitted")]
-    if not obj.bootstrap:
-        return max(seen, default=1)
-    return max(*seen, *(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_))
+    fits = [getattr(part, "_as_fitted", None) for part in private_parts(obj)]
+    if all(fits):
+        return max((fit.times for fit in fits if fit), default=1)
+    return max(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_)
 
 
 class Leak(NamedTuple):
@@ -188,6 +219,8 @@ SIZES = (
     "folds depend on the sizes of silos, which unit='silo' protects: changing one silo's size "
     "moves other silos, or their records, between them"
 )
+HEADS = "its heads are fitted to the records without noise, and may be in what is learnt around it"
+WITHOUT_HEADS = "Put the joint model there, and adapt it afterwards."
 #: the leaks for which the cost of the fits is still reported: what is given out beside them
 PAID_FITS = (SCORES, OUT_OF_BAG, FOLDS, SIZES)
 #: the ways out of the last two

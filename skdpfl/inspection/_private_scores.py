@@ -104,7 +104,7 @@ def _name(estimator: Any, name: str | None) -> str:
 
 
 def _check_classifier(estimator: Any) -> None:
-    refuse_own_parts(_last(estimator))
+    refuse_own_parts(estimator)
     if not hasattr(estimator, "predict") or not is_classifier(estimator):
         raise ValueError(f"This display needs a classifier; got {type(estimator).__name__}.")
     check_is_fitted(estimator)

@@ -22,6 +22,7 @@ from skdpfl._functions import WAYS_OUT, Declared, name_of
 from skdpfl._pipelines import (
     check_columns_are_named,
     gives_out_width,
+    is_as_released,
     is_declared,
     learns_nothing,
     private_step,
@@ -253,7 +254,8 @@ def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
     """Refuse pipelines with steps that learn without privacy, unless declared public."""
     check_columns_are_named(model, public)
     for path, step in steps_before_last(model):
-        if is_declared(step, path, public, X) or learns_nothing(step) or isinstance(step, Recorded):
+        paying = isinstance(step, Recorded) and is_as_released(step)
+        if is_declared(step, path, public, X) or learns_nothing(step) or paying:
             continue
         if isinstance(step, FunctionTransformer | FrozenEstimator):
             name = path.rsplit("__", 1)[-1]

@@ -115,6 +115,9 @@ def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, A
     found: dict[str, Any] = {}
     for model in models:
         _pipelines.check_columns_are_named(model, public)
+        prefix, last = _pipelines.private_step(model)
+        if not _pipelines.fits_as_released(last):
+            found[prefix.removesuffix("__") or "estimator"] = last
         for path, step in steps_before_last(model):
             if _pipelines.is_declared(step, path, public, X) or _pipelines.learns_nothing(step):
                 continue
@@ -216,6 +219,8 @@ class BestModel:
     estimator: Any
     #: the attribute that has the model
     _fitted = "best_estimator_"
+    #: the cost covers the fits of all private parts, except frozen ones
+    pays_for_parts = True
 
     @property
     def _best(self) -> Any:
