@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: torch-tests flower-demo demo test slow coverage lint docs examples papers papers-quick clean
+.PHONY: torch-tests flower-demo demo test slow wide coverage lint docs examples papers papers-quick clean
 
 $(VENV)/.package: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
 	@echo "Making $(VENV) with $$($(PYTHON) --version), this package and what it needs (scikit-learn, pandas,"
@@ -28,7 +28,10 @@ test: $(VENV)/.installed   ## the fast tests
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
 slow: $(VENV)/.installed   ## the slow tests
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto -m "slow and not wide"
+
+wide: $(VENV)/.installed   ## more cases of what the others show
+	$(BIN)/python -m pytest -n auto -m wide
 
 coverage: $(VENV)/.installed   ## which lines no test runs, fast or slow: htmlcov/index.html
 	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term --cov-report=html
@@ -68,8 +71,8 @@ $(TORCH_VENV)/.installed: pyproject.toml
 	PYTHONWARNINGS=ignore $(TORCH_VENV)/bin/python -m pip install --quiet --editable ".[torch]"
 	touch $@
 
-torch-tests: $(TORCH_VENV)/.installed  ## the tests of skdpfl.torch
-	$(TORCH_VENV)/bin/python -m pytest -q tests/torch tests/internals/torch
+torch-tests: $(TORCH_VENV)/.installed  ## the tests of skdpfl.torch: make torch-tests MARK="not slow"
+	$(TORCH_VENV)/bin/python -m pytest -q -m "$(MARK)" tests/torch tests/internals/torch
 
 environments: $(FLOWER_VENV)/.installed $(TORCH_VENV)/.installed
 

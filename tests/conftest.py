@@ -1,6 +1,7 @@
 """Shared fixtures. One BLAS thread: the suite runs in parallel processes."""
 
 import os
+import re
 import zlib
 from collections import defaultdict
 
@@ -16,17 +17,48 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 
+#: of a test's cases: those of two estimators are fast, and no more than this; the others are wide
+FAST_CASES = 8
+ESTIMATOR = re.compile(r"(DP|ISRL)\w*(Classifier|Regressor)")
+
+
+def estimator_of(item):
+    """Return the name of the estimator that a case is about, or None."""
+    for value in item.callspec.params.values():
+        name = value if isinstance(value, str) else type(value).__name__
+        if ESTIMATOR.fullmatch(name):
+            return name
+    return None
+
+
+def fast_cases(test, items):
+    """Choose a test's fast cases, whatever their order: other tests choose other estimators."""
+
+    def by_hash(name):
+        return zlib.crc32(f"{test} {name}".encode())
+
+    names = sorted({estimator_of(item) for item in items} - {None}, key=by_hash)
+    fast = {None, *names} if len(names) < 3 else {None}
+    for kind in ("Classifier", "Regressor"):
+        fast |= set([name for name in names if name.endswith(kind)][:1])
+    chosen = [item for item in items if estimator_of(item) in fast]
+    if items[0].get_closest_marker("every"):
+        return chosen
+    return sorted(chosen, key=lambda item: by_hash(item.name))[:FAST_CASES]
+
+
 @pytest.hookimpl(tryfirst=True)  # before slow ones are left out
 def pytest_collection_modifyitems(items):
-    """Mark all but one in n cases of a test that is ``sampled(n)`` as slow, whatever the order."""
+    """Mark as wide what shows no more than the fast cases of its test; wide ones are slow."""
     cases = defaultdict(list)
     for item in items:
-        sampled = item.get_closest_marker("sampled")
-        if sampled and not item.get_closest_marker("slow"):
-            cases[item.path, item.originalname, *sampled.args].append(item)
-    for (*_, n), found in cases.items():
-        found.sort(key=lambda item: zlib.crc32(item.name.encode()))
-        for item in found[-(-len(found) // n) :]:
+        if item.get_closest_marker("wide"):
+            item.add_marker("slow")
+        elif hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+            cases[f"{item.path.name} {item.originalname}", item.path, item.cls].append(item)
+    for (test, *_), found in cases.items():
+        for item in set(found).difference(fast_cases(test, found)):
+            item.add_marker("wide")
             item.add_marker("slow")
 
 

@@ -63,7 +63,6 @@ def one_by_one(model, w, X, y, loss, clip, weights):
 # -- what it computes
 
 
-@pytest.mark.sampled(3)
 @every_loss
 @pytest.mark.parametrize("clip", [0.7, inf])
 @pytest.mark.parametrize("intercept", [True, False])
@@ -112,7 +111,6 @@ def test_a_stack_of_silos_gives_each_silos_bits(loss, k, dtype):
         np.testing.assert_array_equal(stack[i], alone)
 
 
-@pytest.mark.sampled(3)
 @every_loss
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [None, "slope", "row"])
@@ -228,7 +226,6 @@ def test_one_record_leaves_the_others_alone(case, seed):
         np.testing.assert_array_equal(whole, masked)
 
 
-@pytest.mark.sampled(3)
 @every_loss
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [np.nan, inf, -inf])
@@ -299,7 +296,6 @@ def sums_of(model, loss, group, some=slice(None), **kw):
     )
 
 
-@pytest.mark.sampled(4)
 @every_loss
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", [(7, 0, 1, 31, 2), (1, 0, 0, 1, 1), (9, 9, 9, 9, 9)], ids=str)
@@ -414,7 +410,6 @@ def test_a_single_record_that_is_not_clipped_may_overflow(products):
     np.testing.assert_array_equal(one[0], two[0])
 
 
-@pytest.mark.sampled(3)
 @every_loss
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [np.nan, inf])

@@ -97,7 +97,6 @@ def test_stacks_and_groups_give_each_silos_bits(net, dtype, n, k):
 # ---- the guarantee -------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
 @every_net
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e30])

@@ -8,8 +8,6 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 PAGES = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
 LISTED = re.findall(r"^   ([a-z_A-Z0-9.]+)$", (ROOT / "docs/api.rst").read_text(), re.MULTILINE)
@@ -61,9 +59,9 @@ def used(text):
     return [name for node in ast.walk(ast.parse(text)) for name in private(node)]
 
 
-@pytest.mark.parametrize("path", BEHAVIOUR, ids=lambda path: str(path.relative_to(ROOT)))
-def test_tests_of_behaviour_use_what_pages_name(path):
-    assert not used(path.read_text()), "move what needs it to tests/internals"
+def test_tests_of_behaviour_use_what_pages_name():
+    for path in BEHAVIOUR:
+        assert not used(path.read_text()), f"move what needs it to tests/internals: {path}"
 
 
 def test_modules_that_pages_name_exist():

@@ -27,13 +27,12 @@ def replayed(case, seed=0):
         pytest.skip(f"refused: {error}"[:80])
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FAST)
 def test_a_record_tells_what_was_priced(name):
     assert replayed(CASES[name]) == []
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(FAST)))
 def test_a_record_tells_what_was_priced_in_all_cases(name):
     assert replayed(CASES[name], seed=1) == []

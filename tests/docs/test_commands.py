@@ -20,22 +20,20 @@ MADE = ("docs/_build", "docs/generated", "docs/auto_examples")
 def pages(pattern):
     """Return (page, match) for everything that looks like a command or a file."""
     return [
-        pytest.param(found, id=f"{page.name}-{found}")
+        (page.name, found)
         for page in PAGES
         for found in sorted(set(re.findall(pattern, page.read_text(), re.MULTILINE)))
     ]
 
 
-@pytest.mark.parametrize(
-    "target", pages(r"^(?:    )?make ([\w-]+)(?=$|  )|`make ([\w-]+)(?: OUT=\w+)?`")
-)
-def test_make_knows_the_target(target):
-    assert next(filter(None, target)) in TARGETS
+def test_make_knows_the_targets():
+    for page, target in pages(r"^(?:    )?make ([\w-]+)(?=$|  )|`make ([\w-]+)(?: OUT=\w+)?`"):
+        assert next(filter(None, target)) in TARGETS, page
 
 
-@pytest.mark.parametrize("path", pages(r"\b(?:benchmarks|examples|tests|docs|\.ci)/[\w./-]*\w"))
-def test_the_file_exists(path):
-    assert path.startswith(MADE) or (ROOT / path).exists()
+def test_the_files_exist():
+    for page, path in pages(r"\b(?:benchmarks|examples|tests|docs|\.ci)/[\w./-]*\w"):
+        assert path.startswith(MADE) or (ROOT / path).exists(), f"{page} names {path}"
 
 
 def test_the_pages_do_name_commands():
@@ -57,16 +55,14 @@ def test_the_runner_knows_every_benchmark():
     assert set(parts) - {"run.py"} == {s for s in known if not s.startswith("..")}
 
 
-@pytest.mark.parametrize(
-    "row", [pytest.param(row, id=name) for name, row in benchmarks().BENCHMARKS.items()]
-)
-def test_a_benchmark_s_page_names_its_command(row):
-    assert (ROOT / "benchmarks" / row.script).exists()
-    assert not row.results or (ROOT / "benchmarks" / row.results).exists()
-    words = ("make demo",) if row.script.endswith("demo.py") else (row.script, row.results)
-    if row.page:
-        text = (ROOT / row.page).read_text()
-        assert any(word and word in text for word in words)
+def test_a_benchmark_s_page_names_its_command():
+    for row in benchmarks().BENCHMARKS.values():
+        assert (ROOT / "benchmarks" / row.script).exists()
+        assert not row.results or (ROOT / "benchmarks" / row.results).exists(), row
+        words = ("make demo",) if row.script.endswith("demo.py") else (row.script, row.results)
+        if row.page:
+            text = (ROOT / row.page).read_text()
+            assert any(word and word in text for word in words), row
 
 
 def test_the_runner_lists_and_refuses(capsys, monkeypatch):
@@ -82,6 +78,7 @@ def test_the_runner_lists_and_refuses(capsys, monkeypatch):
     assert ended.value.code == 2
 
 
+@pytest.mark.slow
 def test_the_runner_runs_a_script():
     assert benchmarks().run("privunit", quick=True) == 0
 
@@ -100,9 +97,9 @@ def test_a_small_version_of_every_benchmark_runs(name):
     assert benchmarks().run(name, quick=True) == 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_no_page_has_a_gap_left_to_fill(page):
-    assert not re.search(r"@[A-Z]{3,}@|\b(TODO|FIXME|TBD)\b", page.read_text())
+def test_no_page_has_a_gap_left_to_fill():
+    for page in PAGES:
+        assert not re.search(r"@[A-Z]{3,}@|\b(TODO|FIXME|TBD)\b", page.read_text()), page
 
 
 def test_the_study_of_networks_reports_the_rows_so_far():

@@ -240,6 +240,7 @@ def test_quick_cells_are_fewer_and_their_names_unique(papers):
         assert len(set(full)) == len(full) >= len(quick) == len(set(quick)) > 0
 
 
+@pytest.mark.slow
 def test_kept_tables_have_the_columns_of_now_and_seeds_of_their_own(papers):
     table = papers("_common.table")
     for name in papers("run").FIGURES:
@@ -255,6 +256,7 @@ def test_kept_tables_have_the_columns_of_now_and_seeds_of_their_own(papers):
             assert kept.seeds().keys() <= wanted, f"{name}: rows of no cell"
 
 
+@pytest.mark.slow
 def test_the_pages_tables_are_those_of_the_kept_ones(papers):
     pages = papers("_common.pages")
     found = sorted(pages.DOCS.glob("*.md"))
@@ -264,6 +266,7 @@ def test_the_pages_tables_are_those_of_the_kept_ones(papers):
         assert text == pages.filled(text, PAPERS), f"{page}: run.py --pictures writes it anew"
 
 
+@pytest.mark.slow
 def test_every_item_of_the_papers_is_there_or_says_why_not(papers):
     """That files exist and cells are counted is the generator's work; see the page's own test."""
     rows = papers("_common.coverage").items(PAPERS)

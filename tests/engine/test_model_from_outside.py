@@ -181,7 +181,6 @@ def test_the_engine_trains_it_under_noise_to_what_no_linear_model_learns():
     assert np.isfinite(work.plan.spent().epsilon)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("make", [ISRLDPRegressor, DPScaffoldRegressor])
 @pytest.mark.parametrize("epsilon", [8.0, np.inf])
 def test_estimators_need_no_more_than_the_model(make, epsilon):

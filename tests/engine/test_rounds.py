@@ -64,7 +64,6 @@ def compare(algorithm, p, s, decay=None, rtol=2e-6, **kw):
     return reference
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -117,7 +117,6 @@ def test_counts_are_log_linear_in_curves():
     np.testing.assert_allclose(total(model, X), raw(model, X), atol=1e-9)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_it_fits_with_every_estimator(name, trust):

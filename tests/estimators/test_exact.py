@@ -99,7 +99,6 @@ HERE = [("Classifier", 0.01), ("Regressor", 1.0)]
 ELSEWHERE = [pair for pair in product(KINDS, [0.01, 0.1, 1.0, 10.0]) if pair not in HERE]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "alpha"), [*HERE, *slow(*ELSEWHERE)])
 @pytest.mark.parametrize(("name", "options", "alike"), FAMILIES, ids=str)
 def test_the_optimum_untuned(name, options, alike, kind, alpha):
@@ -116,7 +115,6 @@ def ways():
         yield from here if (i + i // 2) % 2 else slow(*here)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "options", "kind", "alpha"), [*ways()], ids=str)
 def test_nothing_that_is_drawn_or_walked_diverges(name, options, kind, alpha):
     """Never worse than a constant; nearly all of what a small penalty leaves."""

@@ -34,7 +34,7 @@ INSTANCES = (
     ]
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
+pytestmark = [pytest.mark.wide, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
 @parametrize_with_checks(INSTANCES, expected_failed_checks=lambda estimator: EXPECTED)

@@ -277,7 +277,6 @@ MODES = ("silos, routing off", "silos, routing on", "silo_column")
 PAGE = Path(__file__).parents[2] / "docs" / "silos.md"
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", range(3), ids=MODES)
 @pytest.mark.parametrize("name", TABLE)
 def test_the_table(name, mode):

@@ -43,7 +43,7 @@ def test_checks(estimator, check):
     check(estimator)
 
 
-@slow
+@pytest.mark.wide
 @checked
 @parametrize_with_checks(OTHERS, expected_failed_checks=lambda estimator: EXPECTED)
 def test_checks_of_the_others(estimator, check):

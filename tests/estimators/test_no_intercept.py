@@ -27,7 +27,6 @@ def problem(name):
     return X, y, np.repeat([0, 1, 2, 3], 100)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("name", ALL)

@@ -58,7 +58,6 @@ def trained(name, kind, alpha, **options):
     return estimator.fit(X, y, silos=silos), X, y
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
 @pytest.mark.parametrize(("name", "options"), FAMILIES, ids=str)

@@ -57,7 +57,6 @@ def reference(X, y):
     return d2(glm.fit(X, y), X, y)
 
 
-@pytest.mark.sampled(2)
 @every_data
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_without_noise_it_is_scikit_learns(name, data):

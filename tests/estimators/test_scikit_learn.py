@@ -18,12 +18,13 @@ EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "normalisers are pu
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
+@pytest.mark.every
 @parametrize_with_checks(SHORT, expected_failed_checks=lambda estimator: EXPECTED)
 def test_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @parametrize_with_checks(EVERY, expected_failed_checks=lambda estimator: EXPECTED)
 def test_checks_with_routing(estimator, check):
     with sklearn.config_context(enable_metadata_routing=True):

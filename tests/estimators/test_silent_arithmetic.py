@@ -51,7 +51,6 @@ def fits(name, dtype, scaling, **kw):
     return fit
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", WILD)
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("name", ALL)

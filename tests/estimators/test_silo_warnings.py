@@ -111,7 +111,6 @@ def stack(cv):
     return StackingClassifier([("a", clf())], cv=splits, n_jobs=1).fit(FRAME, y)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("splitter", [LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold])
 @pytest.mark.parametrize(
     "call",

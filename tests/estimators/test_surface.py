@@ -115,7 +115,6 @@ def test_silos_are_requested_by_default(name):
     assert asked == {"silos": "hospital", "sample_weight": None}
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ALL)
 def test_searches_slice_silos(name, routing):
     X, y, silos = data(name)
@@ -126,7 +125,6 @@ def test_searches_slice_silos(name, routing):
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 @pytest.mark.parametrize("name", ALL)
 def test_searches_over_a_silo_column(name, kind):
@@ -160,7 +158,6 @@ def test_a_step_that_loses_the_frame_is_named():
         pipe.fit(frame_of(X, silos, "pandas"), y)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ALL)
 def test_cross_validation_and_curves(name, routing):
     X, y, silos = data(name)
@@ -310,7 +307,6 @@ def test_unbalanced_silos_down_to_one_record(name):
         assert len(fitted.privacy_spent_.per_silo) == 3
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "disjoint"])
 @pytest.mark.parametrize("cohort", ["balanced", "uniform", "poisson"])
 @pytest.mark.parametrize("name", ALL)

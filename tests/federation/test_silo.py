@@ -102,7 +102,6 @@ def records(kind):
     return X, y, silos
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_of_silos_elsewhere_is_the_same_fit(name):
     """The estimator never sees records: it knows a schema."""

@@ -196,7 +196,6 @@ def test_a_ledger_counts_the_copies_that_bagging_makes(member):
     assert {entry.spent.group_size for entry in ledger.entries} == {1}
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cv", [
     3, LeaveOneOut(), ShuffleSplit(3, train_size=0.3, random_state=0), list(KFold(3).split(X[:18])),
     SiloStratifiedKFold(3, silo_column="silo"), LeaveOneSiloOut(silo_column="silo"),

@@ -125,7 +125,6 @@ def test_a_records_predictions_are_its_own(make, d, k, lengths, dtype):
             np.testing.assert_array_equal(one[:, 0], raw[:, first + j])
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("d", [*range(10), 16, 17, 33])
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", DTYPES)

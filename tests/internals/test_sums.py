@@ -185,7 +185,6 @@ def distances(terms):
     return np.linalg.norm(terms[:, None] - terms[None], axis=-1)
 
 
-@pytest.mark.sampled(3)
 @NAMES
 @settings(max_examples=60)
 @given(rows=ROWS)
@@ -240,7 +239,6 @@ def test_a_silos_sum_is_of_its_records_whatever_the_others_hold(name):
         np.testing.assert_array_equal(turned, whole)
 
 
-@pytest.mark.sampled(3)
 @NAMES
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
 def test_a_whole_silos_mean_moves_no_further_than_a_record(name, neighbours):
@@ -262,7 +260,6 @@ def plan_of(budgets, n=1, mu=0.7):
     return SumPlan(budgets, "test", (np.broadcast_to(mu, budgets.mu.shape) * 1.0,) * n)
 
 
-@pytest.mark.sampled(4)
 @NAMES
 @pytest.mark.parametrize("protected", PROTECTED, ids="-".join)
 def test_noise_is_what_the_price_needs(name, protected):
@@ -287,7 +284,6 @@ def test_noise_is_what_the_price_needs(name, protected):
     assert not exact.noised(1, what).std.any()
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("protected", PROTECTED, ids="-".join)
 @pytest.mark.parametrize("name", ["counts", "moments", "rows", "from outside"])
 def test_noise_of_the_mean_is_as_planned(name, protected):

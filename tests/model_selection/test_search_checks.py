@@ -19,13 +19,12 @@ def search(estimator):
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 
 
-@pytest.mark.sampled(3)
 @parametrize_with_checks([search(ISRLDPClassifier(n_rounds=3))])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @parametrize_with_checks(
     [
         search(ISRLDPClassifier(n_rounds=3, trust="server", sampling_rate=1.0)),

@@ -39,7 +39,7 @@ def draw(r):
 
 @pytest.mark.filterwarnings("ignore:delta=:UserWarning")
 @pytest.mark.parametrize(
-    "chunk", [0, *(pytest.param(c, marks=pytest.mark.slow) for c in range(1, CHUNKS))]
+    "chunk", [0, *(pytest.param(c, marks=pytest.mark.wide) for c in range(1, CHUNKS))]
 )
 def test_no_plan_costs_more_than_its_budget(chunk):
     r, drawn = random.Random(chunk), 0
@@ -58,7 +58,7 @@ def test_no_plan_costs_more_than_its_budget(chunk):
 
 @pytest.mark.filterwarnings("ignore:delta=:UserWarning")
 @pytest.mark.parametrize(
-    "chunk", [0, *(pytest.param(c, marks=pytest.mark.slow) for c in range(1, 200))]
+    "chunk", [0, *(pytest.param(c, marks=pytest.mark.wide) for c in range(1, 200))]
 )
 def test_no_plan_with_a_histogram_costs_more_than_its_budget(chunk):
     """2,000 plans with curves, ten of them fast."""

@@ -83,7 +83,6 @@ AGAIN = {
 }
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", AGAIN)
 @pytest.mark.parametrize("seed", [7, None, "generator"], ids=str)
 def test_the_same_noise_on_other_records_is_warned_of_once(name, seed):

@@ -75,7 +75,6 @@ def test_the_rounding_of_a_normal_at_random_has_that_law(s, h):
     np.testing.assert_allclose(mixed, rounded_at_random(s, h, places), atol=1e-7)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("h", [2, 3, 5, 9])
 @pytest.mark.parametrize("s", [0.5, 0.6, 0.8, 1.0, 1.3])
 def test_aliasing_is_below_its_bound(s, h):

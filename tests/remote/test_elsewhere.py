@@ -87,7 +87,6 @@ def some_slow(names, fast):
     return [n if n in fast else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", some_slow(FITS, FAST))
 def test_the_model_is_that_of_one_process(tmp_path, name):
     kind, options = FITS[name]

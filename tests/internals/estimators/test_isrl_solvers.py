@@ -36,7 +36,6 @@ def objective(estimator, X, y, loss):
     return float(model.mean_loss(params, X, y, loss, estimator.alpha))
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_non_private_optimum_is_reached(solver, loss):

@@ -41,7 +41,6 @@ def test_noise_of_large_silos_in_threads(name, monkeypatch):
     assert deviation(name, n_jobs=2) == pytest.approx(0.01, rel=0.05)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("name", ALL)
 def test_noise_in_single_precision(name, together, monkeypatch):

@@ -90,7 +90,6 @@ BOUND = RATE * 2 * CLIP / N
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # what scaling without bounds needs
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("value", EXTREMES)
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("name", ALL)

@@ -46,7 +46,6 @@ def test_threads_give_the_same_model(monkeypatch, algorithm, sampling, dtype):
 AT_ONCE = {"parts": (10, 2**21), "groups": (2**20, 2**21), "small groups": (2**20, 500)}
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("at_once", AT_ONCE.values(), ids=list(AT_ONCE))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
@@ -158,7 +157,6 @@ def test_what_is_kept_or_drawn_ahead_changes_no_bit(monkeypatch, algorithm, samp
     assert all(np.array_equal(model, models[0]) for model in models[1:])
 
 
-@pytest.mark.sampled(8)
 @pytest.mark.parametrize("order", ["sorted", "mixed"])
 @pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
 @pytest.mark.parametrize("clip", [0.2, np.inf])

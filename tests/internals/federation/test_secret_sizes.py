@@ -70,7 +70,6 @@ def messages(first, sampling, dtype, k, layout, cohort=None, transform=None):
     return out[1:]
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -42,7 +42,6 @@ SAMPLINGS = [
 ]
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("group", [_batches.GROUP, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
@@ -68,7 +67,6 @@ def fitted(name):
         return model.fit(X, y, silos=silos)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FITS)
 def test_estimators_do_not_see_where_silos_are(monkeypatch, name):
     """Silos restored for every message, delivered in shuffled order: the same coefficients."""
@@ -87,7 +85,6 @@ def test_estimators_do_not_see_where_silos_are(monkeypatch, name):
     assert np.array_equal(here.intercept_, there.intercept_)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["balanced", "uniform", "poisson", "everyone"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_silo_that_is_rebuilt_for_every_round_never_uses_a_record_twice(monkeypatch, how, seed):

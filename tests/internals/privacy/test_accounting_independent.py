@@ -15,7 +15,6 @@ KINDS = [
 ]
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("kind", "neighbours"), KINDS)
 @pytest.mark.parametrize("mu", [0.01, 0.5, 3.0])
 @pytest.mark.parametrize("steps", [1, 3, 40, 3000, 10**6])

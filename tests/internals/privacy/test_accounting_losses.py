@@ -55,7 +55,6 @@ def true_delta(pair, epsilon, direction):
     return reference.hockey_stick((p, q) if direction == 0 else (q, p), epsilon)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize("pair", PAIRS[:9], ids=repr)
 def test_the_grid_dominates_and_is_exact_on_its_points(pair, direction):

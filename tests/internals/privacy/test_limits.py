@@ -138,7 +138,6 @@ LIMITS = {
 CASES = [(name, i) for name, case in LIMITS.items() for i in (1, 2)]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "side"), CASES)
 def test_limits(name, side):
     call, *sides = LIMITS[name]

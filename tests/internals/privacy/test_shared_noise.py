@@ -28,7 +28,6 @@ def excess(shares, factors=(0.3, 1.0, 2.0, 4.0)):
     )
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize("h", range(1, 21))
 @pytest.mark.parametrize("s", SHARES)
 def test_a_sum_of_rounded_normals_costs_at_most_what_the_normal_does(s, h):
