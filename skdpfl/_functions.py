@@ -12,7 +12,7 @@ made-up rows (:func:`mixes`) find declarations that are wrong.
 """
 
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,9 @@ import numpy as np
 import pandas as pd
 from sklearn.preprocessing import FunctionTransformer
 
-#: functions that compute each entry from that entry and constants; unary ufuncs beside them
+#: functions that compute each entry from that entry and constants, the same from an integer and
+#: from a float, since a gap in one record turns a column of integers into floats; unary ufuncs
+#: beside them
 ENTRYWISE: tuple[Callable[..., Any], ...] = (
     np.around,
     np.clip,
@@ -39,6 +41,8 @@ ENTRYWISE: tuple[Callable[..., Any], ...] = (
     pd.notnull,
 )
 
+#: ufuncs that give integers of integers, the same numbers as of floats; others wrap around
+_SAME = ("ceil", "conjugate", "floor", "positive", "rint", "sign", "trunc")
 #: arguments with which these are not: entries that are left out are whatever the memory holds, and
 #: ``isin`` takes two equal entries for one of its list
 _NOT_ALONE = frozenset({"assume_unique", "out", "where"})
@@ -88,8 +92,10 @@ def is_entrywise(step: FunctionTransformer) -> bool:
 
     Ufuncs of one argument and :data:`ENTRYWISE`, with the constants that ``kw_args`` gives. Ufuncs
     with a signature (``matmul``) see several entries; those made of Python functions
-    (``np.frompyfunc``) may do anything.
+    (``np.frompyfunc``) may do anything. A check of the inverse warns by the records.
     """
+    if checks_inverse(step):
+        return False
     func, words = step.func, dict(step.kw_args or {})
     if isinstance(func, partial) and not func.args:
         words = func.keywords | words
@@ -97,16 +103,31 @@ def is_entrywise(step: FunctionTransformer) -> bool:
     if _NOT_ALONE & words.keys():
         return False
     if isinstance(func, np.ufunc):
-        compiled = any("O" not in types for types in func.types)
-        return func.signature is None and func.nin == 1 and compiled
+        return func.signature is None and func.nin == 1 and _is_typeless(func, words)
     return func is None or any(func is known for known in ENTRYWISE)
+
+
+def checks_inverse(step: FunctionTransformer) -> bool:
+    """Whether a fit compares the records with what the inverse makes of them, and warns."""
+    return bool(step.check_inverse and step.func is not None and step.inverse_func is not None)
+
+
+def _is_typeless(func: np.ufunc, words: Mapping[str, Any]) -> bool:
+    """Whether a compiled ufunc gives the same numbers of integers as of equal floats."""
+    if "dtype" in words:
+        return np.dtype(words["dtype"]) == np.float64
+    loops = dict(each.split("->") for each in func.types if "O" not in each)
+    return "d" in loops and (loops.get("l", "d") in "d?" or func.__name__ in _SAME)
 
 
 def name_of(step: Any) -> str:
     """Return the name of a step's function, or of a frozen step, for messages."""
     if not isinstance(step, FunctionTransformer):
         return type(step.estimator).__name__
-    return str(getattr(step.func, "__name__", type(step.func).__name__))
+    name = str(getattr(step.func, "__name__", type(step.func).__name__))
+    if checks_inverse(step):
+        return f"{name} (whose inverse is tried on the records: give check_inverse=False)"
+    return name
 
 
 #: what to do about a function that may mix; ``public`` is where to declare it

@@ -259,11 +259,34 @@ def steps_inside(step: Any) -> list[tuple[str, Any]] | None:
         return list(step.steps)
     if isinstance(step, FeatureUnion):
         return list(step.transformer_list)
-    if not isinstance(step, ColumnTransformer):
+    if not isinstance(step, ColumnTransformer) or tells_density(step):
         return None
     if hasattr(step, "transformers_"):  # copies that were fitted
         return [t[:2] for t in step.transformers_]
     return [*(t[:2] for t in step.transformers), ("remainder", step.remainder)]
+
+
+def tells_density(step: ColumnTransformer) -> bool:
+    """Whether the records decide if the output is sparse, at which an estimator raises an error."""
+    if not step.sparse_threshold:
+        return False
+    steps = [part for _, part, *_ in step.transformers]
+    inside = [p for each in steps for p in ([each] if isinstance(each, str) else _all_in(each))]
+    return any(map(_has_secret_zeros, inside))
+
+
+def _all_in(step: Any) -> list[Any]:
+    """Return a step and the steps in it."""
+    parts = step.get_params().values() if hasattr(step, "get_params") else ()
+    return [step, *parts]
+
+
+def _has_secret_zeros(step: Any) -> bool:
+    """Whether a step's output is sparse, with a number of zeros that follows from the records."""
+    if isinstance(step, OneHotEncoder):
+        return step.sparse_output and (step.handle_unknown != "error" or step.drop is not None)
+    hashing = isinstance(step, FeatureHasher | HashingVectorizer)
+    return hashing or bool(getattr(step, "sparse_output", False))
 
 
 def chosen_by_functions(step: Any) -> list[str]:

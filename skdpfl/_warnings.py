@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
 from pathlib import Path
-from traceback import walk_stack
+from traceback import walk_stack, walk_tb
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,49 @@ _BETWEEN = tuple(
 PACKAGES = _BETWEEN[:2]
 
 
+_HELD: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("held", default=None)
+_FOREIGN = (
+    "A step of the pipeline raised an error on these records. What it says may follow from one of "
+    "them, so it is not passed on: run the steps before the last on made-up records with the same "
+    "columns to see it."
+)
+
+
+@contextmanager
+def foreign_steps() -> Iterator[None]:
+    """Ignore the warnings of steps from outside, and replace their errors by a fixed one.
+
+    Both may follow from a single record. This package's own are passed on.
+    """
+    held: list[tuple[str, type[Warning]]] = []
+    token, foreign = _HELD.set(held), False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except Exception as error:
+        if _raised_here(error):
+            raise
+        foreign = True
+    finally:
+        _HELD.reset(token)
+    for message, category in held:
+        warn(message, category)
+    if foreign:
+        raise ValueError(_FOREIGN) from None
+
+
+def _raised_here(error: Exception) -> bool:
+    """Whether this package raised an error, rather than what it called."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return frame.f_code.co_filename.startswith(PACKAGES[:1])
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn as if from the first caller outside this package, scikit-learn and joblib."""
+    if (held := _HELD.get()) is not None:
+        held.append((message, category))
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
         level, frame = level + 1, frame.f_back

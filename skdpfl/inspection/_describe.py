@@ -14,7 +14,7 @@ import pandas as pd
 from skdpfl import _surface
 from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import Schema
-from skdpfl.inspection._look import FirstLook, as_words
+from skdpfl.inspection._look import FirstLook
 from skdpfl.preprocessing import declared_values
 from skdpfl.privacy.calibration import is_number
 from skdpfl.privacy.events import SecureAggregation
@@ -450,7 +450,7 @@ def value_counts(
     levels = tuple(declared_values(categories).tolist()) if declared else ()
     if declared and not levels:
         raise ValueError('categories must be "auto" or at least one value.')
-    values, parts = as_words(values), ("levels",) if declared else ("words",)
+    parts = ("levels",) if declared else ("words",)
     look = _looked(locals(), "value_counts", parts, levels=levels, single=True)
     name = look.names[0]
 

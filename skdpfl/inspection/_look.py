@@ -109,19 +109,7 @@ class FirstLook(preprocessing.PayingTransformer):
             raise ValueError(
                 "Remote silos need facts=Schema(...), instead of silos or silo_column."
             )
-        self._words = np.full(facts.n_features, facts.dtype == "object")
-        self._flags = np.zeros(facts.n_features, dtype=bool)
         return self.fit_federation(table, facts)  # type: ignore[no-any-return]
-
-    def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
-        values = super()._checked(features, reset=reset, **how)
-        kinds = list(features.dtypes) if hasattr(features, "columns") else [values.dtype]
-        flags = [str(kind).lower().startswith("bool") for kind in kinds]
-        words = [not (flag or _is_number(kind)) for flag, kind in zip(flags, kinds, strict=True)]
-        self._flags, self._words = (
-            np.broadcast_to(each, values.shape[1]) for each in (np.array(flags), np.array(words))
-        )
-        return values
 
     @property
     def names(self) -> np.ndarray:
@@ -134,9 +122,9 @@ class FirstLook(preprocessing.PayingTransformer):
         self.budgets, self.box, self.found = budgets, self._boxes(), dict[str, Sums]()
         self.lost = np.zeros(self.n_features_in_, dtype=bool)
         columns = dict.fromkeys(_WEIGHTS, ~self.words & ~(self.box.low == self.box.high))
-        columns["bins"] = columns["spreads"] & ~self._flags
+        columns["bins"] = columns["spreads"] & ~self._are("flag")
         columns["magnitudes"] = columns["spreads"] & np.isnan(self.box.low)
-        columns |= {"known": self.words, "words": self.words}
+        columns |= {"known": self.words, "words": self.words | (self.parts == ("words",))}
         columns["levels"] = np.ones(self.n_features_in_, dtype=bool)
         self.used = {part: columns[part] for part in self.parts if columns[part].any()}
         if not set(self.used) - {"magnitudes"}:
@@ -160,17 +148,21 @@ class FirstLook(preprocessing.PayingTransformer):
             first = None if asked == "bins" else self._asked(asked)
         if "words" in mus:
             self.vocabulary = preprocessing.Vocabulary(
-                budgets, self.used["words"], float(mus["words"][0]), failure
+                budgets, self.used["words"], self._kinds, float(mus["words"][0]), failure
             )
             plans.append(self.vocabulary.plan)
             first = first if self.numbers else self.vocabulary.what
         return preprocessing.Learning(tuple(plans), first)
 
+    def _are(self, kind: str) -> np.ndarray:
+        """Return which columns are of a kind."""
+        return np.array([each == kind for each in self._kinds])
+
     def _boxes(self) -> scaling.Box:
         """Return the declared bounds, NaN where there are none; set which columns are text."""
         low, high = np.full((2, self.n_features_in_), np.nan)
-        low[self._flags], high[self._flags] = 0.0, 1.0
-        self.words, given, names = self._words.copy(), self.feature_bounds, self.names.tolist()
+        low[self._are("flag")], high[self._are("flag")] = 0.0, 1.0
+        self.words, given, names = self._are("category"), self.feature_bounds, self.names.tolist()
         if isinstance(given, Mapping):
             known = [j for j, name in enumerate(names) if given.get(name) is not None]
             bounds = scaling.read_feature_bounds(given, len(known), [names[j] for j in known])
@@ -336,12 +328,6 @@ class FirstLook(preprocessing.PayingTransformer):
 _MORE = "Give feature_bounds if they are public, raise epsilon, or use fewer columns at once."
 
 
-def _is_number(kind: Any) -> bool:
-    """Whether columns of this type, of NumPy, pandas or polars, hold numbers."""
-    own = getattr(kind, "is_numeric", None)  # polars
-    return bool(own() if callable(own) else pd.api.types.is_numeric_dtype(kind))
-
-
 def as_table(values: Any) -> Any:
     """Return a frame or a table; a single column becomes a table of one."""
     if hasattr(values, "columns"):
@@ -350,13 +336,3 @@ def as_table(values: Any) -> Any:
         return values.to_frame()
     table = np.asarray(values)
     return table[:, None] if table.ndim == 1 else table
-
-
-def as_words(values: Any) -> Any:
-    """Return a column in which numbers count as text as well."""
-    if isinstance(values, Federation):
-        return values
-    table = as_table(values)
-    if isinstance(table, np.ndarray):
-        return table.astype(object)
-    return pd.DataFrame({name: list(table[name]) for name in table.columns}, dtype=object)

@@ -14,7 +14,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import _safe_indexing
 
 from skdpfl._pipelines import private_step, silos_argument
-from skdpfl._warnings import warn
+from skdpfl._warnings import foreign_steps, warn
 from skdpfl.model_selection._wrapped import columns_seen
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Composition, Gaussian, Neighbours, compose
@@ -224,7 +224,7 @@ class Candidate:
         if self._labels is not None and inner.classes is None:
             inner.set_params(classes=self._labels)  # public; rare ones may be missing
         inner._covered = True  # the search has charged the ledgers
-        with runs.run(model):
+        with runs.run(model), foreign_steps() if model is not inner else nullcontext():
             model.fit(X, y, **silos_argument(model, silos))
         del inner._covered, inner._schedule_streams
         if paid:

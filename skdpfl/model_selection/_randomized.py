@@ -42,6 +42,7 @@ from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.repetition import Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
+from skdpfl.table import typed
 
 #: above it pricing the runs takes longer than anyone waits
 MOST_RUNS = 10_000
@@ -186,7 +187,8 @@ class DPRandomizedSearchCV(
         self : DPRandomizedSearchCV
         """
         inner, guarantee = self._check()
-        X, y = _wrapped.readable(X, y, inner is self.estimator)
+        alone = inner is self.estimator
+        X, y = _wrapped.readable(X if alone else typed(X, {inner.silo_column}), y, alone)
         _, given = split_silo_column(X, silos, inner.silo_column)
         groups = read_silos(given, _num_samples(X), X)
         streams = streams_for(self.random_state)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -26,9 +27,11 @@ from skdpfl._pipelines import (
     is_declared,
     learns_nothing,
     private_step,
+    tells_density,
     told_alike,
 )
 from skdpfl._surface import not_elsewhere
+from skdpfl._warnings import foreign_steps
 from skdpfl.choosing import relation
 from skdpfl.model_selection._candidates import seed_from
 from skdpfl.model_selection._wrapped import BestModel, steps_before_last
@@ -40,6 +43,7 @@ from skdpfl.privacy.spending.cost import at_delta
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
 from skdpfl.silos import public_columns, read_silos, split_silo_column
+from skdpfl.table import typed
 
 #: what all steps before the last have together, as a share of the squared Gaussian budget: it
 #: leaves the last step sqrt(0.9) of its own, noise that is 5 % larger
@@ -164,7 +168,10 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         with config_context(enable_metadata_routing=True):
             routed = {} if silos is None else {"silos": silos}
             before = model[:-1]
-            Z = before.fit_transform(X, y, **(routed if takes_silos(before) else {}))
+            with foreign_steps():
+                Z = before.fit_transform(
+                    typed(X, silo_columns(model)), y, **(routed if takes_silos(before) else {})
+                )
             model.steps[:-1] = before.steps
             spents = [step.privacy_spent_ for step in paying_steps(model).values()]
             together = partial(_together, spents, gives_out_width(before), delta)
@@ -250,6 +257,12 @@ def paying_steps(model: Pipeline) -> dict[str, Any]:
     return {p: step for p, step in steps if isinstance(step, Recorded) and not learns_nothing(step)}
 
 
+def silo_columns(model: Pipeline) -> set[Any]:
+    """Return the names of the columns that hold silos."""
+    steps = [model.steps[-1][1], *paying_steps(model).values()]
+    return {step.silo_column for step in steps}
+
+
 def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
     """Refuse pipelines with steps that learn without privacy, unless declared public."""
     check_columns_are_named(model, public)
@@ -262,6 +275,11 @@ def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
             raise ValueError(
                 f"{path}: {name_of(step)} gets all records at once and may mix them, which the "
                 f"privacy cost does not cover. {WAYS_OUT.format(public=f'public=[{name!r}]')}"
+            )
+        if isinstance(step, ColumnTransformer) and tells_density(step):
+            raise ValueError(
+                f"{path}: whether the output is sparse follows from the records, and fits raise an "
+                "error if it is. Give sparse_threshold=0."
             )
         raise ValueError(
             f"{path}: {type(step).__name__} learns from the records, which the privacy cost does "

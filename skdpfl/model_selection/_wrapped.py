@@ -23,7 +23,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from skdpfl import _pipelines
 from skdpfl._arguments import refuse_sparse
 from skdpfl._functions import WAYS_OUT, Declared, name_of
-from skdpfl._warnings import warn
+from skdpfl._warnings import foreign_steps, warn
 from skdpfl.choosing import relation
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.preprocessing import features_of, ranges_after
@@ -104,8 +104,9 @@ def columns_seen(model: Any, X: Any) -> dict[str, Any]:
     column, known = _pipelines.private_step(model)[1].silo_column, None
     if isinstance(model, Pipeline) and len(model.steps) > 1:
         few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
-        before = clone(model[:-1]).fit(few)
-        X = before.transform(few)
+        with foreign_steps():
+            before = clone(model[:-1]).fit(few)
+            X = before.transform(few)
         known = features_of(ranges_after(before), X, column)
     return public_columns(X, column) | {"known": known}
 

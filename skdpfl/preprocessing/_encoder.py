@@ -20,6 +20,7 @@ from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Composition, Gaussian, SecureAggregation
 from skdpfl.scaling import SHARE, ColumnCounts, ValueCounts, threshold
+from skdpfl.table import Kind, canonical, in_order, is_label, kind_of_labels
 
 
 def _unnamed(sent: Named) -> list[ColumnCounts]:
@@ -47,11 +48,18 @@ class Vocabulary:
     sum.
     """
 
-    def __init__(self, budgets: SiloBudgets, used: np.ndarray, mu: float, failure: float) -> None:
+    def __init__(
+        self,
+        budgets: SiloBudgets,
+        used: np.ndarray,
+        kinds: tuple[Kind, ...],
+        mu: float,
+        failure: float,
+    ) -> None:
         if budgets.shares_noise:
             budgets = replace(budgets, trust="silo", colluding=0, spare=0)
         self.budgets = budgets
-        self.what = ValueCounts(used, int(budgets.summed.max()))
+        self.what = ValueCounts(used, int(budgets.summed.max()), kinds)
         each = (np.full(budgets.n_silos, mu),)
         self.plan = SumPlan(budgets, "vocabulary", each, failure=failure)
         self.std = float(self.plan.noised(0, self.what).std[0])
@@ -83,27 +91,20 @@ class Vocabulary:
 
 
 def _added(counted: tuple[ColumnCounts, ...]) -> ColumnCounts:
-    """Return the sum of counts by value and kind, in order of first occurrence."""
-    totals = dict[tuple[type, Any], float]()
+    """Return the sum of counts by value, sorted by type and value."""
+    totals = dict[Any, float]()
     for values, counts in counted:
         for value, count in zip(values, counts.tolist(), strict=True):
-            key = type(value), value
-            totals[key] = totals.get(key, 0.0) + count
-    return ColumnCounts(tuple(value for _, value in totals), np.array(list(totals.values()), float))
+            totals[value] = totals.get(value, 0.0) + count
+    names = sorted(totals, key=in_order)
+    return ColumnCounts(tuple(names), np.array([totals[name] for name in names], float))
 
 
 def by_frequency(counted: ColumnCounts) -> pd.Series:
     """Return the values with positive counts, the most frequent first."""
     names = pd.Index(list(counted.names), dtype=object, tupleize_cols=False)
     totals = pd.Series(counted.counts, index=names)
-    totals = totals[totals > 0]
-    if totals.index.has_duplicates:
-        raise ValueError(
-            "A column has equal values of several types, such as 1, 1.0 and True: convert them to "
-            "one type."
-        )
-    by_name = sorted(totals.index, key=lambda v: (type(v).__name__, v))
-    return totals.loc[by_name].sort_values(ascending=False, kind="stable")
+    return totals[totals > 0].sort_values(ascending=False, kind="stable")
 
 
 #: a category that has to be this share of the largest silo to be found is warned about
@@ -223,7 +224,10 @@ class DPOneHotEncoder(PayingTransformer):
         if not unknown.any():
             return Learning(())
         self._release = Vocabulary(
-            budgets, unknown, *beside_threshold(budgets, float(self.epsilon), delta)
+            budgets,
+            unknown,
+            self._kinds,
+            *beside_threshold(budgets, float(self.epsilon), delta),
         )
         self.threshold_, budgets = self._release.threshold, self._release.budgets
         most = float(budgets.summed.max())
@@ -296,7 +300,10 @@ class DPOneHotEncoder(PayingTransformer):
     def _map(self, X: np.ndarray, inverse: bool) -> np.ndarray:
         blocks = []
         for j, categories in enumerate(self.categories_):
-            codes = pd.Index(categories, tupleize_cols=False).get_indexer_for(X[:, j])
+            found = self.counts_[j] is not None
+            kind = self._kinds[j] if found else kind_of_labels(categories.tolist())
+            known = pd.Index(canonical(categories, kind))
+            codes = known.get_indexer_for(canonical(X[:, j], kind))
             blocks.append((codes[:, None] == np.arange(self._width(j))).astype(np.float64))
         return np.concatenate(blocks, axis=1)
 
@@ -333,7 +340,7 @@ _REMEDY = (
 
 
 def declared_values(entry: Any) -> np.ndarray:
-    """Return categories as an array of objects, as they are."""
+    """Return categories as an array of objects, as they are; raise for what no value can be."""
     several = isinstance(entry, Iterable) and not isinstance(entry, (str, bytes))
     several = several and getattr(entry, "ndim", 1) == 1
     listed = list(entry) if several else []
@@ -341,9 +348,14 @@ def declared_values(entry: Any) -> np.ndarray:
         raise ValueError(
             f'An entry of categories must be a list of values or "auto"; got {entry!r}.'
         )
+    if strange := [each for each in listed if not is_label(each)]:
+        raise ValueError(
+            "Categories are text, numbers, or True and False; got "
+            f"{strange[0]!r} of type {type(strange[0]).__name__}."
+        )
     values = np.empty(len(listed), dtype=object)
     values[:] = listed
-    twice = values[pd.Index(values, tupleize_cols=False).duplicated()]
+    twice = values[pd.Index(canonical(values, kind_of_labels(listed))).duplicated()]
     if twice.size:
         raise ValueError(f"categories has {twice[0]!r} twice for one column.")
     return values

@@ -269,7 +269,7 @@ class DPSimpleImputer(_paying.PayingTransformer):
         epsilon, d = float(self.epsilon), self.n_features_in_
         if self.strategy not in _NUMBERS:
             each = beside_threshold(budgets, epsilon, delta)
-            self._release: Any = Vocabulary(budgets, np.ones(d, bool), *each)
+            self._release: Any = Vocabulary(budgets, np.ones(d, bool), self._kinds, *each)
             tau, most = self._release.threshold, float(budgets.summed.max())
             if tau > most:
                 raise ValueError(
@@ -300,10 +300,12 @@ class DPSimpleImputer(_paying.PayingTransformer):
             self.statistics_, lost = release.found(source)
             return self._doubts(lost, release.far)
         found = release.found(source)
-        numeric = source.dtype.kind in "fiub"
-        filler: Any = 0 if numeric else "missing_value"
-        tops = [counts.index[0] if len(counts) else filler for counts in found]
-        self.statistics_ = np.array(tops, dtype=source.dtype if numeric else object)
+        words = [kind == "category" for kind in self._kinds]
+        fillers = ["missing_value" if word else 0.0 for word in words]
+        tops = [
+            each.index[0] if len(each) else fill for each, fill in zip(found, fillers, strict=True)
+        ]
+        self.statistics_ = np.array(tops, dtype=object if any(words) else np.float64)
         lost = np.array([not len(counts) for counts in found])
         return self._doubts(lost, np.zeros_like(lost))
 

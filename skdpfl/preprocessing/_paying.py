@@ -29,6 +29,7 @@ from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
 from skdpfl.privacy.spending.spent import cost_of_sums
 from skdpfl.silos import read_silos, split_silo_column
+from skdpfl.table import Kind, kinds_of, read_values
 
 #: types of features that are numbers
 FLOATS = (np.float64, np.float32)
@@ -106,8 +107,12 @@ class SiloSource(NamedTuple):
 
 
 class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
-    """Base class of transformers that learn within a budget; see :class:`DPSimpleImputer`."""
+    """Base class of transformers that learn within a budget; see :class:`DPSimpleImputer`.
 
+    ``_kinds`` are those of the columns, of transformers that read other values than numbers.
+    """
+
+    _kinds: tuple[Kind, ...]
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
     epsilon: float
@@ -190,6 +195,8 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             own = federation.own_streams()
             streams = streams_for(self.random_state) if own is None else own
             names = list(facts.silo_sizes)
+            kind: Kind = "category" if facts.dtype == "object" else "number"
+            self._kinds = (kind,) * self.n_features_in_
             source = SiloSource(federation, streams, np.dtype(facts.dtype))
             said = self._found(source, sizes, names, None, None)
             self._silo_position, self.silo_ids_ = None, np.array(names, dtype=object)
@@ -233,15 +240,15 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
-        """Return the validated columns; ``how`` may require a type."""
+        """Return the validated columns; without a required type, values by their columns' kinds."""
         how = {"dtype": None, "ensure_all_finite": False} | how
         values = validate_data(self, with_names(features), reset=reset, **how)
+        refuse_dates(features)
         if how["dtype"] is not None:
-            refuse_dates(features)
-        kind = values.dtype
-        if kind.kind == "f" and kind not in (np.float32, np.float64):
-            return values.astype(np.float64)  # half and long ones, which pandas does not sort
-        return values if kind.isnative else values.astype(kind.newbyteorder("="))
+            return values
+        if reset:
+            self._kinds = kinds_of(features if hasattr(features, "columns") else values)
+        return read_values(values, self._kinds)
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
         """Plan the releases; no values are read."""

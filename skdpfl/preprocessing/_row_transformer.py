@@ -23,6 +23,7 @@ from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import as_frame
 from skdpfl._surface import DocLinks
 from skdpfl.preprocessing._frames import output_kind
+from skdpfl.table import typed
 
 #: rows that are run once more, in the opposite order
 _AGAIN = 50
@@ -39,7 +40,8 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     func : callable
-        A function of a table with one row, of the same type as X (an array or a DataFrame), that
+        A function of a table with one row (an array or a DataFrame, as X is; its numbers are
+        float64, everything else but dates are objects), that
         returns one row: an array or a DataFrame of shape (1, n_features_out), or one value.
         Functions for FunctionTransformer that treat each row by itself work here.
     feature_names_out : None, "one-to-one", list of str or callable, default=None
@@ -187,13 +189,9 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Return X as an array or a pandas frame; check its columns."""
         refuse_sparse(X)
-        X = as_frame(X)
-        if not isinstance(X, pd.DataFrame) and hasattr(X, "columns"):
-            X = pd.DataFrame({name: X[name].to_list() for name in X.columns})
-        if not isinstance(X, pd.DataFrame):
-            X = np.asarray(X)
-            if X.ndim != 2:
-                raise ValueError(f"X must have rows and columns; got an array of {X.ndim} axes.")
+        X = typed(as_frame(X), plain=True)
+        if X.ndim != 2:
+            raise ValueError(f"X must have rows and columns; got an array of {X.ndim} axes.")
         validate_data(self, X, reset=reset, skip_check_array=True)
         return X
 

@@ -45,6 +45,7 @@ from skdpfl.federation import BoundedSum, SiloBudgets, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._moments import A, B
+from skdpfl.table import canonical, kind_of_labels, read_values
 
 #: terms are multiples of this
 STEP = 2.0**-20
@@ -60,8 +61,7 @@ def as_numbers(X: np.ndarray) -> np.ndarray:
     """Return a table as numbers; entries that are not numbers become missing."""
     if X.dtype != object:
         return X.astype(np.float64)
-    columns = [pd.to_numeric(pd.Series(column, dtype=object), errors="coerce") for column in X.T]
-    return np.column_stack([column.to_numpy(np.float64, na_value=np.nan) for column in columns])
+    return read_values(X, ("number",) * X.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,8 +262,9 @@ class Levels(Bins):
         return X
 
     def places(self, X: np.ndarray) -> np.ndarray:
-        known = pd.Index(list(self.values), dtype=object, tupleize_cols=False)
-        return known.get_indexer_for(X[:, 0].astype(object))[:, None]
+        kind, levels = kind_of_labels(self.values), np.empty(len(self.values), dtype=object)
+        levels[:] = self.values
+        return pd.Index(canonical(levels, kind)).get_indexer_for(canonical(X[:, 0], kind))[:, None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,10 +30,10 @@ a and
 Two independent mechanisms on the same records compose: the accountant gets ``Gaussian`` and
 ``Approximate(0, delta_0)``. With several silos, neighbours differ in one silo's message.
 
-*Which of equal values.* 0.0 and -0.0, or 1, np.int64(1) and np.int8(1), count as one value; which
-of them is released must not depend on the record that happens to come first. So zeros lose their
-sign, and strings and numbers are released as Python's own types. 1, 1.0 and True are three values;
-if two of them are released for one column, the caller raises an error.
+*Names.* A name is a bool, int, float or text that :mod:`skdpfl.table` makes of a value by its
+column's kind, which is part of the question; so equal values have one name, whichever records have
+them, and any other object is a missing value. Names are sorted by type and value before noise is
+added, so their order depends on their set alone.
 
 Counts are integers and added to integer noise on one grid (:mod:`skdpfl.privacy.release`). That
 noise is normal up to a relative error below 1e-4 of a tail's probability, as far as it is not cut
@@ -43,12 +43,11 @@ off; q is increased by 1 % plus 1e-20, for this, for the grid and for rounding t
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -57,6 +56,7 @@ from scipy.special import ndtri
 from skdpfl.federation import BoundedSum, Named, SiloBudgets, SiloData, SumQuestion
 from skdpfl.privacy import release
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.table import Kind, canonical, in_order, label_of
 
 #: the part of delta that pays for the threshold: the rest of a pipeline has the same delta, and for
 #: a group of records it counts several times
@@ -69,11 +69,13 @@ _FACTOR, _ROUNDING = 1.01, 1e-20
 class ValueCounts(BoundedSum):
     """The values of the columns in ``used`` (n_features,), with noisy counts above a threshold.
 
-    All silos have the same noise, that of a silo with ``largest`` records.
+    All silos have the same noise, that of a silo with ``largest`` records. ``kinds`` are those of
+    all columns.
     """
 
     used: np.ndarray
     largest: int
+    kinds: tuple[str, ...]
     of_words = True
 
     @property
@@ -98,6 +100,8 @@ class ValueCounts(BoundedSum):
             raise ValueError(
                 "The requested columns do not fit a table with this number of columns."
             )
+        if len(self.kinds) != n_features or not set(self.kinds) <= set(get_args(Kind)):
+            raise ValueError(f"kinds must have one of {get_args(Kind)!r} for each column.")
 
     def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> release.NoisedSum:
         delta = self.diameter if budgets.neighbours == "replace" else self.radius
@@ -111,7 +115,8 @@ class ValueCounts(BoundedSum):
     def answers(
         self, question: SumQuestion, data: SiloData, streams: Streams
     ) -> Iterator[tuple[np.ndarray, Any]]:
-        columns = [CodedColumn(np.asarray(data.X[:, j])) for j in np.flatnonzero(self.used)]
+        used = np.flatnonzero(self.used)
+        columns = [CodedColumn(data.X[:, j], self.kinds[j]) for j in used]  # type: ignore[arg-type]
         give = None if question.plan.budgets.as_one else self.giver(question, streams)
         for silo in np.flatnonzero(data.sizes).tolist():
             rows = data.rows_of(silo, slice(None))
@@ -140,7 +145,7 @@ class ValueCounts(BoundedSum):
 
 
 class ColumnCounts(NamedTuple):
-    """A column's values and their counts, in order of first occurrence."""
+    """A column's values and their counts, sorted by type and value."""
 
     names: tuple[Any, ...]
     counts: np.ndarray
@@ -149,46 +154,21 @@ class ColumnCounts(NamedTuple):
 class CodedColumn:
     """A column of all silos' records; missing values are not counted."""
 
-    def __init__(self, column: np.ndarray) -> None:
-        self._values, kinds = _plain(column)
-        codes = pd.factorize(self._values, use_na_sentinel=True)[0]
-        self._codes = np.where(codes < 0, -1, codes * (kinds.max(initial=0) + 1) + kinds)
+    def __init__(self, column: np.ndarray, kind: Kind) -> None:
+        codes, values = pd.factorize(canonical(column, kind), use_na_sentinel=True)
+        labels = [label_of(value, kind) for value in values.tolist()]
+        order = sorted(range(len(labels)), key=lambda i: in_order(labels[i]))
+        self._labels = [labels[i] for i in order]
+        rank = np.empty(len(labels) + 1, dtype=np.intp)
+        rank[order], rank[-1] = np.arange(len(labels)), -1
+        self._codes = rank[codes]
 
     def counts(self, rows: np.ndarray | slice) -> ColumnCounts:
-        """Count the values of some records; equal values have one representative."""
+        """Count the values of some records."""
         codes = self._codes[rows]
-        known = np.flatnonzero(codes >= 0)
-        _, first, counts = np.unique(codes[known], return_index=True, return_counts=True)
-        order = np.argsort(first)
-        values = self._values[rows][known[first[order]]]
-        return ColumnCounts(tuple(values.tolist()), counts[order].astype(np.float64))
-
-
-#: kinds of values, and what makes one of them of any that are equal to it
-_KINDS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
-    (bool, bool),
-    (np.bool_, bool),
-    (numbers.Integral, int),
-    (numbers.Real, lambda x: float(x) + 0.0),
-    (str, str),
-)
-
-
-def _plain(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column in which equal values of a type are identical, and type codes."""
-    one = np.zeros(len(column), int)
-    if column.dtype.kind == "f":
-        return column + 0.0, one  # -0.0 + 0.0 is 0.0
-    if column.dtype != object:
-        return column, one
-    kinds = list(map(type, column.tolist()))
-    if set(kinds) <= {str, type(None)}:
-        return column, one
-    values, names = column.copy(), np.empty(len(column), object)
-    for i, value in enumerate(column.tolist()):
-        kind, made = next((k for k in _KINDS if isinstance(value, k[0])), (type(value), None))
-        names[i], values[i] = kind.__name__.strip("_"), value if made is None else made(value)
-    return values, pd.factorize(names)[0]
+        used, counts = np.unique(codes[codes >= 0], return_counts=True)
+        names = tuple(self._labels[code] for code in used.tolist())
+        return ColumnCounts(names, counts.astype(np.float64))
 
 
 @lru_cache(maxsize=64)

@@ -1,5 +1,6 @@
 """Functions in pipelines: free if they are known to treat rows alone, or declared to."""
 
+import traceback
 import warnings
 from functools import partial
 
@@ -17,12 +18,12 @@ from sklearn.ensemble import BaggingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
-from skdpfl.preprocessing import RowTransformer
+from skdpfl.preprocessing import DPOneHotEncoder, RowTransformer
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.uniform(0, 1, (300, 3)), columns=["a", "b", "c"])
@@ -347,3 +348,65 @@ def test_functions_inside_unions_and_columns_are_found():
         with pytest.warns(PrivacyLeakWarning, match="mixes records"):
             whole = skdpfl.privacy_spent(pipe, public=[pipe.steps[0][0]])
         assert whole.epsilon == np.inf
+
+
+#: functions whose values of integers are not those of equal floats
+WRAPPING = [np.reciprocal, np.invert, np.square, np.negative, np.absolute]
+
+
+@pytest.mark.parametrize("func", WRAPPING)
+def test_a_function_whose_values_depend_on_the_type_is_not_free(func):
+    """One gap turns a column of integers into floats: all other records' reciprocals changed."""
+    counts = pd.DataFrame({"n": rng.integers(1, 9, 300)})
+    with pytest.warns(PrivacyLeakWarning, match=func.__name__):
+        assert skdpfl.privacy_spent(fitted(FunctionTransformer(func), counts)).epsilon == np.inf
+    if func is not np.invert:
+        step = FunctionTransformer(func, kw_args={"dtype": np.float64})
+        assert skdpfl.privacy_spent(fitted(step, counts)).epsilon <= 1.0
+
+
+def one_hot(**how):
+    return OneHotEncoder(categories=[["a", "b"]], **how)
+
+
+SPEAKING = [
+    (FunctionTransformer(np.log1p, inverse_func=np.expm1), "check_inverse=False"),
+    (ColumnTransformer([("c", one_hot(handle_unknown="ignore"), ["w"])]), "sparse_threshold=0"),
+    (ColumnTransformer([("c", make_pipeline(one_hot(drop="first")), ["w"])]), "sparse_threshold=0"),
+    (FunctionTransformer(np.log1p, inverse_func=np.expm1, check_inverse=False), ""),
+    (ColumnTransformer([("c", one_hot(handle_unknown="ignore"), ["w"])], sparse_threshold=0), ""),
+    (ColumnTransformer([("c", one_hot(handle_unknown="ignore", sparse_output=False), ["w"])]), ""),
+    (ColumnTransformer([("c", one_hot(), ["w"])], sparse_threshold=0.1), ""),
+]
+
+
+@pytest.mark.parametrize("step, way_out", SPEAKING)
+def test_steps_whose_warnings_and_errors_tell_of_a_record_are_leaks(step, way_out):
+    """359 known values of 400 made a sparse table, at which the fit raised; 360 did not."""
+    words = isinstance(step, ColumnTransformer)
+    table = pd.DataFrame({"w": rng.choice(list("ab"), 300)}) if words else X
+    pipe = make_pipeline(step, skdpfl.ISRLDPClassifier(**BOUNDS, clip_features=True))
+    if not way_out:
+        assert SharedBudget(pipe, epsilon=1.0).fit(table, y).privacy_spent_.epsilon <= 1.0
+        return
+    with pytest.raises(ValueError, match=way_out):
+        SharedBudget(pipe, epsilon=1.0).fit(table, y)
+    with pytest.warns(PrivacyLeakWarning, match=type(step).__name__.lower()):
+        assert skdpfl.privacy_spent(pipe.fit(table, y)).epsilon == np.inf
+
+
+def test_what_foreign_steps_say_is_not_passed_on():
+    """Neither their warnings, nor their errors; those of this package are."""
+    roots = make_pipeline(FunctionTransformer(np.sqrt), FunctionTransformer(np.nan_to_num))
+    parts = [("a", roots, ["a"]), ("w", one_hot(), ["w"]), ("v", DPOneHotEncoder(), ["v"])]
+    columns = ColumnTransformer(parts, sparse_threshold=0)
+    model = make_pipeline(columns, skdpfl.ISRLDPClassifier(feature_bounds=(0, 1)))
+    shared = SharedBudget(model, epsilon=2.0, random_state=0)
+    table = pd.DataFrame({"a": -1, "w": rng.choice(list("ab"), 300), "v": "c"})
+    with pytest.warns(UserWarning) as said:
+        shared.fit(table, y)
+    assert said and all("Only categories with" in str(each.message) for each in said)
+    table.loc[7, "w"] = "secret"
+    with pytest.raises(ValueError, match="made-up records") as error:
+        shared.fit(table, y)
+    assert "secret" not in "".join(traceback.format_exception(error.value))

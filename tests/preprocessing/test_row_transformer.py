@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -57,7 +58,6 @@ def test_it_is_a_part_of_a_column_transformer():
     assert list(plain.fit_transform(X)) == ["x0", "x1", "x2"]
     unnamed = RowTransformer(np.log).set_output(transform="pandas")
     assert list(unnamed.fit_transform(X)) == ["x0", "x1", "x2"]
-    polars = pytest.importorskip("polars")
     for step in (unnamed, plain):
         frame = step.set_output(transform="polars").fit_transform(polars.DataFrame({"a": X[:, 0]}))
         assert isinstance(frame, polars.DataFrame) and frame.columns == ["a"]
@@ -197,3 +197,30 @@ def test_it_does_what_function_transformer_does():
     old = FunctionTransformer(np.clip, kw_args={"min": 1.2, "max": 1.8}).fit_transform(X)
     new = RowTransformer(np.clip, kw_args={"min": 1.2, "max": 1.8}).fit_transform(X)
     assert np.array_equal(old, new)
+
+
+def dtypes_and_levels(row):
+    kinds = [str(dtype) for dtype in row.dtypes]
+    return pd.DataFrame({"kinds": [" ".join(kinds)], "values": [repr(row.to_numpy().tolist())]})
+
+
+@pytest.mark.parametrize("kind", ["numpy", "nullable", "polars"])
+def test_no_other_record_decides_the_types_that_a_row_has(kind):
+    """A gap made whole numbers floats, and a rare level changed the codes of all other rows."""
+    rows = {"n": [1, 2, 3], "f": [True, False, True], "w": ["b", "c", "b"]}
+    gaps = {"n": [1, None, 3], "f": [True, None, True], "w": ["b", None, "b"]}
+    if kind == "polars":
+        kinds = polars.Categorical, polars.Enum(["x", "a rare one"])
+        frames = [polars.DataFrame(rows | {"c": polars.Series(list("xxx"), dtype=kinds[0])})]
+        frames += [polars.DataFrame(gaps | {"c": polars.Series(list("xxx"), dtype=kinds[1])})]
+    else:
+        frames = [pd.DataFrame(rows | {"c": pd.Categorical(["x", "y", "x"])})]
+        frames += [pd.DataFrame(gaps | {"c": pd.Categorical(["x", "a rare one", "x"])})]
+        frames = [each.convert_dtypes() if kind == "nullable" else each for each in frames]
+    found = [RowTransformer(dtypes_and_levels).fit_transform(frame) for frame in frames]
+    first, other = (frame.iloc[[0, 2]] for frame in found)
+    pd.testing.assert_frame_equal(first, other)
+    assert first["kinds"][0] == "float64 object object object"
+    assert first["values"][0] == "[[1.0, True, 'b', 'x']]"
+    with pytest.raises(ValueError, match="AttributeError"):
+        RowTransformer(lambda row: row["c"].cat.codes).fit_transform(frames[0])

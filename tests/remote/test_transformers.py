@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from skdpfl.federation import Schema
 from skdpfl.preprocessing import (
     DPPCA,
     DPMinMaxScaler,
@@ -12,7 +13,7 @@ from skdpfl.preprocessing import (
     DPSplineTransformer,
     DPStandardScaler,
 )
-from skdpfl.remote import Refused, RemoteFederation, SiloRecords, SilosMissing, Terms
+from skdpfl.remote import Refused, RemoteFederation, SiloRecords, SilosMissing, Terms, unpack
 from tests.remote.silos_here import NAMES, Here, estimator, problem, schema
 
 NUMBERS = {
@@ -102,3 +103,35 @@ def test_transformers_elsewhere_are_noised_by_their_silos(tmp_path, how, words):
     with pytest.raises(Refused, match=words):
         DPPCA(2, **how).fit_federation(RemoteFederation(here, facts), facts)
     assert not here.letters
+
+
+ASKED = {
+    "encoder": lambda **how: DPOneHotEncoder(3.0, **how),
+    "imputer": lambda **how: DPSimpleImputer(3.0, strategy="most_frequent", **how),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ASKED)
+def test_the_names_that_leave_a_gate_tell_nothing_of_the_first_record(tmp_path, name):
+    """The order of names was that of first occurrence: the first record's value, with certainty.
+
+    In each of 200 draws the first record's value moves to the last place, which changes no count:
+    what the gate sends is the same to the last bit, names sorted, each of Python's own types.
+    """
+    rng, silos = np.random.default_rng(0), np.zeros(900, int)
+    for draw in range(200):
+        X = rng.choice(np.array([np.str_("c"), "a", 2, 2.0, "b"], dtype=object), (900, 1))
+        sent = []
+        for turned in (X, X[::-1], np.roll(X, 1, axis=0)):
+            folder = tmp_path / f"{draw}-{len(sent)}"
+            folder.mkdir()
+            here = HereRaw(folder, (turned, None, silos))
+            facts = Schema({"east": 900}, 1, dtype="object")
+            federation = RemoteFederation(here, facts, estimator="a look")
+            ASKED[name](random_state=draw).fit_federation(federation, facts)
+            came = [unpack(answer) for _, answer in here.answers]
+            ((values, names),) = [(a.values, a.names) for a in came if hasattr(a, "names")]
+            assert {type(each) for each in names[0]} == {str}
+            sent.append((names, values.tolist()))
+        assert sent == 3 * [((("2", "a", "b", "c"),), sent[0][1])]
