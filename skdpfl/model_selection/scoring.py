@@ -23,6 +23,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from skdpfl import federation
+from skdpfl._apart import anew
 from skdpfl._pipelines import keeps_rows_apart, private_step
 from skdpfl.model_selection._wrapped import Protection, protection_of
 from skdpfl.privacy.events import change_of
@@ -96,12 +97,15 @@ def predictions(
     """Return the predictions that a measure reads, one row per record.
 
     A prediction must depend on its own record only; otherwise one record could change all terms of
-    a sum. ``together``: whether the model is known not to mix rows; if not, it gets one at a time.
+    a sum. ``together``: whether the model is known not to mix rows; if not, a fresh copy of it gets
+    each record.
     """
     if together:
         return _predictions(model, X, reads, classes)
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    new = anew(model, vars(last))
     rows = (_safe_indexing(X, [i]) for i in range(_num_samples(X)))
-    return np.concatenate([_predictions(model, row, reads, classes) for row in rows])
+    return np.concatenate([_predictions(new(), row, reads, classes) for row in rows])
 
 
 def _predictions(model: Any, X: Any, reads: str, classes: np.ndarray) -> np.ndarray:

@@ -40,8 +40,9 @@ class OneByOne(Model):
     Notes
     -----
     **Formal guarantee.** That of `Model.clipped_gradient_sum`, for any model code. *Proof.* Each
-    gradient comes from a call with one record, on a fresh copy of the model, so it is a function of
-    that record and the parameters. It is clipped here (`clipped_sums`).
+    gradient, and each prediction of a fitted model, comes from a call with one record, on fresh
+    copies of the model and its attributes, so it is a function of that record and the parameters.
+    It is clipped here (`clipped_sums`).
     """
 
     model: Model
@@ -93,8 +94,8 @@ class OneByOne(Model):
         return self.model.fitted_attributes(params, maps, is_classifier=is_classifier)
 
     def raw_of_fitted(self, attributes: Mapping[str, Any], X: NDArray) -> NDArray:
-        new = anew(self.model)
-        rows = [new().raw_of_fitted(attributes, X[[j]]) for j in range(len(X))]
+        new, fitted = anew(self.model), anew(dict(attributes), attributes)
+        rows = [new().raw_of_fitted(fitted(), X[[j]]) for j in range(len(X))]
         return np.concatenate([np.zeros((0, self.n_outputs), X.dtype), *rows])
 
     def raw(self, params: NDArray, X: NDArray) -> NDArray:

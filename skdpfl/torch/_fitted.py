@@ -67,6 +67,8 @@ class Layout:
         return np.concatenate(parts)
 
 
+#: the maps of features and target, as buffers of a fitted module
+MAPS = "factor", "shift", "scale", "center"
 #: rows of features that a map is asked for at once
 _ROWS = 256
 #: weights are drawn by torch's global generator, one module at a time
@@ -119,6 +121,12 @@ class FittedModule(nn.Module):
         out: torch.Tensor = self.module(X * self.factor + self.shift) * self.scale + self.center
         return out
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> FittedModule:
+        """Return a copy that shares no parameter or buffer, without a call of the factory."""
+        maps = {name: getattr(self, name).cpu().numpy() for name in MAPS}
+        module = copy.deepcopy(self.module, memo)
+        return FittedModule(self._factory, module, maps).to(self.factor)
+
     def __reduce__(self) -> Any:
         """Pickle the factory and arrays."""
         arrays = {name: value.cpu().numpy() for name, value in self.state_dict().items()}
@@ -138,7 +146,7 @@ def drawn(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
 
 def restored(factory: Callable[[], nn.Module], arrays: dict[str, NDArray]) -> FittedModule:
     """Return a fitted module from its arrays."""
-    maps = {name: arrays[name] for name in ("factor", "shift", "scale", "center")}
+    maps = {name: arrays[name] for name in MAPS}
     # what is drawn and no weight or buffer: as in the fit; the factory may keep what it returns
     module = copy.deepcopy(drawn(factory, 0))
     inner = {n.removeprefix("module."): v for n, v in arrays.items() if n.startswith("module.")}

@@ -19,9 +19,9 @@ Formal guarantee
 ----------------
 That of `Model.clipped_gradient_sum`. *Proof.* The module's output for a record depends on that
 record only: its graph is known to keep records apart, or each record passes a copy of it alone,
-under ``vmap`` or in a loop (an operation's own rule for ``vmap``, if the user wrote one, is theirs
-to prove). So row j of every a, s and G does, and its bits depend neither on
-its place nor on the number of records (:mod:`skdpfl.torch._blocks`). Norms of
+parameters and buffers included, under ``vmap`` or in a loop (an operation's own rule for ``vmap``,
+if the user wrote one, is theirs to prove). So row j of every a, s and G does, and its bits depend
+neither on its place nor on the number of records (:mod:`skdpfl.torch._blocks`). Norms of
 stored numbers are summed in float64 and rounded once; `skdpfl.models.clip_factors` turns them into
 a factor f with ``|f G_j| <= C``, all layers jointly (a formed layer has norms 1 and |G_j|). Ghost
 layers add up products of stored (a, 1) and f s, the others of f and stored G: one product for each
@@ -208,8 +208,9 @@ class Tape:
 
 
 def _of_one(module: nn.Module, params: Params, x: torch.Tensor) -> torch.Tensor:
-    """Return the raw predictions of a single record."""
-    raw: torch.Tensor = functional_call(module, params, (x[None].clone(),))[0]
+    """Return the raw predictions of a single record, by copies that share no storage."""
+    own = {name: value.clone() for name, value in params.items()}
+    raw: torch.Tensor = functional_call(module, own, (x[None].clone(),))[0]
     return raw
 
 

@@ -174,3 +174,58 @@ def test_a_class_that_only_names_its_layers_passes_as_a_batch():
 
     model = TorchModel(Named).build(D, K)
     assert model._found.together and fitted_one_by_one(model) is model
+
+
+RARE = 137.5
+
+
+class Writing(nn.Module):
+    """Changes its weights where a record has a rare value, in a way that ``how`` names."""
+
+    def __init__(self, d, k, how):
+        super().__init__()
+        self.layer, self.last, self.how, self.sign = nn.Linear(d, d), nn.Linear(d, k), how, 1.0
+
+    def forward(self, x):
+        weight = self.last.weight
+        if float(x.detach().max()) >= RARE:
+            WRITES[self.how](self, weight)
+        return self.sign * self.last(torch.tanh(self.layer(x) / 100))
+
+
+def through_numpy(module, weight):
+    weight.detach().numpy()[:] = 0.0
+
+
+def through_storage(module, weight):
+    weight.untyped_storage().copy_((1e6 * torch.ones_like(weight)).untyped_storage())
+
+
+def turned(module, weight):
+    module.sign = -1.0
+
+
+WRITES = {
+    "zeros": lambda module, weight: weight.data.zero_(),
+    "clamp": lambda module, weight: weight.data.clamp_(-1e-3, 1e-3),
+    "look-up": lambda module, weight: nn.functional.embedding(
+        torch.arange(len(weight)), weight, max_norm=1e-3
+    ),
+    "numpy": through_numpy,
+    "storage": through_storage,
+    "attribute": turned,
+}
+CLIP = 0.5
+
+
+@pytest.mark.parametrize(("how", "dtype"), zip(WRITES, 3 * [np.float32, np.float64], strict=True))
+def test_a_record_that_writes_weights_moves_a_sum_by_one_record(how, dtype):
+    model = TorchModel(lambda d, k: Writing(d, k, how)).build(D, K)
+    params = model.init(streams_for(0).stream("init"), dtype)
+    X, y = np.random.default_rng(1).uniform(-3, 3, (9, D)).astype(dtype), np.arange(9) % K
+    before = model.clipped_gradient_sum(params, X, y, LogLoss(), clip_norm=CLIP)
+    X[0, 3] = RARE
+    after = model.clipped_gradient_sum(params, X, y, LogLoss(), clip_norm=CLIP)
+    assert 0 < np.linalg.norm(before - after) <= 1.001 * 2 * CLIP
+    alone = [model.raw(params, X[[j]])[0] for j in range(9)]
+    np.testing.assert_array_equal(model.raw(params, X), alone)

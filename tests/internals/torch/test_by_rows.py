@@ -1,14 +1,19 @@
 """More of tests/torch/test_by_rows.py: what only private names show."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 from torch import nn
 from torch.nn import functional as F
 
+from skdpfl import DPFedAvgClassifier
+from skdpfl._pipelines import keeps_rows_apart
+from skdpfl.model_selection.scoring import predictions
+from skdpfl.models import fitted_one_by_one
 from skdpfl.torch import TorchModel
 from skdpfl.torch._by_rows import by_rows
-from tests.torch.test_by_rows import D, K, torch, with_code
+from tests.torch.test_by_rows import D, K, Writing, torch, with_code
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 
@@ -145,3 +150,22 @@ def test_layers_that_may_mix_are_not_known(name):
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operations_that_may_mix_are_not_known(name):
     assert by_rows(with_code(OPERATIONS[name])(D, K).eval(), rows()) is None
+
+
+@pytest.mark.parametrize("how", ["zeros", "attribute"])
+def test_scores_never_share_a_fitted_module_between_records(how):
+    """One record with the rare value changes one prediction, and no other."""
+    X, y = np.random.default_rng(2).uniform(-3, 3, (12, D)), np.arange(12) % K
+    clf = DPFedAvgClassifier(
+        1.0, model=TorchModel(lambda d, k: Writing(d, k, how)), feature_bounds=(-200, 200),
+        n_rounds=1, local_steps=1, random_state=0,
+    )  # fmt: skip
+    clf.fit(X, y)
+    rare = X.copy()
+    rare[0, 3] = 1e9
+    asked = {"reads": "shares", "classes": clf.classes_, "together": keeps_rows_apart(clf)}
+    before, after = (predictions(clf, table, **asked) for table in (X, rare))
+    np.testing.assert_array_equal(before[1:], after[1:])
+    fitted = fitted_one_by_one(clf.model_)
+    raws = [fitted.raw_of_fitted(vars(clf), table) for table in (X, rare)]
+    np.testing.assert_array_equal(raws[0][1:], raws[1][1:])
