@@ -228,7 +228,9 @@ class FederatedEstimator(Trained):
         """
         with fitting(self):
             self._check()
-            return self._train(self._declared(federation, facts))
+            self._train(self._declared(federation, facts))
+            federation.end()
+            return self
 
     def _declared(self, federation: Federation, facts: Schema) -> _data.DataElsewhere:
         """Check the declared facts of remote data, and set the attributes that depend on them."""

@@ -179,6 +179,9 @@ class Federation(ABC):
             is ``noised_later``, the gradient of the penalty is not included.
         """
 
+    def end(self) -> None:  # noqa: B027
+        """Inform all silos that the fit is complete; by default a no-op."""
+
     def on_release(self, round: int, released: Released) -> None:  # noqa: B027
         """Receive what a round released, which is public; by default a no-op."""
 

@@ -53,9 +53,9 @@ def served(invitation: Mapping[str, object], ask: Callable[[bytes], bytes]) -> b
     with line, suppress(OSError):
         token = invitation["token"]
         send(line, token if isinstance(token, bytes) else b"")
-        kept_alive(line).settimeout(None)
+        kept_alive(line)
         while True:
-            send(line, ask(receive(line)))
+            send(line, ask(receive(line, idle=None)))
     return True
 
 

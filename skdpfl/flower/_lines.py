@@ -22,9 +22,21 @@ from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 from skdpfl.flower._client import LINE_NAME, LINE_PATIENCE, kept_alive
-from skdpfl.remote import Hello, Introduction, WireError, pack, receive, send, unpack
+from skdpfl.remote import (
+    Doorway,
+    Hello,
+    Introduction,
+    Places,
+    WireError,
+    pack,
+    receive,
+    send,
+    unpack,
+)
 
 _TOKEN = 32
+#: silos that open a line at one time, and those of one address
+_PLACES = Places(all=128, of_one=64)
 
 
 class Met(NamedTuple):
@@ -46,7 +58,8 @@ class Door:
         self.met: queue.SimpleQueue[Met] = queue.SimpleQueue()
         self._socket = _listening(address)
         self._tls, self._certificate = _own_certificate()
-        threading.Thread(target=self._meet_all, daemon=True).start()
+        doorway = Doorway(self._socket, self._meet, _PLACES)
+        threading.Thread(target=doorway.serve, daemon=True).start()
 
     def invitation(self) -> tuple[bytes, dict[str, str | bytes]]:
         """Return a token, and the invitation with which one app can open one line."""
@@ -60,24 +73,18 @@ class Door:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _meet_all(self) -> None:
-        with suppress(OSError):  # closed
-            while True:
-                line = self._socket.accept()[0]
-                threading.Thread(target=self._meet, args=(line,), daemon=True).start()
-
-    def _meet(self, plain: socket.socket) -> None:
+    def _meet(self, plain: socket.socket, short: bool) -> None:
         """Accept a connection with a valid token and ask for its silo; close others."""
         with ExitStack() as stack, suppress(OSError, WireError):
             plain.settimeout(LINE_PATIENCE)
             stack.enter_context(plain)
             line = stack.enter_context(self._tls.wrap_socket(plain, server_side=True))
-            token = receive(line, most=_TOKEN)
+            token = receive(line, most=_TOKEN, seconds=LINE_PATIENCE, idle=LINE_PATIENCE)
             if token not in self._tokens:
                 return
             self._tokens.discard(token)
             send(line, pack(Hello()))
-            silo = unpack(receive(line, most=2**16))
+            silo = unpack(receive(line, most=2**16, seconds=LINE_PATIENCE))
             if isinstance(silo, Introduction):
                 self.met.put(Met(token, silo, kept_alive(line)))
                 stack.pop_all()
@@ -105,7 +112,7 @@ class OpenLine:
     def __init__(self, line: socket.socket, timeout: float) -> None:
         self._line, self._turn, self._guard = line, threading.Lock(), threading.Lock()
         self._asked: dict[bytes, Callable[[bytes | None], object]] = {}
-        line.settimeout(timeout)
+        self._timeout = timeout
 
     def ask(self, letter: bytes, tell: Callable[[bytes | None], object]) -> None:
         """Send a letter in its own thread and report the answer; None if the line is closed.
@@ -122,8 +129,8 @@ class OpenLine:
         answer: bytes | None = None
         try:
             with self._turn:
-                send(self._line, letter)
-                answer = receive(self._line)
+                send(self._line, letter, seconds=self._timeout)
+                answer = receive(self._line, seconds=self._timeout, idle=self._timeout)
         except OSError:
             self.close()
         with self._guard:

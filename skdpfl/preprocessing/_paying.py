@@ -199,6 +199,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             self._kinds = (kind,) * self.n_features_in_
             source = SiloSource(federation, streams, np.dtype(facts.dtype))
             said = self._found(source, sizes, names, None, None)
+            federation.end()
             self._silo_position, self.silo_ids_ = None, np.array(names, dtype=object)
         if said:
             warn(said)

@@ -6,13 +6,15 @@ _row         one silo's row of a plan
 _gate        a silo's rules: it prices, pays, writes down, answers once
 _releases    what it computes, and refuses to compute
 _memory      what it has agreed to, paid and answered, on disk
-_federation  the server's side; a ``Courier`` takes the letters (``_exchange``)
+_federation  the server's side (``_exchange``: letters out, answers in)
 _journal     what the server keeps on disk, so that one that was killed goes on
 _roster      which silos they are, by keys that operators exchanged
 _masks       sums of which the server sees no summand
 _score       how good a model is at each silo (``_measures``: the sum)
 
-Two couriers are at hand: ``SocketCourier`` (``_socket``) and :mod:`skdpfl.flower`.
+_socket      couriers, which take the letters; doors, at which they are taken in
+
+Two couriers are at hand: ``SocketCourier`` and :mod:`skdpfl.flower`.
 """
 
 from skdpfl._lazy import lazy

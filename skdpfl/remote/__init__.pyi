@@ -5,7 +5,6 @@ from skdpfl.remote._declared import (
     unpack as unpack,
 )
 from skdpfl.remote._exchange import (
-    Courier as Courier,
     SilosMissing as SilosMissing,
 )
 from skdpfl.remote._federation import RemoteFederation as RemoteFederation
@@ -29,12 +28,16 @@ from skdpfl.remote._score import (
     score_federation as score_federation,
 )
 from skdpfl.remote._socket import (
+    Courier as Courier,
+    Doorway as Doorway,
+    Places as Places,
+    SocketCourier as SocketCourier,
     ask_gate as ask_gate,
     connected as connected,
     is_port as is_port,
+    peer_of as peer_of,
     receive as receive,
     send as send,
 )
 from skdpfl.remote._terms import Terms as Terms
-from skdpfl.remote._tunnels import SocketCourier as SocketCourier
 from skdpfl.remote._wire import WireError as WireError

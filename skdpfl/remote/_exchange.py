@@ -1,14 +1,14 @@
 """Send letters and collect answers: ask silent silos again, and say why an answer is invalid."""
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._letters import Answer, Ask, End, Offer, Refusal, Waiting
+from skdpfl.remote._letters import Answer, Ask, Done, End, Offer, Refusal, Waiting
+from skdpfl.remote._socket import Courier
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 
@@ -20,28 +20,9 @@ class SilosMissing(RuntimeError):
     """Silos did not answer, or gave an invalid answer; the text names them and the reasons."""
 
 
-class Courier(ABC):
-    """Base class of objects that take letters to silos and bring back answers."""
-
-    @abstractmethod
-    def deliver(self, letters: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Deliver letters, and return the answers that came in time.
-
-        Parameters
-        ----------
-        letters : mapping
-            A letter for each silo, by its name.
-
-        Returns
-        -------
-        mapping
-            The names of silos that answered, and their answers.
-        """
-
-
 def exchange(
     courier: Courier,
-    letters: Mapping[str, Offer | Ask | End],
+    letters: Mapping[str, Offer | Ask | End | Done],
     kind: type,
     n_attempts: int,
     patience: float = 0.0,
@@ -74,7 +55,7 @@ def exchange(
     return answers, reasons
 
 
-def _opened(data: bytes, kind: type, asked: Offer | Ask | End) -> Any:
+def _opened(data: bytes, kind: type, asked: Offer | Ask | End | Done) -> Any:
     """Return an answer, or the reason why it is invalid: a Refused if that is final."""
     try:
         letter: Any = unpack(data)

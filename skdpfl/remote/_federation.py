@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,12 +18,13 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.remote import _row
 from skdpfl.remote._declared import pack
-from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, odd_ones
+from skdpfl.remote._exchange import SilosMissing, exchange, in_words, odd_ones
 from skdpfl.remote._journal import FitJournal
 from skdpfl.remote._letters import (
     Agreement,
     Answer,
     Ask,
+    Done,
     End,
     Ended,
     Facts,
@@ -32,8 +34,9 @@ from skdpfl.remote._letters import (
     is_finite,
 )
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
+from skdpfl.remote._socket import Courier
 from skdpfl.remote._terms import Refused
-from skdpfl.remote._wire import WireError
+from skdpfl.remote._wire import LIMITS, WireError
 
 #: answers, and why there are none of others
 Came = tuple[dict[str, Any], dict[str, str]]
@@ -61,6 +64,8 @@ class RemoteFederation(federation.Federation):
         The labels; None for regression.
     estimator : str, default="fit"
         The name of the fit in the silos' ledgers.
+    requester, purpose : str, default=""
+        Who asks for the fits, and for what, as shown to the person who approves at a silo.
     on_missing : {"fail", "skip"}, default="fail"
         What to do if some silos do not answer in a round. "skip" continues with the others. It is
         for algorithms whose silos keep no state between rounds, and assumes that silos are missing
@@ -91,6 +96,8 @@ class RemoteFederation(federation.Federation):
         *,
         classes: Sequence[Any] | None = None,
         estimator: str = "fit",
+        requester: str = "",
+        purpose: str = "",
         on_missing: Literal["fail", "skip"] = "fail",
         masked: bool = False,
         n_attempts: int = 3,
@@ -107,6 +114,7 @@ class RemoteFederation(federation.Federation):
         self.names = [_text(name) for name in facts.silo_sizes]
         self.on_missing, self.n_attempts, self.masked = on_missing, n_attempts, masked
         self._courier, self.facts, self.estimator = courier, facts, estimator
+        self._study = str(requester), str(purpose)
         self.classes = None if classes is None else tuple(labels_of(classes).tolist())
         self._fit, self._started, self._keyed = "", set[str](), set[str]()
         self._task: Task | None = None
@@ -189,7 +197,10 @@ class RemoteFederation(federation.Federation):
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
         for i, row in enumerate(rows):
             shape = int(facts.n_features), names, self.classes, facts.dtype, row.size
-            letters[row.name] = Offer(self._fit, called, Facts(*shape), row, i, seed, task)
+            about = self._fit, called, *self._study, Facts(*shape)
+            letters[row.name] = Offer(*about, row, i, seed, task)
+        if max(map(len, map(pack, letters.values()))) > LIMITS.offer_bytes:
+            raise Refused(f"Offers to remote silos can have at most {LIMITS.offer_bytes:,} bytes.")
         agreed, reasons = self._exchange(letters, Agreement)
         if reasons:
             raise SilosMissing(f"Some silos do not take part. {in_words(reasons)}")
@@ -376,6 +387,21 @@ class RemoteFederation(federation.Federation):
 
     def own_streams(self) -> Streams | None:
         return None if self._journal is None else self._journal.streams()
+
+    def end(self) -> None:
+        """Tell the silos of masked sums that the fit is complete: they delete its secrets.
+
+        A silo that does not hear of it deletes them after some weeks.
+        """
+        if not any(self._keys):
+            return
+        left = [name for i, name in enumerate(self.names) if i not in self._gone]
+        letters = dict.fromkeys(left, Done(self._fit))
+        told = partial(exchange, self._courier, letters, Done, 1)
+        if self._written is None:
+            told()
+        else:
+            self._written.exchange(letters, told, final=True)
 
     def settle(self) -> dict[str, float]:
         """End the journal's fit early: each silo then pays for the rounds that ran only.

@@ -22,13 +22,15 @@ from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._releases import Planned, planned, streams_of
+from skdpfl.remote._releases import Planned, planned
 from skdpfl.remote._roster import public_key, signature
 from skdpfl.remote._row import SumRow, Together, ran
 from skdpfl.remote._terms import Refused, Terms, in_words
-from skdpfl.remote._wire import WireError
+from skdpfl.remote._wire import LIMITS, WireError
 
 _LOG = logging.getLogger("skdpfl.remote")
+#: letters about one fit
+_ASKED = _letters.Offer | _letters.Ask | _letters.End | _letters.Done
 _ERROR = "An error occurred at the silo; its log has the details."
 #: all that may be said of an error in drawing a release, where records are read
 _SAID_OF_DRAWING = frozenset({_ERROR, TOO_LARGE})
@@ -100,6 +102,11 @@ class Gate:
         self._digest = _digest_of(records)
         self._last: tuple[bytes, _letters.Offer] | None = None
 
+    @property
+    def longest_letter(self) -> int:
+        """The most bytes that an offer, or a letter of a fit that is open here, can need."""
+        return max(LIMITS.offer_bytes, self._memory.longest_ask())
+
     def answer(self, data: bytes) -> bytes:
         """Answer a letter.
 
@@ -116,12 +123,10 @@ class Gate:
         fit = ""
         try:
             with _logging_warnings(self.records.name):
+                if len(data) > (most := self.longest_letter):
+                    raise Refused(f"The letter is too long: {len(data):,} bytes of {most:,}.")
                 letter = unpack(data)
-                fit = (
-                    letter.fit
-                    if isinstance(letter, _letters.Offer | _letters.Ask | _letters.End)
-                    else ""
-                )
+                fit = letter.fit if isinstance(letter, _ASKED) else ""
                 return self._answered(letter, data)
         except (Refused, WireError) as error:
             reason = str(error)
@@ -136,14 +141,18 @@ class Gate:
     def _answered(self, letter: object, data: bytes) -> bytes:
         if isinstance(letter, _letters.Hello):
             return pack(_letters.Introduction(self.records.name, self._memory.mark))
-        if not isinstance(letter, _letters.Offer | _letters.Ask | _letters.End):
-            raise Refused("A silo answers only Hello, Offer, Ask and End.")
+        if not isinstance(letter, _ASKED):
+            raise Refused("A silo answers only Hello, Offer, Ask, End and Done.")
         if isinstance(letter, _letters.Ask):
             with self._at_work():
                 return self._released(letter, data)
         if isinstance(letter, _letters.End):
             with self._at_work():
                 return self._settled(letter)
+        if isinstance(letter, _letters.Done):
+            with self._at_work():
+                self._memory.store.forget_secrets(letter.fit)
+            return data
         letter.check_size()
         letter.check_silo(self.records.name, self.allow_simulation)
         spent = letter.row.spent(letter.seed)  # it takes a while: before others have to wait
@@ -176,17 +185,18 @@ class Gate:
                 )
             kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
             kept |= {"round": -1}
-            kept |= self._keyed(offer) if offer.masked else {}
-            self._memory.agree(offer.fit, kept)
+            own, public = self._keyed(offer) if offer.masked else (None, {})
+            kept |= public
+            self._memory.agree(offer.fit, kept, own)
         said = (kept["public"], kept["signature"]) if offer.masked else ()
         return pack(_letters.Agreement(offer.fit, spent.epsilon, *said))
 
-    def _keyed(self, offer: _letters.Offer) -> dict[str, str]:
-        """Return a key for a masked fit, and the silo's signature of the key and the plan."""
+    def _keyed(self, offer: _letters.Offer) -> tuple[dict[str, str], dict[str, str]]:
+        """Return a key for a masked fit, and its public part with the silo's signature."""
         key = new_key()
         public = public_of(key)
         signed = signature(self._key, offer, public) if self._key else ""
-        return {"key": key, "public": public, "signature": signed}
+        return {"key": key}, {"public": public, "signature": signed}
 
     def _check_offer(self, offer: _letters.Offer, spent: PrivacySpent) -> None:
         """Raise unless this silo can take part in a fit."""
@@ -227,15 +237,12 @@ class Gate:
         said = self._memory.store.verdict(data)
         if said is None:
             row = offer.row
-            question = {
-                "fit": offer.fit,
-                "estimator": offer.estimator,
+            question = offer.shown() | {
                 "epsilon": spent.epsilon,
                 "delta": spent.delta,
                 "unit": spent.unit,
                 "neighbours": spent.neighbours,
                 "rounds": 0 if isinstance(row, SumRow) else len(row.steps),
-                "masked": offer.masked,
                 "colluding": spent.colluding,
             }
             self._memory.store.ask_person(data, question)
@@ -272,10 +279,14 @@ class Gate:
         agreed = bytes(kept["offer"])
         offer = self._agreed_to(agreed)
         with one_blas_thread(), np.errstate(all="ignore"):
-            streams, roster = streams_of(offer), self.terms.silos
-            release = planned(ask, offer, self.records, kept, streams, roster)
+            own = self._memory.store.secrets(ask.fit) if offer.masked else {}
+            release = planned(ask, offer, self.records, kept, own, self.terms.silos)
             self._memory.pay(agreed, offer)
             answer, state = self._drawn(ask, release)
+        if "ended" in state:
+            self._memory.store.forget_secrets(ask.fit)
+        elif own.keys() != release.secrets.keys():
+            self._memory.store.keep_secrets(ask.fit, release.secrets)
         now = {"words": words, "answer": _array(answer)}
         self._memory.answered(ask.fit, kept | now | state)
         return answer
@@ -323,7 +334,7 @@ class Gate:
 
 def _check_own_key(roster: Mapping[str, str], name: str, key: str | None) -> None:
     """Raise unless a silo is on its own roster, with its own key."""
-    if key is None or roster.get(name) != public_key(key):
+    if key is None or roster.get(name, "").partition(" until ")[0] != public_key(key):
         raise ValueError(
             f"The roster must contain each silo's public key, also that of {name!r}. Give this "
             "silo's private key, and put the matching public key on the roster."

@@ -24,7 +24,7 @@ from skdpfl._durable import replace_file, sync_folder
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.randomness.words import MovedWords, SimulationWords
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._letters import Answer, Ask, Offer
+from skdpfl.remote._letters import Answer, Ask, Done, Offer
 from skdpfl.remote._wire import WireError
 
 _LENGTH = struct.Struct("<Q")
@@ -70,7 +70,7 @@ class FitJournal:
         return found
 
     def exchange(
-        self, letters: Mapping[str, Offer | Ask], ask: Callable[[], Answers], *, final: bool
+        self, letters: Mapping[str, Offer | Ask | Done], ask: Callable[[], Answers], *, final: bool
     ) -> Answers:
         """Return the answers to letters: those in the journal, or new ones from ``ask``.
 
@@ -122,7 +122,7 @@ def _records(path: Path) -> tuple[list[Any], int]:
     return found, at
 
 
-def _digest_of(letters: Mapping[str, Offer | Ask]) -> str:
+def _digest_of(letters: Mapping[str, Offer | Ask | Done]) -> str:
     """Return a digest of the letters and their receivers."""
     digest = hashlib.sha256()
     written = {id(letter): hashlib.sha256(pack(letter)).digest() for letter in letters.values()}

@@ -8,6 +8,7 @@
     Ask: a question of the plan                Answer: noised numbers          or Refusal
     Ask: a round, with the broadcast           Answer: the noised message      or Refusal
     End: so many rounds, and no more           Ended: what the fit costs then  or Refusal
+    Done: the model is there                   Done: the secrets of its masks are deleted
 
 Each letter names its fit, each answer its letter. If messages are masked, all silos receive the
 same plan, the Agreement has a key for the fit, and the first letter of a masked sum has the keys of
@@ -17,7 +18,7 @@ all.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -45,6 +46,8 @@ from skdpfl.remote._wire import LIMITS
 from skdpfl.scaling import CurveScaling
 
 Label = bool | int | float | str
+#: features, classes and silos that a person is shown, and digits of a digest
+_SHOWN, _SHORT = 50, 16
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,18 @@ class Task:
     target: Any
     class_weights: tuple[float, ...] | None
 
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all parts; masks of a sum cancel only among silos with the same one."""
+        return hashlib.sha256(pack(self)).hexdigest()
+
+    def check_offered(self, offered: Task) -> None:
+        """Raise unless the offered task differs in steps and maps only, which follow from sums."""
+        kinds = [[type(x) for x in (t.model, t.loss, t.algorithm)] for t in (self, offered)]
+        fixed = [pack((t.alpha, t.class_weights)) for t in (self, offered)]
+        if kinds[0] != kinds[1] or fixed[0] != fixed[1]:
+            raise Refused("The fit's model, loss, algorithm or weights differ from those offered.")
+
     @classmethod
     def of(cls, work: Work) -> Task:
         """Return the parts of a fit's work that are sent."""
@@ -119,8 +134,10 @@ class Task:
         n_classes = None if facts.classes is None else len(facts.classes)
         weighted = n_classes if self.class_weights is None else len(self.class_weights)
         fits = self.loss.is_classifier == (facts.classes is not None)
+        weights = np.asarray(self.class_weights or (1.0,))
         if (
             not fits
+            or not ((weights >= 0) & (weights < np.inf)).all()
             or weighted != n_classes
             or self.model.n_outputs != self.loss.n_outputs(n_classes)
         ):
@@ -175,11 +192,13 @@ class Offer:
 
     ``task`` is the fit's task before scales are found, None for sums: a silo that lacks its classes
     refuses here, before any silo has paid. With a whole plan, rounds are sums of masked messages
-    (:mod:`skdpfl.remote._masks`).
+    (:mod:`skdpfl.remote._masks`). ``requester`` and ``purpose`` are for the person who approves.
     """
 
     fit: str
     estimator: str
+    requester: str
+    purpose: str
     facts: Facts
     row: Row | SumRow | WholePlan
     index: int
@@ -194,9 +213,47 @@ class Offer:
 
     @cached_property
     def agreed(self) -> bytes:
-        """A digest of what must be equal for all silos of a masked fit."""
-        assert isinstance(self.row, Together)
-        return hashlib.sha256(pack((self.fit, self.release, self.row.common))).digest()
+        """A digest of what all silos of the fit are offered alike.
+
+        It covers every field but the silo's number and size, and in fits without masks its row:
+        what silos sign, bind their masks to, and show to the person who approves.
+        """
+        common = self.row.common if isinstance(self.row, Together) else ()
+        facts = replace(self.facts, n_records=None)
+        alike = {each.name: getattr(self, each.name) for each in fields(self)}
+        alike |= {"index": 0, "facts": facts, "row": common}
+        return hashlib.sha256(b"skdpfl offer 2" + pack(alike)).digest()
+
+    def longest_ask(self, size: int) -> int:
+        """Return the most bytes that a question of a fit with an offer of this size can need.
+
+        A broadcast has few vectors of the model's size, a task what the offer has, with its maps.
+        """
+        model = 0 if self.task is None else self.task.model.size
+        return LIMITS.header_bytes + 4 * (size + 8 * model)
+
+    def shown(self) -> dict[str, Any]:
+        """Return what the person who approves has to know beside the price, in plain values.
+
+        ``offer`` is the start of the digest that all silos sign: operators may compare it.
+        """
+        task, facts, row = self.task, self.facts, self.row
+        names = [f"x{i}" for i in range(min(facts.n_features, _SHOWN))]
+        shown: dict[str, Any] = {
+            "offer": self.agreed.hex()[:_SHORT],
+            **{k: getattr(self, k) for k in ("fit", "estimator", "requester", "purpose", "masked")},
+            "features": list((facts.feature_names or names)[:_SHOWN]),
+            "n_features": facts.n_features,
+            "classes": facts.classes and list(facts.classes[:_SHOWN]),
+            "silos": list(row.silos[:_SHOWN]) if isinstance(row, Together) else None,
+        }
+        if isinstance(row, WholePlan):
+            shown["shares"] = (row.weights / row.weights.sum())[:_SHOWN].round(4).tolist()
+        if task is not None:
+            parts = {"model": task.model, "loss": task.loss, "algorithm": task.algorithm}
+            shown |= {name: f"{part!r:.200}" for name, part in parts.items()}
+            shown["class_weights"] = task.class_weights and list(task.class_weights[:_SHOWN])
+        return shown
 
     def check_size(self) -> None:
         """Raise for offers that would take long to price; this is the first check."""
@@ -205,9 +262,12 @@ class Offer:
                 f"The server has skdpfl {self.release[:20]}, this silo {__version__}; both need "
                 "the same release."
             )
-        names = self.fit, self.estimator, self.row.name
-        if max(map(len, names)) > LIMITS.name:
-            raise Refused(f"Names of fits and silos can have at most {LIMITS.name} characters.")
+        names = self.fit, self.estimator, self.requester, self.row.name
+        if max(map(len, names)) > LIMITS.name or len(self.purpose) > LIMITS.purpose:
+            raise Refused(
+                f"Names of fits, requesters and silos can have at most {LIMITS.name} characters, "
+                f"and a purpose {LIMITS.purpose}."
+            )
         if sum(len(plan.mus) for plan in self.row.sums) > LIMITS.releases:
             raise Refused(f"A fit can have at most {LIMITS.releases} releases besides its rounds.")
         steps = () if isinstance(self.row, SumRow) else self.row.steps
@@ -327,6 +387,13 @@ class End:
 
 
 @dataclass(frozen=True)
+class Done:
+    """The fit is complete: a silo deletes the secrets of its masks, and says so."""
+
+    fit: str
+
+
+@dataclass(frozen=True)
 class Ended:
     """The fit was settled; with the cost of the rounds that ran, as computed by the silo."""
 
@@ -361,6 +428,7 @@ declare(
     Ask,
     Answer,
     End,
+    Done,
     Ended,
     Refusal,
     Waiting,

@@ -4,16 +4,20 @@ r"""Masks that cancel in a sum, so that the server sees only the sum of a round'
 
     q_i  = rint(w_i m_i / step)                            m_i: the noised message, w_i its weight
     c_i  = q_i + sum_{j > i} P_ij - sum_{j < i} P_ij       modulo 2^64: what silo i sends
-    k_ij = H(X25519 of i and j, both public keys)          once a fit
-    P_ij = SHAKE-256(k_ij, H(what)), if it is short        else AES-256 under its first 32 bytes
-    what = fit, its plan, what is asked, its number, whose messages are in the sum, their length
+    k_ij = HKDF-SHA256(X25519 of i and j; a label, offer, both public keys)         once a fit
+    P_ij = SHAKE-256(label, k_ij, H(what)), if it is short     else AES-256 under its first 32 bytes
+    what = all that the silos were offered, the fit's task, every field of the question, the length
 
     sum_i c_i = sum_i q_i                                  modulo 2^64
 
 **What it gives.** What silos send is uniformly distributed given the sum of all in ``what`` (as far
 as X25519 and AES are secure), and reveals nothing while one of them is missing. Silos that were
-given another plan, another fit or other silos of the sum have other masks, which do not cancel. A
-silo answers each ``what`` once (:class:`skdpfl.remote.Gate`), so no mask is used for two messages.
+given another plan, task, broadcast, grid or other silos of the sum have other masks, which do not
+cancel: ``what`` is the whole question, so there is no field that a server could vary. A silo
+answers each ``what`` once (:class:`skdpfl.remote.Gate`), so no mask is used for two messages.
+
+**How long.** A fit's secrets are in a file of their own, which is deleted once the fit is done: who
+takes the disk later has the silos' messages only if somebody kept them and a copy of that file.
 
 **Whose keys.** Keys pass through the server. If operators know each other's long-term keys
 (:mod:`skdpfl.remote._roster`), silos accept only keys signed with these. Otherwise a server that
@@ -22,6 +26,7 @@ noise as without masks, and rounding to the grid is post-processing.
 """
 
 import hashlib
+import hmac
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -42,6 +47,8 @@ _SHORT = 512
 #: words of a pad that are added at once: they stay in the processor's cache
 _PIECE = 1 << 15
 _ZEROS = bytes(8 * _PIECE)
+#: no key or pad of one kind, or of another version, equals one of another
+_PAIR, _PAD, _CIPHER = b"skdpfl pair of silos 2", b"skdpfl short pad 2", b"skdpfl cipher key 2"
 
 
 def new_key() -> str:
@@ -54,17 +61,17 @@ def public_of(private: str) -> str:
     return _private(private).public_key().public_bytes_raw().hex()
 
 
-def pair_secrets(private: str, own: int, keys: Sequence[str]) -> np.ndarray:
+def pair_secrets(private: str, own: int, keys: Sequence[str], offered: bytes) -> np.ndarray:
     """Return the secrets that silo ``own`` shares with each other silo, uint8 (n_silos, 32).
 
-    ``keys`` has all silos' public keys in their order.
+    ``keys`` has all silos' public keys in their order, ``offered`` is the digest of the offer.
     """
     mine, secrets = _private(private), np.zeros((len(keys), 32), np.uint8)
     for other, key in enumerate(keys):
         if other != own:
             pair = "".join(keys[i] for i in sorted((own, other)))
-            secret = hashlib.sha256(_met(mine, key) + pair.encode()).digest()
-            secrets[other] = np.frombuffer(secret, np.uint8)
+            label = _PAIR + offered + pair.encode()
+            secrets[other] = np.frombuffer(_derived(_met(mine, key), label), np.uint8)
     return secrets
 
 
@@ -82,7 +89,7 @@ def mask(secrets: np.ndarray, own: int, among: Sequence[int], what: bytes, size:
 
 def _short_pads(seeds: list[bytes], size: int) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield the sum of short pads, and the slice it is added to."""
-    streams = b"".join([hashlib.shake_256(seed).digest(8 * size) for seed in seeds])
+    streams = b"".join([hashlib.shake_256(_PAD + seed).digest(8 * size) for seed in seeds])
     pads = np.frombuffer(streams, "<u8").reshape(len(seeds), size)
     yield slice(None), np.add.reduce(pads, axis=0, dtype=np.uint64)
 
@@ -94,7 +101,7 @@ def _long_pads(seeds: list[bytes], size: int) -> Iterator[tuple[slice, np.ndarra
     it twice as fast. Each key is used once, so all may start from the same counter.
     """
     Cipher, AES, GCM = _ciphers()
-    keys = [hashlib.shake_256(seed).digest(32) for seed in seeds]
+    keys = [hashlib.shake_256(_CIPHER + seed).digest(32) for seed in seeds]
     streams = [Cipher(AES(key), GCM(bytes(12))).encryptor() for key in keys]
     piece = np.empty(_PIECE + 2, "<u8")  # update_into needs room for one more block
     room = memoryview(piece).cast("B")
@@ -139,6 +146,12 @@ def _met(private: Any, public: str) -> bytes:
     except ValueError as error:  # not 32 bytes, or a point that shares no secret
         raise Refused("A silo's key is invalid.") from error
     return secret
+
+
+def _derived(secret: bytes, label: bytes) -> bytes:
+    """Return 32 bytes by HKDF (RFC 5869) with SHA-256, no salt and this label."""
+    key = hmac.digest(bytes(32), secret, "sha256")
+    return hmac.digest(key, label + b"\x01", "sha256")
 
 
 def needing_extra(load: Callable[[], Any]) -> Any:

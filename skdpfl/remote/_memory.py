@@ -4,7 +4,8 @@
 
     L   hospital.ledger          each fit that was paid for, by the digest of its offer
     M   hospital.ledger.fits/    one file a fit: FIT.OFFER.offer was agreed to, FIT.OFFER.N.fit
-                                 has N answers, the state of the silo and the last answer
+                                 has N answers, the state of the silo and the last answer;
+                                 FIT.secrets those of its masks, until it is done
     C   hospital.ledger.count    how many answers M has in all, and how many fits L has
 
 An answer is written in this order: its fit in L, the answer in M, then C; only then it leaves. So
@@ -35,7 +36,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,8 +100,10 @@ class SiloStore:
     def read(self, fit: str) -> dict[str, Any] | None:
         """Return the stored state of a fit; None if there is none."""
         file = next((f for f in self.files() if f.fit == _digest_of(fit)), None)
-        if file is None:
-            return None
+        return None if file is None else self.read_file(file)
+
+    def read_file(self, file: _File) -> dict[str, Any]:
+        """Return the stored state in a fit's file."""
         try:
             kept = unpack(file.path.read_bytes())
         except WireError as error:
@@ -122,6 +125,24 @@ class SiloStore:
         for old in self.folder.glob(f"{start}.*"):
             if old.name != f"{start}.{n}.fit":
                 old.unlink()
+
+    def secrets(self, fit: str) -> dict[str, Any]:
+        """Return the secrets of a fit's masks; nothing if they were deleted."""
+        try:
+            return dict(unpack(self._secrets(fit).read_bytes()))
+        except FileNotFoundError:
+            return {}
+
+    def keep_secrets(self, fit: str, secrets: Mapping[str, Any]) -> None:
+        """Store the secrets of a fit's masks, in a file of their own that no backup needs."""
+        replace_file(self._secrets(fit), pack(dict(secrets)))
+
+    def forget_secrets(self, fit: str) -> None:
+        """Delete the secrets of a fit's masks."""
+        self._secrets(fit).unlink(missing_ok=True)
+
+    def _secrets(self, fit: str) -> Path:
+        return self.folder / f"{_digest_of(fit)}.secrets"
 
     def ask_person(self, offer: bytes, question: dict[str, Any]) -> None:
         """Store an offer that a person has to approve; if there are many, delete the oldest."""
@@ -165,6 +186,10 @@ class SiloStore:
             few = number <= LIMITS.waiting_offers and size <= LIMITS.waiting_bytes
             if not few or state.st_mtime < oldest:
                 path.unlink()
+        for path in self.folder.glob("*.secrets"):  # a fit that nobody ended, or whose offer left
+            offered = next(self.folder.glob(f"{path.stem}.*.*"), None)
+            if offered is None or path.stat().st_mtime < oldest:
+                path.unlink()
 
 
 class SiloMemory:
@@ -179,6 +204,7 @@ class SiloMemory:
         self.path = str(ledger.record)
         self.store = SiloStore(f"{self.path}.fits" if folder is None else folder)
         self._counter = Path(f"{self.path}.count" if counter is None else counter)
+        self._longest: dict[str, int] = {}
         with self.store.locked():
             self._begin(ledger)
         #: a random text that stays the same as long as the memory does, and the entries before it
@@ -244,13 +270,34 @@ class SiloMemory:
             )
         ledger.check(spent)
 
+    def longest_ask(self) -> int:
+        """Return the most bytes that a question of a recent fit can need."""
+        files = self.store.files()
+        for file in files:
+            if file.offer not in self._longest:
+                self._longest[file.offer] = self._longest_of(file)
+        return max((self._longest[file.offer] for file in files), default=0)
+
+    def _longest_of(self, file: _File) -> int:
+        """Return the most bytes of a question of a fit; 0 if it is old, damaged or deleted."""
+        try:
+            if file.path.stat().st_mtime < time.time() - LIMITS.waiting_days * 86400:
+                return 0
+            offer = bytes(self.store.read_file(file)["offer"])
+            longest: int = unpack(offer).longest_ask(len(offer))
+        except (FileNotFoundError, Refused, WireError):
+            return 0
+        return longest
+
     def has_paid(self, offer: bytes) -> bool:
         """Whether the fit of an offer is in the ledger."""
         return hashlib.sha256(offer).hexdigest()[:_SHORT] in self._paid()
 
-    def agree(self, fit: str, kept: dict[str, Any]) -> None:
-        """Store an offer."""
+    def agree(self, fit: str, kept: dict[str, Any], secrets: Mapping[str, str] | None) -> None:
+        """Store an offer, and the key of its masks if any."""
         self.store.make_room(len(kept["offer"]), set(self._paid()))
+        if secrets is not None:
+            self.store.keep_secrets(fit, secrets)
         self.store.write(fit, kept | {"n_answers": 0})
 
     def pay(self, agreed: bytes, offer: Offer) -> None:
@@ -266,6 +313,7 @@ class SiloMemory:
     def settle(self, fit: str, kept: dict[str, Any], spent: PrivacySpent | None) -> None:
         """Store that a fit has ended, then charge this cost instead; None: it was not paid for."""
         ended = kept | {"ended": True, "settled": True}
+        self.store.forget_secrets(fit)
         if spent is None:
             self.store.write(fit, ended)
             return

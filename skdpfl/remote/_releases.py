@@ -4,7 +4,6 @@ All refusals happen here, before the fit is charged; only then is a release draw
 from the agreed row of the plan, not from the letter.
 """
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ import numpy as np
 from skdpfl.federation import Silo, SumPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.remote._declared import pack
-from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
+from skdpfl.remote._letters import Ask, Offer, Part, Task
 from skdpfl.remote._masks import FEWEST, mask, masked, on_grid
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._roster import secrets_of
@@ -28,10 +27,14 @@ _FARTHEST = 2.0**40
 
 
 class Planned(NamedTuple):
-    """A planned release: ``draw`` computes it, ``state`` is the silo's state afterwards."""
+    """A planned release: ``draw`` computes it, ``state`` is the silo's state afterwards.
+
+    ``secrets`` are those of the fit's masks.
+    """
 
     draw: Callable[[], Any]
     state: Callable[[], dict[str, Any]]
+    secrets: Mapping[str, Any]
 
 
 def streams_of(offer: Offer) -> Streams:
@@ -47,15 +50,16 @@ def planned(
     offer: Offer,
     records: SiloRecords,
     kept: dict[str, Any],
-    streams: Streams,
+    own: Mapping[str, Any],
     roster: Mapping[str, str] | None,
 ) -> Planned:
     """Return the next planned release; raise a Refused unless the letter asks for that.
 
-    ``kept`` is the silo's stored state of the fit after its last answer.
+    ``kept`` is the silo's stored state of the fit after its last answer, ``own`` has the secrets of
+    its masks.
     """
-    row, X = offer.row, records.features(offer.facts)
-    task = None if isinstance(row, SumRow) else _the_task(ask, row, offer.facts, kept)
+    row, X, streams = offer.row, records.features(offer.facts), streams_of(offer)
+    task = None if isinstance(row, SumRow) else _the_task(ask, offer, kept)
     i, n = (row.index, len(row.silos)) if isinstance(row, Together) else (0, 1)
     silo = Silo.alone(i, X, records.targets(offer.facts), n, streams, records.sample_weight)
     if task is not None and not isinstance(row, SumRow):
@@ -74,11 +78,10 @@ def planned(
     if ask.purpose == "round":
         met["round"] = part.round if hidden else ask.number
     if hidden:
-        secrets, keys = secrets_of(roster, offer, part, kept)
-        now = part.round, ask.number - part.round
-        met |= {"secrets": secrets, "keys": keys, "key": "", f"last {ask.purpose}": now}
-        draw = partial(_hidden, draw, ask, offer, part, secrets)
-    return Planned(draw, lambda: {"task": task, "silo": silo.save()} | met)
+        own = secrets_of(roster, offer, part, kept["public"], own)
+        met[f"last {ask.purpose}"] = part.round, ask.number - part.round
+        draw = partial(_hidden, draw, ask, offer, part, task, own["secrets"])
+    return Planned(draw, lambda: {"task": task, "silo": silo.save()} | met, own)
 
 
 def _plan_of(ask: Ask, row: Row | SumRow | WholePlan) -> SumPlan:
@@ -139,16 +142,21 @@ def _check_attempt(
 
 
 def _hidden(
-    draw: Callable[[], np.ndarray], ask: Ask, offer: Offer, part: Part, secrets: np.ndarray
+    draw: Callable[[], np.ndarray],
+    ask: Ask,
+    offer: Offer,
+    part: Part,
+    task: Task | None,
+    secrets: np.ndarray,
 ) -> np.ndarray:
-    """Return a silo's masked message."""
+    """Return a silo's masked message; its pads follow from offer, task and the whole question."""
     row, steps = offer.row, draw()
     assert isinstance(row, Together)
     if isinstance(row, WholePlan) and not row.shares_noise:
         weight = float(row.weights[row.index])
         steps = on_grid(steps, weight, part.step, len(part.among))
-    asked = hashlib.sha256(pack((ask.content, ask.clip_norm))).hexdigest()
-    what = pack((offer.agreed.hex(), ask.purpose, ask.number, part.round, part.among, asked))
+    question = replace(ask, task=None, part=replace(part, keys=None, signatures=()))
+    what = pack((offer.agreed.hex(), None if task is None else task.digest, question))
     return masked(steps, mask(secrets, row.index, part.among.tolist(), what, len(steps)))
 
 
@@ -186,14 +194,16 @@ def _sum_of_silo(
     return partial(silo.answer, question)
 
 
-def _the_task(ask: Ask, row: Row | WholePlan, facts: Facts, kept: dict[str, Any]) -> Task | None:
+def _the_task(ask: Ask, offer: Offer, kept: dict[str, Any]) -> Task | None:
     """Return the fit's task, which must not change after the first round."""
     task: Task | None = kept["task"]
     if task is None and ask.task is not None:
-        ask.task.check(row, facts)
+        assert offer.task is not None and not isinstance(offer.row, SumRow)
+        ask.task.check_offered(offer.task)
+        ask.task.check(offer.row, offer.facts)
     if task is None or ask.task is None:
         return ask.task if task is None else task
-    if pack(task) != pack(ask.task):
+    if task.digest != ask.task.digest:
         raise Refused("The task of a fit must not change after its first round.")
     return task
 

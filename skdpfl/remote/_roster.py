@@ -3,28 +3,29 @@
 ::
 
     roster      name -> Ed25519 key                 in each operator's file, not from the server
-    agreed      fit, release, the whole plan        one digest: silos, weights, noise, rounds
+    agreed      all that silos are offered alike    one digest: study, task, facts, whole plan
     signature   of (name, key of the fit, agreed)   by the name's key on the roster
     secrets     with each of the others             once all their signatures were checked
 
 **Formal guarantee.** A silo sends nothing that depends on its records before it has checked a
 signature of every silo of the fit. Assume that all silos that do not collude with the server keep
 their keys secret, and that Ed25519 is unforgeable. Then any two of them share a secret that nobody
-else knows, and all of them agreed to the same plan under this fit's name: a server that distributes
-its own keys, invents silos, or gives silos different plans, lacks a signature and gets no message.
+else knows, and all of them were offered the same under this fit's name: a server that distributes
+its own keys, invents silos, or offers them different things, lacks a signature and gets no message.
+
+A key on the roster may have a last day, ``KEY until 2027-11-30``. A new roster replaces or revokes
+keys: what an old one signed is worth nothing to those who have the new roster.
 """
 
 import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Offer, Part
 from skdpfl.remote._masks import needing_extra, pair_secrets
 from skdpfl.remote._row import Together
-from skdpfl.remote._terms import Refused
+from skdpfl.remote._terms import Refused, valid_key
 
 
 def new_silo_key() -> str:
@@ -71,48 +72,51 @@ def check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> Non
     assert isinstance(offer.row, Together) and part.keys is not None
     from cryptography.exceptions import InvalidSignature
 
-    plan = offer.agreed
     for name, key, signed in zip(offer.row.silos, part.keys, part.signatures, strict=True):
         try:
-            public = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(roster[name]))
-            public.verify(bytes.fromhex(signed), _words(plan, name, key))
+            listed = bytes.fromhex(valid_key(name, roster[name]))
+            public = _ed25519().Ed25519PublicKey.from_public_bytes(listed)
+            public.verify(bytes.fromhex(signed), _words(offer.agreed, name, key))
         except (InvalidSignature, KeyError, ValueError) as error:
             raise Refused(
-                "A silo's key for this fit and plan was not signed with its key on this silo's "
-                "roster, so nothing is sent."
+                "A silo's key for this fit, as it was offered here, was not signed with its key on "
+                "this silo's roster, so nothing is sent."
             ) from error
 
 
 def secrets_of(
-    roster: Mapping[str, str] | None, offer: Offer, part: Part, kept: Mapping[str, Any]
-) -> tuple[np.ndarray, str]:
+    roster: Mapping[str, str] | None, offer: Offer, part: Part, public: str, own: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the secrets that a silo shares with each other in a fit, and a digest of the keys.
 
-    Both are made from the keys of the first letter, and stored.
+    Both are made from the keys of the first letter, and stored in the place of the private key.
     """
     row = offer.row
     assert isinstance(row, Together)
     listed = None if part.keys is None else pack((part.keys, part.signatures))
     given = None if listed is None else hashlib.sha256(listed).hexdigest()
-    if "secrets" in kept:
-        if given not in (None, kept["keys"]):
+    if "secrets" in own:
+        if given not in (None, own["keys"]):
             raise Refused("The keys of a fit come with its first letter and must not change.")
-        return kept["secrets"], kept["keys"]
+        return dict(own)
+    if "key" not in own:
+        raise Refused("This fit is done at this silo: the secrets of its masks were deleted.")
     n = len(row.silos)
     if given is None or part.keys is None or {len(part.keys), len(part.signatures)} != {n}:
         raise Refused("The first letter of a masked fit must contain the keys of all silos.")
-    if part.keys[row.index] != kept["public"] or len(set(part.keys)) != n:
+    if part.keys[row.index] != public or len(set(part.keys)) != n:
         raise Refused("A masked sum needs the key of each of its silos, including this silo's own.")
     if roster is not None:
         check_signatures(roster, offer, part)
     elif row.shares_noise:
         raise Refused("This silo shares noise only with silos on its roster, and it has no roster.")
-    return pair_secrets(kept["key"], row.index, part.keys), given
+    secrets = pair_secrets(own["key"], row.index, part.keys, offer.agreed)
+    return {"secrets": secrets, "keys": given}
 
 
-def _words(plan: bytes, name: str, key: str) -> bytes:
+def _words(offered: bytes, name: str, key: str) -> bytes:
     """Return the bytes that a silo signs."""
-    return b"skdpfl key of a fit 1" + plan + pack((name, key))
+    return b"skdpfl key of a fit 2" + offered + pack((name, key))
 
 
 def _signer(private: str) -> Any:

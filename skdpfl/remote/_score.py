@@ -140,6 +140,7 @@ def score_federation(
     made = partial(Scored, model=predictor)
     federation.agree_on_sums([plan], made(what), float(delta), random_state)
     found = ask_score(what, plan, federation, streams_for(random_state), made)
+    federation.end()
     each = list(zip(found.means, found.noises.tolist(), strict=True))
     scores = [found.measure.score(mean, noise) for mean, noise in each]
     errors = [found.measure.error(mean, noise) for mean, noise in each]

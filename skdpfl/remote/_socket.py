@@ -1,18 +1,49 @@
-"""Letters over a socket: the length of a message in eight bytes, then the message.
+"""Letters over sockets: the length of a message in eight bytes, then the message.
 
-It has few imports: with Flower, a process may start for each letter.
+A whole letter has one deadline, however it trickles in, and memory grows with the bytes that came.
+A :class:`Doorway` admits a few connections at a time. It has few imports: with Flower, a process
+may start for each letter.
 """
 
 import os
 import socket
 import struct
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
 
-from skdpfl.remote._wire import LIMITS
+from skdpfl.remote._wire import LIMITS, WireError
 
 _LENGTH = struct.Struct("<Q")
+_PEER = struct.Struct("3i")
 _PIECE = 2**20
-#: seconds that a gate may take for an answer
-PATIENCE = 600.0
+#: seconds that a gate may take for an answer, and to accept a connection
+PATIENCE, _KNOCK = 600.0, 10.0
+#: seconds between attempts to accept or to connect, while there are no resources for it
+_PAUSE = 0.1
+
+
+class Courier(ABC):
+    """Base class of objects that take letters to silos and bring back answers."""
+
+    @abstractmethod
+    def deliver(self, letters: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Deliver letters, and return the answers that came in time.
+
+        Parameters
+        ----------
+        letters : mapping
+            A letter for each silo, by its name.
+
+        Returns
+        -------
+        mapping
+            The names of silos that answered, and their answers.
+        """
 
 
 def ask_gate(
@@ -29,19 +60,19 @@ def ask_gate(
     token : bytes, optional
         The token that a gate at a port requires.
     timeout : float, default=600.0
-        Seconds to wait for its answer.
+        Seconds until its whole answer must be there.
 
     Returns
     -------
     bytes
         Its answer. An OSError is raised if there is no gate.
     """
-    with connected(address) as line:
-        line.settimeout(timeout)
+    end = time.monotonic() + timeout
+    with connected(address, min(timeout, _KNOCK)) as line:
         if is_port(address):
-            send(line, token)
-        send(line, letter)
-        return receive(line)
+            send(line, token, seconds=timeout)
+        send(line, letter, seconds=end - time.monotonic())
+        return receive(line, seconds=end - time.monotonic())
 
 
 def is_port(address: str) -> bool:
@@ -49,43 +80,230 @@ def is_port(address: str) -> bool:
     return os.sep not in address and ":" in address
 
 
-def connected(address: str) -> socket.socket:
+def connected(address: str, seconds: float = _KNOCK) -> socket.socket:
     """Return a connected socket."""
     if is_port(address):
         host, _, port = address.rpartition(":")
-        return socket.create_connection((host, int(port)), timeout=PATIENCE)
-    line = socket.socket(socket.AF_UNIX)
+        return socket.create_connection((host, int(port)), timeout=seconds)
+    line, end = socket.socket(socket.AF_UNIX), time.monotonic() + seconds
+    line.settimeout(seconds)
     try:
-        line.connect(address)
+        while True:
+            try:
+                line.connect(address)
+                return line
+            except BlockingIOError:  # many are knocking
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE)
     except OSError:
         line.close()
         raise
-    return line
 
 
-def send(line: socket.socket, letter: bytes) -> None:
-    """Send a message."""
-    line.sendall(_LENGTH.pack(len(letter)))
-    if letter:  # whoever got an empty one may have left
-        line.sendall(letter)
+def send(line: socket.socket, letter: bytes, *, seconds: float = PATIENCE) -> None:
+    """Send a message; raise an OSError unless all of it is taken within these seconds."""
+    end = time.monotonic() + seconds
+    for part in (_LENGTH.pack(len(letter)), letter):
+        left = memoryview(part)
+        while left:
+            line.settimeout(_until(end))
+            left = left[line.send(left[:_PIECE]) :]
 
 
-def receive(line: socket.socket, *, most: int = LIMITS.message_bytes) -> bytes:
-    """Return a whole message; raise an OSError if it is too long, or the connection closes early.
+def receive(
+    line: socket.socket,
+    *,
+    most: int = LIMITS.message_bytes,
+    seconds: float = PATIENCE,
+    idle: float | None = PATIENCE,
+    room: Callable[[int], object] = lambda size: None,
+) -> bytes:
+    """Return a whole message; raise an OSError if it is too long, too late, or cut short.
 
-    Memory grows with the bytes received, not with the announced length.
+    It may begin within ``idle`` seconds (None: at any time), and then has ``seconds`` in all.
+    ``room`` is called with its length before it is read.
     """
-    (size,) = _LENGTH.unpack(_exactly(line, _LENGTH.size))
+    line.settimeout(idle)
+    first = line.recv(1)
+    end = time.monotonic() + seconds
+    (size,) = _LENGTH.unpack(first + _exactly(line, _LENGTH.size - len(first), end))
     if size > most:
         raise OSError("The message is too long.")
-    return bytes(_exactly(line, size))
+    room(size)
+    return bytes(_exactly(line, size, end))
 
 
-def _exactly(line: socket.socket, size: int) -> bytearray:
+def _exactly(line: socket.socket, size: int, end: float) -> bytearray:
     data = bytearray()
     while len(data) < size:
+        line.settimeout(_until(end))
         piece = line.recv(min(size - len(data), _PIECE))
         if not piece:
             raise OSError("The other side closed the connection.")
         data += piece
     return data
+
+
+def _until(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("The message took too long.")
+    return left
+
+
+class Places(NamedTuple):
+    """How many connections are served at a time: in all, of one peer, and in short beside them."""
+
+    all: int
+    of_one: int
+    short: int = 0
+
+
+class Doorway:
+    """Accept connections and serve each in a thread, a few at a time; close the others at once.
+
+    ``meet(line, short)`` serves one. A peer is a user of this computer at a path, an address at a
+    port. A few more than ``places`` are served with ``short=True``, so that a health check finds a
+    place while others hold theirs. Running out of descriptors or threads delays it, and no more.
+    """
+
+    def __init__(
+        self, door: socket.socket, meet: Callable[[socket.socket, bool], object], places: Places
+    ) -> None:
+        self._door, self._meet, self._places = door, meet, places
+        self._held, self._guard = Counter[object](), threading.Lock()
+
+    def serve(self, wait: Callable[[], object] = lambda: None) -> None:
+        """Accept connections until the door is closed; ``wait`` returns when there may be one."""
+        while self._door.fileno() >= 0:
+            wait()
+            try:
+                self._admit(self._door.accept()[0])
+            except (OSError, RuntimeError):  # closed; or no descriptor or thread is left
+                time.sleep(_PAUSE)
+
+    def _admit(self, line: socket.socket) -> None:
+        """Serve a connection in a thread of its own, or close it."""
+        try:
+            peer, places = peer_of(line), self._places
+        except OSError:  # it has left
+            line.close()
+            return
+        with self._guard:
+            in_all = self._held.total() - self._held[None]
+            short = self._held[peer] >= places.of_one or in_all >= places.all
+            if short:
+                peer = None
+            full = short and self._held[peer] >= places.short
+            self._held[peer] += not full
+        try:
+            if not full:
+                threading.Thread(target=self._serve, args=(line, peer, short), daemon=True).start()
+                return
+        except RuntimeError:
+            self._leave(peer)
+        line.close()
+
+    def _serve(self, line: socket.socket, peer: object, short: bool) -> None:
+        try:
+            with suppress(OSError):
+                self._meet(line, short)
+        finally:
+            self._leave(peer)
+
+    def _leave(self, peer: object) -> None:
+        with self._guard:
+            self._held[peer] -= 1
+            self._held += Counter()  # without those that have none
+
+
+def peer_of(line: socket.socket) -> object:
+    """Return who is at the other end: a user's number at a path, an address at a port."""
+    if line.family == socket.AF_UNIX:
+        return _PEER.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1]
+    return line.getpeername()[0]
+
+
+class SocketCourier(Courier):
+    """Send letters directly to gates (``skdpfl silo serve``), by a tunnel or on this machine.
+
+    Between machines the connection has to be secure: an SSH tunnel or a private network, opened by
+    the hospital (``ssh -N -R 7001:/run/skdpfl/north.socket server``). Whoever overhears letters
+    learns what the server may know, and the token, with which they could send letters too.
+
+    Parameters
+    ----------
+    addresses : mapping from str to str
+        Each silo's gate: the path of a socket, or ``127.0.0.1:PORT``.
+    tokens : mapping from str to bytes, optional
+        The tokens of gates at ports.
+    timeout : float, default=600.0
+        Seconds to wait for an answer.
+
+    Examples
+    --------
+    >>> from skdpfl.remote import SocketCourier
+    >>> courier = SocketCourier({"north": "/tmp/no-gate.socket"})
+    >>> courier.deliver({"north": b"a letter"})  # nobody is there
+    {}
+    """
+
+    def __init__(
+        self,
+        addresses: Mapping[str, str],
+        *,
+        tokens: Mapping[str, bytes] | None = None,
+        timeout: float = PATIENCE,
+    ) -> None:
+        self._addresses, self._tokens = dict(addresses), dict(tokens or {})
+        self._timeout, self._met = timeout, set[str]()
+        if unknown := sorted(self._tokens.keys() - self._addresses.keys()):
+            raise ValueError(f"tokens has entries for {unknown}, which have no address.")
+
+    def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
+        if unknown := sorted(letters.keys() - self._addresses.keys()):
+            raise ValueError(f"addresses has no entry for silo(s) {unknown[:5]}.")
+        answers: dict[str, bytes] = {}
+        errors: list[Exception] = []
+
+        def take(name: str) -> None:
+            try:
+                self._meet(name)
+                answers[name] = self._ask(name, letters[name])
+            except OSError:
+                self._met.discard(name)  # not there now: it is asked again
+            except ValueError as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=take, args=(name,), daemon=True) for name in letters]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return {name: answers[name] for name in letters if name in answers}
+
+    def _meet(self, name: str) -> None:
+        """Raise unless the silo at an address is the expected one."""
+        from skdpfl.remote._declared import pack, unpack
+        from skdpfl.remote._letters import Hello, Introduction
+
+        if name in self._met:
+            return
+        answer = self._ask(name, pack(Hello()))
+        try:
+            found = unpack(answer)
+        except WireError:
+            found = None
+        if not isinstance(found, Introduction) or found.name != name:
+            who = repr(found.name) if isinstance(found, Introduction) else "no gate"
+            raise ValueError(
+                f"{self._addresses[name]} must be the address of silo {name!r}; found {who}."
+            )
+        self._met.add(name)
+
+    def _ask(self, name: str, letter: bytes) -> bytes:
+        token = self._tokens.get(name, b"")
+        return ask_gate(self._addresses[name], letter, token=token, timeout=self._timeout)

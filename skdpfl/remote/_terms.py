@@ -3,8 +3,9 @@
 It has few imports: a silo's process may start often.
 """
 
+import datetime
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,6 +26,14 @@ def in_words() -> Iterator[None]:
         raise Refused(str(error)) from error
 
 
+def valid_key(name: str, listed: str) -> str:
+    """Return the key in a roster's entry; raise a Refused if it is past its last day."""
+    key, _, last = listed.partition(" until ")
+    if last and datetime.datetime.now(datetime.UTC).date() > datetime.date.fromisoformat(last):
+        raise Refused(f"The key of silo {name!r} on this silo's roster was valid until {last}.")
+    return key
+
+
 @dataclass(frozen=True)
 class Terms:
     """A silo's terms, set by its operator, which every fit has to meet.
@@ -43,9 +52,9 @@ class Terms:
         Whether a person at the silo has to approve each fit (``skdpfl silo approve``).
     silos : mapping, optional
         The roster: the name and the public key (64 hexadecimal digits) of each silo with which it
-        takes part in masked sums, including itself. Operators exchange these keys without the
-        server. By default any silos that the server names, with keys from the server; fits with
-        shared noise are refused then.
+        takes part in masked sums, including itself; " until 2027-11-30" after a key is its last
+        day. Operators exchange these keys without the server. By default any silos that the server
+        names, with keys from the server; fits with shared noise are refused then.
     colluding : int, default=1
         The least number of other silos that a fit with shared noise must assume to collude with the
         server (:class:`skdpfl.privacy.SecureAggregation`).
@@ -68,13 +77,16 @@ class Terms:
             )
         self.check_price(spent)
 
-    def check_others(self, names: Iterable[str], shared_with: int | None) -> None:
+    def check_others(self, names: Collection[str], shared_with: int | None) -> None:
         """Raise unless the terms allow masked sums among these silos.
 
         ``shared_with`` is the number of colluding silos that the fit assumes, if silos share noise.
         """
         if self.silos is not None and not set(names) <= set(self.silos):
             raise Refused("The masked sum has silos that are not on this silo's roster.")
+        for name, key in (self.silos or {}).items():
+            if name in names:
+                valid_key(name, key)
         if shared_with is None:
             return
         if self.silos is None:

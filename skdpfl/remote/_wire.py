@@ -36,8 +36,9 @@ class Limits(NamedTuple):
     Each line has a test in ``tests/remote/test_limits.py``.
     """
 
-    #: bytes of a message; those before its arrays; commas, colons and brackets there
+    #: bytes of a message, and of an offer; those before its arrays; commas, colons, brackets there
     message_bytes: int = 2**30
+    offer_bytes: int = 2**25
     header_bytes: int = 2**22
     header_parts: int = 2**18
     #: how deep values are nested
@@ -46,6 +47,8 @@ class Limits(NamedTuple):
     text_bytes: int = 2**22
     #: letters of the name of a fit, a silo, an estimator, a label
     name: int = 200
+    #: letters of the purpose of a fit
+    purpose: int = 2000
     #: labels of a fit
     classes: int = 10_000
     #: rounds of a fit, and gradient steps in all of them

@@ -16,26 +16,40 @@ import select
 import signal
 import socket
 import stat
-import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Gate, connected, is_port, public_key, receive, send
+from skdpfl.remote import (
+    Doorway,
+    Gate,
+    Hello,
+    Places,
+    connected,
+    is_port,
+    pack,
+    peer_of,
+    public_key,
+    receive,
+    send,
+)
 from skdpfl.service._settings import BadFile, SiloSettings
 from skdpfl.service._tables import read_records
 
 _LOG = logging.getLogger("skdpfl.service")
-#: seconds that whoever brings a letter may take to send it, and to take the answer
-_PATIENCE = 120.0
-#: letters that are on their way in at one time
-_MOST_LINES = 16
-_PEER = struct.Struct("3i")
+#: seconds to send a whole letter, or to take the answer; to begin with it, and for a health check
+_PATIENCE, _KNOCK = 120.0, 5.0
+#: letters on their way in at one time; connections that wait for a place
+_PLACES, _WAITING = Places(all=16, of_one=12, short=2), 64
+#: bytes from which letters are taken in one at a time
+_LARGE = 2**20
+_HELLO = pack(Hello())
 
 
 def make_gate(settings: SiloSettings) -> Gate:
@@ -68,7 +82,7 @@ def key_of(settings: SiloSettings) -> str:
         public = public_key(private)
     except (OSError, ValueError) as error:
         raise BadFile(f"{path}: this is not a key ({type(error).__name__})") from error
-    if roster is not None and roster[settings.records.name] != public:
+    if roster is not None and roster[settings.records.name][: len(public)] != public:
         raise BadFile(f"{settings.path}: roster.silos has another key for this silo than {path}")
     return private
 
@@ -121,36 +135,67 @@ def serve(settings: SiloSettings) -> None:
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the records
     start_log(settings)
-    gate = make_gate(settings)
-    users, token = allowed_users(settings), _token(settings)
-    users |= {0, os.getuid()}  # who can read the files may ask for its health
+    desk = _Desk(settings)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with _listening(settings) as door, _woken_by_signals() as alarm:
         _LOG.info("serving", extra={"socket": settings.socket, "user": os.getuid()})
-        asked, places = threading.Lock(), threading.Semaphore(_MOST_LINES)
 
-        def answer(letter: bytes) -> bytes:
-            begin = time.monotonic()
-            with asked:
-                reply = gate.answer(letter)
-            _note(letter, reply, time.monotonic() - begin)
-            _wait_for_tick(begin, settings.terms.pace)
-            return reply
-
-        def meet(line: socket.socket) -> None:
-            try:
-                with line, suppress(OSError):
-                    _answer_one(line, users, token, answer)
-            finally:
-                places.release()
-
-        while True:
-            while not places.acquire(timeout=1):
-                continue
+        def wait() -> None:
             while door not in select.select([door, alarm], [], [])[0]:
                 alarm.recv(64)
-            line = door.accept()[0]
-            threading.Thread(target=meet, args=(line,), daemon=True).start()
+
+        Doorway(door, desk.meet, _PLACES).serve(wait)
+
+
+class _Desk:
+    """Where letters are taken in, one after the other, and answers given out."""
+
+    def __init__(self, settings: SiloSettings) -> None:
+        self._gate = make_gate(settings)
+        self._token, self._pace = _token(settings), settings.terms.pace
+        # who can read the files may ask for its health
+        self._users = allowed_users(settings) | {0, os.getuid()}
+        self._turn, self._large = threading.Lock(), threading.Semaphore()
+
+    def meet(self, line: socket.socket, short: bool) -> None:
+        """Answer one letter, if its sender is allowed; a ``short`` visit is for health only."""
+        seconds = _KNOCK if short else _PATIENCE
+        most = len(_HELLO) if short else self._gate.longest_letter
+        with line, ExitStack() as stack:
+            if not self._is_allowed(line):
+                return
+            room = partial(self._make_room, stack)
+            letter = receive(line, most=most, seconds=seconds, idle=_KNOCK, room=room)
+            send(line, self._answer(letter), seconds=seconds)
+
+    def _is_allowed(self, line: socket.socket) -> bool:
+        if line.family != socket.AF_UNIX:
+            token = receive(line, most=len(self._token), seconds=_KNOCK, idle=_KNOCK)
+            allowed = hmac.compare_digest(token, self._token)
+            user: object = "without the token"
+        else:
+            user = peer_of(line)
+            allowed = user in self._users
+        if not allowed:
+            _LOG.warning("a user who is not on the roster", extra={"user": user})
+        return allowed
+
+    def _make_room(self, stack: ExitStack, size: int) -> None:
+        """Let one large letter in at a time, since each takes several times its size in memory."""
+        if size > _LARGE:
+            if not self._large.acquire(timeout=_PATIENCE):
+                raise TimeoutError("Another large letter is in the way.")
+            stack.callback(self._large.release)
+
+    def _answer(self, letter: bytes) -> bytes:
+        if letter == _HELLO:  # while the gate is at work, too
+            return self._gate.answer(letter)
+        begin = time.monotonic()
+        with self._turn:
+            reply = self._gate.answer(letter)
+        _note(letter, reply, time.monotonic() - begin)
+        _wait_for_tick(begin, self._pace)
+        return reply
 
 
 @contextmanager
@@ -168,22 +213,6 @@ def _woken_by_signals() -> Iterator[socket.socket]:
             yield alarm
         finally:
             signal.set_wakeup_fd(before)
-
-
-def _answer_one(
-    line: socket.socket, users: set[int], token: bytes, answer: Callable[[bytes], bytes]
-) -> None:
-    """Answer one letter, if its sender is allowed; ignore a connection that closes early."""
-    line.settimeout(_PATIENCE)
-    if line.family == socket.AF_UNIX:
-        user = _PEER.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1]
-        if user not in users:
-            _LOG.warning("a user who is not on the roster", extra={"user": user})
-            return
-    elif not hmac.compare_digest(receive(line, most=len(token)), token):
-        _LOG.warning("another token")
-        return
-    send(line, answer(receive(line)))
 
 
 def _token(settings: SiloSettings) -> bytes:
@@ -218,7 +247,7 @@ def _listening(settings: SiloSettings) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address)
         os.chmod(address, 0o666)  # anybody may knock; the kernel says who it is
-        door.listen(_MOST_LINES)
+        door.listen(_WAITING)
         try:
             yield door
         finally:

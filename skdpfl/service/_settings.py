@@ -35,6 +35,7 @@
 (:func:`skdpfl.remote.declare`). Paths are relative to the file's folder.
 """
 
+import datetime
 import re
 import tomllib
 from collections.abc import Mapping
@@ -43,6 +44,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from skdpfl.remote import Terms, fits
+
+_KEY = "[0-9a-f]{64}( until [0-9]{4}-[0-9]{2}-[0-9]{2})?"
 
 
 class BadFile(ValueError):
@@ -272,12 +275,21 @@ def _check(settings: SiloSettings) -> None:
             raise BadFile(f"{path}: records.bounds.{name} must be a pair [low, high]")
 
 
+def _is_date(text: str) -> bool:
+    """Whether a text is empty or a date."""
+    try:
+        return not text or bool(datetime.date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
 def _check_roster(path: Path, roster: RosterTable, name: str) -> None:
     """Raise unless a roster has the public keys of all its silos, including this one."""
     for silo, key in (roster.silos or {}).items():
-        if not isinstance(key, str) or not re.fullmatch("[0-9a-f]{64}", key):
+        if not isinstance(key, str) or not re.fullmatch(_KEY, key) or not _is_date(key[71:]):
             raise BadFile(
-                f"{path}: roster.silos.{silo} must be a public key of 64 hexadecimal digits"
+                f"{path}: roster.silos.{silo} must be a public key of 64 hexadecimal digits, with "
+                '" until 2027-11-30" after it if it has a last day'
             )
     if roster.silos is not None and name not in roster.silos:
         raise BadFile(f"{path}: roster.silos lacks this silo, {name!r}")

@@ -7,7 +7,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ from skdpfl.privacy import PrivacyLedger
 from skdpfl.service._serve import allowed_users, key_of, make_gate, serve
 from skdpfl.service._settings import BadFile, SiloSettings, read_settings
 from skdpfl.service._tables import read_features, read_records
+
+#: seconds within which a gate that is well says so, and between two attempts
+_HEALTH, _AGAIN = 15.0, 0.2
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -112,9 +115,7 @@ def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
     token = b"" if settings.token is None else settings.token.read_bytes().strip()
     begin = time.monotonic()
     try:
-        said = remote.unpack(
-            remote.ask_gate(settings.socket, remote.pack(remote.Hello()), token=token)
-        )
+        said = remote.unpack(_health(settings.socket, token))
     except OSError as error:
         print(f"{settings.records.name}: no gate at {settings.socket} ({error.strerror or error})")
         return 1
@@ -128,6 +129,20 @@ def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
     if waiting:
         print(f"pending   {len(waiting)} fits wait for a person: skdpfl silo pending")
     return 0
+
+
+def _health(address: str, token: bytes) -> bytes:
+    """Return a gate's answer to Hello; one that is busy has a place for it after some seconds."""
+    hello, end = remote.pack(remote.Hello()), time.monotonic() + _HEALTH
+    while True:
+        try:
+            return remote.ask_gate(address, hello, token=token, timeout=_HEALTH)
+        except (FileNotFoundError, ConnectionRefusedError, PermissionError):
+            raise
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_AGAIN)
 
 
 def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> int:
@@ -147,7 +162,7 @@ def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
     questions = _store(settings).questions()
     for digest, q in sorted(questions.items(), key=lambda pair: pair[1]["asked"]):
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(q["asked"]))
-        what = f"{q['rounds']} rounds" if q["rounds"] else "a score"
+        what = f"{q['rounds']} rounds" if q["rounds"] else "sums"
         print(
             f"{digest[:12]}  {when}  {q['estimator']!r}, fit {q['fit']!r}: {what}, "
             f"epsilon={q['epsilon']:.6g} at delta={q['delta']:g}, unit {q['unit']!r}, "
@@ -155,8 +170,31 @@ def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
             + (", in masked sums" if q["masked"] else "")
             + ("" if (t := q["colluding"]) is None else f" with shared noise, colluding={t}")
         )
+        for line in _details(q):
+            print(f"              {line}")
     print(f"ledger        {_left(settings)}" if questions else "No fit waits for a person.")
     return 0
+
+
+def _details(question: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines on who asks for what; a server chose the texts, so all are quoted."""
+    for name in ("requester", "purpose", "model", "loss", "algorithm"):
+        if question.get(name):
+            yield f"{name:10}{question[name]!r}"
+    yield f"features  {question['n_features']}: {_listed(question['features'])}"
+    if question["classes"]:
+        weights = question.get("class_weights")
+        more = f", weights {weights}" if weights else ""
+        yield f"classes   {_listed(question['classes'])}{more}"
+    if question["silos"]:
+        shares = ", ".join(f"{share:.1%}" for share in question.get("shares", ()))
+        more = f", weights {shares}" if shares else ""
+        yield f"silos     {_listed(question['silos'])}{more}"
+    yield f"digest    {question['offer']}, the same at each silo"
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(map(repr, values))
 
 
 def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Gate, SiloRecords, WireError, pack, receive, send, unpack
+from skdpfl.remote import Gate, Refused, SiloRecords, WireError, pack, receive, send, unpack
 from skdpfl.remote._memory import SiloStore
 from skdpfl.remote._wire import LIMITS, Limits, from_bytes
 from tests.remote.hostile_letters import letters_of_a_fit, message, with_field
@@ -32,7 +32,7 @@ def gate(tmp_path):
 
 def less(monkeypatch, **limits):
     """Make limits small, where they are read."""
-    for module in ("_wire", "_letters", "_memory", "_socket"):
+    for module in ("_wire", "_letters", "_memory", "_socket", "_gate", "_federation"):
         monkeypatch.setattr(f"skdpfl.remote.{module}.LIMITS", LIMITS._replace(**limits))
 
 
@@ -62,6 +62,22 @@ def message_bytes(monkeypatch, gate, letters):
         with pytest.raises(OSError, match="too long"):
             receive(other, most=8_000)
         thread.join()  # the socket holds all of it
+
+
+def offer_bytes(monkeypatch, gate, letters):
+    """Questions may be as long as the plan can need, and no longer; servers see it first."""
+    data = pack(np.zeros(LIMITS.offer_bytes // 8))
+    refused(gate, data, "The letter is too long")
+    offer = unpack(letters[0])
+    model = MLP((300_000,)).build(4, 1)
+    task = dataclasses.replace(offer.task, model=model)
+    assert isinstance(
+        unpack(gate.answer(pack(dataclasses.replace(offer, task=task)))).epsilon, float
+    )
+    refused(gate, data, "answers only Hello")
+    less(monkeypatch, offer_bytes=100)
+    with pytest.raises(Refused, match="at most 100 bytes"):
+        letters_of_a_fit(gate._memory.store.folder.parent)
 
 
 def header_bytes(monkeypatch, gate, letters):
@@ -96,11 +112,16 @@ def text_bytes(monkeypatch, gate, letters):
 
 def name(monkeypatch, gate, letters):
     long = "x" * (LIMITS.name + 1)
-    for place in (("fit",), ("estimator",), ("row", "v", "name")):
+    for place in (("fit",), ("estimator",), ("requester",), ("row", "v", "name")):
         path = "v", *place
         refused(gate, with_field(letters[0], *path, value=long), "at most 200 characters")
     labels = with_field(letters[0], "v", "facts", "v", "classes", value=["a", long])
     refused(gate, labels, "of at most 200 characters")
+
+
+def purpose(monkeypatch, gate, letters):
+    long = "x" * (LIMITS.purpose + 1)
+    refused(gate, with_field(letters[0], "v", "purpose", value=long), "a purpose 2000")
 
 
 def classes(monkeypatch, gate, letters):
@@ -175,8 +196,8 @@ def fits(monkeypatch, gate, letters):
 
 
 TABLE = [
-    message_bytes, header_bytes, header_parts, depth, text_bytes, name, classes, rounds, steps,
-    releases, waiting_offers, waiting_bytes, waiting_days, fits,
+    message_bytes, offer_bytes, header_bytes, header_parts, depth, text_bytes, name, purpose,
+    classes, rounds, steps, releases, waiting_offers, waiting_bytes, waiting_days, fits,
 ]  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def test_sums_are_exact_on_the_grid(size):
     among = sorted(rng.permutation(n + 2)[:n].tolist())
     values, weights = rng.normal(size=(n, size)), rng.uniform(0.1, 1, n)
     steps = [on_grid(v, w, step, n) for v, w in zip(values, weights, strict=True)]
-    secrets = {i: pair_secrets(private[i], i, public) for i in among}
+    secrets = {i: pair_secrets(private[i], i, public, b"") for i in among}
     masks = [mask(secrets[i], i, among, b"round 4", size) for i in among]
     sent = [masked(each, m) for each, m in zip(steps, masks, strict=True)]
     assert (total_of(sent) == np.sum(steps, axis=0)).all()

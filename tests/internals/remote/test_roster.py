@@ -1,5 +1,7 @@
 """Rosters: a server that forges keys, tells silos different plans or invents some gets nothing."""
 
+import os
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +9,8 @@ import pytest
 
 pytest.importorskip("cryptography")
 
+from skdpfl.algorithms import FedExp
+from skdpfl.losses import SquaredHinge
 from skdpfl.remote import (
     Gate,
     SilosMissing,
@@ -17,9 +21,10 @@ from skdpfl.remote import (
     public_key,
     unpack,
 )
-from skdpfl.remote._letters import Agreement, Answer, Ask, Offer, Refusal
-from skdpfl.remote._masks import new_key, public_of
+from skdpfl.remote._letters import Agreement, Ask, Done, Offer, Refusal
+from skdpfl.remote._masks import new_key, public_of, total_of
 from skdpfl.remote._roster import signature
+from skdpfl.scaling import AffineScaling
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
 
 PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
@@ -117,11 +122,33 @@ OTHER_PLANS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHER_PLANS)
-def test_silos_that_were_told_different_plans_send_nothing(tmp_path, name):
+def with_task(**changes):
+    return lambda offer: replace(offer, task=replace(offer.task, **changes))
+
+
+#: what all silos are offered alike, told differently to two of them
+OTHER_OFFERS = {
+    name: (lambda offer, change=change: replace(offer, row=change(offer.row)))
+    for name, change in OTHER_PLANS.items()
+} | {
+    "class weights": with_task(class_weights=(0.0, 0.0)),
+    "loss": with_task(loss=SquaredHinge()),
+    "penalty": with_task(alpha=100.0),
+    "maps": with_task(features=AffineScaling(np.zeros(4), np.full(4, 1e9))),
+    "features": lambda o: replace(o, facts=replace(o.facts, feature_names=("d", "c", "b", "a"))),
+    "estimator": lambda o: replace(o, estimator="another study"),
+    "requester": lambda o: replace(o, requester="somebody else"),
+    "purpose": lambda o: replace(o, purpose="something else"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_OFFERS)
+def test_silos_that_were_offered_different_things_send_nothing(tmp_path, name):
+    """Also two of three silos with weights (0, 0), whose sum would be the third one's model."""
+
     def change(silo, letter):
-        if isinstance(letter, Offer) and silo == "east":
-            return replace(letter, row=OTHER_PLANS[name](letter.row), task=letter.task)
+        if isinstance(letter, Offer) and silo in ("east", "north"):
+            return OTHER_OFFERS[name](letter)
         return letter
 
     here = Hostile(tmp_path, change)
@@ -130,6 +157,84 @@ def test_silos_that_were_told_different_plans_send_nothing(tmp_path, name):
         fit_elsewhere(estimator(**PLAIN), here, masked=True)
     assert not any(here.said(silo) for silo in NAMES)
     assert not any(here.entries(silo) for silo in NAMES)
+
+
+OTHER_TASKS = {
+    "class weights": {"class_weights": (0.0, 0.0)},
+    "penalty": {"alpha": 100.0},
+    "loss": {"loss": SquaredHinge()},
+    "algorithm": {"algorithm": FedExp(1.0)},
+}
+
+
+@pytest.mark.parametrize("name", OTHER_TASKS)
+def test_the_task_of_the_rounds_is_the_one_that_was_offered(tmp_path, name):
+    """The attack one letter later: every silo agreed to the same, two are asked for another."""
+
+    def change(silo, letter):
+        if isinstance(letter, Ask) and letter.task is not None and silo in ("east", "north"):
+            return replace(letter, task=replace(letter.task, **OTHER_TASKS[name]))
+        return letter
+
+    here = Hostile(tmp_path, change)
+    with pytest.raises(SilosMissing, match="differ from those offered"):
+        fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    assert not here.said("east") and not here.entries("east")
+
+
+OTHER_QUESTIONS = {
+    "maps": lambda ask: replace(
+        ask,
+        task=ask.task and replace(ask.task, features=AffineScaling(np.zeros(4), np.full(4, 1e9))),
+    ),
+    "steps": lambda ask: replace(
+        ask,
+        task=ask.task
+        and replace(ask.task, algorithm=replace(ask.task.algorithm, learning_rate=0.0)),
+    ),
+    "grid": lambda ask: replace(ask, part=replace(ask.part, step=2.0**200)),
+    "broadcast": lambda ask: replace(ask, content=ask.content + 1e-9),
+    "clip norm": lambda ask: replace(ask, clip_norm=ask.clip_norm / 2),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_QUESTIONS)
+def test_silos_that_are_asked_for_different_things_send_no_readable_sum(tmp_path, name):
+    """What may differ from the offer is in the masks: maps and steps, which follow from sums."""
+
+    def change(silo, letter):
+        if isinstance(letter, Ask) and silo in ("east", "north"):
+            return OTHER_QUESTIONS[name](letter)
+        return letter
+
+    fine = Hostile(tmp_path)
+    fit_elsewhere(estimator(**PLAIN), fine, masked=True)
+    (tmp_path / "hostile").mkdir()
+    here = Hostile(tmp_path / "hostile", change)
+    with suppress(Exception), np.errstate(all="ignore"):  # a model of garbage may be refused
+        fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    for server, readable in ((fine, True), (here, False)):
+        sums = total_of([server.said(silo)[0].values for silo in NAMES])
+        assert (np.abs(sums).max() < 2**50) == readable
+
+
+def test_a_key_is_valid_until_its_last_day(tmp_path):
+    class Old(Here):
+        def gate(self, name):
+            gate = super().gate(name)
+            roster = dict(gate.terms.silos) | {"west": gate.terms.silos["west"] + f" until {day}"}
+            gate.terms = replace(gate.terms, silos=roster)
+            return gate
+
+    for day in ("2999-12-31", "2025-12-31"):
+        (tmp_path / day).mkdir()
+        here = Old(tmp_path / day, problem(), keys=KEYS)
+        if day > "2026":
+            fit_elsewhere(estimator(**PLAIN), here, masked=True)
+            continue
+        with pytest.raises(SilosMissing, match="'west' on this silo's roster was valid until 2025"):
+            fit_elsewhere(estimator(**PLAIN), here, masked=True)
+        assert not any(here.entries(silo) for silo in NAMES)
 
 
 def test_silos_under_another_fit_name_send_nothing(tmp_path):
@@ -213,18 +318,45 @@ def test_a_gate_is_on_its_own_roster(tmp_path):
         Gate(records, ledger, terms=Terms(silos=publics), key="00")
 
 
-def test_the_key_of_a_fit_is_forgotten_once_secrets_are_shared(tmp_path):
-    """Who copies the memory later cannot meet other keys with it; the answer stays the same."""
-    here = Hostile(tmp_path)
+def test_secrets_of_masks_live_as_long_as_the_fit(tmp_path):
+    """In a file of their own: first the key, then what it gave, nothing once the fit is done."""
+    seen = []
+
+    def note(name, letter):
+        kept = sorted((tmp_path / "east.ledger.fits").glob("*.secrets"))
+        seen.append([set(unpack(path.read_bytes())) for path in kept])
+        return letter
+
+    here = Hostile(tmp_path, note)
     fit_elsewhere(estimator(**PLAIN), here, masked=True)
-    (path,) = (tmp_path / "east.ledger.fits").glob("*.fit")
-    assert unpack(path.read_bytes())["key"] == ""
-    name, offer = next(pair for pair in here.letters if pair[0] == "east")
-    first = next(answer for who, answer in here.answers if who == "east")
-    assert here.gate(name).answer(offer) == first
-    letter = next(unpack(d) for n, d in here.letters if n == "east" and isinstance(unpack(d), Ask))
-    assert isinstance(unpack(here.gate("east").answer(pack(letter))), Refusal)  # an earlier round
-    assert isinstance(unpack(here.answers[-1][1]), Answer)
+    assert [{"key"}] in seen and [{"secrets", "keys"}] in seen
+    folder = tmp_path / "east.ledger.fits"
+    (path,) = folder.glob("*.fit")
+    assert not list(folder.glob("*.secrets")) and not {"key", "secrets"} & set(
+        unpack(path.read_bytes())
+    )
+    pairs = zip(here.letters, here.answers, strict=True)
+    asks, answers = zip(
+        *[(d, a) for (n, d), (_, a) in pairs if n == "east" and isinstance(unpack(d), Ask)],
+        strict=True,
+    )
+    assert here.gate("east").answer(asks[-1]) == answers[-1]  # the same bytes, stored
+    later = replace(unpack(asks[0]), number=1, part=replace(unpack(asks[0]).part, round=1))
+    assert isinstance(unpack(here.gate("east").answer(pack(later))), Refusal)
+
+
+def test_secrets_of_a_fit_that_nobody_ended_are_deleted_later(tmp_path):
+    def lost(name, count, answer):
+        return None if isinstance(unpack(answer), Done) or count > 9 else answer
+
+    here = Hostile(tmp_path, spoil=lost)
+    with pytest.raises(SilosMissing):
+        fit_elsewhere(estimator(**PLAIN), here, masked=True, n_attempts=1)
+    (path,) = (tmp_path / "east.ledger.fits").glob("*.secrets")
+    os.utime(path, (0, 0))
+    here.spoil = lambda name, count, answer: answer
+    fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    assert not list((tmp_path / "east.ledger.fits").glob("*.secrets"))
 
 
 def test_copies_of_a_plan_differ_in_the_name_only(tmp_path):

@@ -74,13 +74,15 @@ def test_a_person_says_yes_or_no(tmp_path, hospital, capsys):
     with pytest.raises(
         SilosMissing, match="north: A person at this silo has to approve the fit first"
     ):
-        fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)
+        fit_elsewhere(estimator(**PLAIN), here, n_attempts=1, requester="ann", purpose="study 7")
     offer = here.letters[-1][1]
     command = ["silo", "pending", str(north.file)]
     assert main(command) == 0
     said = capsys.readouterr().out
     assert "'a fit'" in said and "3 rounds, epsilon=2.9" in said and "0 fits, nothing spent" in said
     number = said.split()[0]
+    shown = "'ann'", "'study 7'", "LogLoss", "LinearModel", "MinibatchSGD", "4: ", "classes   0, 1"
+    assert all(word in said for word in shown) and unpack(offer).agreed.hex()[:16] in said
     with pytest.raises(SystemExit, match="no fit, or more"):
         main(["silo", "approve", str(north.file), "ffff"])
     assert main(["silo", "approve", str(north.file), number]) == 0
@@ -237,7 +239,7 @@ def test_answers_take_a_whole_number_of_paces(tmp_path, hospital):
     north = hospital(terms="pace = 0.4").start()
     north.wait()
     took = []
-    for letter in (pack(Hello()), b"no letter", pack(Hello())):
+    for letter in (b"no letter", pack(3), b"no letter"):  # but health, which reads no record
         begin = time.monotonic()
         ask_gate(north.socket, letter)
         took.append(time.monotonic() - begin)

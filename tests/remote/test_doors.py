@@ -1,0 +1,190 @@
+"""Doors under few descriptors and little memory: who holds them does not keep others out."""
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from skdpfl.__main__ import main
+from skdpfl.remote import Hello, ask_gate, pack, receive, send, unpack
+from skdpfl.remote._wire import LIMITS
+from tests.service.hospital import Hospital
+
+ROOT, MB = Path(__file__).parents[2], 2**20
+
+
+def test_a_letter_has_one_deadline_however_it_trickles_in():
+    """A byte each 50 ms kept 120 s alive for ever: each had its own."""
+    takers = partial(receive, seconds=0.5), partial(send, letter=bytes(10**8), seconds=0.5)
+    for taker in takers:
+        one, other = socket.socketpair()
+        done = threading.Event()
+
+        def trickle(line=one, done=done):
+            with suppress(OSError):
+                while not done.wait(0.05):
+                    line.send(b"\x01")
+                    line.recv(1, socket.MSG_DONTWAIT)
+
+        with one, other:
+            thread = threading.Thread(target=trickle, daemon=True)
+            thread.start()
+            begin = time.monotonic()
+            with pytest.raises(TimeoutError):
+                taker(other)
+            assert time.monotonic() - begin < 5
+            done.set()
+            thread.join()
+
+
+SCRIPT = """
+import os, socket, sys, threading, time
+from skdpfl.remote import Doorway, Places, receive, send
+door = socket.create_server(("127.0.0.1", 0), backlog=512)
+
+def meet(line, short):
+    with line:
+        send(line, receive(line, seconds=2.0, idle=2.0))
+
+hoard = []
+threading.Thread(target=Doorway(door, meet, Places(8, 4, 1)).serve, daemon=True).start()
+print(door.getsockname()[1], flush=True)
+for word in sys.stdin:
+    if word == "hoard\\n":
+        try:
+            while True:
+                hoard.append(os.dup(0))
+        except OSError as error:
+            print(error.errno, flush=True)
+    else:
+        for each in hoard:
+            os.close(each)
+        print(len(hoard), flush=True)
+"""
+
+
+@pytest.fixture
+def door():
+    """A process with 256 descriptors and a doorway, and its port."""
+    command = ["sh", "-c", f'ulimit -n 256; exec "{sys.executable}" -c "$0"', SCRIPT]
+    options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "text": True}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
+    try:
+        yield process, f"127.0.0.1:{process.stdout.readline().strip()}"
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        process.kill()
+        process.wait()
+
+
+def echoed(address, patience=20.0):
+    """Return whether a letter comes back, within some attempts."""
+    host, _, port = address.partition(":")
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        with suppress(OSError), socket.create_connection((host, int(port)), timeout=5) as line:
+            send(line, b"a letter", seconds=5)
+            if receive(line, seconds=5, idle=5) == b"a letter":
+                return True
+        time.sleep(0.1)
+    return False
+
+
+def tell(process, word):
+    process.stdin.write(word + "\n")
+    process.stdin.flush()
+    return int(process.stdout.readline())
+
+
+def test_a_door_without_descriptors_waits_for_some(door):
+    """One error in accept closed the server's port for good."""
+    process, address = door
+    assert echoed(address)
+    assert tell(process, "hoard") == 24  # EMFILE
+    with socket.create_connection(("127.0.0.1", int(address.partition(":")[2]))) as line:
+        time.sleep(0.5)
+        assert tell(process, "free") > 100
+        send(line, b"a letter")
+        assert receive(line) == b"a letter"  # the same connection
+    assert echoed(address)
+
+
+def idle(stack, address, count):
+    """Open connections that say nothing."""
+    family, where = socket.AF_UNIX, address
+    if ":" in address:
+        family, where = socket.AF_INET, ("127.0.0.1", int(address.partition(":")[2]))
+    for _ in range(count):
+        line = stack.enter_context(socket.socket(family))
+        line.settimeout(5)
+        with suppress(OSError):
+            line.connect(where)
+
+
+def more_descriptors():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+
+
+def test_many_idle_connections_leave_a_door_open(door):
+    more_descriptors()
+    with ExitStack() as stack:
+        idle(stack, door[1], 1100)
+        assert echoed(door[1]) and door[0].poll() is None
+
+
+def test_a_gate_under_limits_says_that_it_is_well(tmp_path, capsys):
+    """With 256 descriptors and 256 MB: idle lines, slow letters, announced and real large ones."""
+    more_descriptors()
+    north = Hospital(tmp_path / "hospital")
+    limits = {resource.RLIMIT_NOFILE: 256}
+    north.start(preexec_fn=lambda: [resource.setrlimit(k, (v, v)) for k, v in limits.items()])
+    try:
+        north.wait()
+        before = memory(north, "VmRSS")
+        with ExitStack() as stack:
+            idle(stack, north.socket, 1100)
+            for _ in range(40):
+                slow = stack.enter_context(socket.socket(socket.AF_UNIX))
+                with suppress(OSError):
+                    slow.connect(north.socket)
+                    slow.send((1000).to_bytes(8, "little") + b"x")
+            assert main(["silo", "status", str(north.file)]) == 0
+            assert "serving at" in capsys.readouterr().out
+        with pytest.raises(OSError), socket.socket(socket.AF_UNIX) as line:
+            line.connect(north.socket)
+            line.sendall((LIMITS.offer_bytes + 1).to_bytes(8, "little"))
+            for _ in range(64):
+                line.sendall(bytes(MB))
+        large = threading.Thread(target=lambda: [letter(north.socket) for _ in range(3)])
+        others = [threading.Thread(target=letter, args=(north.socket,)) for _ in range(8)]
+        for thread in (large, *others):
+            thread.start()
+        for thread in (large, *others):
+            thread.join()
+        assert unpack(ask_gate(north.socket, pack(Hello()))).name == "north"
+        assert memory(north, "VmHWM") - before < 256 * MB
+    finally:
+        north.stop()
+
+
+def letter(address):
+    """Bring a letter of the largest size, which is none."""
+    with suppress(OSError):
+        ask_gate(address, bytes(LIMITS.offer_bytes), timeout=60)
+
+
+def memory(north, name):
+    for line in Path(f"/proc/{north.process.pid}/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise KeyError(name)
