@@ -22,6 +22,7 @@ LAYERS = [
         "exceptions",
         "_apart",
         "_arguments",
+        "_codec",
         "_compat",
         "_compiled",
         "_distinct",

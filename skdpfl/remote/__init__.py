@@ -1,6 +1,6 @@
 """Remote silos: the messages between machines, and the rules by which a silo takes part.
 
-_wire        values as bytes, without code; ``_declared``: which classes are sent
+_declared    which classes are sent (:mod:`skdpfl._codec`: as bytes, without code)
 _letters     what server and silos say to each other
 _row         one silo's row of a plan
 _gate        a silo's rules: it prices, pays, writes down, answers once

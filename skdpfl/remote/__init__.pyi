@@ -40,4 +40,4 @@ from skdpfl.remote._socket import (
     send as send,
 )
 from skdpfl.remote._terms import Terms as Terms
-from skdpfl.remote._wire import WireError as WireError
+from skdpfl._codec import WireError as WireError

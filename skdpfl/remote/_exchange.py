@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl._codec import WireError
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Answer, Ask, Done, End, Offer, Refusal, Waiting
 from skdpfl.remote._socket import Courier
 from skdpfl.remote._terms import Refused
-from skdpfl.remote._wire import WireError
 
 #: seconds between two questions whether a person has said yes
 _PAUSE = 5.0

@@ -13,6 +13,7 @@ import numpy as np
 
 from skdpfl import federation
 from skdpfl._arguments import check_choice, check_count, labels_of
+from skdpfl._codec import WireError
 from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -35,8 +36,7 @@ from skdpfl.remote._letters import (
 )
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
 from skdpfl.remote._socket import Courier
-from skdpfl.remote._terms import Refused
-from skdpfl.remote._wire import LIMITS, WireError
+from skdpfl.remote._terms import LIMITS, Refused
 
 #: answers, and why there are none of others
 Came = tuple[dict[str, Any], dict[str, str]]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from skdpfl._arguments import at_most
+from skdpfl._codec import WireError
 from skdpfl._compat import one_blas_thread
 from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.federation import Named
@@ -25,8 +26,7 @@ from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned, planned
 from skdpfl.remote._roster import public_key, signature
 from skdpfl.remote._row import SumRow, Together, ran
-from skdpfl.remote._terms import Refused, Terms, in_words
-from skdpfl.remote._wire import LIMITS, WireError
+from skdpfl.remote._terms import LIMITS, Refused, Terms, in_words
 
 _LOG = logging.getLogger("skdpfl.remote")
 #: letters about one fit

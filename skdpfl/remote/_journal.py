@@ -20,12 +20,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from skdpfl._codec import WireError
 from skdpfl._durable import replace_file, sync_folder
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.randomness.words import MovedWords, SimulationWords
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Answer, Ask, Done, Offer
-from skdpfl.remote._wire import WireError
 
 _LENGTH = struct.Struct("<Q")
 Answers = tuple[dict[str, Any], dict[str, str]]

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdpfl import __version__
+from skdpfl import __version__, _codec
 from skdpfl.algorithms import Algorithm, sends_one_gradient
 from skdpfl.federation import (
     R2,
@@ -41,8 +41,7 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare, pack
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._row import Row, SharedSums, SumRow, Together, WholePlan
-from skdpfl.remote._terms import Refused, in_words
-from skdpfl.remote._wire import LIMITS
+from skdpfl.remote._terms import LIMITS, Refused, in_words
 from skdpfl.scaling import CurveScaling
 
 Label = bool | int | float | str
@@ -146,7 +145,7 @@ class Task:
         width = self._width(d)
         if declared != steps or self.model.n_features != width:
             raise Refused("The fit's steps or features differ from those of the agreed plan.")
-        if 8 * self.model.size > LIMITS.message_bytes:
+        if 8 * self.model.size > _codec.LIMITS.message_bytes:
             raise Refused("The fit's model is too large to be sent between machines.")
         if not (_maps(self.features, (2, d), (2, width)) and _maps(self.target, (2,), (2,))):
             raise Refused("The fit's maps are not for these features and targets.")
@@ -230,7 +229,7 @@ class Offer:
         A broadcast has few vectors of the model's size, a task what the offer has, with its maps.
         """
         model = 0 if self.task is None else self.task.model.size
-        return LIMITS.header_bytes + 4 * (size + 8 * model)
+        return _codec.LIMITS.header_bytes + 4 * (size + 8 * model)
 
     def shown(self) -> dict[str, Any]:
         """Return what the person who approves has to know beside the price, in plain values.

@@ -41,14 +41,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from skdpfl._codec import WireError
 from skdpfl._durable import replace_file
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Offer
-from skdpfl.remote._terms import Refused
-from skdpfl.remote._wire import LIMITS, WireError
+from skdpfl.remote._terms import LIMITS, Refused
 
 #: seconds to wait for another process of this silo that answers
 PATIENCE = 600.0

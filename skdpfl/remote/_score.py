@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from skdpfl._arguments import check_choice
+from skdpfl._codec import WireError
 from skdpfl._surface import refuse_own_parts
 from skdpfl.federation import Measure, SiloBudgets, ask_score, measure_of, score_plan
 from skdpfl.losses import Loss
@@ -19,7 +20,6 @@ from skdpfl.remote._declared import pack
 from skdpfl.remote._federation import RemoteFederation
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._terms import Refused
-from skdpfl.remote._wire import WireError
 from skdpfl.scaling import IdentityScaling
 
 #: the arrays of a fitted linear model, and of a network

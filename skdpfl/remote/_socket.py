@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from skdpfl.remote._wire import LIMITS, WireError
+from skdpfl._codec import LIMITS, WireError
 
 _LENGTH = struct.Struct("<Q")
 _PEER = struct.Struct("3i")
@@ -243,7 +243,8 @@ class SocketCourier(Courier):
 
     Examples
     --------
-    >>> from skdpfl.remote import SocketCourier
+    >>> from skdpfl._codec import LIMITS, WireError
+    from skdpfl.remote import SocketCourier
     >>> courier = SocketCourier({"north": "/tmp/no-gate.socket"})
     >>> courier.deliver({"north": b"a letter"})  # nobody is there
     {}

@@ -8,9 +8,39 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from skdpfl._arguments import at_most
+
+
+class FitLimits(NamedTuple):
+    """Limits on what is offered, before a fit is charged; more is refused with a reason.
+
+    Each line has a test in ``tests/internals/remote/test_limits.py``.
+    """
+
+    #: bytes of an offer
+    offer_bytes: int = 2**25
+    #: letters of the name of a fit, a silo, an estimator, a label
+    name: int = 200
+    #: letters of the purpose of a fit
+    purpose: int = 2000
+    #: labels of a fit
+    classes: int = 10_000
+    #: rounds of a fit, and gradient steps in all of them
+    rounds: int = 50_000
+    steps: int = 500_000
+    #: releases of a fit beside its rounds
+    releases: int = 64
+    #: fits that were agreed to and not begun: the oldest are forgotten
+    waiting_offers: int = 64
+    waiting_bytes: int = 2**30
+    waiting_days: int = 30
+    #: fits in a silo's ledger; then its operator begins another one
+    fits: int = 10_000
+
+
+LIMITS = FitLimits()
 
 
 class Refused(ValueError):

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -188,13 +188,12 @@ class _Desk:
             stack.callback(self._large.release)
 
     def _answer(self, letter: bytes) -> bytes:
-        if letter == _HELLO:  # while the gate is at work, too
-            return self._gate.answer(letter)
-        begin = time.monotonic()
-        with self._turn:
+        begin, is_hello = time.monotonic(), letter == _HELLO
+        with nullcontext() if is_hello else self._turn:  # health is asked for meanwhile
             reply = self._gate.answer(letter)
         _note(letter, reply, time.monotonic() - begin)
-        _wait_for_tick(begin, self._pace)
+        if not is_hello:
+            _wait_for_tick(begin, self._pace)
         return reply
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from skdpfl.__main__ import main
 from skdpfl.remote import Hello, ask_gate, pack, receive, send, unpack
-from skdpfl.remote._wire import LIMITS
+from skdpfl.remote._terms import LIMITS
 from tests.service.hospital import Hospital
 
 ROOT, MB = Path(__file__).parents[2], 2**20

@@ -7,13 +7,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from skdpfl import ISRLDPClassifier
+from skdpfl import ISRLDPClassifier, _codec
 from skdpfl._pipelines import check_fits_elsewhere
 from skdpfl.losses import LogLoss
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.preprocessing import DPPCA, DPStandardScaler
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Refused, SilosMissing, SiloStore, Terms, _declared, declare
+from skdpfl.remote import Refused, SilosMissing, SiloStore, Terms, declare
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
 from tests.remote.test_elsewhere import PLAIN, learnt, same
 
@@ -70,13 +70,13 @@ def test_a_class_that_is_not_declared_is_refused_before_anyone_pays(tmp_path, mo
 
 
 def _refuse_what_silos_lack(model, here, monkeypatch):
-    monkeypatch.setattr(_declared, "_BY_NAME", _declared._BY_NAME.copy())
-    monkeypatch.setattr(_declared, "_FIELDS", _declared._FIELDS.copy())
+    monkeypatch.setattr(_codec, "_BY_NAME", _codec._BY_NAME.copy())
+    monkeypatch.setattr(_codec, "_FIELDS", _codec._FIELDS.copy())
     declare(OwnLoss)
     answer = Here.gate
 
     def without(self, name):
-        monkeypatch.delitem(_declared._BY_NAME, "OwnLoss", raising=False)
+        monkeypatch.delitem(_codec._BY_NAME, "OwnLoss", raising=False)
         return answer(self, name)
 
     monkeypatch.setattr(Here, "gate", without)

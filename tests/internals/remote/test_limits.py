@@ -9,11 +9,12 @@ import time
 import numpy as np
 import pytest
 
+from skdpfl import _codec
 from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Gate, Refused, SiloRecords, WireError, pack, receive, send, unpack
 from skdpfl.remote._memory import SiloStore
-from skdpfl.remote._wire import LIMITS, Limits, from_bytes
+from skdpfl.remote._terms import LIMITS, FitLimits
 from tests.remote.hostile_letters import letters_of_a_fit, message, with_field
 from tests.remote.silos_here import problem
 
@@ -30,9 +31,12 @@ def gate(tmp_path):
     return Gate(records, PrivacyLedger(1e9, 1e-3, path=tmp_path / "north.ledger"))
 
 
+CODEC = _codec.LIMITS
+
+
 def less(monkeypatch, **limits):
     """Make limits small, where they are read."""
-    for module in ("_wire", "_letters", "_memory", "_socket", "_gate", "_federation"):
+    for module in ("_terms", "_letters", "_memory", "_gate", "_federation"):
         monkeypatch.setattr(f"skdpfl.remote.{module}.LIMITS", LIMITS._replace(**limits))
 
 
@@ -47,11 +51,11 @@ def refused(gate, data, words):
 
 def message_bytes(monkeypatch, gate, letters):
     data, model = pack(np.zeros(100)), MLP((200,)).build(4, 1)
-    less(monkeypatch, message_bytes=500)
+    monkeypatch.setattr(_codec, "LIMITS", CODEC._replace(message_bytes=500))
     too_large(data, "largest allowed length")
     with pytest.raises(WireError, match="at most 500 can be sent"):
         pack(np.zeros(100))
-    less(monkeypatch, message_bytes=8_000)
+    monkeypatch.setattr(_codec, "LIMITS", CODEC._replace(message_bytes=8_000))
     offer = unpack(letters[0])
     large = dataclasses.replace(offer, task=dataclasses.replace(offer.task, model=model))
     refused(gate, pack(large), "too large to be sent")
@@ -81,21 +85,21 @@ def offer_bytes(monkeypatch, gate, letters):
 
 
 def header_bytes(monkeypatch, gate, letters):
-    too_large(message(["x" * LIMITS.header_bytes]), "The message's header has")
+    too_large(message(["x" * CODEC.header_bytes]), "The message's header has")
     with pytest.raises(WireError, match="The message's header has"):
-        pack("x" * LIMITS.header_bytes)
+        pack("x" * CODEC.header_bytes)
 
 
 def header_parts(monkeypatch, gate, letters):
-    too_large(message([0] * (LIMITS.header_parts + 1)), "in 262,1.. parts")
+    too_large(message([0] * (CODEC.header_parts + 1)), "in 262,1.. parts")
     with pytest.raises(WireError, match="parts"):
-        pack([0] * (LIMITS.header_parts + 1))
-    assert unpack(message([0] * (LIMITS.header_parts - 1)))
+        pack([0] * (CODEC.header_parts + 1))
+    assert unpack(message([0] * (CODEC.header_parts - 1)))
 
 
 def depth(monkeypatch, gate, letters):
     nested = 0
-    for _ in range(LIMITS.depth):
+    for _ in range(CODEC.depth):
         nested = [nested]
     unpack(pack(nested))
     too_large(message([nested]), "too deep")
@@ -105,7 +109,7 @@ def depth(monkeypatch, gate, letters):
 
 def text_bytes(monkeypatch, gate, letters):
     """The array is never made: each entry would have the room of the longest one."""
-    count = LIMITS.text_bytes // 4 // 1000
+    count = CODEC.text_bytes // 4 // 1000
     unpack(message({"t": ["x" * 1000, *[""] * (count - 1)], "s": [count]}))
     too_large(message({"t": ["x" * 1000, *[""] * count], "s": [count + 1]}), "Arrays of text")
 
@@ -196,7 +200,7 @@ def fits(monkeypatch, gate, letters):
 
 
 TABLE = [
-    message_bytes, offer_bytes, header_bytes, header_parts, depth, text_bytes, name, purpose,
+    message_bytes, header_bytes, header_parts, depth, text_bytes, offer_bytes, name, purpose,
     classes, rounds, steps, releases, waiting_offers, waiting_bytes, waiting_days, fits,
 ]  # fmt: skip
 
@@ -207,7 +211,7 @@ def test_a_limit_is_kept_in_words(monkeypatch, gate, letters, each):
 
 
 def test_each_limit_has_its_test():
-    assert [each.__name__ for each in TABLE] == list(Limits._fields)
+    assert [each.__name__ for each in TABLE] == [*_codec.Limits._fields, *FitLimits._fields]
 
 
 def test_pricing_does_not_keep_others_waiting(monkeypatch, gate, letters):
@@ -228,9 +232,10 @@ def test_pricing_does_not_keep_others_waiting(monkeypatch, gate, letters):
     assert held == ["price", "lock"]
 
 
-def test_whatever_a_constructor_raises_is_a_wire_error():
+def test_whatever_a_constructor_raises_is_a_wire_error(monkeypatch):
     def make(name, fields):
         raise AttributeError(name)
 
+    monkeypatch.setattr(_codec, "_made", make)
     with pytest.raises(WireError, match="not a message"):
-        from_bytes(message({"o": "a", "v": {}}), make)
+        unpack(message({"o": "a", "v": {}}))
