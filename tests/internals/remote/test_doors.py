@@ -18,7 +18,7 @@ from skdpfl.remote import Hello, ask_gate, pack, receive, send, unpack
 from skdpfl.remote._terms import LIMITS
 from tests.service.hospital import Hospital
 
-ROOT, MB = Path(__file__).parents[2], 2**20
+ROOT, MB = Path(__file__).parents[3], 2**20
 
 
 def test_a_letter_has_one_deadline_however_it_trickles_in():
