@@ -20,6 +20,8 @@ from skdpfl.losses import (
     Quantile,
     SquaredError,
     SquaredHinge,
+    loss_for,
+    with_weights,
 )
 from skdpfl.models import LinearModel, Records
 from skdpfl.privacy.release import relative_error
@@ -27,6 +29,7 @@ from skdpfl.privacy.release import relative_error
 DTYPES = [np.float32, np.float64]
 LOSS_CASES = [
     *((cls(), k) for cls in LOSSES for k in ((1, 3) if cls.is_classifier else (1,))),
+    (LogLoss(label_free=True), 1),
     (Hinge(smoothing=2.0), 1),
     (Hinge(smoothing=2.0), 4),
     (AbsoluteError(smoothing=2.0), 1),
@@ -56,7 +59,9 @@ def one_by_one(model, w, X, y, loss, clip, weights):
         a = np.append(x, 1.0) if model.fit_intercept else x
         slope = loss.gradient(np.array([target]), (a @ W)[None], squared_norms=np.array([a @ a]))[0]
         gradient = np.outer(a, slope).ravel()
-        total += weight * gradient * min(1, clip / max(np.linalg.norm(gradient), 1e-300))
+        largest = loss.largest_slope(np.array([target]), slope[None])
+        norm = np.linalg.norm(gradient) if largest is None else largest[0] * np.linalg.norm(a)
+        total += weight * gradient * min(1, clip / max(norm, 1e-300))
     return total
 
 
@@ -224,6 +229,30 @@ def test_one_record_leaves_the_others_alone(case, seed):
     assert exact_norm(whole - masked) <= clip * (1 + 2 * 6 * relative_error((6, w.dtype)))
     if not (np.isfinite(x).all() and np.isfinite(y)):
         np.testing.assert_array_equal(whole, masked)
+
+
+@pytest.mark.parametrize("weights", [None, (1.0, 0.2)], ids=["plain", "weighted"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_clipping_without_labels_balances_where_probabilities_are_true(products, weights, dtype):
+    """Record by record: the mean over its labels is 0, which that of other clipping is not."""
+    rng, n, clip = np.random.default_rng(0), 60, 0.4
+    model, X = LinearModel(4, 1), 3 * rng.normal(size=(n, 4)).astype(dtype)
+    params, each = rng.normal(size=5).astype(dtype), Records.in_turn(X, [1] * n)
+    odds = np.exp(model.raw(params, X)[:, 0]) * np.divide(*weights or (1, 1))
+    for loss in (LogLoss(label_free=True), LogLoss()):
+        parts = []
+        for label in (0, 1):
+            y, own = np.full(n, label), loss
+            if weights is not None:
+                y = with_weights(y, np.full(n, weights[label]))
+                own = loss_for(loss, y)
+            norms = model.squared_row_norms(X)
+            given = {"clip_norm": clip, "squared_norms": norms}
+            parts.append(model.clipped_gradient_sums(params, each, y, own, **given))
+        assert max(np.linalg.norm(part, axis=1).max() for part in parts) <= clip
+        mean = np.abs(parts[0] + odds[:, None] * parts[1]).max(axis=1) / (1 + odds)
+        assert (mean.max() < 1e-6) == loss.label_free
+    assert loss.without_labels() == LogLoss(label_free=True)
 
 
 @every_loss

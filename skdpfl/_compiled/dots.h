@@ -187,24 +187,30 @@ INLINE NAME(vector) NAME(choose)(NAME(integers) mask, NAME(vector) a, NAME(vecto
 }
 
 /* Replace raw predictions z, with room for whole vectors, by slopes z - y, or 1 / (1 + e^-z) - y,
-   cut to `limits`; by 0 where anything is not finite, the limits in that they are NaN. */
+   cut to `limits`; by 0 where anything is not finite, the limits in that they are NaN. LABEL_FREE
+   slopes are first multiplied by min(1, limit / largest slope over both labels). */
 WITH_AVX2 static void NAME(slopes)(REAL *z, const REAL *y, const REAL *limits, ptrdiff_t n,
-                                   int logistic)
+                                   enum link link)
 {
     const __m256i left = NAME(tail)(n), all = _mm256_set1_epi32(-1);
-    const NAME(vector) none = {0}, far = none + (REAL)LARGEST;
+    const NAME(vector) none = {0}, one = none + 1, far = none + (REAL)LARGEST;
     for (ptrdiff_t j = 0; j < n; j += LANES) {
         const int whole = j + LANES <= n;
         NAME(vector) *at = (NAME(vector) *)(z + j), s = *at;
         const NAME(vector) target = (NAME(vector))MASKED(y + j, whole ? all : left);
         const NAME(vector) most = (NAME(vector))MASKED(limits + j, whole ? all : left);
         const NAME(integers) known = (s == s) & (most == most);
-        if (logistic) {
+        if (link != IDENTITY) {
             s = NAME(choose)(s > far, far, NAME(choose)(s < -far, -far, s));
             s = 1 / (1 + NAME(exponential)(-s));
         }
         s -= target;
         const NAME(integers) good = known & (s - s == none);
+        if (link == LABEL_FREE) {
+            const NAME(vector) own = NAME(choose)(s < none, -s, s), other = one - own;
+            const NAME(vector) factor = most / NAME(choose)(own > other, own, other);
+            s *= NAME(choose)(factor < one, factor, one);
+        }
         s = NAME(choose)(s > most, most, NAME(choose)(s < -most, -most, s));
         *at = NAME(choose)(good, s, none);
     }
@@ -218,7 +224,7 @@ static void NAME(step)(const struct call *call, const struct slopes *of, ptrdiff
     const ptrdiff_t first = call->edges[s];
     NAME(raw)(X, params, 1, z, 0, space);
     NAME(slopes)(z, (const REAL *)of->y + first, (const REAL *)of->limits + first, X.n,
-                 of->logistic);
+                 of->link);
     for (ptrdiff_t j = 0; of->weights && j < X.n; j++)
         z[j] *= ((const REAL *)of->weights)[first + j];
     NAME(sum)(&X, 1, z, 0, call->chunk, to, space);

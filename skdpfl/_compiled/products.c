@@ -195,10 +195,14 @@ static int settle_type(struct call *call, PyObject *argument, const char *name)
 #define NAME(x) x##_double_256
 #include "tiles.h"
 
+/* The mean target of a raw prediction: itself, or a probability, whose slopes are cut by the larger
+   of those of both labels if they are LABEL_FREE. */
+enum link { IDENTITY, LOGISTIC, LABEL_FREE };
+
 /* What makes slopes of raw predictions: a number for each record, or NULL. */
 struct slopes {
     const void *y, *limits, *weights;
-    int logistic;
+    enum link link;
 };
 
 /* Steps of each silo: a divisor for each, NULL or a penalty for each parameter, and so on. */
@@ -357,12 +361,14 @@ static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int desce
     if (count != (descends ? 17 : 11))
         return PyErr_Format(PyExc_TypeError, "%s takes %d arguments", descends ? "descent" : "step",
                             descends ? 17 : 11);
-    of.logistic = PyObject_IsTrue(given[10]);
+    const long link = PyLong_AsLong(given[10]);
     call.X.intercept = PyObject_IsTrue(given[8]);
     call.chunk = PyLong_AsSsize_t(given[9]);
     call.k = 1;
     if (PyErr_Occurred()) return NULL;
     if (call.chunk < 1) return PyErr_Format(PyExc_ValueError, "chunk");
+    if (link < IDENTITY || link > LABEL_FREE) return PyErr_Format(PyExc_ValueError, "link");
+    of.link = (enum link)link;
     if (settle_type(&call, given[0], "table") || hold_edges(&call, given[2]) ||
         hold_records(&call, given[0], given[1]) ||
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||

@@ -67,14 +67,15 @@ def step(
     weights: NDArray | None,
     intercept: bool,
     chunk: int,
-    logistic: bool,
+    link: int,
     /,
 ) -> None:
     """Write each silo's sums (S, P) of one output's slopes, clipped: `few`, slopes, `few_sums`.
 
-    Slopes are z - y of raw predictions z, or 1 / (1 + e^-z) - y, cut to the record's limit (n,),
-    and 0 if they are not finite or the limit is NaN; then times the record's weight. Records of
-    slope 0 are not read.
+    Slopes s are z - y of raw predictions z (``link`` 0), or 1 / (1 + e^-z) - y (1), times
+    min(1, limit / max(|s|, 1 - |s|)) for labels of 0 and 1 (2); cut to the record's limit (n,), and
+    0 if they are not finite or the limit is NaN; then times the record's weight. Records of slope 0
+    are not read.
     """
 
 def descent(
@@ -88,7 +89,7 @@ def descent(
     weights: NDArray | None,
     intercept: bool,
     chunk: int,
-    logistic: bool,
+    link: int,
     n_steps: int,
     divisor: NDArray,
     penalty: NDArray | None,

@@ -13,7 +13,13 @@ besides the rounds (scales) is ``setup`` of the plan, in :mod:`skdpfl.choosing._
 clip norms are the model's: :class:`skdpfl.models.Rules`.
 """
 
-from skdpfl.choosing._choose import Choice, ScalingStep, choose, with_curves
+from skdpfl.choosing._choose import (
+    Choice,
+    ScalingStep,
+    choose,
+    clipped_without_labels,
+    with_curves,
+)
 from skdpfl.choosing._facts import PublicFacts, check_cohort
 from skdpfl.choosing._final_step import final_training, with_curvature
 from skdpfl.choosing._method import (

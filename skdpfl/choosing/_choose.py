@@ -47,6 +47,7 @@ from skdpfl.scaling import (
     Scales,
     ScalingPlan,
     ShiftPlan,
+    ShrinkPlan,
     TemperaturePlan,
     affine_from_bounds,
     doubts_about,
@@ -202,7 +203,8 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
     if loss.link == "logit" and model.output_mask() is not None:
         has_intercept, shares = model.intercept_mask() is not None, request.facts.class_shares
         counts = has_intercept and shares is None and request.facts.n_outputs == 1
-        return TemperaturePlan(given, counts, shares if has_intercept else None)
+        of_labels = ShrinkPlan if request.label_free else TemperaturePlan
+        return of_labels(given, counts, shares if has_intercept else None)
     if loss.quantile_level is not None and model.intercept_mask() is not None:
         return ShiftPlan(given, loss.quantile_level)
     return None
@@ -235,7 +237,8 @@ class Choice(NamedTuple):
         curves = self.scaling.curves
         scales = () if self.scaling.plan.is_free else (self.scaling.plan.sums,)
         scales = scales if curves is None else (*curves.sums, *scales)
-        return scales if self.calibration is None else (*scales, self.calibration.sums)
+        after = () if self.calibration is None else (self.calibration.sums,)
+        return (*scales, *(sums for sums in after if sums.mus))
 
 
 def choose(request: Request, method: Method) -> Choice:
@@ -249,6 +252,21 @@ def choose(request: Request, method: Method) -> Choice:
         helps = functools.partial(remedies, request, method, settings)
         scaling = dataclasses.replace(scaling, remedies=helps)
     return Choice(settings, scaling, advise, plan_calibration(request, method))
+
+
+def clipped_without_labels(request: Request, method: Method) -> Request:
+    """Return the request with clipping that does not depend on labels, where "auto" chooses it.
+
+    It does for linear models of two classes whose clip norm and steps are both "auto"; with a given
+    clip norm, gradients are clipped as published.
+    """
+    promise = request.promise
+    chosen = request.clip_norm is None and request.chooses_step and method.takes_plain_steps
+    protects = promise.unit == "record" and not promise.is_exact and promise.trust != "shuffler"
+    two = request.model.is_linear and request.facts.n_outputs == 1
+    if not (chosen and protects and two and request.radius is None):
+        return request
+    return dataclasses.replace(request, loss=request.loss.without_labels())
 
 
 def with_curves(request: Request, method: Method, model: Any) -> Request:

@@ -273,6 +273,11 @@ class Method:
     #: whether the algorithm sets its own step sizes, so that ``learning_rate`` has no effect
     has_own_step: ClassVar[bool] = False
 
+    @property
+    def takes_plain_steps(self) -> bool:
+        """Whether "auto" chooses the steps by a model's rules."""
+        return not self.has_own_step
+
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
         """Return the algorithm with these settings."""
         raise NotImplementedError

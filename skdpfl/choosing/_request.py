@@ -15,7 +15,7 @@ import pandas as pd
 from skdpfl._arguments import check_average, is_auto
 from skdpfl._warnings import warn
 from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
-from skdpfl.losses import Loss
+from skdpfl.losses import LogLoss, Loss
 from skdpfl.models import Additive, Architecture, LinearModel, Model, RuleTask
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.events import Neighbours, Protected, trust_name
@@ -107,6 +107,11 @@ class Request:
         return self.learning_rate is None and not self.published_step
 
     @property
+    def label_free(self) -> bool:
+        """Whether gradients are clipped by the largest slope over labels."""
+        return isinstance(self.loss, LogLoss) and self.loss.label_free
+
+    @property
     def takes_no_advice(self) -> bool:
         """Whether warnings about noise do not apply, by the user's choices."""
         given = not self.chooses_step or self.promise.epsilon is None
@@ -126,6 +131,7 @@ class Request:
             is_classifier=facts.is_classifier,
             slope=self.loss.lipschitz(self.facts.n_outputs),
             is_binary=facts.is_classifier and facts.n_outputs == 1,
+            label_free=self.label_free,
         )
 
 

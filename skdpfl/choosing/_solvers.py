@@ -43,6 +43,11 @@ class Solver(_method.Method):
 
     name: str
 
+    @property
+    def takes_plain_steps(self) -> bool:
+        """Whether "auto" chooses the steps by a model's rules."""
+        return self.name in ("minibatch", "local")
+
     def algorithm(self, request: Request, settings: _method.Settings) -> algorithms.Algorithm:
         """Return the algorithm for planning; its releases do not change afterwards."""
         self._check_batches(request, settings)

@@ -146,11 +146,12 @@ average : bool, float or int, default=True
 half : bool, default=False
     Halve the numerator of the server's step, as FedExP was published (with ``average=2``).
 calibrate : bool, default=True
-    Whether to spend 4 % of the budget (of mu^2) on rescaling the raw predictions, so that the
-    probabilities and coefficients of ``loss="log_loss"`` are calibrated; or on shifting those of
-    ``loss="quantile"``, so that the wanted share of targets is below them. Another 1 to 5 % is
-    spent on counting two labels, so that a model dominated by noise is shrunk towards their shares.
-    Only with ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and a ``trust`` other than
+    Whether probabilities and coefficients of ``loss="log_loss"`` are scaled by the noise: for
+    linear models of two classes by a factor towards the labels' shares, which are counted for 1 to
+    15 % of the budget (of mu^2) unless ``class_shares`` are public; for others by a factor that is
+    estimated for 4 to 12 %. Or whether to spend 4 % on shifting the predictions of
+    ``loss="quantile"``, so that the wanted share of targets is below them. Only with
+    ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and a ``trust`` other than
     "shuffler"; no effect on other fits.
 
 Silos

@@ -23,6 +23,7 @@ from skdpfl.choosing import (
     Request,
     Training,
     choose,
+    clipped_without_labels,
     final_training,
     make_plan,
     read_request,
@@ -142,8 +143,9 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _request(self, facts: PublicFacts) -> Request:
         """Return the request: the parameters, for data with these public numbers."""
+        method = self._method()
         request = read_request(self._parameters(), facts, self._loss())
-        return with_curves(request, self._method(), self.model)
+        return clipped_without_labels(with_curves(request, method, self.model), method)
 
     def _schedule_from(self, streams: Streams) -> Streams:
         """Return the streams of the public schedule; a search sets those of its plan."""

@@ -56,6 +56,18 @@ class Loss(ABC):
     #: smallest and largest target that there may be
     target_range: ClassVar[tuple[float, float]] = (-inf, inf)
 
+    def largest_slope(self, y: NDArray, gradient: NDArray) -> NDArray | None:
+        """Return what a linear model's gradients are clipped by, (..., n); None: by their own norm.
+
+        It is the largest norm of ``gradient`` (..., n, k) over all labels, for the raw predictions
+        that gave it.
+        """
+        return None
+
+    def without_labels(self) -> Loss:
+        """Return the loss whose gradients are clipped by `largest_slope`; itself without one."""
+        return self
+
     @property
     def quantile_level(self) -> float | None:
         """The wanted share of targets below predictions; None for other losses."""
@@ -292,6 +304,12 @@ class Weighted(Loss):
         out = self.loss.gradient(target, raw, squared_norms=squared_norms, out=out)
         out *= factor[..., None]
         return out
+
+    def largest_slope(self, y: NDArray, gradient: NDArray) -> NDArray | None:
+        """Return that without weights: a weighted gradient is shortened as much as its record's."""
+        weights = y["weight"].astype(gradient.dtype)[..., None]
+        known = np.divide(gradient, weights, out=np.zeros_like(gradient), where=weights > 0)
+        return self.loss.largest_slope(y["target"], known)
 
     def lipschitz(self, n_outputs: int) -> float:
         """Infinite, since weights are not bounded."""

@@ -8,7 +8,7 @@ Hinge losses are one-vs-rest for k > 1, with s = +1 for the record's class and -
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, log
 from typing import ClassVar, Literal
 
@@ -26,16 +26,44 @@ class LogLoss(Loss):
     Two classes: one output z, y in {0, 1}, gradient p - y with p = 1 / (1 + e^-z).
     More: one output a class, y the class code, gradient p - e_y with p = softmax(z).
 
+    Parameters
+    ----------
+    label_free : bool, default=False
+        Whether linear models of two classes clip a record's gradient by the larger of the gradients
+        that it has with either label.
+
     Notes
     -----
     Log-sum-exp is convex. *Lipschitz*: ``|p - y| <= 1``; with k > 1 outputs
     ``|p - e_y|^2 = (1 - p_y)^2 + sum_{c != y} p_c^2 <= 2 (1 - p_y)^2 <= 2``. *Curvature*:
     ``p (1 - p) <= 1/4``; with k > 1 the Hessian is ``diag(p) - p p^T``, whose form v -> Var_p(v)
     is at most ``(max v - min v)^2 / 4 <= |v|^2 / 2``.
+
+    *Clipping without labels.* Let a = (x, 1), z = a w and ``f = min(1, C / (|a| max(p, 1 - p)))``.
+    The clipped gradient of two classes is ``f (p - y) a``, whose norm is at most C for both labels,
+    as ``|p - y|`` is p or 1 - p. f depends on x and w alone: if labels are drawn with the
+    probabilities of w, the mean over them of the clipped gradient is 0 at w for every x. So without
+    noise, clipped gradients balance at the true parameters of a logistic model, but for the sample.
+    Clipped by its own norm, a misclassified record counts less than others, and coefficients are
+    too large. *Curvature.* f is constant or falls with ``|z|``, so the derivative in w of the mean
+    over labels is at most ``f p (1 - p) a a^T`` at the truth, of norm at most
+    ``C |a| min(p, 1 - p) <= C |a| / 2``.
     """
 
+    label_free: bool = False
     is_classifier: ClassVar[bool] = True
     link: ClassVar[Literal["identity", "log", "logit"]] = "logit"
+
+    def largest_slope(self, y: NDArray, gradient: NDArray) -> NDArray | None:
+        """Return max(p, 1 - p) of two classes, from ``|p - y|``, which is one of them."""
+        if not self.label_free or gradient.shape[-1] > 1:
+            return None
+        own = np.abs(gradient[..., 0])
+        return np.maximum(own, 1 - own, out=own)
+
+    def without_labels(self) -> Loss:
+        """Return the loss with ``label_free=True``."""
+        return replace(self, label_free=True)
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         if raw.shape[-1] == 1:

@@ -7,7 +7,8 @@
     clip_norm       (..., n)       C, or what broadcasts to it: one a silo, or one number
 
 As |g_j| = |a_j| |s_j|, clipping g_j to norm C is the same as clipping s_j to norm C / |a_j|.
-Neither g_j nor the product |a_j| |s_j|, which may overflow, is computed.
+Neither g_j nor the product |a_j| |s_j|, which may overflow, is computed. With one output s_j may
+first be multiplied by any factor, as `skdpfl.losses.Loss.largest_slope` asks: it is clipped after.
 
 **One outer product for each layer** (:func:`clip_factors`), layer l with fan-in h_l and h_{l+1}
 units; leading axes are silos::
@@ -58,12 +59,14 @@ def clip_slopes(
     squared_norms: NDArray,
     clip_norm: float | NDArray,
     limits: NDArray | None = None,
+    largest: NDArray | None = None,
 ) -> None:
     """Scale each slope, in place, to norm at most clip_norm / sqrt(squared_norms).
 
     The threshold is lowered by the relative error of computing the norms, so that the exact norm of
     the result, and not only its computed one, is within clip_norm. ``limits``: the result of
-    :func:`slope_limits` for these norms, computed if None.
+    :func:`slope_limits` for these norms, computed if None. Slopes of one output are first
+    multiplied by what would clip ``largest`` (..., n).
     """
     clip_norm = np.asarray(clip_norm)
     if clip_norm.size == 1 and clip_norm.item() == inf:
@@ -72,6 +75,8 @@ def clip_slopes(
         limits = slope_limits(squared_norms, clip_norm, slopes.shape[-1])
     if slopes.shape[-1] == 1:
         only = slopes[..., 0]
+        if largest is not None:
+            only *= np.minimum(limits / largest, 1)
         np.minimum(only, limits, out=only)
         np.maximum(only, -limits, out=only)
         return

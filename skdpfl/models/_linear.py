@@ -36,9 +36,6 @@ from skdpfl.models._products import (
 from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
-#: losses whose slopes in one output are compiled, and whether they are logistic
-_IN_C: dict[type[Loss], bool] = {LogLoss: True, SquaredError: False}
-
 
 @dataclass(frozen=True)
 class LinearModel(Model):
@@ -176,9 +173,10 @@ class LinearModel(Model):
         are (:mod:`skdpfl.models._products`), and `loss` of row j of `raw` and y.
         If record j is finite, c_j = a_j s_j^T with ``|s_j|`` scaled to at most ``C / |a_j|``, and
         ``|c_j| = |a_j| |s_j| <= C``: the threshold is lowered by more than the rounding errors of
-        both norms, and underflow is compensated, so this holds for the numbers as stored. If
-        anything of record j is not finite (a feature, the target, the squared norm, the slope),
-        c_j = 0. This is decided before clipping: min(1, C / NaN) would not clip.
+        both norms, and underflow is compensated, so this holds for the numbers as stored. Slopes of
+        one output may be multiplied by a factor from `largest_slope` before, which this bound does
+        not depend on. If anything of record j is not finite (a feature, the target, the squared
+        norm, the slope), c_j = 0. This is decided before clipping: min(1, C / NaN) would not clip.
 
         In floating point we assume that NumPy's operations on the numbers of row j do not depend on
         the values of other rows, nor on how many there are. Rounding in the sum over records comes
@@ -203,7 +201,8 @@ class LinearModel(Model):
             good, squared_norms = _clipping.without_bad_records(y, slopes, squared_norms)
             products.drop_unless(good)
             limits = None
-        _clipping.clip_slopes(slopes, squared_norms, clip, limits)
+        largest = loss.largest_slope(y, slopes)
+        _clipping.clip_slopes(slopes, squared_norms, clip, limits, largest)
         if weights is not None:
             slopes *= weights[:, None]
         return products.sums(by_class, chunk)
@@ -246,11 +245,18 @@ class LinearModel(Model):
         limits: NDArray | None,
     ) -> Callable[..., NDArray] | None:
         """Return `CompiledProducts.step` for this loss and these limits, if it is compiled."""
-        logistic = _IN_C.get(type(loss)) if self.n_outputs == 1 else None
-        if logistic is None or not isinstance(products, CompiledProducts):
+        link = _compiled_link(loss) if self.n_outputs == 1 else None
+        if link is None or not isinstance(products, CompiledProducts):
             return None
         known = _limits(squared_norms, clip) if limits is None else limits
-        return partial(products.step, limits=known, logistic=logistic)
+        return partial(products.step, limits=known, link=link)
+
+
+def _compiled_link(loss: Loss) -> int | None:
+    """Return the ``link`` of products.pyi for a loss whose slopes are compiled."""
+    if isinstance(loss, LogLoss) and type(loss) is LogLoss:
+        return 2 if loss.label_free else 1
+    return 0 if type(loss) is SquaredError else None
 
 
 def _limits(squared_norms: NDArray, clip: NDArray) -> NDArray:

@@ -318,15 +318,15 @@ class CompiledProducts:
         y: NDArray,
         *,
         limits: NDArray,
-        logistic: bool,
+        link: int,
         weights: NDArray | None = None,
         chunk: int | None = None,
         descent: Descent | None = None,
     ) -> NDArray:
         """Return the sums (S, P) of one output's slopes in one pass; of a descent, where it leads.
 
-        Slopes z - y, or 1 / (1 + e^-z) - y, are cut to ``limits``. They are 0 where anything is not
-        finite or the limit is NaN, whatever the record holds.
+        Slopes, by their ``link`` (see products.pyi), are cut to ``limits``. They are 0 where
+        anything is not finite or the limit is NaN, whatever the record holds.
         """
         kind = self._table.dtype
         params = self._of_each(params)
@@ -343,7 +343,7 @@ class CompiledProducts:
             None if weights is None else np.ascontiguousarray(weights, kind),
             self._intercept,
             chunk or max(1, len(self._rows)),
-            logistic,
+            link,
         )
         if descent is None:
             compiled.step(*given)

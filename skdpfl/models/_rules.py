@@ -24,6 +24,12 @@ mean: with little noise kappa is up to 4, which reduces R2 of other targets by a
 are then not clipped near the optimum, and the step that h rho^2 allows is smaller by a factor
 kappa.
 
+**Two classes, clipped without labels** (:class:`skdpfl.losses.LogLoss`): half of this path, as
+clipped gradients balance at the true coefficients, not beyond. The curvature of clipped gradients
+is at most C |a| / 2 for a row a, and does not saturate, so steps with momentum m are stable up to
+
+    eta <= 4 (1 + m) / (C rho)
+
 **Noise that hides the signal.** A record's gradient is the sign of its residual times its row,
 clipped to one clip norm. For P scaled, uncorrelated features that explain a target completely, the
 mean gradient has norm at most ``sqrt(2 / pi) / rho``; its noise has norm ``s sqrt(P)``. So beyond
@@ -70,7 +76,7 @@ class RuleTask(NamedTuple):
 
     ``curvature`` is that of the loss in the raw prediction, ``squared_row`` the mean squared norm
     of a scaled row, including the intercept's 1, ``slope`` the loss's largest slope. ``is_binary``:
-    a classifier of two classes.
+    a classifier of two classes; ``label_free``: whose gradients are clipped without their labels.
     """
 
     curvature: float
@@ -82,6 +88,7 @@ class RuleTask(NamedTuple):
     is_classifier: bool
     slope: float = math.inf
     is_binary: bool = False
+    label_free: bool = False
 
     @property
     def norm(self) -> float:
@@ -227,7 +234,10 @@ class LinearRules(Rules):
         if noise <= 0:
             return 1.8 * (1 + momentum) * bearable
         kappa, carried = clip / task.norm, _carried(noise, task)
-        if task.is_classifier:
+        if task.label_free:
+            bearable = 4 * (1 + momentum) / (clip * task.norm)
+            carried *= math.sqrt(min(1.0, 0.3 / kappa)) / 2
+        elif task.is_classifier:
             bearable *= (1 - momentum) * max(7.0, 54 / kappa)
             carried *= math.sqrt(min(1.0, 0.3 / kappa))
         else:

@@ -75,5 +75,5 @@ from skdpfl.scaling._run import (
 )
 from skdpfl.scaling._second_moments import RowMean, ScaledMoments, SecondMoments, cut
 from skdpfl.scaling._target_bins import LinearGrid
-from skdpfl.scaling._temperature import Labels, Slopes, TemperaturePlan
+from skdpfl.scaling._temperature import Labels, ShrinkPlan, Slopes, TemperaturePlan
 from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, threshold

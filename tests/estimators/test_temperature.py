@@ -31,30 +31,30 @@ def logistic(n, seed=0, n_classes=2):
 
 
 @pytest.mark.parametrize("trust", ["silo", "server"])
-@pytest.mark.parametrize(("sizes", "part"), [([3000, 2400], 0.04), ([150, 120], 0.12)])
-def test_it_is_in_the_plan_the_price_and_the_budget(trust, sizes, part):
-    """Where the noise of the fit is large, slopes get more."""
+@pytest.mark.parametrize(
+    ("sizes", "n_classes", "most"),
+    [([3000, 2400], 3, 0.04), ([150, 120], 3, 0.12), ([3000, 2400], 2, 0.01), ([99, 60], 2, 0.15)],
+)
+def test_it_is_in_the_plan_the_price_and_the_budget(trust, sizes, n_classes, most):
+    """Two slopes of three classes, or the count of two, which get more where noise is large."""
     clf = skdpfl.ISRLDPClassifier(1.0, trust=trust, scaling=None)
-    plan = clf.plan_for(silo_sizes=sizes, n_features=5)
-    (setup,) = plan.setup
-    (counted, once), (event, count) = setup
-    assert (type(event), count, type(counted), once) == (Gaussian, 2, Gaussian, 1)
+    numbers = {"silo_sizes": sizes, "n_features": 5, "n_classes": n_classes}
+    plan = clf.plan_for(**numbers)
+    (((event, count),),) = plan.setup
+    assert (type(event), count) == (Gaussian, n_classes - 1)
     for composition in plan.groups().compositions:
-        assert dict(composition)[event] == 2
+        assert dict(composition)[event] == count
     assert 0.99 <= plan.spent().epsilon <= 1
-    # without it the same noise costs less; with it training gets the rest of mu^2, less the counts'
-    off = clf.set_params(calibrate=False).plan_for(silo_sizes=sizes, n_features=5)
+    # without it the same noise costs less; with it training gets the rest of mu^2
+    off = clf.set_params(calibrate=False).plan_for(**numbers)
     assert not off.setup
+    part = count * (off.noise_multiplier[0] / event.noise_multiplier) ** 2 / len(off.steps)
+    assert part == pytest.approx(most, rel=0.02)
     more = plan.noise_multiplier[0] / off.noise_multiplier[0]
-    counts = (event.noise_multiplier / counted.noise_multiplier) ** 2 * part / 2
-    assert 0.01 - 1e-6 < counts < 0.15 + 1e-6
-    assert more == pytest.approx(1 / np.sqrt(1 - part - counts), rel=0.005)
-    public = clf.set_params(calibrate=True, class_shares={0: 0.3, 1: 0.7})
-    (((_, count),),) = public.plan_for(silo_sizes=sizes, n_features=5).setup
-    assert count == 2  # nothing is counted
-    assert 2 * (2 / event.noise_multiplier) ** 2 == pytest.approx(
-        part * len(off.steps) * (2 / off.noise_multiplier[0]) ** 2, rel=0.01
-    )
+    assert more == pytest.approx(1 / np.sqrt(1 - part), rel=0.005)
+    if n_classes == 2:  # nothing is counted
+        clf.set_params(calibrate=True, class_shares={0: 0.3, 1: 0.7})
+        assert not clf.plan_for(**numbers).setup
 
 
 def test_each_silo_pays_its_own_release():
@@ -66,13 +66,13 @@ def test_each_silo_pays_its_own_release():
     ):
         clf = skdpfl.ISRLDPClassifier(scaling=None, **kw)
         plan = clf.plan_for(silo_sizes=sizes, n_features=5)
-        noises = [setup[1][0].noise_multiplier for setup in plan.setup]
+        noises = [setup[0][0].noise_multiplier for setup in plan.setup]
         assert noises == sorted(noises, reverse=True)
         assert len(set(noises)) == 3
         groups = plan.groups()
         for i in range(3):
             paid = dict(groups.compositions[groups.of_silo[i]])
-            assert [paid[event] for event, _ in plan.setup[i]] == [1, 2]
+            assert [paid[event] for event, _ in plan.setup[i]] == [1]
         spent = plan.spent().per_silo
         budgets = pd.Series(kw["epsilon"], index=sizes.index)
         assert (spent <= budgets).all()

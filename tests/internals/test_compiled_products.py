@@ -176,14 +176,17 @@ def test_sums_of_few_outputs_are_each_silos_own(d, k, dtype):
             np.testing.assert_allclose(out[s], want, rtol=0, atol=200 * np.finfo(dtype).eps)
 
 
-def step_of(table, rows, edges, params, y, limits, weights, chunk, logistic):
+def step_of(table, rows, edges, params, y, limits, weights, chunk, link):
     """The sums of `step`, and by `few`, NumPy's slopes and `few_sums`."""
     out, raw, want = np.full_like(params, 7), np.empty((1, len(rows)), y.dtype), params.copy()
-    given = y, limits, weights, True, chunk, logistic
+    given = y, limits, weights, True, chunk, link
     products.step(table, rows, edges, params, out, *given)
     products.few(table, rows, edges, params, raw, True)
     with np.errstate(all="ignore"):
-        slopes = (1 / (1 + np.exp(-raw)) if logistic else raw) - y
+        slopes = (1 / (1 + np.exp(-raw)) if link else raw) - y
+        if link == 2:
+            largest = np.maximum(np.abs(slopes), 1 - np.abs(slopes))
+            slopes *= np.minimum(1, limits / largest)
     slopes = np.where(np.isfinite(slopes), np.minimum(np.maximum(slopes, -limits), limits), 0)
     slopes *= 1 if weights is None else weights
     products.few_sums(table, rows, edges, want, slopes.astype(y.dtype), True, chunk)
@@ -191,10 +194,10 @@ def step_of(table, rows, edges, params, y, limits, weights, chunk, logistic):
 
 
 @pytest.mark.parametrize("d", [0, 1, 3, 8, 17, 33])
-@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize("link", [0, 1, 2])
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_step_is_both_products_and_the_slopes_between(d, logistic, weighted, dtype):
+def test_a_step_is_both_products_and_the_slopes_between(d, link, weighted, dtype):
     """In large and small numbers; and each silo's bits are its own."""
     rng = np.random.default_rng(d)
     lengths = (0, 1, 9, 2, 3, 29, 8, 5)
@@ -204,19 +207,19 @@ def test_a_step_is_both_products_and_the_slopes_between(d, logistic, weighted, d
     y, limits = (rng.uniform(0, 1, len(rows)).astype(dtype) for _ in range(2))
     weights = (rng.uniform(size=len(rows)) < 0.5).astype(dtype) if weighted else None
     for chunk in (1, 5, 100):
-        out, want = step_of(table, rows, edges, params, y, limits, weights, chunk, logistic)
+        out, want = step_of(table, rows, edges, params, y, limits, weights, chunk, link)
         scale = 100 * np.abs(table).max(initial=1) * np.finfo(dtype).eps
         np.testing.assert_allclose(out, want, rtol=0, atol=scale)
         for s, (a, b) in enumerate(pairwise(edges)):
             w = None if weights is None else weights[a:b].copy()
             alone = rows[a:b], np.array([0, b - a]), params[s : s + 1]
-            own = y[a:b].copy(), limits[a:b].copy(), w, chunk, logistic
+            own = y[a:b].copy(), limits[a:b].copy(), w, chunk, link
             np.testing.assert_array_equal(step_of(table, *alone, *own)[0][0], out[s])
 
 
-@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize("link", [0, 1, 2])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_step_does_not_read_records_that_are_not_finite(logistic, dtype):
+def test_a_step_does_not_read_records_that_are_not_finite(link, dtype):
     """Nor does what they hold change a bit of others: it is as if their weight were 0."""
     rng = np.random.default_rng(0)
     table, rows, edges = (
@@ -227,23 +230,23 @@ def test_a_step_does_not_read_records_that_are_not_finite(logistic, dtype):
     params, y = rng.standard_normal((1, 6)).astype(dtype), np.zeros(30, dtype)
     limits, weights, bad = np.full(30, 0.4, dtype), np.ones(30, dtype), [3, 8, 17, 28, 29]
     weights[bad] = 0
-    want = step_of(table, rows, edges, params, y, limits, weights, 7, logistic)[0]
+    want = step_of(table, rows, edges, params, y, limits, weights, 7, link)[0]
     assert np.isfinite(want).all() and want.any()
     limits[bad[:3]], table[bad[:2]], table[bad[2], 2] = np.nan, np.nan, np.inf
     y[bad[3]], y[bad[4]] = np.nan, -np.inf
-    got = step_of(table, rows, edges, params, y, limits, None, 7, logistic)[0]
+    got = step_of(table, rows, edges, params, y, limits, None, 7, link)[0]
     np.testing.assert_array_equal(got, want)
     params[:] = np.inf  # raw predictions are NaN
-    assert not step_of(table, rows, edges, params, y, limits, None, 7, logistic)[0].any()
+    assert not step_of(table, rows, edges, params, y, limits, None, 7, link)[0].any()
 
 
-@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize("link", [0, 1, 2])
 @pytest.mark.parametrize("limit", [0.4, np.inf])
 @pytest.mark.parametrize("momentum", [0.0, 0.7])
 @pytest.mark.parametrize("more", [True, False], ids=["penalty and correction", "neither"])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_descent_is_its_steps_one_by_one(logistic, limit, momentum, more, intercept, dtype):
+def test_a_descent_is_its_steps_one_by_one(link, limit, momentum, more, intercept, dtype):
     """To the last bit, of silos of any sizes and records that are not finite; and alone."""
     rng = np.random.default_rng(1)
     lengths, d, n_steps, rate = (0, 1, 9, 20, 3, 29), 21, 4, 0.3
@@ -258,7 +261,7 @@ def test_a_descent_is_its_steps_one_by_one(logistic, limit, momentum, more, inte
     limits[~np.isfinite(table[rows]).all(axis=1)] = np.nan
     by = [n_steps, divisor, penalty, correction, rate, momentum]
     given = table, rows, edges, params
-    out, records = np.empty_like(params), (y, limits, None, intercept, int(n), logistic)
+    out, records = np.empty_like(params), (y, limits, None, intercept, int(n), link)
     products.descent(*given, out, *records, *by)
 
     moved, velocity, g = np.zeros_like(params), np.zeros_like(params), np.empty_like(params)
@@ -276,7 +279,7 @@ def test_a_descent_is_its_steps_one_by_one(logistic, limit, momentum, more, inte
     for s, (a, b) in enumerate(pairwise(edges)):
         some, own, alone = slice(a, b), slice(s, s + 1), np.empty((1, size), dtype)
         by[1], by[3] = divisor[own].copy(), correction[own].copy() if more else None
-        mine = y[some].copy(), limits[some].copy(), None, intercept, 100, logistic
+        mine = y[some].copy(), limits[some].copy(), None, intercept, 100, link
         where = table, rows[some].copy(), np.array([0, b - a]), params[own]
         products.descent(*where, alone, *mine, *by)
         np.testing.assert_array_equal(alone[0], out[s])
@@ -289,7 +292,7 @@ def test_slopes_of_the_log_loss_are_exact_to_some_last_bits():
         table, n, out = z.astype(dtype)[:, None], len(z), np.empty((len(z), 2), dtype)
         y, limits = np.zeros(n, dtype), np.ones(n, dtype)
         params, edges = np.tile(np.array([1, 0], dtype), (n, 1)), np.arange(n + 1)
-        products.step(table, np.arange(n), edges, params, out, y, limits, None, True, 1, True)
+        products.step(table, np.arange(n), edges, params, out, y, limits, None, True, 1, 1)
         with np.errstate(over="ignore"):
             want = 1 / (1 + np.exp(-np.clip(table[:, 0].astype(np.longdouble), -708, 708)))
         small = 1e-37 if dtype == np.float32 else 0

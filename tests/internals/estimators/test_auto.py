@@ -11,6 +11,8 @@ from skdpfl.choosing import PublicFacts, choose
 from skdpfl.choosing._final_step import _with_step
 from skdpfl.choosing._method import Committed
 from skdpfl.choosing._noise_level import noise_level
+from skdpfl.losses import LogLoss
+from skdpfl.models import MLP
 from tests.estimators.fits import ALL, CLASSIFIERS, make
 from tests.estimators.test_auto import BOUNDED
 
@@ -57,10 +59,28 @@ def test_the_step_adapts(name):
     n_rounds, clip = settled(make(name, **kw)).n_rounds, settled(make(name, **kw)).clip_norm
     halved = settled(make(name, n_rounds=n_rounds // 2, **kw)).learning_rate
     assert halved == pytest.approx(2 * step)
-    doubled = settled(make(name, clip_norm=2 * clip, **kw)).learning_rate
-    assert 0.3 * step < doubled <= 0.5 * step * (1 + 1e-9)
+    given, doubled = (settled(make(name, clip_norm=of * clip, **kw)).learning_rate for of in (1, 2))
+    assert 0.3 * given < doubled <= 0.5 * given * (1 + 1e-9)
     whole = {"local_steps": 2, "global_learning_rate": 1.0, "n_rounds": n_rounds // 2}
     assert settled(make(name, **whole, **kw)).learning_rate == pytest.approx(step)
+
+
+def test_labels_are_left_out_of_clipping_where_all_is_automatic():
+    """Of two classes and a linear model; given clip norms and steps are clipped as published."""
+    for options, free in (
+        ({}, True),
+        ({"class_weight": {0: 0.1, 1: 1.0}}, True),
+        ({"noise_multiplier": 20.0, "epsilon": None}, True),
+        ({"clip_norm": 0.5}, False),
+        ({"learning_rate": 0.1}, False),
+        ({"epsilon": np.inf}, False),
+        ({"loss": "hinge"}, False),
+        ({"model": MLP((4,))}, False),
+        ({"trust": "shuffler"}, False),
+    ):
+        estimator = make("ISRLDPClassifier", **options)
+        facts = PublicFacts(pd.RangeIndex(2), np.array([90, 80]), 3, 1, True)
+        assert (estimator._request(facts).loss == LogLoss(label_free=True)) == free
 
 
 def test_the_servers_step_counts():

@@ -147,9 +147,10 @@ def test_each_release_has_noise_of_its_own():
     np.testing.assert_allclose(np.array(alone) - together, 100 * factor, rtol=1e-6)
 
 
-def test_a_fit_asks_as_often_as_it_pays(monkeypatch):
-    """Executed is priced: two evaluations, of all silos, at the cut and noise of the plan."""
-    X, y, silos = logistic(800)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_fit_asks_as_often_as_it_pays(monkeypatch, n_classes):
+    """Executed is priced: one count of two labels, or two slopes at the cut of the plan."""
+    X, y, silos = logistic(800, n_classes=n_classes)
     asked, counted, original, count_all = [], [], Slopes.sums, Labels.sums
 
     def sums(self, data, work):
@@ -166,11 +167,12 @@ def test_a_fit_asks_as_often_as_it_pays(monkeypatch):
     monkeypatch.setattr(Labels, "sums", counts)
     clf = skdpfl.ISRLDPClassifier(2.0, random_state=0, **BOUNDS).fit(X, y, silos=silos)
     assert all(here.tolist() == [0, 1, 2, 3] for _, here, _ in asked)
-    cut, _, exact = asked[0]
-    assert (abs(exact) <= cut * np.bincount(silos)).all()
-    assert max(count for _, count in clf.plan_.setup[0]) == len(asked) == 2
-    ((here, sums_of_labels),) = counted
-    assert (sums_of_labels + np.bincount(silos) / 2 == np.bincount(silos, y)[here]).all()
+    for cut, _, exact in asked:
+        assert (abs(exact) <= cut * np.bincount(silos)).all()
+    ((_, count),) = clf.plan_.setup[0][-1:]
+    assert (count, len(asked), len(counted)) == ((1, 0, 1) if n_classes == 2 else (2, 2, 0))
+    for here, sums_of_labels in counted:
+        assert (sums_of_labels + np.bincount(silos) / 2 == np.bincount(silos, y)[here]).all()
     assert clf.temperature_ != 1
 
 
@@ -278,7 +280,7 @@ def test_calibration_looks_at_many_silos_at_once(monkeypatch):
         return centred(raw, *rest)
 
     monkeypatch.setattr(_temperature, "centred_slopes", counting)
-    X, y = np.random.default_rng(0).normal(size=(4000, 2)), np.arange(4000) % 2
+    X, y = np.random.default_rng(0).normal(size=(4000, 2)), np.arange(4000) % 3
     clf = skdpfl.ISRLDPClassifier(2.0, n_rounds=2, feature_bounds=(-4, 4), random_state=0)
     clf.fit(X, y, silos=np.arange(4000) % 800)
     assert clf.temperature_ != 1

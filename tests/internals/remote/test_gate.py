@@ -263,7 +263,7 @@ def test_it_answers_all_of_a_fit_and_pays_once(silo, said):
     assert silo.n_charged == 1
 
 
-@pytest.mark.parametrize("last", [1, 3, 4, 5, 7])
+@pytest.mark.parametrize("last", [1, 3, 4, 5])
 def test_asked_again_it_sends_the_same_bytes_or_nothing(silo, said, last):
     """The same words: the same bytes, after a restart too. Other words: no second release."""
     letters = said[0][: last + 1]
@@ -276,8 +276,6 @@ def test_asked_again_it_sends_the_same_bytes_or_nothing(silo, said, last):
         other = other + 1
     elif isinstance(other, Labels):
         other = dataclasses.replace(other, params=other.params + 1)
-    elif isinstance(other, Slopes):
-        other = dataclasses.replace(other, factor=other.factor * 2)
     else:
         boxes = other.boxes._replace(center=other.boxes.center + 1)
         other = dataclasses.replace(other, boxes=boxes)
@@ -310,8 +308,8 @@ def test_a_fit_whose_memory_is_gone_is_not_begun_again(silo, said):
 
 
 def test_rounds_beyond_the_plan_are_refused(silo, said):
-    told(silo, said[0][:-3])
-    last = said[0][-4]
+    told(silo, said[0][:-1])
+    last = said[0][-2]
     assert last.purpose == "round"
     refused(silo.tell(dataclasses.replace(last, number=2)), "got round 2")
 
@@ -444,8 +442,8 @@ def test_questions_that_were_not_planned_are_refused(silo, said, name):
 def test_a_further_question_about_slopes_is_refused(silo, said):
     told(silo, said[0])
     ask = said[0][-1]
-    assert (ask.purpose, ask.number) == ("temperature", 2)
-    refused(silo.tell(dataclasses.replace(ask, number=3)), "no sum number 3 for the temperature")
+    assert (ask.purpose, ask.number) == ("temperature", 0)
+    refused(silo.tell(dataclasses.replace(ask, number=1)), "no sum number 1 for the temperature")
 
 
 def test_the_task_is_that_of_the_plan(silo, said):
