@@ -1,7 +1,7 @@
-"""Read the silo of each row from an argument, or from a column of a frame.
+"""Read the silo and the person of each row from an argument, or from a column of a frame.
 
-Silo ids and silo sizes are public. Silos are never guessed: anything but one silo id for each row
-is an error.
+Silo ids and silo sizes are public; with persons, their numbers in each silo are, and the numbers of
+their rows are secret. Ids are never guessed: anything but one id for each row is an error.
 """
 
 import hashlib
@@ -49,49 +49,75 @@ class Silos(NamedTuple):
         return digest.hexdigest()
 
 
+class Persons(NamedTuple):
+    """Whose each row is: ``codes`` (n,) into ``ids``, which are sorted and compared over silos.
+
+    Ids, and how many rows a person has, are secret.
+    """
+
+    codes: np.ndarray
+    ids: pd.Index
+
+    def in_silos(self, silos: Silos) -> tuple[np.ndarray, np.ndarray]:
+        """Return each row's contribution (n,), and the number of persons of each silo (public).
+
+        A contribution is what one person has in one silo. They are numbered from 0, silo by silo.
+        """
+        pairs = silos.codes.astype(np.int64) * len(self.ids) + self.codes
+        used, of_row = np.unique(pairs, return_inverse=True)
+        return of_row, np.bincount(used // len(self.ids), minlength=len(silos.ids))
+
+    def most_silos(self, silos: Silos) -> int:
+        """Return the largest number of silos that a person has rows in, a secret."""
+        pairs = silos.codes.astype(np.int64) * len(self.ids) + self.codes
+        return int(np.bincount(np.unique(pairs) % len(self.ids)).max())
+
+
 def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:
     """Return X without its silo column, and the silos from the column or the argument."""
-    X = as_frame(X)
-    if silo_column is None:
-        return X, silos
-    if silos is not None:
-        raise ValueError(
-            f"Both silos and silo_column={silo_column!r} were given: give one of the two."
-        )
+    return split_column(as_frame(X), silos, silo_column, "silo")
+
+
+def split_column(X: Any, ids: Any, column: Any, what: str) -> tuple[Any, Any]:
+    """Return a frame without a column of ids, and the ids; ``what``: "silo" or "person"."""
+    if column is None:
+        return X, ids
+    given = f"{what}_column={column!r}"
+    if ids is not None:
+        raise ValueError(f"Both {what}s and {given} were given: give one of the two.")
     if not hasattr(X, "columns"):
         raise ValueError(
-            f"silo_column={silo_column!r} needs a DataFrame, got {type(X).__name__}; earlier steps "
-            'of a pipeline keep frames after set_output(transform="pandas"). Or pass silos=...'
+            f"{given} needs a DataFrame, got {type(X).__name__}; earlier steps of a pipeline keep "
+            f'frames after set_output(transform="pandas"). Or pass {what}s=...'
         )
-    if not isinstance(silo_column, Hashable) or silo_column is pd.NA:
-        raise ValueError(f"silo_column must be the name of a column; got {silo_column!r}.")
-    if silo_column not in list(X.columns):
+    if not isinstance(column, Hashable) or column is pd.NA:
+        raise ValueError(f"{what}_column must be the name of a column; got {column!r}.")
+    if column not in list(X.columns):
         raise ValueError(
-            f"silo_column={silo_column!r} is not a column of X, which has {list(X.columns)!r}."
-            + _prefixed(silo_column, X)
+            f"{given} is not a column of X, which has {list(X.columns)!r}." + _prefixed(column, X)
         )
-    return without_column(X, silo_column), X[silo_column]
+    return without_column(X, column), X[column]
 
 
-def _prefixed(silo_column: Any, X: Any) -> str:
+def _prefixed(column: Any, X: Any) -> str:
     """Return advice if an earlier step has renamed or encoded the column."""
     names = [str(name) for name in X.columns]
-    if any(name.endswith(f"__{silo_column}") for name in names):
+    if any(name.endswith(f"__{column}") for name in names):
         return " ColumnTransformer(verbose_feature_names_out=False) leaves names as they are."
-    if any(name.rpartition("__")[2].startswith(f"{silo_column}_") for name in names):
+    if any(name.rpartition("__")[2].startswith(f"{column}_") for name in names):
         return (
             " An earlier step has encoded it: leave it out of what that step selects, "
-            f"make_column_selector(pattern=r'^(?!{silo_column}$)', ...), and let it through with "
+            f"make_column_selector(pattern=r'^(?!{column}$)', ...), and let it through with "
             'remainder="passthrough".'
         )
     return ""
 
 
-def without_column(X: Any, silo_column: Any) -> Any:
-    """Return a frame without the silo column; return other inputs unchanged."""
-    if silo_column is None or not hasattr(X, "columns") or silo_column not in list(X.columns):
+def without_column(X: Any, column: Any) -> Any:
+    """Return a frame without a column of ids; return other inputs unchanged."""
+    if column is None or not hasattr(X, "columns") or column not in list(X.columns):
         return X
-    return X.drop(columns=silo_column) if isinstance(X, pd.DataFrame) else X.drop(silo_column)
+    return X.drop(columns=column) if isinstance(X, pd.DataFrame) else X.drop(column)
 
 
 def read_silos(silos: Any, n_rows: int, X: Any = None) -> Silos:
@@ -101,7 +127,15 @@ def read_silos(silos: Any, n_rows: int, X: Any = None) -> Silos:
     categories are ignored. X is the data as passed: a Series with the labels of X's index in
     another order is refused, since it would be read by position.
     """
-    return _read(silos, n_rows, X)._replace(rows=_labels(X))
+    return _read(silos, n_rows, X, "silo")._replace(rows=_labels(X))
+
+
+def read_persons(persons: Any, n_rows: int, X: Any = None) -> Persons | None:
+    """Return the person of each of ``n_rows`` rows, as silos are read; None without any."""
+    if persons is None:
+        return None
+    read = _read(persons, n_rows, X, "person")
+    return Persons(read.codes, read.ids)
 
 
 def _labels(X: Any) -> pd.Index | None:
@@ -113,32 +147,34 @@ def _labels(X: Any) -> pd.Index | None:
     return None if counts else index
 
 
-def _read(silos: Any, n_rows: int, X: Any) -> Silos:
-    if silos is None:
+def _read(ids: Any, n_rows: int, X: Any, what: str) -> Silos:
+    """Return codes and ids of ``what`` ("silo" or "person") for each row."""
+    if ids is None:
         return Silos(np.zeros(n_rows, dtype=np.intp), pd.RangeIndex(1))
-    if isinstance(silos, (str, bytes)):
+    if isinstance(ids, (str, bytes)):
         raise ValueError(
-            f"silos must be one id per row, got the string {silos!r}; to name a column of X, set "
-            f"silo_column={silos!r}."
+            f"{what}s must be one id per row, got the string {ids!r}; to name a column of X, set "
+            f"{what}_column={ids!r}."
         )
-    values = _one_dimensional(silos)
+    values = _one_dimensional(ids, what)
     if len(values) != n_rows:
         raise ValueError(
-            f"silos must have one id per row: X has {n_rows} rows, silos {len(values)}."
+            f"{what}s must have one id per row: X has {n_rows} rows, {what}s {len(values)}."
         )
-    check_index(silos, X)
+    check_index(ids, X, f"{what}s")
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low <= 2 * len(values) and high < 2**63:
             return _counted(values, low)
-    codes, ids = _factorized(values)
+    codes, found = _factorized(values, what)
     if (codes < 0).any():
         raise ValueError(
-            f"silos has {int((codes < 0).sum())} missing value(s); give each row a silo, or drop "
-            "the rows without one."
+            f"{what}s has {int((codes < 0).sum())} missing value(s); give each row a {what}, or "
+            "drop the rows without one."
         )
-    named = pd.Index(ids, tupleize_cols=False)
-    _warn_of_missing(named)
+    named = pd.Index(found, tupleize_cols=False)
+    if what == "silo":  # public
+        _warn_of_missing(named)
     return _sorted(codes, named)
 
 
@@ -152,13 +188,14 @@ def _warn_of_missing(ids: pd.Index) -> None:
         )
 
 
-def _factorized(values: Any) -> tuple[np.ndarray, Any]:
+def _factorized(values: Any, what: str) -> tuple[np.ndarray, Any]:
     """Return codes and ids as ``pandas.factorize`` does, faster for fixed-width text."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "US" or not values.size:
         try:
             return pd.factorize(values, sort=False)
         except TypeError:  # what has no hash
-            raise ValueError("silos must be ids that can be compared: text or numbers.") from None
+            said = f"{what}s must be ids that can be compared: text or numbers."
+            raise ValueError(said) from None
     kind = np.uint32 if values.dtype.kind == "U" else np.uint8
     text = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     letters = text.view(kind).reshape(len(text), -1)
@@ -193,29 +230,29 @@ def _counted(values: np.ndarray, low: int) -> Silos:
     return Silos((np.cumsum(used) - 1)[places], pd.Index(ids))
 
 
-def _one_dimensional(silos: Any) -> Any:
+def _one_dimensional(ids: Any, what: str) -> Any:
     values: Any
-    if isinstance(silos, (pd.Series, pd.Categorical, pd.Index)):
-        values = silos
-    elif hasattr(silos, "to_list") and hasattr(silos, "dtype") and not hasattr(silos, "shape"):
-        values = np.asarray(silos.to_list())
+    if isinstance(ids, (pd.Series, pd.Categorical, pd.Index)):
+        values = ids
+    elif hasattr(ids, "to_list") and hasattr(ids, "dtype") and not hasattr(ids, "shape"):
+        values = np.asarray(ids.to_list())
     else:
-        values = np.asarray(silos) if hasattr(silos, "__array__") else _from_list(silos)
+        values = np.asarray(ids) if hasattr(ids, "__array__") else _from_list(ids, what)
     if getattr(values, "ndim", 1) == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if getattr(values, "ndim", 1) != 1:
-        raise ValueError(f"silos must be one-dimensional, got shape {values.shape}.")
+        raise ValueError(f"{what}s must be one-dimensional, got shape {values.shape}.")
     return values
 
 
-def _from_list(silos: Any) -> np.ndarray:
+def _from_list(ids: Any, what: str) -> np.ndarray:
     try:
-        items = list(silos)
+        items = list(ids)
     except TypeError:
         items = None
-    if items is None or isinstance(silos, (Mapping, Set)):
+    if items is None or isinstance(ids, (Mapping, Set)):
         raise ValueError(
-            f"silos must be one id per row, in the order of the rows of X; got {silos!r}."
+            f"{what}s must be one id per row, in the order of the rows of X; got {ids!r}."
         )
     mixed = len({type(item) for item in items}) > 1
     values = np.empty(len(items), dtype=object)
@@ -245,21 +282,3 @@ def _sorted(codes: np.ndarray, ids: pd.Index) -> Silos:
     rank = np.empty(len(ids), dtype=np.intp)
     rank[order] = np.arange(len(ids))
     return Silos(rank[codes], ids[order])
-
-
-def public_columns(X: Any, silo_column: Any = None) -> dict[str, Any]:
-    """Return a table's public facts: how many features, their names, which are indicators."""
-    X = without_column(as_frame(X), silo_column)
-    names = list(getattr(X, "columns", []))
-    named = names if names and all(isinstance(name, str) for name in names) else None
-    indicators = indicators_of(X)
-    return {"n_features": np.shape(X)[1], "feature_names": named, "indicators": indicators}
-
-
-def indicators_of(X: Any) -> np.ndarray | None:
-    """Return which columns (d,) have a bool dtype, and so lie in [0, 1]; None if none has."""
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None:
-        return np.ones(X.shape[1:2], bool) if getattr(X, "dtype", None) == np.dtype(bool) else None
-    found = np.array([str(dtype).lower().startswith("bool") for dtype in dtypes])
-    return found if found.any() else None

@@ -1,237 +1,215 @@
-"""What enters: the kinds of a table's columns, and each value in the one form of its kind.
+"""The only door for data: arrays, frames, silos and persons, read and checked once.
 
-A column's kind is declared, or follows from its dtype, which is public; never from its values:
+``Table.read`` is what every fit reads its records by. It refuses sparse tables, converts those of
+pyarrow, takes the columns of silos and persons out, lets the caller validate what is left, and
+reads one id per row. What comes out are numbers (or values by kind, :mod:`skdpfl._kinds`), owners
+of rows, and public facts of the columns. ``read_new`` reads what a fitted model predicts for.
 
-========  ===========================  =========================================================
-kind      dtypes                       a value becomes
-========  ===========================  =========================================================
-number    integers, floats             float64
-flag      bool                         0.0 or 1.0
-category  text, objects, categoricals  text; whole numbers have no decimal point
-date      dates and times              days since 1970
-========  ===========================  =========================================================
-
-A value that does not fit its column's kind is a gap (NaN, in categories None), as a missing one is.
-
-**Formal guarantee.** A value's form is a function of the value and of its column's kind. It does
-not depend on other records, and no value raises an error or gives a warning. Columns with other
-dtypes are refused by name, for which no value is read.
+Frames are converted once, into C order, in which batches are read: scikit-learn would make an array
+in Fortran order, which a fit would have to copy again.
 """
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.validation import check_array
 
-Kind = Literal["number", "flag", "category", "date"]
-#: integers beyond are not distinguished from missing values: Python limits the digits of its text
-_LARGEST_INTEGER = 2**63
-_FLAGS = {"true": 1.0, "false": 0.0}
+from skdpfl import _warnings
+from skdpfl._arguments import advising, refuse_dates, refuse_sparse
+from skdpfl._compat import as_frame, with_names
+from skdpfl._kinds import Kind, kinds_of
+from skdpfl.federation import in_rows
+from skdpfl.silos import (
+    Persons,
+    Silos,
+    read_persons,
+    read_silos,
+    split_column,
+    without_column,
+)
 
-
-def kind_of(dtype: Any) -> Kind | None:
-    """Return the kind of columns with a dtype of NumPy, pandas or polars; None: there is none."""
-    name = str(dtype).lower()
-    if name.startswith("bool"):
-        return "flag"
-    own = getattr(dtype, "is_numeric", None)  # polars
-    if callable(own) and own():
-        return "number"
-    if name.startswith(("datetime", "date", "timestamp")):
-        return "date"
-    if isinstance(dtype, pd.CategoricalDtype) or name.startswith(_TEXTS):
-        return "category"
-    is_real = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
-    return "number" if is_real else None
-
-
-_TEXTS = ("object", "str", "<u", ">u", "|u", "large_string", "cat", "enum", "utf8", "null")
+#: tables with fewer numbers are left as they are
+SMALL = 2**17
+#: dtypes that are not converted
+FLOATS = [np.float64, np.float32]
 
 
-def kinds_of(X: Any) -> tuple[Kind, ...]:
-    """Return the kinds of the columns of a frame or array; raise for those without one."""
-    if hasattr(X, "columns"):
-        dtypes = list(X.dtypes)
-        names = list(X.columns)
-    else:
-        dtypes = [np.asarray(X).dtype] * np.shape(X)[1]
-        names = list(range(len(dtypes)))
-    kinds: list[Kind] = []
-    for name, dtype in zip(names, dtypes, strict=True):
-        if (kind := kind_of(dtype)) is None:
-            raise ValueError(
-                f"The column {name!r} has dtype {dtype}. Columns hold numbers, True and False, "
-                "text, or dates: convert it to one of these, or leave it out."
-            )
-        kinds.append(kind)
-    return tuple(kinds)
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The records of all silos, as a fit reads them.
 
-
-def canonical(values: Any, kind: Kind) -> np.ndarray:
-    """Return a column (n,) with each value in the form of its kind.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpfl.table import canonical
-    >>> canonical(np.array([1, 1.0, "a", (1,), None], dtype=object), "category")
-    array(['1', '1', 'a', None, None], dtype=object)
-    >>> canonical(np.array([1, "1.5", "a", None], dtype=object), "number")
-    array([1. , 1.5, nan, nan])
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        Validated features.
+    y : ndarray of shape (n,) or None
+        Validated targets.
+    silos : Silos
+        Each row's silo; ``silos.sizes`` counts rows.
+    persons : Persons or None
+        Each row's person, if persons were given. With ``unit="person"`` rows are secret:
+        ``of_row, sizes = table.persons.in_silos(table.silos)`` has each row's contribution and the
+        number of persons of each silo, which takes the place of ``silos.sizes`` in all that is
+        public. ``persons.most_silos(table.silos)`` is compared with ``silos_per_person``.
+    features : DataFrame or array
+        The features as given, without the columns of silos and persons.
     """
-    values = np.asarray(values)
-    if kind == "category":
-        return _as_text(values)
-    if values.dtype.kind in "biuf":
-        found = values.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
-    elif kind == "date":
-        return _as_days(values)
-    else:
-        found = np.array([_as_number(value, kind) for value in values.tolist()], np.float64)
-    return np.where(np.isin(found, (0.0, 1.0)), found, np.nan) if kind == "flag" else found
+
+    X: np.ndarray
+    y: Any
+    silos: Silos
+    persons: Persons | None
+    features: Any
+
+    @classmethod
+    def read(
+        cls,
+        X: Any,
+        y: Any = None,
+        silos: Any = None,
+        *,
+        validate: Callable[[Any, Any], tuple[np.ndarray, Any]],
+        persons: Any = None,
+        silo_column: Any = None,
+        person_column: Any = None,
+        warn: bool = False,
+    ) -> Table:
+        """Read and check the records of a fit; raise if they are not as they have to be.
+
+        Parameters
+        ----------
+        X, y : array-like or DataFrame
+            As ``fit`` was given them.
+        silos, persons : array-like of shape (n,), default=None
+            Each row's silo and person. Without silos all rows are one; without persons
+            ``table.persons`` is None.
+        validate : callable
+            Gets features and targets, without the columns of silos and persons, and returns arrays;
+            its errors quote no value of a record.
+        silo_column, person_column : str, default=None
+            The columns of X that hold them, instead of the arguments.
+        warn : bool, default=False
+            Whether to warn of columns whose names are those of silos or people.
+
+        Returns
+        -------
+        Table
+        """
+        refuse_sparse(X)
+        X = as_frame(X)
+        features, silos = split_column(X, silos, silo_column, "silo")
+        features, persons = split_column(features, persons, person_column, "person")
+        with advising(features, y):
+            values, y = validate(features, y)
+        refuse_dates(features)
+        if warn:
+            _warnings.warn_of_forgotten_column(features, silos)
+            _warnings.warn_of_people(features)
+        owners = read_silos(silos, len(values), X), read_persons(persons, len(values), X)
+        return cls(values, y, *owners, features)
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of the columns, from their dtypes."""
+        return kinds_of(self.features if hasattr(self.features, "columns") else self.X)
+
+    @property
+    def indicators(self) -> np.ndarray | None:
+        """Which columns (d,) have a bool dtype, and so lie in [0, 1]; None if none has."""
+        return indicators_of(self.features)
 
 
-def _as_text(values: np.ndarray) -> np.ndarray:
-    listed = values.tolist()
-    if set(map(type, listed)) <= {str, type(None)}:
-        return values.astype(object)
-    found = np.empty(len(listed), dtype=object)
-    found[:] = [_word(value) for value in listed]
-    return found
+def read_new(
+    X: Any, *, validate: Callable[[Any], np.ndarray], without: Sequence[Any] = ()
+) -> np.ndarray:
+    """Return the features of new records; columns in ``without`` (silos, persons) are left out."""
+    refuse_sparse(X)
+    X = as_frame(X)
+    for column in without:
+        X = without_column(X, column)
+    X = with_names(X)
+    with advising(X):
+        values = validate(X)
+    refuse_dates(X)
+    return values
 
 
-def _word(value: Any) -> str | None:
-    """Return a value as text; None if it is missing, or neither text nor a number."""
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value))
-    if isinstance(value, numbers.Integral):
-        whole = int(value)
-        return str(whole) if abs(whole) < _LARGEST_INTEGER else None
-    if isinstance(value, float | np.floating) and value == value:
-        real = float(value)
-        whole = abs(real) < _LARGEST_INTEGER and real.is_integer()
-        return str(int(real)) if whole else repr(real)
-    return None
+def public_columns(X: Any, silo_column: Any = None) -> dict[str, Any]:
+    """Return a table's public facts: how many features, their names, which are indicators."""
+    X = without_column(as_frame(X), silo_column)
+    names = list(getattr(X, "columns", []))
+    named = names if names and all(isinstance(name, str) for name in names) else None
+    indicators = indicators_of(X)
+    return {"n_features": np.shape(X)[1], "feature_names": named, "indicators": indicators}
 
 
-def _as_number(value: Any, kind: Kind) -> float:
-    """Return a number, or text of one, as a float; NaN if it is neither."""
-    if isinstance(value, str) and kind == "flag":
-        return _FLAGS.get(value.lower(), np.nan)
-    if not isinstance(value, str | bool | np.bool_ | numbers.Integral | float | np.floating):
-        return np.nan
-    try:
-        return float(value) + 0.0
-    except (ValueError, OverflowError):
-        return np.nan
+def indicators_of(X: Any) -> np.ndarray | None:
+    """Return which columns (d,) have a bool dtype, and so lie in [0, 1]; None if none has."""
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None:
+        return np.ones(X.shape[1:2], bool) if getattr(X, "dtype", None) == np.dtype(bool) else None
+    found = np.array([str(dtype).lower().startswith("bool") for dtype in dtypes])
+    return found if found.any() else None
 
 
-def _as_days(values: np.ndarray) -> np.ndarray:
-    days = pd.to_datetime(pd.Series(values), errors="coerce", utc=True).dt.tz_localize(None)
-    return days.to_numpy("datetime64[D]").astype(np.float64)
+def numbers_in_rows(X: Any) -> Any:
+    """Return X in C order where scikit-learn would copy it into columns; else as it is.
 
-
-def read_values(values: np.ndarray, kinds: Sequence[Kind]) -> np.ndarray:
-    """Return a table of columns of these kinds: float64, or objects if one is of categories."""
-    if values.dtype == np.float64 and set(kinds) == {"number"}:
-        return values
-    columns = [canonical(values[:, j], kind) for j, kind in enumerate(kinds)]
-    if "category" not in kinds:
-        return np.column_stack(columns)
-    table = np.empty(values.shape, dtype=object)
-    for j, column in enumerate(columns):
-        table[:, j] = column
-    return table
-
-
-def typed(X: Any, untouched: Collection[Any] = (), *, plain: bool = False) -> Any:
-    """Return a table whose types no record decides: whole numbers are float64, levels objects.
-
-    One missing value turns pandas' integers into floats, and a Categorical has all records' levels.
-    Columns in ``untouched``, which hold silos or persons, stay as they are. With ``plain`` the
-    result is a pandas frame or an array, all numbers are float64, and flags are objects.
+    These are frames (pandas or polars) whose columns have several dtypes, are integers, or are not
+    stored in one array, and arrays of integers in another order. Frames keep their column names.
+    Values and dtype are those that scikit-learn would give.
     """
-    if not hasattr(X, "columns"):
-        return _typed_array(np.asarray(X), plain) if plain or hasattr(X, "dtype") else X
-    if not isinstance(X, pd.DataFrame) and not plain:
-        return _typed_polars(X, untouched)
-    pandas = isinstance(X, pd.DataFrame)
-    columns = [X.iloc[:, j] if pandas else X[c] for j, c in enumerate(X.columns)]
-    parts = [
-        column if name in untouched else _typed_column(column, dtype, plain)
-        for name, column, dtype in zip(X.columns, columns, X.dtypes, strict=True)
-    ]
-    index = X.index if pandas else pd.RangeIndex(len(X))
-    found = pd.DataFrame(dict(enumerate(parts)), index=index, copy=False)
-    return found.set_axis(X.columns, axis=1)
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    if len(shape) != 2 or shape[0] * shape[1] <= SMALL:
+        return X
+    if isinstance(X, np.ndarray):
+        as_read = X.flags.c_contiguous or X.dtype.kind not in "iub"
+        return X if as_read else in_rows(X, np.dtype(np.float64))
+    if isinstance(X, pd.DataFrame):
+        if not _are_numbers(X.dtypes.tolist()) or _is_one_table(X):
+            return X
+        table = in_rows(X, _dtype_of(X[:1]), lambda rows: X.iloc[rows].to_numpy())
+        return pd.DataFrame(table, index=X.index, columns=X.columns, copy=False)
+    if type(X).__module__.partition(".")[0] == "polars" and _holds_numbers(X):
+        table = in_rows(X, _dtype_of(X[:1]), _reader(X))
+        return pd.DataFrame(table, columns=list(X.columns), copy=False)
+    return X
 
 
-def _typed_array(X: np.ndarray, plain: bool) -> np.ndarray:
-    if X.dtype.kind in "iu" or (plain and X.dtype.kind == "f"):
-        return X.astype(np.float64, copy=False)
-    return X.astype(object) if plain and X.dtype.kind in "bOUS" else X
+def _dtype_of(sample: Any) -> np.dtype:
+    """Return the dtype to which scikit-learn converts a frame."""
+    read: np.ndarray = check_array(sample, dtype=FLOATS, ensure_all_finite=False)
+    return read.dtype
 
 
-def _typed_column(column: Any, dtype: Any, plain: bool) -> Any:
-    """Return a column of a frame as a Series or array with a type that no record decides."""
-    kind, own = kind_of(dtype), isinstance(dtype, np.dtype)
-    as_it_is = kind == "flag" or (kind == "number" and own and dtype.kind == "f")
-    if (as_it_is and not plain) or (kind == "date" and own):
-        return column
-    values = column if isinstance(column, pd.Series) else pd.Series(column.to_list(), dtype=object)
-    if kind == "number":
-        return values.to_numpy(np.float64, na_value=np.nan)
-    if kind == "date":
-        return values if isinstance(column, pd.Series) else pd.to_datetime(values)
-    listed = values.astype(object)
-    return listed.where(listed.notna(), np.nan)
+def _are_numbers(dtypes: Sequence[Any]) -> bool:
+    plain = all(isinstance(dtype, np.dtype) and dtype.kind in "iubf" for dtype in dtypes)
+    return plain and all(dtype.itemsize <= 8 for dtype in dtypes)
 
 
-def _typed_polars(X: Any, untouched: Collection[Any]) -> Any:
-    import polars as pl
-
-    whole = [c for c, t in X.schema.items() if t.is_integer() and c not in untouched]
-    levels = (pl.Categorical, pl.Enum)
-    words = [c for c, t in X.schema.items() if t in levels and c not in untouched]
-    return X.with_columns(pl.col(whole).cast(pl.Float64), pl.col(words).cast(pl.String))
+def _is_one_table(X: pd.DataFrame) -> bool:
+    """Whether a frame is a view of one array of floats, which needs no copy."""
+    first = X.iloc[:1].to_numpy()
+    return first.dtype in FLOATS and np.may_share_memory(first, X.iloc[:, -1].to_numpy())
 
 
-def label_of(value: Any, kind: Kind) -> bool | int | float | str:
-    """Return the public name of a value in canonical form: Python's own bool, int, float or str."""
-    if kind == "flag":
-        return bool(value)
-    if kind == "category":
-        return str(value)
-    real = float(value)
-    return int(real) if real.is_integer() and abs(real) < _LARGEST_INTEGER else real
+def _reader(X: Any) -> Callable[[slice], np.ndarray]:
+    """Return the function that reads rows of a polars frame, without a copy for floats."""
+    kinds = {str(dtype) for dtype in X.dtypes}
+    if kinds not in ({"Float32"}, {"Float64"}) or max(X.n_chunks("all")) > 1:
+        return lambda rows: np.asarray(X[rows].to_numpy())
+    columns = [column.to_numpy(allow_copy=False) for column in X.get_columns()]
+    return lambda rows: np.stack([column[rows] for column in columns], axis=1)
 
 
-def is_label(value: Any) -> bool:
-    """Whether a declared level is text, a number, or True or False."""
-    return not isinstance(value, bytes) and canonical(_one(value), "category")[0] is not None
-
-
-def _one(value: Any) -> np.ndarray:
-    found = np.empty(1, dtype=object)
-    found[0] = value
-    return found
-
-
-def in_order(label: Any) -> tuple[str, Any]:
-    """Return the key by which labels are sorted: their type, then their value."""
-    return type(label).__name__, label
-
-
-def kind_of_labels(labels: Sequence[Any]) -> Kind:
-    """Return the kind of a column with these declared levels; text unless all are of one type."""
-    if labels and all(isinstance(each, bool | np.bool_) for each in labels):
-        return "flag"
-    real = numbers.Integral | float | np.floating
-    is_number = [isinstance(e, real) and not isinstance(e, bool | np.bool_) for e in labels]
-    return "number" if labels and all(is_number) else "category"
+def _holds_numbers(X: Any) -> bool:
+    """Whether a polars frame has only numbers, without missing values."""
+    dtypes = X.dtypes
+    plain = all(d.is_float() or d.is_integer() or str(d) == "Boolean" for d in dtypes)
+    return plain and not sum(X.null_count().row(0))

@@ -64,7 +64,7 @@ def fetch_emnist(
     """Load EMNIST (47 classes of handwritten characters) in silos.
 
     ================   ========================================================
-    Records            116,323 (by-merge test), 112,800 or 18,800 (balanced)
+    DataSet            116,323 (by-merge test), 112,800 or 18,800 (balanced)
     Features           784 bytes
     Classes            47
     Silos              as asked
@@ -176,7 +176,7 @@ def fetch_cifar10(
     """Load CIFAR-10 (ten kinds of animals and vehicles) in silos.
 
     ================   =========================
-    Records            50,000 train, 10,000 test
+    DataSet            50,000 train, 10,000 test
     Features           3072 bytes
     Classes            10
     Silos              as asked

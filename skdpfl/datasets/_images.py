@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._loading import DataFile, Shape, Source, Table, asked, shared_docs
+from skdpfl.datasets._loading import DataFile, DataSet, Shape, Source, asked, shared_docs
 from skdpfl.datasets._split import HOW, split_into_silos
 
 _UNSIGNED_BYTE = 8
@@ -45,7 +45,7 @@ def image_bunch(
     bounds = dict.fromkeys(names, (0.0, 1.0 if unit_norm else 255.0))
     how = check_choice("split", given["split"], HOW)
     silos = split_into_silos(target, n_silos, how, **{name: given[name] for name in _DEALING})
-    table = Table(X, target, silos, names, "class", bounds)
+    table = DataSet(X, target, silos, names, "class", bounds)
     if given["records_per_silo"] is None:
         return shape.bunch(table, **extra)
     rest, inside = silos < 0, silos >= 0
@@ -157,7 +157,7 @@ def fetch_mnist(
     """Load MNIST (ten handwritten digits) in silos.
 
     ================   =========================
-    Records            60,000 train, 10,000 test
+    DataSet            60,000 train, 10,000 test
     Features           784 bytes
     Classes            10
     Silos              as asked
@@ -225,7 +225,7 @@ def fetch_fashion_mnist(
     """Load Fashion-MNIST (ten kinds of clothes) in silos.
 
     ================   =========================
-    Records            60,000 train, 10,000 test
+    DataSet            60,000 train, 10,000 test
     Features           784 bytes
     Classes            10
     Silos              as asked

@@ -31,7 +31,7 @@ from skdpfl._surface import filled_docs
 
 
 @dataclass(frozen=True)
-class Table:
+class DataSet:
     """The records of a data set before conversion to the requested shape."""
 
     data: Any  # ndarray or DataFrame of shape (n, d)
@@ -42,7 +42,7 @@ class Table:
     feature_bounds: Mapping[str, tuple[float, float]] | None = None
     target_bounds: tuple[float, float] | None = None  # of numbers
 
-    def rows(self, which: np.ndarray) -> Table:
+    def rows(self, which: np.ndarray) -> DataSet:
         """Return some of the records."""
         some = {name: getattr(self, name)[which] for name in ("data", "target", "silos")}
         return replace(self, **some)
@@ -63,7 +63,7 @@ class Shape:
         if self.silo_column is not None and not self.as_frame:
             raise ValueError(f"silo_column={self.silo_column!r} needs as_frame=True")
 
-    def bunch(self, table: Table, **extra: Any) -> Any:
+    def bunch(self, table: DataSet, **extra: Any) -> Any:
         """Return the Bunch with further entries, or data and target only."""
         arrange = self._frames if self.as_frame else self._arrays
         data, target, silos, frame, bounds = arrange(table)
@@ -78,7 +78,7 @@ class Shape:
             data=data, target=target, silos=silos, frame=frame, feature_names=names, **extra
         )
 
-    def _arrays(self, table: Table) -> tuple[Any, ...]:
+    def _arrays(self, table: DataSet) -> tuple[Any, ...]:
         """Return arrays; bounds as two arrays in the order of the columns."""
         bounds = None
         if (declared := table.feature_bounds) is not None:
@@ -86,7 +86,7 @@ class Shape:
             bounds = (pairs[:, 0], pairs[:, 1])
         return np.asarray(table.data), table.target, table.silos, None, bounds
 
-    def _frames(self, table: Table) -> tuple[Any, ...]:
+    def _frames(self, table: DataSet) -> tuple[Any, ...]:
         """Return frames; bounds as a mapping column -> (low, high)."""
         data = pd.DataFrame(table.data, columns=list(table.feature_names))
         target = pd.Series(table.target, index=data.index, name=table.target_name)

@@ -27,7 +27,7 @@ from skdpfl._arguments import (
     check_not_negative,
     check_number,
 )
-from skdpfl.datasets._loading import MOST, Shape, Table, check_sizes, shared_docs
+from skdpfl.datasets._loading import MOST, DataSet, Shape, check_sizes, shared_docs
 
 #: silos drawn at once: bounds the memory for their weight matrices
 BLOCK = 256
@@ -54,7 +54,7 @@ def make_federated_classification(
     """Generate a classification problem in silos.
 
     The synthetic (alpha, beta) set-up of the DP-SCAFFOLD experiments [1]_, after FedProx [2]_:
-    every silo has its own linear model and its own feature means. Records of a silo stand
+    every silo has its own linear model and its own feature means. DataSet of a silo stand
     together, silo 0 first.
 
     Parameters
@@ -62,7 +62,7 @@ def make_federated_classification(
     n_silos : int, default=10
         Number of silos (the paper: 100).
     n_records : int or sequence of int, default=100
-        Records of every silo, or of each (the paper: 5000).
+        DataSet of every silo, or of each (the paper: 5000).
     n_features : int, default=40
         Number of features; feature j (from 1) has variance ``j ** -1.2`` inside a silo.
     n_classes : int, default=10
@@ -134,7 +134,7 @@ def make_federated_classification(
     if unit_norm:
         X = normalize(X)
     return shape.bunch(
-        Table(X, y, np.repeat(np.arange(n_silos), sizes), [f"x{j}" for j in range(d)]),
+        DataSet(X, y, np.repeat(np.arange(n_silos), sizes), [f"x{j}" for j in range(d)]),
         target_names=np.arange(k),
         DESCR=f"Synthetic classification in {n_silos} silos, alpha={alpha}, beta={beta}, iid={iid}",
     )
@@ -196,14 +196,14 @@ def make_federated_regression(
 ) -> Any:
     """Generate a regression problem in silos.
 
-    Records of a silo stand together, silo 0 first.
+    DataSet of a silo stand together, silo 0 first.
 
     Parameters
     ----------
     n_silos : int, default=10
         Number of silos.
     n_records : int or sequence of int, default=100
-        Records of every silo, or of each.
+        DataSet of every silo, or of each.
     n_features : int, default=10
         Number of features.
     design : {"general", "fedexp"}, default="general"
@@ -273,7 +273,7 @@ def make_federated_regression(
         X, y = _unit_norms(X, y, silos)
     models = {"coef": common, "silo_coef": np.broadcast_to(weights, (n_silos, d)).copy()}
     return shape.bunch(
-        Table(X, y, silos, [f"x{j}" for j in range(d)]),
+        DataSet(X, y, silos, [f"x{j}" for j in range(d)]),
         DESCR=f"Synthetic regression in {n_silos} silos, design={design!r}, "
         f"alpha={alpha}, beta={beta}, iid={iid}",
         **(models if general else {}),

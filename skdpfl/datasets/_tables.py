@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._loading import Column, DataFile, Shape, Table, asked, encoded, shared_docs
+from skdpfl.datasets._loading import Column, DataFile, DataSet, Shape, asked, encoded, shared_docs
 from skdpfl.datasets._split import split_into_silos
 
 _HEART_ARCHIVE = "https://archive.ics.uci.edu/static/public/45/heart+disease.zip"
@@ -64,7 +64,7 @@ def fetch_heart_disease(
     """Load the heart disease data (two classes, four hospitals as silos).
 
     ================   ===================================
-    Records            740 (920 with gaps)
+    DataSet            740 (920 with gaps)
     Features           10 (13 with gaps; 13 or 18 one-hot)
     Classes            2
     Silos              4 hospitals: 303, 261, 46, 130
@@ -128,7 +128,7 @@ def fetch_heart_disease(
         table = table.drop(columns=list(HARDLY_RECORDED)).dropna().reset_index(drop=True)
     disease = (table["num"].to_numpy() > 0).astype(np.int64)
     return _bunch(
-        Table(table, disease, table["hospital"].to_numpy(dtype=object), (), "disease"),
+        DataSet(table, disease, table["hospital"].to_numpy(dtype=object), (), "disease"),
         columns,
         encoding,
         shape,
@@ -183,7 +183,7 @@ def fetch_insurance(
     """Load the medical cost data (regression, silos of sorted charges).
 
     ================   =========
-    Records            1338
+    DataSet            1338
     Features           6 (8 one-hot)
     Silos              `n_silos`, sorted by the target
     ================   =========
@@ -243,7 +243,7 @@ def fetch_insurance(
     table = pd.read_csv(io.BytesIO(source.read([INSURANCE_FILE])[0]))
     charges = table["charges"].to_numpy()
     silos = split_into_silos(charges, n_silos, how="sorted")
-    records = Table(table, charges, silos, (), "charges", target_bounds=(0.0, 70_000.0))
+    records = DataSet(table, charges, silos, (), "charges", target_bounds=(0.0, 70_000.0))
     return _bunch(
         records, INSURANCE_COLUMNS, encoding, shape, DESCR=inspect.getdoc(fetch_insurance)
     )
@@ -305,7 +305,7 @@ def fetch_obesity(
     """Load the obesity levels data (seven classes, one silo for each).
 
     ================   =========
-    Records            2111
+    DataSet            2111
     Features           16 (23 one-hot)
     Classes            7
     Silos              7, one for each class
@@ -361,7 +361,7 @@ def fetch_obesity(
     names = table["NObeyesdad"].to_numpy(dtype=object)
     target = pd.Categorical(names, categories=LEVELS).codes.astype(np.int64)
     return _bunch(
-        Table(table, target, names, (), "NObeyesdad"),
+        DataSet(table, target, names, (), "NObeyesdad"),
         OBESITY_COLUMNS,
         encoding,
         shape,
@@ -371,7 +371,7 @@ def fetch_obesity(
 
 
 def _bunch(
-    records: Table, columns: Iterable[Column], encoding: str, shape: Shape, **extra: Any
+    records: DataSet, columns: Iterable[Column], encoding: str, shape: Shape, **extra: Any
 ) -> Any:
     """Return the Bunch of a table whose categories are still to be encoded."""
     data, bounds = encoded(records.data, columns, encoding, shape.as_frame)

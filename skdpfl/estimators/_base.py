@@ -6,7 +6,7 @@ Everything before the run uses public numbers only. Records are read by validati
 
 import copy
 from dataclasses import field, fields, is_dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,6 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl import _warnings
-from skdpfl._arguments import advising, refuse_dates, refuse_sparse
 from skdpfl._compat import as_frame, fitting, with_callbacks, with_names
 from skdpfl.choosing import PublicFacts, choose, make_plan
 from skdpfl.estimators import _data, _parameters
@@ -27,7 +26,7 @@ from skdpfl.preprocessing import ranges_before
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.silos import indicators_of, read_silos, split_silo_column, without_column
+from skdpfl.table import FLOATS, Table, numbers_in_rows, read_new
 
 
 def _fields_of(part: Any) -> list[str]:
@@ -377,41 +376,41 @@ class FederatedEstimator(Trained):
         return from_plain(cls, plain)
 
     def _read(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> _data.LocalData:
-        """Validate the data, and set the attributes with their public numbers."""
-        refuse_sparse(X)
-        X = as_frame(X)
-        named, silos = split_silo_column(X, silos, self.silo_column)
-        with advising(named, y):
-            features, y = validate_data(
-                self,
-                with_names(_data.numbers_in_rows(named)),
-                y,
-                dtype=[np.float64, np.float32],
-                ensure_min_samples=2,
-                y_numeric=not self._is_classifier(),
-            )
-            y = self._encode(y, features.dtype)
-        refuse_dates(named)
+        """Read the data, and set the attributes with their public numbers."""
+        table = Table.read(
+            X, y, silos, validate=self._validated, silo_column=self.silo_column, warn=True
+        )
+        features, y = table.X, table.y
         _parameters.check_named_bounds(
             self.feature_bounds, getattr(self, "feature_names_in_", None)
         )
-        _warnings.warn_of_forgotten_column(named, silos)
-        _warnings.warn_of_people(named)
         exact = np.isscalar(self.epsilon) and self.epsilon == np.inf
         if self.feature_bounds is None and self.scaling is not None and not exact:
-            _warnings.warn_of_dates(named)
-        read = read_silos(silos, len(features), X)
+            _warnings.warn_of_dates(table.features)
         outputs, shares = self._n_outputs(), self._class_shares()
-        facts = self._facts(read.ids, read.sizes, features.shape[1], outputs, shares)
+        sizes = table.silos.sizes
+        facts = self._facts(table.silos.ids, sizes, features.shape[1], outputs, shares)
         before = self.__dict__.get("_given_ranges") or ranges_before(self, X, self.silo_column)
-        facts = facts.with_ranges(before, indicators_of(named))
+        facts = facts.with_ranges(before, table.indicators)
         self._before, self._indicators = facts.known, facts.indicators
         weights = _data.read_sample_weight(sample_weight, len(features), X, features.dtype)
         class_weights = self._class_weights()
         classes = self.classes_ if self._is_classifier() else None
         _data.warn_of_counted(weights, class_weights, y, classes)
         _data.warn_of_counted_shares(shares, y)
-        return _data.LocalData(features, y, read, facts, weights, class_weights)
+        return _data.LocalData(features, y, table.silos, facts, weights, class_weights)
+
+    def _validated(self, features: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return features as numbers and targets encoded for the loss."""
+        features, y = validate_data(
+            self,
+            with_names(numbers_in_rows(features)),
+            y,
+            dtype=FLOATS,
+            ensure_min_samples=2,
+            y_numeric=not self._is_classifier(),
+        )
+        return features, self._encode(y, features.dtype)
 
     def _facts(
         self,
@@ -431,13 +430,9 @@ class FederatedEstimator(Trained):
     def _raw(self, X: Any) -> np.ndarray:
         """Return raw predictions (n, k) of new records."""
         check_is_fitted(self)
-        refuse_sparse(X)
-        X = as_frame(X)
-        _warnings.warn_of_unseen_silos(self, X)
-        X = with_names(without_column(X, self.silo_column))
-        with advising(X):
-            values = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        refuse_dates(X)
+        _warnings.warn_of_unseen_silos(self, as_frame(X))
+        known = partial(validate_data, self, reset=False, dtype=FLOATS)
+        values = read_new(X, validate=known, without=(self.silo_column,))
         scaling = self.scaling_
         X = scaling.within(values) if scaling.affine else scaling.transform(values)
         return self.model_.raw_of_fitted(vars(self), X)

@@ -1,7 +1,4 @@
-"""The records of a fit: read and checked, in this process or with remote silos, and their weights.
-
-Frames are converted once, into C order, in which batches are read: scikit-learn would make an array
-in Fortran order, which a fit would have to copy again.
+"""The records of a fit, in this process or with remote silos, and their weights.
 
 The weights of records and of classes are factors of a record's loss, before its gradient is
 clipped.
@@ -23,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,75 +33,14 @@ from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Committed, PublicFacts, with_curvature
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes, in_rows
+from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import mark_of
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos, check_index
 
-#: tables with fewer numbers are left as they are
-SMALL = 2**17
 #: how far from 1 shares that were rounded may sum to
 _ROUNDED = 0.02
-#: dtypes that are not converted
-FLOATS = [np.float64, np.float32]
-
-
-def numbers_in_rows(X: Any) -> Any:
-    """Return X in C order where scikit-learn would copy it into columns; else as it is.
-
-    These are frames (pandas or polars) whose columns have several dtypes, are integers, or are not
-    stored in one array, and arrays of integers in another order. Frames keep their column names.
-    Values and dtype are those that scikit-learn would give.
-    """
-    shape: tuple[int, ...] = getattr(X, "shape", ())
-    if len(shape) != 2 or shape[0] * shape[1] <= SMALL:
-        return X
-    if isinstance(X, np.ndarray):
-        as_read = X.flags.c_contiguous or X.dtype.kind not in "iub"
-        return X if as_read else in_rows(X, np.dtype(np.float64))
-    if isinstance(X, pd.DataFrame):
-        if not _are_numbers(X.dtypes.tolist()) or _is_one_table(X):
-            return X
-        table = in_rows(X, _dtype_of(X[:1]), lambda rows: X.iloc[rows].to_numpy())
-        return pd.DataFrame(table, index=X.index, columns=X.columns, copy=False)
-    if type(X).__module__.partition(".")[0] == "polars" and _holds_numbers(X):
-        table = in_rows(X, _dtype_of(X[:1]), _reader(X))
-        return pd.DataFrame(table, columns=list(X.columns), copy=False)
-    return X
-
-
-def _dtype_of(sample: Any) -> np.dtype:
-    """Return the dtype to which scikit-learn converts a frame."""
-    read: np.ndarray = check_array(sample, dtype=FLOATS, ensure_all_finite=False)
-    return read.dtype
-
-
-def _are_numbers(dtypes: Sequence[Any]) -> bool:
-    plain = all(isinstance(dtype, np.dtype) and dtype.kind in "iubf" for dtype in dtypes)
-    return plain and all(dtype.itemsize <= 8 for dtype in dtypes)
-
-
-def _is_one_table(X: pd.DataFrame) -> bool:
-    """Whether a frame is a view of one array of floats, which needs no copy."""
-    first = X.iloc[:1].to_numpy()
-    return first.dtype in FLOATS and np.may_share_memory(first, X.iloc[:, -1].to_numpy())
-
-
-def _reader(X: Any) -> Callable[[slice], np.ndarray]:
-    """Return the function that reads rows of a polars frame, without a copy for floats."""
-    kinds = {str(dtype) for dtype in X.dtypes}
-    if kinds not in ({"Float32"}, {"Float64"}) or max(X.n_chunks("all")) > 1:
-        return lambda rows: np.asarray(X[rows].to_numpy())
-    columns = [column.to_numpy(allow_copy=False) for column in X.get_columns()]
-    return lambda rows: np.stack([column[rows] for column in columns], axis=1)
-
-
-def _holds_numbers(X: Any) -> bool:
-    """Whether a polars frame has only numbers, without missing values."""
-    dtypes = X.dtypes
-    plain = all(d.is_float() or d.is_integer() or str(d) == "Boolean" for d in dtypes)
-    return plain and not sum(X.null_count().row(0))
 
 
 def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndarray | None:

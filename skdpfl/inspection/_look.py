@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl import preprocessing, scaling
-from skdpfl._arguments import check_flags, refuse_dates
+from skdpfl._arguments import check_flags
 from skdpfl.federation import Federation, Schema, SiloBudgets, SumPlan
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -102,9 +102,7 @@ class FirstLook(preprocessing.PayingTransformer):
                 "give by_silo=False."
             )
         if not isinstance(table, Federation):
-            table = as_table(table)
-            refuse_dates(table)
-            return self.fit(table, silos=silos)  # type: ignore[no-any-return]
+            return self.fit(as_table(table), silos=silos)  # type: ignore[no-any-return]
         if facts is None or silos is not None or self.silo_column is not None:
             raise ValueError(
                 "Remote silos need facts=Schema(...), instead of silos or silo_column."

@@ -21,6 +21,7 @@ from sklearn.utils.validation import _num_samples
 from skdpfl._arguments import check_count, check_positive, check_share
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
 from skdpfl._functions import Declared
+from skdpfl._kinds import typed
 from skdpfl._pipelines import private_step
 from skdpfl._surface import not_elsewhere
 from skdpfl.model_selection import _wrapped
@@ -42,7 +43,6 @@ from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.repetition import Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
-from skdpfl.table import typed
 
 #: above it pricing the runs takes longer than anyone waits
 MOST_RUNS = 10_000

@@ -20,6 +20,7 @@ from sklearn.utils.validation import _num_samples
 from skdpfl._arguments import check_share, is_auto
 from skdpfl._compat import as_frame
 from skdpfl._functions import WAYS_OUT, Declared, name_of
+from skdpfl._kinds import typed
 from skdpfl._pipelines import (
     check_columns_are_named,
     gives_out_width,
@@ -42,8 +43,8 @@ from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.cost import at_delta
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
-from skdpfl.silos import public_columns, read_silos, split_silo_column
-from skdpfl.table import typed
+from skdpfl.silos import read_silos, split_silo_column
+from skdpfl.table import public_columns
 
 #: what all steps before the last have together, as a share of the squared Gaussian budget: it
 #: leaves the last step sqrt(0.9) of its own, noise that is 5 % larger

@@ -29,7 +29,7 @@ from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.preprocessing import features_of, ranges_after
 from skdpfl.privacy.events import Neighbours, Trust, Unit, read_trust
 from skdpfl.privacy.spending.ledger import Recorded
-from skdpfl.silos import public_columns
+from skdpfl.table import public_columns
 
 
 class Protection(NamedTuple):

@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_count, is_auto
+from skdpfl._kinds import Kind, canonical, in_order, is_label, kind_of_labels
 from skdpfl.federation import Named, SiloBudgets, SumPlan
 from skdpfl.preprocessing._known_ranges import KnownRanges
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource, shared_docs
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Composition, Gaussian, SecureAggregation
 from skdpfl.scaling import SHARE, ColumnCounts, ValueCounts, threshold
-from skdpfl.table import Kind, canonical, in_order, is_label, kind_of_labels
 
 
 def _unnamed(sent: Named) -> list[ColumnCounts]:

@@ -7,6 +7,7 @@ output is an array, unless ``set_output`` was called.
 ``limit_rows`` limits the number of rows per person.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from sklearn import get_config
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpfl._arguments import advising, check_count
+from skdpfl._arguments import check_count
 from skdpfl._compat import as_frame
-from skdpfl.silos import without_column
+from skdpfl.table import read_new
 
 
 class PassesSilos:
@@ -98,11 +99,10 @@ class PassesSilos:
         check_is_fitted(self)
         column = self.silo_column  # type: ignore[attr-defined]
         X = as_frame(X)
-        features = without_column(X, column)
-        with advising(features):
-            values = self._checked(features, reset=False)  # type: ignore[attr-defined]
+        checked = partial(self._checked, reset=False)  # type: ignore[attr-defined]
+        values = read_new(X, validate=checked, without=(column,))
         values = self._map(values, inverse)  # type: ignore[attr-defined]
-        passed = features is not X and self._silo_position is not None  # type: ignore[attr-defined]
+        passed = column in list(getattr(X, "columns", ())) and self._silo_position is not None  # type: ignore[attr-defined]
         silos = X[column] if passed else None
         kind = output_kind(self)
         if kind == "default" and silos is None:

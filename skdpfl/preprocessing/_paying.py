@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from skdpfl import _surface
-from skdpfl._arguments import advising, check_choice, check_flags, refuse_dates
+from skdpfl._arguments import check_choice, check_flags
 from skdpfl._compat import as_frame, fitting, with_names
+from skdpfl._kinds import Kind, kinds_of, read_values
 from skdpfl._warnings import warn
 from skdpfl.federation import (
     BoundedSum,
@@ -28,8 +29,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
 from skdpfl.privacy.spending.spent import cost_of_sums
-from skdpfl.silos import read_silos, split_silo_column
-from skdpfl.table import Kind, kinds_of, read_values
+from skdpfl.table import Table
 
 #: types of features that are numbers
 FLOATS = (np.float64, np.float32)
@@ -150,12 +150,9 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
     def _fit(self, X: Any, silos: Any) -> str:
         """Set the fitted attributes, and return warnings."""
         check_flags(keep_silo_column=self.keep_silo_column)
-        streams = streams_for(self.random_state)
-        X = as_frame(X)
-        features, silos = split_silo_column(X, silos, self.silo_column)
-        with advising(features):
-            values = self._checked(features, reset=True)
-        read = read_silos(silos, len(values), X)
+        streams, X = streams_for(self.random_state), as_frame(X)
+        table = Table.read(X, None, silos, validate=self._validated, silo_column=self.silo_column)
+        values, read = table.X, table.silos
         nothing = np.broadcast_to(np.int8(0), len(values))
         data = SiloData.from_codes(values, nothing, read.codes, len(read.sizes))
         exact = values if self.epsilon == np.inf else None
@@ -244,12 +241,14 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         """Return the validated columns; without a required type, values by their columns' kinds."""
         how = {"dtype": None, "ensure_all_finite": False} | how
         values = validate_data(self, with_names(features), reset=reset, **how)
-        refuse_dates(features)
         if how["dtype"] is not None:
             return values
         if reset:
             self._kinds = kinds_of(features if hasattr(features, "columns") else values)
         return read_values(values, self._kinds)
+
+    def _validated(self, features: Any, y: None) -> tuple[np.ndarray, None]:
+        return self._checked(features, reset=True), y
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
         """Plan the releases; no values are read."""

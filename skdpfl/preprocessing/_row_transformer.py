@@ -21,9 +21,9 @@ from sklearn.utils.validation import validate_data
 
 from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import as_frame
+from skdpfl._kinds import typed
 from skdpfl._surface import DocLinks
 from skdpfl.preprocessing._frames import output_kind
-from skdpfl.table import typed
 
 #: rows that are run once more, in the opposite order
 _AGAIN = 50

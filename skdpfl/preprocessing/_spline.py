@@ -11,7 +11,7 @@ from skdpfl.preprocessing import _paying
 from skdpfl.preprocessing._known_ranges import KnownRanges, joined
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.scaling import Array, CurvePlan, read_feature_bounds
-from skdpfl.silos import indicators_of
+from skdpfl.table import indicators_of
 
 #: pieces of a curve, the most of them, and pieces for each quantile that is a bin
 _KNOTS, _MOST, _PER_BIN = 8, 64, 2

@@ -41,11 +41,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from skdpfl._kinds import canonical, kind_of_labels, read_values
 from skdpfl.federation import BoundedSum, SiloBudgets, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._moments import A, B
-from skdpfl.table import canonical, kind_of_labels, read_values
 
 #: terms are multiples of this
 STEP = 2.0**-20

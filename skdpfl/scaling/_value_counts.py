@@ -30,7 +30,7 @@ a and
 Two independent mechanisms on the same records compose: the accountant gets ``Gaussian`` and
 ``Approximate(0, delta_0)``. With several silos, neighbours differ in one silo's message.
 
-*Names.* A name is a bool, int, float or text that :mod:`skdpfl.table` makes of a value by its
+*Names.* A name is a bool, int, float or text that :mod:`skdpfl._kinds` makes of a value by its
 column's kind, which is part of the question; so equal values have one name, whichever records have
 them, and any other object is a missing value. Names are sorted by type and value before noise is
 added, so their order depends on their set alone.
@@ -53,10 +53,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from skdpfl._kinds import Kind, canonical, in_order, label_of
 from skdpfl.federation import BoundedSum, Named, SiloBudgets, SiloData, SumQuestion
 from skdpfl.privacy import release
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.table import Kind, canonical, in_order, label_of
 
 #: the part of delta that pays for the threshold: the rest of a pipeline has the same delta, and for
 #: a group of records it counts several times

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from sklearn.utils.validation import check_array
 
-from skdpfl.estimators import _data
-from skdpfl.estimators._data import numbers_in_rows
+from skdpfl import table
 from skdpfl.federation import _data as federation_data
 from skdpfl.federation import in_rows
+from skdpfl.table import numbers_in_rows
 
 INTEGERS = np.random.default_rng(0).integers(-50, 50, (30, 4))
 
@@ -76,7 +76,7 @@ def read(X):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(_data, "SMALL", 0)
+    monkeypatch.setattr(table, "SMALL", 0)
     monkeypatch.setattr(federation_data, "NUMBERS", 28)
     monkeypatch.setattr(federation_data, "TILE", 7)
 
@@ -104,7 +104,7 @@ def test_other_tables_are_left_alone(case):
 
 
 def test_small_tables_are_left_alone(monkeypatch):
-    monkeypatch.setattr(_data, "SMALL", 120)
+    monkeypatch.setattr(table, "SMALL", 120)
     X = np.asfortranarray(INTEGERS)
     assert numbers_in_rows(X) is X
 

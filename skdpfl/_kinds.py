@@ -1,0 +1,237 @@
+"""What enters: the kinds of a table's columns, and each value in the one form of its kind.
+
+A column's kind is declared, or follows from its dtype, which is public; never from its values:
+
+========  ===========================  =========================================================
+kind      dtypes                       a value becomes
+========  ===========================  =========================================================
+number    integers, floats             float64
+flag      bool                         0.0 or 1.0
+category  text, objects, categoricals  text; whole numbers have no decimal point
+date      dates and times              days since 1970
+========  ===========================  =========================================================
+
+A value that does not fit its column's kind is a gap (NaN, in categories None), as a missing one is.
+
+**Formal guarantee.** A value's form is a function of the value and of its column's kind. It does
+not depend on other records, and no value raises an error or gives a warning. Columns with other
+dtypes are refused by name, for which no value is read.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+Kind = Literal["number", "flag", "category", "date"]
+#: integers beyond are not distinguished from missing values: Python limits the digits of its text
+_LARGEST_INTEGER = 2**63
+_FLAGS = {"true": 1.0, "false": 0.0}
+
+
+def kind_of(dtype: Any) -> Kind | None:
+    """Return the kind of columns with a dtype of NumPy, pandas or polars; None: there is none."""
+    name = str(dtype).lower()
+    if name.startswith("bool"):
+        return "flag"
+    own = getattr(dtype, "is_numeric", None)  # polars
+    if callable(own) and own():
+        return "number"
+    if name.startswith(("datetime", "date", "timestamp")):
+        return "date"
+    if isinstance(dtype, pd.CategoricalDtype) or name.startswith(_TEXTS):
+        return "category"
+    is_real = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
+    return "number" if is_real else None
+
+
+_TEXTS = ("object", "str", "<u", ">u", "|u", "large_string", "cat", "enum", "utf8", "null")
+
+
+def kinds_of(X: Any) -> tuple[Kind, ...]:
+    """Return the kinds of the columns of a frame or array; raise for those without one."""
+    if hasattr(X, "columns"):
+        dtypes = list(X.dtypes)
+        names = list(X.columns)
+    else:
+        dtypes = [np.asarray(X).dtype] * np.shape(X)[1]
+        names = list(range(len(dtypes)))
+    kinds: list[Kind] = []
+    for name, dtype in zip(names, dtypes, strict=True):
+        if (kind := kind_of(dtype)) is None:
+            raise ValueError(
+                f"The column {name!r} has dtype {dtype}. Columns hold numbers, True and False, "
+                "text, or dates: convert it to one of these, or leave it out."
+            )
+        kinds.append(kind)
+    return tuple(kinds)
+
+
+def canonical(values: Any, kind: Kind) -> np.ndarray:
+    """Return a column (n,) with each value in the form of its kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl._kinds import canonical
+    >>> canonical(np.array([1, 1.0, "a", (1,), None], dtype=object), "category")
+    array(['1', '1', 'a', None, None], dtype=object)
+    >>> canonical(np.array([1, "1.5", "a", None], dtype=object), "number")
+    array([1. , 1.5, nan, nan])
+    """
+    values = np.asarray(values)
+    if kind == "category":
+        return _as_text(values)
+    if values.dtype.kind in "biuf":
+        found = values.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
+    elif kind == "date":
+        return _as_days(values)
+    else:
+        found = np.array([_as_number(value, kind) for value in values.tolist()], np.float64)
+    return np.where(np.isin(found, (0.0, 1.0)), found, np.nan) if kind == "flag" else found
+
+
+def _as_text(values: np.ndarray) -> np.ndarray:
+    listed = values.tolist()
+    if set(map(type, listed)) <= {str, type(None)}:
+        return values.astype(object)
+    found = np.empty(len(listed), dtype=object)
+    found[:] = [_word(value) for value in listed]
+    return found
+
+
+def _word(value: Any) -> str | None:
+    """Return a value as text; None if it is missing, or neither text nor a number."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, numbers.Integral):
+        whole = int(value)
+        return str(whole) if abs(whole) < _LARGEST_INTEGER else None
+    if isinstance(value, float | np.floating) and value == value:
+        real = float(value)
+        whole = abs(real) < _LARGEST_INTEGER and real.is_integer()
+        return str(int(real)) if whole else repr(real)
+    return None
+
+
+def _as_number(value: Any, kind: Kind) -> float:
+    """Return a number, or text of one, as a float; NaN if it is neither."""
+    if isinstance(value, str) and kind == "flag":
+        return _FLAGS.get(value.lower(), np.nan)
+    if not isinstance(value, str | bool | np.bool_ | numbers.Integral | float | np.floating):
+        return np.nan
+    try:
+        return float(value) + 0.0
+    except (ValueError, OverflowError):
+        return np.nan
+
+
+def _as_days(values: np.ndarray) -> np.ndarray:
+    days = pd.to_datetime(pd.Series(values), errors="coerce", utc=True).dt.tz_localize(None)
+    return days.to_numpy("datetime64[D]").astype(np.float64)
+
+
+def read_values(values: np.ndarray, kinds: Sequence[Kind]) -> np.ndarray:
+    """Return a table of columns of these kinds: float64, or objects if one is of categories."""
+    if values.dtype == np.float64 and set(kinds) == {"number"}:
+        return values
+    columns = [canonical(values[:, j], kind) for j, kind in enumerate(kinds)]
+    if "category" not in kinds:
+        return np.column_stack(columns)
+    table = np.empty(values.shape, dtype=object)
+    for j, column in enumerate(columns):
+        table[:, j] = column
+    return table
+
+
+def typed(X: Any, untouched: Collection[Any] = (), *, plain: bool = False) -> Any:
+    """Return a table whose types no record decides: whole numbers are float64, levels objects.
+
+    One missing value turns pandas' integers into floats, and a Categorical has all records' levels.
+    Columns in ``untouched``, which hold silos or persons, stay as they are. With ``plain`` the
+    result is a pandas frame or an array, all numbers are float64, and flags are objects.
+    """
+    if not hasattr(X, "columns"):
+        return _typed_array(np.asarray(X), plain) if plain or hasattr(X, "dtype") else X
+    if not isinstance(X, pd.DataFrame) and not plain:
+        return _typed_polars(X, untouched)
+    pandas = isinstance(X, pd.DataFrame)
+    columns = [X.iloc[:, j] if pandas else X[c] for j, c in enumerate(X.columns)]
+    parts = [
+        column if name in untouched else _typed_column(column, dtype, plain)
+        for name, column, dtype in zip(X.columns, columns, X.dtypes, strict=True)
+    ]
+    index = X.index if pandas else pd.RangeIndex(len(X))
+    found = pd.DataFrame(dict(enumerate(parts)), index=index, copy=False)
+    return found.set_axis(X.columns, axis=1)
+
+
+def _typed_array(X: np.ndarray, plain: bool) -> np.ndarray:
+    if X.dtype.kind in "iu" or (plain and X.dtype.kind == "f"):
+        return X.astype(np.float64, copy=False)
+    return X.astype(object) if plain and X.dtype.kind in "bOUS" else X
+
+
+def _typed_column(column: Any, dtype: Any, plain: bool) -> Any:
+    """Return a column of a frame as a Series or array with a type that no record decides."""
+    kind, own = kind_of(dtype), isinstance(dtype, np.dtype)
+    as_it_is = kind == "flag" or (kind == "number" and own and dtype.kind == "f")
+    if (as_it_is and not plain) or (kind == "date" and own):
+        return column
+    values = column if isinstance(column, pd.Series) else pd.Series(column.to_list(), dtype=object)
+    if kind == "number":
+        return values.to_numpy(np.float64, na_value=np.nan)
+    if kind == "date":
+        return values if isinstance(column, pd.Series) else pd.to_datetime(values)
+    listed = values.astype(object)
+    return listed.where(listed.notna(), np.nan)
+
+
+def _typed_polars(X: Any, untouched: Collection[Any]) -> Any:
+    import polars as pl
+
+    whole = [c for c, t in X.schema.items() if t.is_integer() and c not in untouched]
+    levels = (pl.Categorical, pl.Enum)
+    words = [c for c, t in X.schema.items() if t in levels and c not in untouched]
+    return X.with_columns(pl.col(whole).cast(pl.Float64), pl.col(words).cast(pl.String))
+
+
+def label_of(value: Any, kind: Kind) -> bool | int | float | str:
+    """Return the public name of a value in canonical form: Python's own bool, int, float or str."""
+    if kind == "flag":
+        return bool(value)
+    if kind == "category":
+        return str(value)
+    real = float(value)
+    return int(real) if real.is_integer() and abs(real) < _LARGEST_INTEGER else real
+
+
+def is_label(value: Any) -> bool:
+    """Whether a declared level is text, a number, or True or False."""
+    return not isinstance(value, bytes) and canonical(_one(value), "category")[0] is not None
+
+
+def _one(value: Any) -> np.ndarray:
+    found = np.empty(1, dtype=object)
+    found[0] = value
+    return found
+
+
+def in_order(label: Any) -> tuple[str, Any]:
+    """Return the key by which labels are sorted: their type, then their value."""
+    return type(label).__name__, label
+
+
+def kind_of_labels(labels: Sequence[Any]) -> Kind:
+    """Return the kind of a column with these declared levels; text unless all are of one type."""
+    if labels and all(isinstance(each, bool | np.bool_) for each in labels):
+        return "flag"
+    real = numbers.Integral | float | np.floating
+    is_number = [isinstance(e, real) and not isinstance(e, bool | np.bool_) for e in labels]
+    return "number" if labels and all(is_number) else "category"
