@@ -1,13 +1,12 @@
 """What private randomness costs: ``python benchmarks/noise.py``.
 
-Three tables, best and median of many repetitions on one thread:
+Two tables, best and median of many repetitions on one thread:
 
 1. normals a second, for each source of bits, as integers (what a release needs) and as floats,
    and NumPy's ziggurat for comparison;
 2. one step of a silo of the FEMNIST logistic regression (400 of 2,000 records, 784 features, 47
    classes, 36,895 float32 parameters): batch, gradient with its gathering, noise, release, and the
-   share of noise and release in the step, the caches as cold as the gradient leaves them;
-3. overheads of many small streams.
+   share of noise and release in the step, the caches as cold as the gradient leaves them.
 """
 
 from __future__ import annotations
@@ -18,13 +17,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
-import datetime
-import platform
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.tables import header
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel, Records
 from skdpfl.privacy.randomness.streams import Streams
@@ -37,8 +39,6 @@ SOURCES: dict[str, Callable] = {
     "simulation (int seed)": lambda: SimulationWords(0),
 }
 SIZE = 785 * 47
-CROWD = range(10_000)
-ONE = range(1)
 
 
 def timed(function: Callable, repeats: int) -> np.ndarray:
@@ -49,21 +49,6 @@ def timed(function: Callable, repeats: int) -> np.ndarray:
         function()
         times[i] = 1e6 * (time.perf_counter() - start)
     return times
-
-
-def header() -> None:
-    """Say what was measured, when and on what."""
-    try:
-        import cryptography
-
-        version = cryptography.__version__
-    except ImportError:
-        version = "not installed"
-    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
-    print(
-        f"{datetime.date.today()}, Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"cryptography {version}, {os.cpu_count()} cores{load}, one thread\n"
-    )
 
 
 def speeds(repeats: int) -> None:
@@ -135,34 +120,14 @@ def steps(repeats: int) -> None:
     print(f"(its two products alone: {np.median(products):.0f}, {products.min():.0f})\n")
 
 
-def overheads(repeats: int) -> None:
-    """Print what many small streams cost, in microseconds a silo."""
-    names = ["stream", "normal 9", "sample 200", "5 normal 9", "10k mask 20", "10k normal 9"]
-    print(f"{'us a silo (best)':32}" + "".join(f"{n:>14}" for n in names))
-    for name, make in SOURCES.items():
-        s = Streams(make())
-        many, few = max(3, repeats // 100), max(10, repeats // 4)
-        calls = [
-            (1, few, lambda s=s: s.stream("a", 3, 4)),
-            (1, few, lambda s=s: s.stream("a", 3, 4).normal(9)),
-            (1, few, lambda s=s: s.stream("b", 3, 4).poisson_sample(200, 0.2)),
-            (5, few, lambda s=s: s.normal_block("a", range(5), 4, 9)),
-            (10_000, many, lambda s=s: s.poisson_mask_blocks("b", CROWD, ONE, 20, 20, 0.3)),
-            (10_000, many, lambda s=s: s.normal_block("a", CROWD, 0, 9)),
-        ]
-        cells = [timed(call, times).min() / silos for silos, times, call in calls]
-        print(f"{name:32}" + "".join(f"{c:14.2f}" for c in cells))
-
-
 def main() -> None:
     """Run all of it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
     repeats = 40 if parser.parse_args().quick else 400
-    header()
+    print(header(), "\n")
     speeds(repeats)
     steps(repeats)
-    overheads(repeats)
 
 
 if __name__ == "__main__":

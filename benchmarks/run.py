@@ -73,15 +73,7 @@ BENCHMARKS = {
     "search": Benchmark(
         "search.py", 2, "docs/tuning.md", "search.md", quick="--seeds 1 --data digits --epsilons 1"
     ),
-    "race": Benchmark("silo_unit/race.py", 30, "docs/whole_silos.md", "silo_unit/race.md"),
-    "silos": Benchmark(
-        "silo_unit/many_silos.py",
-        None,
-        "docs/whole_silos.md",
-        "silo_unit/many_silos.md",
-        quick="--silos 300",
-    ),
-    "privunit": Benchmark("silo_unit/privunit.py", 0.1, "docs/whole_silos.md", quick=""),
+    "privunit": Benchmark("privunit.py", 0.1, "docs/whole_silos.md", quick=""),
     "speed": Benchmark("speed.py", None, "docs/speed.md", "speed.md"),
     "noise": Benchmark("noise.py", None, "docs/speed.md"),
     "prices": Benchmark("calibration.py", None, "docs/speed.md", quick="--repeats 1"),

@@ -10,18 +10,19 @@ nothing. Test accuracies; the difference search - auto is paired by split.
 from __future__ import annotations
 
 import argparse
-import platform
+import sys
 import time
 import warnings
-from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
-import sklearn
 from joblib import Parallel, delayed
 from scipy.stats import loguniform
 from sklearn.datasets import load_digits
 
-import skdpfl
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.tables import header, markdown, row, spread
 from skdpfl import ISRLDPClassifier
 from skdpfl.datasets import fetch_obesity, split_into_silos
 from skdpfl.model_selection import DPRandomizedSearchCV, SiloStratifiedKFold
@@ -71,27 +72,19 @@ def main():
     parser.add_argument("--data", nargs="+", default=["obesity", "digits"])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 3.0, 9.0])
     options = parser.parse_args()
-    start, versions = time.perf_counter(), f"scikit-learn {sklearn.__version__}"
-    print(
-        f"`python benchmarks/search.py --seeds {options.seeds}`, {datetime.now(UTC):%Y-%m-%d}; "
-        f"skdpfl {skdpfl.__version__}, Python {platform.python_version()}, {versions}, "
-        f"numpy {np.__version__}. Mean ± standard deviation of test accuracies over splits.\n"
-    )
-    print(f"| data | ε | {' | '.join(ROWS)} | search − auto (± standard error) |")
-    print("|---" * (len(ROWS) + 3) + "|")
+    start = time.perf_counter()
+    print(f"{header()}, {options.seeds} splits: mean ± standard deviation of test accuracies.\n")
+    print(markdown(["data", "ε", *ROWS, "search − auto (± standard error)"]))
     for name in options.data:
         for epsilon in options.epsilons:
             runs = Parallel(n_jobs=options.jobs)(
                 delayed(one)(name, epsilon, seed) for seed in range(options.seeds)
             )
             scores = np.array(runs)
-            cells = [
-                f"{m:.3f} ± {s:.3f}" for m, s in zip(scores.mean(0), scores.std(0), strict=True)
-            ]
             gain = scores[:, 1] - scores[:, 0]
             error = gain.std(ddof=1) / np.sqrt(len(gain))
-            cells.append(f"{gain.mean():+.3f} ± {error:.3f}")
-            print(f"| {name} | {epsilon:g} | {' | '.join(cells)} |", flush=True)
+            cells = [*map(spread, scores.T), f"{gain.mean():+.3f} ± {error:.3f}"]
+            print(row([name, f"{epsilon:g}", *cells]), flush=True)
     print(f"\nRun time {time.perf_counter() - start:.0f} s.")
 
 

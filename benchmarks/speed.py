@@ -4,10 +4,10 @@ Three workloads (:mod:`benchmarks.speed_parts.workloads`), whole public calls, m
 in turns: ``--calls``, also without any option. Peers are installed into environments of their own
 under ``--envs``, about 1 GB each; without ``--peers`` they are left out. Other options measure
 fits against fits that might cost the same (uneven silos and even ones), searches and imports,
-layouts of data, growth with rounds, rows and silos, large and odd sizes, and memory, to 4 GB on
-disk among others. ``--write`` puts each section that was measured into its place in
-``benchmarks/speed.md``; alone it measures all of them, peers included. ``--quick`` does everything
-but the peers at small sizes in half a minute, to see that it runs.
+growth with rounds, rows and silos, and memory, to 4 GB on disk among others. ``--write`` puts each
+section that was measured into its place in ``benchmarks/speed.md``; alone it measures all of them,
+peers included. ``--quick`` does everything but the peers at small sizes in half a minute, to see
+that it runs.
 """
 
 from __future__ import annotations
@@ -29,22 +29,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.speed_parts import bare, peers
 from benchmarks.speed_parts.growth import draw, measure_growth
-from benchmarks.speed_parts.layouts import measure_layouts
 from benchmarks.speed_parts.memory import measure_memory
-from benchmarks.speed_parts.odd_sizes import measure_odd_sizes
 from benchmarks.speed_parts.ratios import measure_ratios
 from benchmarks.speed_parts.searches import measure_searches
 from benchmarks.speed_parts.timing import (
     Contender,
     RoundClock,
-    header,
     in_new_process,
     load,
     table,
     take_turns,
     timed,
 )
-from benchmarks.speed_parts.where import profile
 from benchmarks.speed_parts.workloads import (
     QUICK,
     Data,
@@ -56,6 +52,7 @@ from benchmarks.speed_parts.workloads import (
     insurance,
     many_silos,
 )
+from benchmarks.tables import header
 
 #: (options, sizes) -> pieces of markdown
 Section = Callable[[argparse.Namespace, Sizes], Iterator[str]]
@@ -155,12 +152,6 @@ def calls(options: argparse.Namespace, sizes: Sizes) -> Iterator[str]:
     yield from compare(data, sizes, options)
 
 
-def parts(options: argparse.Namespace, sizes: Sizes) -> Iterator[str]:
-    """Yield where the time goes."""
-    data = [femnist(sizes), insurance(), many_silos(sizes)]
-    yield f"Where the processor time of our fits goes:\n\n{profile(data, sizes)}\n"
-
-
 def growth(options: argparse.Namespace, sizes: Sizes) -> Iterator[str]:
     """Yield how fits grow, and draw it."""
     measured = measure_growth(options.quick)
@@ -183,11 +174,8 @@ SECTIONS: dict[str, Section] = {
     "calls": calls,
     "ratios": one_table("Fits that might be expected to cost the same", measure_ratios),
     "searches": one_table("Searches and imports", measure_searches),
-    "profile": parts,
     "growth": growth,
     "memory": one_table("Memory of whole processes", measure_memory),
-    "layouts": one_table("Processor time, over a C array's of the dtype", measure_layouts),
-    "sizes": one_table("Large and odd sizes", measure_odd_sizes),
 }
 
 
@@ -224,10 +212,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--calls", action="store_true", help="whole calls")
     parser.add_argument("--ratios", action="store_true", help="uneven silos, calibration")
     parser.add_argument("--searches", action="store_true", help="searches over processes, imports")
-    parser.add_argument("--profile", action="store_true", help="where the time goes")
     parser.add_argument("--growth", action="store_true", help="how time grows")
-    parser.add_argument("--layouts", action="store_true", help="what layouts cost")
-    parser.add_argument("--sizes", action="store_true", help="large and odd sizes")
     parser.add_argument("--memory", action="store_true", help="how much memory fits take")
     parser.add_argument("--write", action="store_true", help="into files; all of it: half an hour")
     parser.add_argument("--picture", type=Path, help="where to draw the growth")

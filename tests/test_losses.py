@@ -382,19 +382,6 @@ def test_moreau_envelope_lies_within_its_bounds(loss, k):
 
 
 @every_smoothed
-def test_moreau_envelope_tends_to_the_loss(loss, k):
-    y, raw, norms = records(loss, k)
-    sharp, plain = replace(loss, smoothing=1e9), replace(loss, smoothing=None)
-    assert sharp.smooth and not plain.smooth
-    np.testing.assert_allclose(
-        sharp.value(y, raw, squared_norms=norms), plain.value(y, raw), rtol=1e-7, atol=1e-7
-    )
-    np.testing.assert_array_equal(
-        sharp.gradient(y, raw, squared_norms=norms), plain.gradient(y, raw)
-    )
-
-
-@every_smoothed
 def test_moreau_envelope_of_a_record_without_features_is_the_loss(loss, k):
     y, raw, _ = records(loss, k)
     raw[:5] = y[:5, None] if not loss.is_classifier else 0  # residual exactly 0 too

@@ -17,11 +17,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
-import datetime
 import functools
 import itertools
 import multiprocessing
-import platform
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -29,11 +28,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy
-import sklearn
-from data import PROBLEMS, Problem
 
-import skdpfl
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.problems import ISRL as PROBLEMS
+from benchmarks.problems import Problem
+from benchmarks.tables import header, markdown, spread
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.inspection import heterogeneity
 
@@ -108,8 +108,7 @@ def table(cells: list[Cell], name: str) -> pd.DataFrame:
     frame = pd.DataFrame(index=list(SOLVERS), columns=[f"epsilon {e:g}" for e in EPSILONS])
     for one in cells:
         if one.job.problem == name:
-            text = f"{np.mean(one.scores):.3f} ± {np.std(one.scores, ddof=1):.3f}"
-            frame.loc[one.job.solver, f"epsilon {one.job.epsilon:g}"] = text
+            frame.loc[one.job.solver, f"epsilon {one.job.epsilon:g}"] = spread(one.scores)
     return frame
 
 
@@ -129,12 +128,10 @@ def disagreement(name: str) -> float:
 
 def report(cells: list[Cell], seconds: float) -> str:
     """Return the results file."""
-    versions = ", ".join(f"{m.__name__} {m.__version__}" for m in (skdpfl, np, scipy, sklearn, pd))
     lines = [
         "# Solvers of ISRL-DP on three problems",
         "",
-        f"{datetime.date.today()}, Python {platform.python_version()}, {versions}; "
-        f"{seconds:.0f} s on two processes. Made by `python benchmarks/isrl/table.py`.",
+        f"{header()}; {seconds:.0f} s on two processes. Made by `python benchmarks/isrl/table.py`.",
         "",
         'Trust "silo", one record protected under replacement, delta "auto", clipping norm '
         f"{CLIP_NORM:g}; mean ± standard deviation of five splits with noise of their own. "
@@ -147,25 +144,21 @@ def report(cells: list[Cell], seconds: float) -> str:
             f"## {name}, {what} (without privacy: {not_private(name):.3f}; silos' "
             f"upsilon^2 at the optimum: {disagreement(name):.3g})",
             "",
-            markdown(table(cells, name)),
+            lines_of(table(cells, name)),
         ]
     lines += ["", "## Chosen (rounds, learning rate)", ""]
     index = list(itertools.product(PROBLEMS, SOLVERS))
     chosen = pd.DataFrame(index=index, columns=[f"epsilon {e:g}" for e in EPSILONS])
     for c in cells:
         chosen.loc[[c.job[:2]], f"epsilon {c.job.epsilon:g}"] = f"{c.n_rounds}, {c.learning_rate:g}"
-    lines.append(markdown(chosen))
+    lines.append(lines_of(chosen))
     return "\n".join(lines) + "\n"
 
 
-def markdown(frame: pd.DataFrame) -> str:
+def lines_of(frame: pd.DataFrame) -> str:
     """Return a frame as a Markdown table."""
-    head = ["", *map(str, frame.columns)]
-    rows = [head, ["---"] * len(head)]
-    for index, row in zip(frame.index, frame.to_numpy().tolist(), strict=True):
-        label = ", ".join(index) if isinstance(index, tuple) else str(index)
-        rows.append([label, *map(str, row)])
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    rows = [[", ".join(i) if isinstance(i, tuple) else i, *row] for i, *row in frame.itertuples()]
+    return markdown(["", *frame.columns], rows)
 
 
 def main() -> None:

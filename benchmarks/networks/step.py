@@ -29,11 +29,11 @@ import torch
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # Opacus has a package "benchmarks"
 
-from speed_parts.timing import Contender, header, table, take_turns, timed
 from study import convolutions
 
+from benchmarks.speed_parts.timing import Contender, table, take_turns, timed
+from benchmarks.tables import header
 from skdpfl.losses import LogLoss
 from skdpfl.models import MLP
 from skdpfl.privacy.randomness.streams import streams_for
@@ -117,11 +117,10 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore", module="opacus|torch")
     torch.set_num_threads(1)
-    first = f"{header()}, torch {torch.__version__}."
     everybody = list(contenders(40 if options.quick else N_RECORDS))
     take_turns(everybody, 3 if options.quick else REPEATS)
     everybody.sort(key=lambda contender: contender.workload)
-    text = f"{first}\n\n{table(everybody)}\n"
+    text = f"{header('torch')}.\n\n{table(everybody)}\n"
     print(text)
     if options.write:
         Path(__file__).with_name("step.md").write_text(text)

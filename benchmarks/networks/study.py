@@ -23,7 +23,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
-import datetime
 import functools
 import importlib.util
 import sys
@@ -35,11 +34,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import sklearn
-from problems import PROBLEMS, SMALL, Problem
 from report import report
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 import skdpfl
+from benchmarks.problems import NETWORKS as PROBLEMS
+from benchmarks.problems import SMALL, Problem
+from benchmarks.tables import header
 from skdpfl.models import MLP
 
 HERE = Path(__file__).parent
@@ -105,12 +107,6 @@ def models(name: str, trust: str) -> Iterator[tuple[str, Any]]:
         from skdpfl.torch import TorchModel
 
         yield "CNN", TorchModel(convolutions)
-
-
-def version() -> str:
-    """Return the versions that a number depends on."""
-    others = f"NumPy {np.__version__}; scikit-learn {sklearn.__version__}"
-    return f"{datetime.date.today()}; skdpfl {skdpfl.__version__}; {others}"
 
 
 def auto(names: list[str], seeds: int, done: set[tuple]) -> Iterator[dict[str, Any]]:
@@ -191,7 +187,7 @@ def main() -> None:
     made = {"auto": lambda: auto(names, seeds, done), "steps": lambda: steps(tables, seeds, done)}
     for row in (row for part in args.parts for row in made[part]()):
         print(*(f"{v:.3f}" if isinstance(v, float) else v for v in row.values()), flush=True)
-        row["version"] = version()
+        row["version"] = header()
         frame = pd.concat([frame, pd.DataFrame([row])]).drop_duplicates(KEYS, keep="last")
         frame = frame.sort_values(KEYS[:3], key=place, kind="stable")
         if file is not None:  # row by row: large problems take long

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_info
+
+from benchmarks.tables import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -111,52 +110,23 @@ def take_turns(contenders: list[Contender], repeats: int) -> None:
                 contender.times.extend(contender.run())
 
 
-def header() -> str:
-    """Say when, with what and on what."""
-    packages = []
-    for name in ("skdpfl", "numpy", "scikit-learn", "scipy", "cryptography"):
-        try:
-            packages.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            packages.append(f"no {name}")
-    blas = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
-    kernels = ", ".join(f"{b['internal_api']} {b['version']} ({b['architecture']})" for b in blas)
-    return (
-        f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {', '.join(packages)}, "
-        f"{kernels}, {_processor()}, {os.cpu_count()} cores, one BLAS thread, "
-        f"load {os.getloadavg()[0]:.1f} at the start"
-    )
-
-
 def load() -> str:
     """Say how busy the machine is."""
     return f"Load {os.getloadavg()[0]:.1f}, this process included."
 
 
-def _processor() -> str:
-    """Return the processor's name where Linux tells it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def table(contenders: list[Contender]) -> str:
     """Return a markdown table; ratios are to our first contender of the same workload."""
-    lines = [
-        "| workload | who | threads | wall | processor | wall / ours | processor / ours |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    head = "workload", "who", "threads", "wall", "processor", "wall / ours", "processor / ours"
+    rows = []
     for c in contenders:
         if c.times:
             ours = next(o for o in contenders if o.workload == c.workload and o.times)
-            wall, cpu = (c.median(i) / ours.median(i) for i in (0, 1))
+            ratios = [f"{c.median(i) / ours.median(i):.3g}" for i in (0, 1)]
             name = f"{c.name} ({c.note})" if c.note else c.name
-            lines.append(
-                f"| {c.workload} | {name} | {c.threads} | {short(c.median(0))} "
-                f"| {short(c.median(1))} | {wall:.3g} | {cpu:.3g} |"
-            )
-    return "\n".join(lines)
+            times = [short(c.median(i)) for i in (0, 1)]
+            rows.append([c.workload, name, c.threads, *times, *ratios])
+    return markdown(head, rows)
 
 
 def short(seconds: float) -> str:

@@ -9,7 +9,6 @@ from skdpfl import papers
 from skdpfl.algorithms import (
     AcceleratedSGD,
     Ball,
-    FedAvg,
     LocalSGD,
     MinibatchSGD,
     MultistageSGD,
@@ -42,16 +41,6 @@ def test_the_optimum_is_reached_without_noise(solver, n_rounds, steps):
     found = EASY.run(solver, EASY.plan(n_rounds, steps))
     assert EASY.excess(found) < 1e-5
     assert np.linalg.norm(found - EASY.optimum) < 5e-3 * np.linalg.norm(EASY.optimum)
-
-
-def test_acceleration_is_faster_than_plain_steps():
-    plan = HARD.plan(60)
-    plain = HARD.excess(HARD.run(MinibatchSGD(1 / BETA), plan, average=False))
-    fast = HARD.excess(HARD.run(AcceleratedSGD(2 * BETA), plan))
-    bound = papers.acsa_bound(
-        n_rounds=60, scale=2 * BETA, variance=0, squared_distance=HARD.squared_distance
-    )
-    assert fast < bound and fast < plain / 3
 
 
 # ------------------------------------------------------------------ published bounds, with noise
@@ -164,22 +153,6 @@ def test_local_sgd_keeps_khaled_mishchenko_and_richtariks_bounds():
 # ------------------------------------------------------------------ by hand
 
 
-def test_accelerated_by_hand():
-    """One dimension, F = (w - 1)^2 / 2, v = 2, mu = 0: three iterations on paper."""
-    x = ag = 0.0
-    for r in (1, 2, 3):
-        a, e = 2 / (r + 1), 8 / (r * (r + 1))
-        middle = (1 - a) * ag + a * x
-        x = x - a / e * (middle - 1)
-        ag = a * x + (1 - a) * ag
-        solver = AcceleratedSGD(2.0)
-        state = solver.init(np.zeros(1))
-        for _ in range(r):
-            state = solver.aggregate(state, Released(solver.broadcast(state) - 1))
-        assert solver.params(state)[0] == pytest.approx(ag, abs=1e-15)
-        assert state.prox[0] == pytest.approx(x, abs=1e-15)
-
-
 @pytest.mark.parametrize("mu", [0.005, 0.2])  # every model counts, or those of the second half
 def test_stichs_weights_are_those_of_the_models_before_each_round(mu):
     n_rounds = 12
@@ -232,12 +205,6 @@ def test_accelerated_averages_are_those_of_an_independent_loop(stages):
             np.testing.assert_allclose(EASY.run(alone, plan), expected, rtol=1e-9)
 
 
-def test_local_sgd_without_radius_is_fedavg():
-    plan = EASY.plan(7, 3, noise=0.1, clip_norm=1e3)
-    one, other = EASY.run(LocalSGD(0.2, 3), plan), EASY.run(FedAvg(0.2, 3), plan)
-    np.testing.assert_allclose(one, other, rtol=1e-12)
-
-
 def test_multistage_starts_anew_from_the_last_aggregate():
     stages = (Stage(3, 2.0), Stage(4, 5.0))
     both = MultistageSGD(stages, 0.2)
@@ -253,12 +220,6 @@ def test_multistage_starts_anew_from_the_last_aggregate():
         state, other = both.aggregate(state, Released(g)), alone.aggregate(other, Released(g))
     np.testing.assert_array_equal(both.params(state), alone.params(other))
     assert np.isfinite(EASY.run(both, plan)).all()
-
-
-def test_rounds_beyond_the_stages_prolong_the_last_one():
-    plan = EASY.plan(12, noise=0.2, clip_norm=1e3)
-    short, long = MultistageSGD((Stage(5, 2.0),), 0.2), MultistageSGD((Stage(99, 2.0),), 0.2)
-    assert np.array_equal(EASY.run(short, plan), EASY.run(long, plan))
 
 
 @pytest.mark.parametrize(

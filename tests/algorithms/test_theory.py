@@ -360,11 +360,6 @@ FUNCTIONS = [each for each in vars(papers).values() if inspect.isfunction(each)]
 FUNCTIONS += [theory.acsa_scale, theory.multistage, theory.stich2019_schedule]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_docstrings_have_examples(function):
-    assert ">>>" in function.__doc__
-
-
 @pytest.mark.parametrize(
     ("function", "setting", "message"),
     [
@@ -434,41 +429,6 @@ def test_local_steps_excess_counts_noise(local_steps, n_rounds):
     excess = papers.local_steps_excess(**setting, **split, noise=0.7)
     assert excess.of_noise > 0.1 * excess.of_mean
     assert abs(seen.mean() - sum(excess)) < 5.5 * seen.std() / math.sqrt(len(seen))
-
-
-def test_splits_do_not_matter_where_silos_curve_alike():
-    made, setting = curved((1, 1, 1, 1))
-    models, excesses = [], []
-    for local_steps, n_rounds in SPLITS:
-        algorithm, plan = FedAvg(0.4, local_steps), made.plan(n_rounds, local_steps)
-        models.append(made.run(algorithm, plan, average=False))
-        split = {"local_steps": local_steps, "n_rounds": n_rounds}
-        excesses.append(papers.local_steps_excess(**setting, **split, noise=0.7))
-    np.testing.assert_allclose(models, np.broadcast_to(models[0], (4, 3)), rtol=1e-10)
-    np.testing.assert_allclose(excesses, np.broadcast_to(excesses[0], (4, 2)), rtol=1e-10)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_one_local_step_has_the_least_noise_and_forgets_fastest(seed):
-    rng = np.random.default_rng(seed)
-    _, setting = curved(rng.uniform(0, 2.4, 5), seed)
-    alike = setting | {"optima": setting["optima"][:1].repeat(5, axis=0)}
-    splits = [{"local_steps": k, "n_rounds": r} for k, r in SPLITS]
-    for problem, part in (setting, "of_noise"), (alike, "of_mean"):
-        excesses = [papers.local_steps_excess(**problem, **split, noise=1.0) for split in splits]
-        found = [getattr(excess, part) for excess in excesses]
-        assert found == sorted(found)
-        assert found[0] < found[-1]
-
-
-def test_one_local_step_is_not_always_best():
-    """A start on the far side: with more local steps the mean is nearer when the fit ends."""
-    problem = {"hessians": [[[0.1]], [[2.0]]], "optima": [[-3.0], [0.0]], "start": [1.0]}
-    one, four = (
-        papers.local_steps_excess(**problem, step=0.4, local_steps=k, n_rounds=r, noise=0.01)
-        for k, r in ((1, 8), (4, 2))
-    )
-    assert sum(four) < sum(one) / 2
 
 
 def test_local_steps_excess_refuses():

@@ -43,44 +43,11 @@ def test_tuning_finds_the_best_point_of_the_lattice_and_says_it_lies_inside(pape
     assert chosen.fits < 30
 
 
-def test_tuning_follows_a_ridge_across_the_axes(papers):
-    def measure(seed, step, rounds):
-        along, across = np.log2(step * rounds), np.log2(step / rounds)
-        return -((along - 6) ** 2) - 9 * across**2
-
-    axes = papers("_common.cells").Axis
-    cells, fig, cell = figure(papers, measure, (axes("step", 1, 2), axes("rounds", 1, 2)))
-    assert cells.tune(fig, cell, quick=False).point == {"step": 8.0, "rounds": 8.0}
-
-
 def test_a_cell_without_axes_is_fitted_on_its_seeds_only(papers):
     seen = []
     cells, fig, cell = figure(papers, lambda seed: seen.append(seed) or 1.0, (), seeds=(0, 1))
     assert [row["fits"] for row in cells.run_cell(fig, cell, quick=False)] == [0, 0]
     assert seen == [0, 1]
-
-
-def test_tuning_finds_the_higher_of_two_hills(papers):
-    def measure(seed, step):
-        near, far = np.log(step) ** 2, np.log(step * 81) ** 2
-        return max(1 - near, 2 - far)
-
-    axis = papers("_common.cells").Axis("step", 1, 3)
-    cells, fig, cell = figure(papers, measure, (axis,))
-    assert cells.tune(fig, cell, quick=False).point == {"step": 0.0123}
-
-
-def test_tuning_walks_up_both_hills_before_it_chooses(papers):
-    """The far start is the better one, its hill the lower one."""
-
-    def measure(seed, step, clip):
-        low = 0.5 - 0.001 * abs(np.log(step / 81)) - 0.001 * abs(np.log(clip))
-        high = 1 - 0.3 * abs(np.log(step * 3)) - 0.3 * abs(np.log(clip * 3))
-        return max(low, high)
-
-    axis = papers("_common.cells").Axis
-    cells, fig, cell = figure(papers, measure, (axis("step", 1, 3), axis("clip", 1, 3)))
-    assert cells.tune(fig, cell, quick=False).point == {"step": 0.333, "clip": 0.333}
 
 
 def test_an_end_that_was_only_set_is_not_inside(papers):
@@ -147,24 +114,6 @@ def test_a_cell_that_is_run_again_takes_the_place_of_its_rows(papers, tmp_path):
     assert store.read()["seed"].tolist() == [1, 2, 0, 0]
 
 
-def test_rows_are_shown_in_the_order_of_cells_printed_ones_first(papers, tmp_path):
-    cells, fig, cell = figure(papers, lambda seed: seed, ())
-    table = papers("_common.table")
-    wanted = [
-        cell.__class__(**(vars(cell) | {"setting": setting, "method": method, "epsilon": epsilon}))
-        for setting in "ba"
-        for epsilon in (3.0, 1.0)
-        for method in ("two", "one")
-    ]
-    printed = cells.known("published, two", 3.0, 1, setting="b")
-    store = table.Store(tmp_path, "paper/figure")
-    for each in (*wanted[::-1], printed):
-        store.append(list(cells.run_cell(fig, each, quick=True)))
-    found = table.in_order(store.read(), [*wanted, printed])
-    shown = list(found[["setting", "epsilon", "method"]].itertuples(index=False, name=None))
-    assert shown == [(c.setting, c.epsilon, c.method) for c in (printed, *wanted)]
-
-
 def test_a_table_grows_by_cells_and_knows_them(papers, tmp_path):
     cells, fig, cell = figure(papers, lambda seed: 0.5, ())
     table = papers("_common.table")
@@ -224,13 +173,6 @@ def test_a_search_that_was_stopped_goes_on(papers, tmp_path):
     assert not set(before) & set(made)
     again.forget()
     assert not list(tmp_path.iterdir())
-
-
-def test_the_runner_lists_every_figure(papers):
-    here = {
-        f"{p.parent.name}/{p.stem}" for p in PAPERS.glob("*/*.py") if "\nFIGURE = " in p.read_text()
-    }
-    assert set(papers("run").FIGURES) == here
 
 
 def test_quick_cells_are_fewer_and_their_names_unique(papers):

@@ -7,9 +7,8 @@ from skdpfl.engine import run
 from skdpfl.federation import Federation
 from skdpfl.privacy.mechanisms import ServerGradients
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import PoissonSampling
 from tests.engine.reference import Setting
-from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
+from tests.engine.settings import federation_of, problem, run_rounds, work_of
 
 SIZES = np.array([5, 9, 2, 6])
 
@@ -78,61 +77,6 @@ def test_the_servers_control_is_the_mean_of_the_silos(cohorts, weights, unit, mo
     assert np.abs(state.control).max() > 0.01
 
 
-def test_a_silos_control_is_the_mean_of_its_last_gradients():
-    s = setting(steps=[3] * 6, cohorts=COHORTS["partial"])
-    p = problem()
-    federation = Watched(federation_of(p))
-    run(work_of("scaffold", p, s), federation, streams_for(0))
-    from tests.engine.reference import Reference
-
-    reference = Reference(p, s)
-    list(reference.scaffold())
-    np.testing.assert_allclose(federation.controls[-1], reference.controls, rtol=1e-6)
-
-
-@pytest.mark.parametrize("sampling", [None, PoissonSampling(0.5)])
-def test_one_local_step_of_fedavg_is_minibatch(sampling):
-    s = setting(**({} if sampling is None else {"sampling": sampling}))
-    p = problem(alpha=0.1)
-    np.testing.assert_allclose(
-        run_rounds("fedavg", p, s), run_rounds("minibatch", p, s), rtol=1e-12, atol=1e-15
-    )
-
-
-def test_one_local_step_of_scaffold_with_everyone_is_minibatch():
-    """The corrections -c_i + c cancel in the mean."""
-    s = setting()
-    p = problem()
-    np.testing.assert_allclose(
-        run_rounds("scaffold", p, s), run_rounds("minibatch", p, s), rtol=1e-9, atol=1e-12
-    )
-
-
-@pytest.mark.parametrize("name", ["minibatch", "fedavg", "scaffold"])
-def test_one_silo_without_noise_is_gradient_descent(name):
-    p = problem(sizes=(40,), alpha=0.2)
-    steps = [1] * 6 if name == "minibatch" else [4] * 6
-    s = Setting(6, steps, 0.4, np.inf, None, np.ones(1))
-    X, y = p.silos[0]
-    A = np.column_stack([X, np.ones(40)])
-    w, expected = np.zeros(4), []
-    for k in steps:
-        for _ in range(k):
-            gradient = A.T @ (1 / (1 + np.exp(-A @ w)) - y) / 40 + 0.2 * w * [1, 1, 1, 0]
-            w = w - 0.4 * gradient
-        expected.append(w)
-    np.testing.assert_allclose(run_rounds(name, p, s), expected, rtol=1e-10)
-
-
-def test_silos_alike_make_fedavg_gradient_descent():
-    p = problem(sizes=(12,))
-    p.silos = p.silos * 3
-    s = Setting(4, [3] * 4, 0.4, np.inf, None, np.array([0.2, 0.3, 0.5]))
-    alone = problem(sizes=(12,))
-    one = Setting(4, [3] * 4, 0.4, np.inf, None, np.ones(1))
-    np.testing.assert_allclose(run_rounds("fedavg", p, s), run_rounds("fedavg", alone, one))
-
-
 def test_nothing_is_remembered_from_an_earlier_fit():
     p, s = problem(), setting(steps=[2] * 6)
     federation = federation_of(p)
@@ -151,16 +95,6 @@ def test_noise_that_is_secret_is_for_one_fit():
     exact, secret = work_of("minibatch", p, setting(z=None)), federation_of(p, seed=None)
     for _ in range(2):
         run(exact, secret, streams)
-
-
-def test_early_stopping_is_charged_for_the_whole_plan():
-    p, s = problem(), setting()
-    work = work_of("minibatch", p, s)
-    before = work.plan.spent()
-    outcome = run(work, federation_of(p), streams_for(0), on_round=lambda r, params: r == 2)
-    assert outcome.n_rounds == 3
-    assert work.plan.spent() == before
-    assert before.epsilon > plan_of(p, setting(n_rounds=3, steps=[1] * 3)).spent().epsilon
 
 
 @pytest.mark.parametrize("name", ["fedavg", "scaffold"])

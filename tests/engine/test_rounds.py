@@ -150,14 +150,6 @@ def test_rounds_computed_by_hand(name, n_rounds, options):
     assert estimator.coef_[0] == pytest.approx(expected, abs=1e-5)
 
 
-def test_averaging_takes_the_second_half():
-    p, s = problem(), setting("fedavg")[0]
-
-    models = run_rounds("fedavg", p, s)
-    late = run(work_of("fedavg", p, s), federation_of(p), streams_for(0)).params
-    np.testing.assert_allclose(late, models[2:].mean(axis=0), rtol=1e-12)
-
-
 def test_a_warm_start_is_not_averaged():
     p, s = problem(), setting("scaffold-warm", steps=[2] * 5, warm=3)[0]
 
@@ -165,16 +157,6 @@ def test_a_warm_start_is_not_averaged():
     assert not models[:3].any()
     late = run(work_of("scaffold", p, s), federation_of(p), streams_for(0)).params
     np.testing.assert_allclose(late, models[4:].mean(axis=0), rtol=1e-12)
-
-
-@pytest.mark.parametrize("average", [5, 4, 0.9])
-def test_nor_by_an_average_over_more_rounds(average):
-    """Models of a warm start are the starting point, which would halve the average."""
-    p, s = problem(), setting("scaffold-warm", steps=[2] * 5, warm=3)[0]
-
-    models = run_rounds("scaffold", p, s)
-    found = run(work_of("scaffold", p, s), federation_of(p), streams_for(0), average=average)
-    np.testing.assert_allclose(found.params, models[3:].mean(axis=0), rtol=1e-12)
 
 
 def test_round_by_round_averages_as_a_run_does():

@@ -279,16 +279,6 @@ def test_steps_that_diverge_are_warned_about():
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_verbose_shows_one_bar(name, capsys):
-    X, y, silos = data(name)
-    make(name, scaling=None, n_rounds=3).fit(X, y, silos=silos)
-    assert capsys.readouterr().out == ""
-    make(name, scaling=None, n_rounds=3, verbose=1).fit(X, y, silos=silos)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 and "3/3 rounds" in lines[0]
-
-
 def test_algorithms_that_are_none():
     X, y, silos = data("DPFederatedClassifier")
     with pytest.raises(ValueError, match=r"algorithm must be an object.*got 'fedavg'"):

@@ -241,22 +241,6 @@ def test_whole_silos_have_no_public_schedule(name, trust):
 # ---- plans without data -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_plan_before_any_data(name):
-    X, y, silos = data(name)
-    options = {"n_rounds": 8, "silo_fraction": 0.5, "cohort": "uniform", "epsilon": 2.0}
-    estimator = make(name, **options, scaling=None, random_state=7)
-    sizes = pd.Series(silos).value_counts().sort_index()
-    plan = estimator.plan_for(silo_sizes=sizes.to_dict(), n_features=3)
-    assert not hasattr(estimator, "plan_")
-    ran = estimator.fit(X, y, silos=silos).plan_
-    assert plan.spent().epsilon == ran.spent().epsilon
-    assert plan.steps == ran.steps
-    np.testing.assert_array_equal(plan.noise_multiplier, ran.noise_multiplier)
-    assert all(map(np.array_equal, plan.schedule, ran.schedule))
-    assert plan.silo_ids == ran.silo_ids
-
-
 def test_a_plan_draws_nothing_from_a_generator():
     random_state = np.random.RandomState(0)
     clf = plain("ISRLDPClassifier", random_state=random_state)

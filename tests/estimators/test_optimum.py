@@ -47,19 +47,6 @@ def test_logistic_regression(method, n_classes):
     assert clf.privacy_spent_.epsilon == np.inf
 
 
-@pytest.mark.parametrize("method", FEW)
-def test_ridge(method):
-    X, y, silos = data("DPScaffoldRegressor")
-    same(fitted(method, "Regressor", X, y, silos), Ridge(alpha=ALPHA * len(y)).fit(X, y))
-
-
-@pytest.mark.parametrize("method", FEW)
-def test_without_intercept(method):
-    X, y, silos = data("DPScaffoldRegressor")
-    regressor = fitted(method, "Regressor", X, y, silos, fit_intercept=False)
-    same(regressor, Ridge(alpha=ALPHA * len(y), fit_intercept=False).fit(X, y))
-
-
 @pytest.mark.parametrize("weights", ["uniform", {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4}])
 @pytest.mark.parametrize("method", FEW)
 def test_weighted_silos_are_weighted_records(method, weights):
@@ -69,14 +56,6 @@ def test_weighted_silos_are_weighted_records(method, weights):
     optimum = LogisticRegression(C=1 / ALPHA, tol=1e-10, max_iter=5000)
     optimum.fit(X, y, sample_weight=per_record)
     same(fitted(method, "Classifier", X, y, silos, silo_weights=weights), optimum)
-
-
-@pytest.mark.parametrize("method", FEW)
-def test_one_silo(method):
-    X, y, _ = data("DPScaffoldClassifier")
-    steps = {} if method in ("ISRLDP", "DPFederated") else {"local_steps": 5}
-    clf = fitted(method, "Classifier", X, y, None, **steps)
-    same(clf, LogisticRegression(C=1 / (ALPHA * len(y)), tol=1e-10, max_iter=5000).fit(X, y))
 
 
 def test_local_steps_drift_without_control_variates():

@@ -10,8 +10,7 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.model_selection import GridSearchCV, cross_validate, learning_curve
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -115,16 +114,6 @@ def test_silos_are_requested_by_default(name):
     assert asked == {"silos": "hospital", "sample_weight": None}
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_searches_slice_silos(name, routing):
-    X, y, silos = data(name)
-    grid = {"epsilon": [1.0, INF, {0: 1.0, 1: 2.0, 2: 0.5, 3: INF}]}
-    search = GridSearchCV(small(name), grid, cv=2).fit(X, y, silos=silos)
-    assert search.best_estimator_.silo_ids_.tolist() == [0, 1, 2, 3]
-    assert search.best_params_["epsilon"] in grid["epsilon"]
-    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
-
-
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 @pytest.mark.parametrize("name", ALL)
 def test_searches_over_a_silo_column(name, kind):
@@ -156,24 +145,6 @@ def test_a_step_that_loses_the_frame_is_named():
     pipe = make_pipeline(StandardScaler(), small("ISRLDPClassifier", silo_column="hospital"))
     with pytest.raises(ValueError, match=r"needs a DataFrame, got ndarray.*set_output"):
         pipe.fit(frame_of(X, silos, "pandas"), y)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_cross_validation_and_curves(name, routing):
-    X, y, silos = data(name)
-    scores = cross_validate(small(name), X, y, params={"silos": silos}, cv=3, return_estimator=True)
-    assert all(len(fitted.silo_ids_) == 4 for fitted in scores["estimator"])
-    curve = learning_curve(small(name), X, y, params={"silos": silos}, cv=2, train_sizes=[0.5, 1.0])
-    assert not np.isnan(curve[2]).any()
-
-
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_meta_estimators_with_routing(name):
-    X, y, silos = data(name, n_classes=3)
-    with sklearn.config_context(enable_metadata_routing=True):
-        several = OneVsRestClassifier(small(name)).fit(X, y, silos=silos)
-    assert len(several.estimators_) == 3
-    assert all(len(fitted.silo_ids_) == 4 for fitted in several.estimators_)
 
 
 def test_a_transformed_target():

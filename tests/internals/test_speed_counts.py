@@ -4,20 +4,16 @@ Seconds depend on the machine and on who else uses it. These numbers do not; whe
 grows, a benchmark would (``benchmarks/speed.py``).
 """
 
-import importlib
 import mmap
 import os
-import pkgutil
-import subprocess
 import sys
 import tracemalloc
 from collections import Counter
 from functools import lru_cache
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from skdpfl import (
@@ -80,57 +76,6 @@ def counted(monkeypatch):
 # ---- large silos: few products, none of them over all records -----------------------------------
 
 
-@pytest.mark.parametrize(("rate", "chunks"), [(0.25, 1), (0.5, 2)])
-@pytest.mark.parametrize("together", [True, False])
-def test_a_local_step_is_one_product_forward_and_one_per_chunk_back(
-    products, monkeypatch, counted, rate, chunks, together
-):
-    """Of a group of silos that have equally many records; or of a silo alone."""
-    if not together:
-        monkeypatch.setattr(_batches, "GROUP", 1)
-    X, y, silos = records(2800, 130, 4)  # 1,441 parameters and batches of 175 or 350: no stacks
-    model = DPScaffoldClassifier(
-        n_rounds=2, local_steps=5, sampling_rate=rate, sampling="without_replacement", **COMMON
-    )
-    model.fit(X, y, silos=silos)
-    steps = 2 * 4 * 5
-    calls = steps // 4 if together else steps
-    if products == "compiled":
-        assert (counted["compiled"], counted["products"]) == (2 * calls, 0)
-        assert counted["gathers"] == 1  # for the norms of all records
-    else:
-        assert counted["products"] == calls * (1 + chunks)
-        assert counted["gathers"] == calls + 1
-    # a batch, its state, the noise, its state, second draws
-    assert counted["draws"] <= 3 * steps
-
-
-def test_single_precision_is_where_products_are_computed(products, monkeypatch):
-    X, y, silos = records(2800, 130, 4)
-    seen = set()
-    matmul, raw, by_class = np.matmul, CompiledProducts.raw, _products.products_by_class
-
-    def seeing_matmul(a, b, **kw):
-        seen.add((a.dtype, b.dtype))
-        return matmul(a, b, **kw)
-
-    def seeing_by_class(X, edges, weights, out):
-        seen.add((X.dtype, weights.dtype))
-        return by_class(X, edges, weights, out)
-
-    def seeing_raw(self, params, n_columns):
-        seen.add((self._table.dtype, params.dtype))
-        return raw(self, params, n_columns)
-
-    monkeypatch.setattr(np, "matmul", seeing_matmul)
-    monkeypatch.setattr(_products, "products_by_class", seeing_by_class)
-    monkeypatch.setattr(CompiledProducts, "raw", seeing_raw)
-    DPScaffoldClassifier(n_rounds=1, local_steps=2, sampling_rate=0.25, **COMMON).fit(
-        X, y, silos=silos
-    )
-    assert seen == {(np.dtype(np.float32), np.dtype(np.float32))}
-
-
 # ---- small silos: one call, its random numbers drawn ahead --------------------------------------
 
 
@@ -146,28 +91,6 @@ def test_a_round_of_small_silos_is_two_products(products, counted, rate):
     assert counted["gathers"] <= 1 + 30 * (products == "numpy")  # the norms
     assert counted["draws of many rounds"] <= 4
     assert counted["draws"] <= 30  # second draws of normals, in some rounds
-
-
-def test_silos_of_unlike_sizes_draw_ahead_as_those_of_like_sizes_do(counted):
-    sizes = [3, 6, 12, 24, 48, 96, 190, 380]
-    silos = np.repeat(np.arange(8), sizes)
-    X = np.random.default_rng(0).normal(size=(len(silos), 5))
-    model = ISRLDPClassifier(n_rounds=200, sampling_rate=0.3, **COMMON)
-    model.fit(X, X[:, 0] > 0, silos=silos)
-    # a block of each stack's batches and noise serves many rounds
-    assert counted["draws of many rounds"] <= 8 * 2 * 4
-
-
-@pytest.mark.parametrize("rate", [0.3, 1.0])
-def test_silos_of_any_sizes_are_two_products(products, counted, rate):
-    """Which are kept from round to round with all that their clipping needs, as equal silos are."""
-    silos = np.repeat(np.arange(6), [500, 700, 1000, 1100, 1400, 1500])
-    X = np.random.default_rng(0).normal(size=(len(silos), 8))
-    model = ISRLDPClassifier(n_rounds=30, sampling_rate=rate, **COMMON | {"noise_multiplier": 4})
-    model.fit(X, X[:, 0] > 0, silos=silos)
-    if products == "compiled":
-        assert (counted["in one pass"], counted["compiled"], counted["products"]) == (30, 0, 0)
-        assert (counted["limits"], counted["gathers"]) == (1, 1)
 
 
 def test_blocks_drawn_ahead_do_not_pile_up():
@@ -189,25 +112,6 @@ def test_blocks_drawn_ahead_do_not_pile_up():
         ahead.get(silos, 0, 3)
     assert (len(made), len(ahead._blocks)) == (GROUPS + 5, GROUPS)
     assert ahead.get(stacks[0].copy(), 2, 3) == 2  # another array: another stack
-
-
-def test_a_cohort_of_small_silos_is_two_products_a_local_step(products, counted):
-    X, y, silos = records(6000, 10, 300, mixed=True)
-    DPFedAvgClassifier(
-        unit="silo",
-        trust="server",
-        cohort="poisson",
-        silo_fraction=0.1,
-        sampling_rate=1.0,
-        n_rounds=12,
-        local_steps=5,
-        **COMMON,
-    ).fit(X, y, silos=silos)
-    if products == "compiled":
-        assert (counted["compiled"], counted["products"]) == (2 * 5 * 12, 0)
-        assert counted["gathers"] == 12 + 1
-    else:
-        assert counted["products"] <= 5 * 12 * (1 + 50)
 
 
 def calls_of(function):
@@ -238,16 +142,6 @@ def test_a_round_of_small_silos_takes_few_calls():
         ISRLDPRegressor(n_rounds=n_rounds, sampling_rate=0.17, **COMMON).fit(X, y, silos=silos)
 
     assert per_round(fit, 10, 60) < 240
-
-
-def test_a_local_step_of_a_large_silo_takes_few_calls():
-    X, y, silos = records(2800, 130, 4)
-
-    def fit(n_rounds):
-        model = DPScaffoldClassifier(n_rounds=n_rounds, local_steps=10, sampling_rate=0.25)
-        model.set_params(**COMMON).fit(X, y, silos=silos)
-
-    assert per_round(fit, 1, 4) < 4 * 10 * 150
 
 
 # ---- memory: X is not copied --------------------------------------------------------------------
@@ -347,21 +241,6 @@ def test_mixed_rows_take_at_most_the_data_once_more(case):
     assert peak <= X.nbytes + y.nbytes + silos.nbytes + WORK
 
 
-def test_a_batch_is_gathered_once(monkeypatch):
-    """A second copy of a batch would show: a batch is most of what this fit allocates."""
-    monkeypatch.setattr(_batches, "GROUP", 1)  # one silo at a time
-    X, y, silos = records(3200, 4000, 4)
-    batch = 4 * 200 * 4000
-
-    def fit():
-        DPScaffoldClassifier(
-            n_rounds=1, local_steps=2, sampling_rate=0.25, sampling="without_replacement", **COMMON
-        ).fit(X, y > 5, silos=silos)
-
-    fit()
-    assert peak_of(fit) < 1.6 * batch
-
-
 def test_many_silos_take_little_memory():
     X, y, silos = records(100_000, 20, 10_000, mixed=True)
 
@@ -375,54 +254,6 @@ def test_many_silos_take_little_memory():
 
 
 # ---- layouts: a round touches its batch, whatever the table lies like ----------------------------
-
-LAYOUTS = {
-    "rows": lambda X, path: X,
-    "columns": lambda X, path: np.asfortranarray(X),
-    "some columns": lambda X, path: np.hstack([X[:, :1], X])[:, 1:],
-    "columns reversed": lambda X, path: X[:, ::-1],
-    "rows reversed": lambda X, path: X[::-1],
-    "every other row": lambda X, path: np.repeat(X, 2, axis=0)[::2],
-    "frame": lambda X, path: pd.DataFrame({f"c{i}": X[:, i] for i in range(X.shape[1])}),
-    "frame of a table": lambda X, path: pd.DataFrame(X, columns=[f"c{i}" for i in range(20)]),
-    "columns on disk": lambda X, path: on_disk(X, path, "F"),
-    "rows on disk": lambda X, path: on_disk(X, path, "C"),
-}
-
-
-def on_disk(X, path, order):
-    X.ravel(order).tofile(path / "X")
-    return np.memmap(path / "X", X.dtype, "r", shape=X.shape, order=order)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_round_touches_no_more_than_its_batch(monkeypatch, tmp_path, layout):
-    """Of 16 MB a round reads 0.3. Gathering by np.take copied all of a table of columns."""
-    X, y, silos = records(200_000, 20, 2000, mixed=True)
-    table, given, most = LAYOUTS[layout](X, tmp_path), [], []
-    at, round_ = SiloData.at, LocalFederation.round
-
-    def counting_at(self, rows, dtype=None):
-        found = at(self, rows, dtype)
-        given.append(found[0].nbytes)
-        return found
-
-    def watched(self, *args):
-        given.clear()
-        tracemalloc.reset_peak()
-        before = tracemalloc.get_traced_memory()[0]
-        yield from round_(self, *args)
-        most.append((tracemalloc.get_traced_memory()[1] - before, sum(given)))
-
-    monkeypatch.setattr(SiloData, "at", counting_at)
-    monkeypatch.setattr(LocalFederation, "round", watched)
-    model = DPFedAvgClassifier(
-        unit="silo", trust="server", silo_fraction=0.02, n_rounds=5, local_steps=2, **COMMON
-    )
-    peak_of(lambda: model.fit(table, y > 5, silos=silos))
-    assert len(most) == 5
-    assert max(read for _, read in most) <= 0.04 * X.nbytes
-    assert max(peak for peak, _ in most) <= 0.2 * X.nbytes
 
 
 def referenced(table):
@@ -484,42 +315,4 @@ def test_a_round_reads_no_page_but_its_batch(monkeypatch, layout, protected):
     assert max(read) <= pages * 0.02 * X.nbytes * 1.1
 
 
-@pytest.mark.parametrize("layout", [name for name in LAYOUTS if "disk" not in name])
-def test_any_layout_takes_at_most_the_data_once_more(tmp_path, layout):
-    X, y, silos = records(400_000, 20, 400, mixed=True)
-    table, y = LAYOUTS[layout](X, tmp_path), (y > 5).astype(np.int8)
-    mixed_model("everybody").fit(X[:1000], y[:1000], silos=np.arange(1000) % 5)
-    peak = peak_of(lambda: mixed_model("everybody").fit(table, y, silos=silos))
-    assert peak <= X.nbytes + y.nbytes + silos.nbytes + WORK
-
-
-@pytest.mark.parametrize("layout", ["columns", "some columns", "rows reversed", "columns on disk"])
-def test_models_do_not_depend_on_the_layout(tmp_path, layout):
-    X, y, silos = records(3000, 20, 30, mixed=True)
-    same = LAYOUTS[layout](X[::-1] if layout == "rows reversed" else X, tmp_path)
-    for model in ("everybody", "whole", "scaled", "classes"):
-        fits = [mixed_model(model).fit(table, y > 5, silos=silos) for table in (X, same)]
-        assert np.array_equal(fits[0].coef_, fits[1].coef_)
-
-
 # ---- the benchmark itself runs ------------------------------------------------------------------
-
-
-def test_the_benchmarks_parts_are_those_of_the_code(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    where = importlib.import_module("speed_parts.where")
-    for target in chain.from_iterable(where.PARTS.values()):
-        assert callable(pkgutil.resolve_name(target))
-
-
-@pytest.mark.slow
-def test_the_benchmark_runs(tmp_path):
-    pytest.importorskip("sklearn.callback", reason="rounds are timed by callbacks")
-    script = Path(__file__).parents[2] / "benchmarks" / "speed.py"
-    picture = tmp_path / "growth.png"
-    command = [sys.executable, script, "--quick", "--picture", picture]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
-    workloads, more = ("W1, a round", "W2, a fit", "W3, a fit"), ("rounds", "whole silos")
-    for word in (*workloads, "matrix products", *more, "GB on disk"):
-        assert word in done.stdout
-    assert picture.stat().st_size > 10_000

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import skdpfl
-from skdpfl.choosing import PublicFacts, choose
+from skdpfl.choosing import PublicFacts
 from skdpfl.models import LinearModel, LinearRules
 from tests.estimators.fits import ALL, data, make
 
@@ -44,17 +44,6 @@ def test_entries_of_absent_silos_and_kinds_of_mapping_change_nothing(solver):
     for plan in plans:
         assert plan.steps == plans[0].steps
         assert np.array_equal(plan.noise_multiplier, plans[0].noise_multiplier)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_infinite_budgets_of_all_silos_are_no_privacy(name):
-    every = {silo: np.inf for silo in FACTS.silo_ids}
-    one, each = (
-        choose(estimator._request(FACTS), estimator._method()).settings
-        for estimator in (make(name, epsilon=np.inf), make(name, epsilon=every))
-    )
-    assert one == each
-    assert one.clip_norm == np.inf
 
 
 @pytest.mark.parametrize("name", ALL)

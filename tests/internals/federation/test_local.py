@@ -29,19 +29,6 @@ SAMPLINGS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-@pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
-def test_threads_give_the_same_model(monkeypatch, algorithm, sampling, dtype):
-    p = problem(sizes=SIZES, k=3, alpha=0.1)
-    steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
-    s = setting(sampling, **steps)
-    one = run_rounds(algorithm, p, s, dtype)
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    threads = run_rounds(algorithm, p, s, dtype, federation=federation_of(p, dtype, n_jobs=2))
-    np.testing.assert_allclose(one, threads, rtol=3e-4 if dtype == np.float32 else 1e-9)
-
-
 #: how much is done at once: (numbers in a part of a batch, numbers in a group of silos)
 AT_ONCE = {"parts": (10, 2**21), "groups": (2**20, 2**21), "small groups": (2**20, 500)}
 
@@ -84,35 +71,6 @@ def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, 
         whole = run_rounds("scaffold", p, s, np.float32)
         patch.setattr(_batches, "GROUP", group)
         assert np.array_equal(run_rounds("scaffold", p, s, np.float32), whole)
-
-
-@pytest.mark.parametrize("jobs", [1, 2, 3, 8])
-def test_groups_keep_the_order_share_the_work_and_leave_large_batches_alone(monkeypatch, jobs):
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    monkeypatch.setattr(_batches, "PART", 2 * 40)
-    monkeypatch.setattr(_batches, "GROUP", 8 * 400)
-    monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
-    sizes = (10, 10, 10, 90, 10, 10, 10, 10, 10)
-    p, n = problem(sizes=sizes, d=2), len(sizes)
-    federation = federation_of(p)
-    federation.start(work_of("fedavg", p, setting(z=[1.0] * n, weights=np.full(n, 1 / n))))
-    groups = federation._groups.cut(np.arange(n), jobs)
-    assert np.concatenate(groups).tolist() == list(range(n))
-    assert [3] in [g.tolist() for g in groups]
-    others = [len(g) for g in groups if 3 not in g]
-    assert max(others) > 1 or jobs == 8
-    assert max(others) * (10 * 3 + 4 * 3) <= 400 + 42
-
-
-@pytest.mark.parametrize("chunk", [1, 4, 7])
-@pytest.mark.parametrize("together", [True, False])
-def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, together):
-    p, s = problem(sizes=SIZES), setting(PoissonSampling(0.6))
-    whole = run_rounds("fedavg", p, s)
-    monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: chunk)
-    if not together:
-        monkeypatch.setattr(_batches, "GROUP", 1)
-    np.testing.assert_allclose(run_rounds("fedavg", p, s), whole, rtol=1e-9)
 
 
 @pytest.mark.parametrize("order", ["sorted", "mixed"])
@@ -313,19 +271,6 @@ def test_data_in_order_are_transformed_and_cast_as_batches_are(monkeypatch, mixe
                 assert np.array_equal(targets, y[where])
 
 
-def test_silos_of_few_records_are_not_put_in_order(monkeypatch):
-    """What is kept for each of them leaves no room for a copy of large data."""
-    p, s = problem(sizes=(6, 6, 6, 4)), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
-    copied = []
-    for few, small in [(16, 2**22), (16, 0), (5, 0), (6, 0)]:
-        monkeypatch.setattr(_local, "FEW", few)
-        monkeypatch.setattr(_local, "SMALL", small)
-        federation = federation_of(p, shuffle=True)
-        run_rounds("scaffold", p, s, federation=federation)
-        copied.append(federation._data.order is None)
-    assert copied == [True, False, True, False]
-
-
 def test_large_data_are_transformed_batch_by_batch(monkeypatch):
     monkeypatch.setattr(_local, "LARGE", 10)
     rows = []
@@ -352,17 +297,6 @@ def test_memory_is_only_for_silos_that_took_part():
     memory.write(np.array([9000]), np.full((1, 3), 2.0))
     assert memory.read(np.array([7, 8, 9000])).tolist() == [[1.0] * 3, [0.0] * 3, [2.0] * 3]
     assert Memory(5, 0, np.dtype(float)).read(np.arange(5)).shape == (5, 0)
-
-
-@pytest.mark.parametrize(("least", "threads"), [(0, 2), (1, 2), (10**9, None)])
-def test_threads_are_started_only_for_rounds_that_are_worth_it(monkeypatch, least, threads):
-    started = []
-    pool = _local.ThreadPoolExecutor
-    monkeypatch.setattr(_local, "ThreadPoolExecutor", lambda n: started.append(n) or pool(n))
-    monkeypatch.setattr(_local, "WORTH_THREADS", least)
-    p, s = problem(sizes=SIZES), setting()
-    run_rounds("fedavg", p, s, federation=federation_of(p, n_jobs=2))
-    assert started == [threads] * (s.n_rounds if threads else 0)
 
 
 def test_threads_may_draw_ahead_at_once(monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.privacy import calibration, epsilon_of, n_steps_for, noise_multiplier_for
+from skdpfl.privacy import epsilon_of, n_steps_for, noise_multiplier_for
 from skdpfl.privacy.calibration import Search, calibrate
 from skdpfl.privacy.events import (
     Approximate,
@@ -15,9 +15,7 @@ from skdpfl.privacy.events import (
     Gaussian,
     PoissonGaussian,
 )
-from skdpfl.privacy.pricing import price as price_module
-from skdpfl.privacy.pricing.gaussian import gaussian_elasticity, gaussian_epsilon
-from skdpfl.privacy.pricing.price import price_delta, price_epsilon
+from skdpfl.privacy.pricing.price import price_epsilon
 
 few = settings(max_examples=20, derandomize=True)
 
@@ -53,23 +51,6 @@ def schedule(z):
 def test_schedules(epsilon, neighbours):
     z = calibrate(schedule, epsilon, 1e-5, neighbours)
     assert 0.99 * epsilon <= price_epsilon(schedule(z), 1e-5, neighbours) <= epsilon
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 1e-6])
-def test_an_epsilon_far_below_delta_takes_few_and_cheap_prices(epsilon, monkeypatch):
-    """Noise is found where delta, on a grid that was refined, is used up to 0.4 %."""
-    delta, asked, finer = 1e-3, [], []
-    price, refined = calibration.price_epsilon, price_module.refined
-    monkeypatch.setattr(calibration, "price_epsilon", lambda *c: asked.append(c) or price(*c))
-    monkeypatch.setattr(price_module, "refined", lambda *c: finer.append(c) or refined(*c))
-
-    def build(z):
-        return tuple((PoissonGaussian(z * 0.97**k, 0.5), 2) for k in range(40))
-
-    z = calibrate(build, epsilon, delta, "replace")
-    assert len(asked) <= 12 and not finer
-    assert 0.9 * epsilon <= price(build(z), delta, "replace") <= epsilon
-    assert 0.996 * delta <= price_delta(build(z), epsilon, "replace") <= delta
 
 
 @pytest.mark.parametrize("fixed", [0.3, 0.9, 0.99])
@@ -134,40 +115,6 @@ def test_noise_far_from_the_central_limit(rate, epsilon):
     assert price_epsilon(build(z), 1e-10, "replace") <= epsilon
 
 
-def test_few_prices_are_computed(monkeypatch):
-    prices = []
-
-    def counted(composition, delta, neighbours):
-        prices.append(composition)
-        return price_epsilon(composition, delta, neighbours)
-
-    monkeypatch.setattr(calibration, "price_epsilon", counted)
-    for rate, steps, epsilon in ((0.04, 20_000, 1.0), (0.168, 35, 2.0), (0.3, 20, 0.5)):
-        calibrate(lambda z: ((PoissonGaussian(z, rate), steps),), epsilon, 1e-5, "replace")  # noqa: B023
-        assert len(prices) == 3  # without noise, at the start, and along the slope of the price
-        prices.clear()
-    for epsilon in (0.05, 0.5, 3.0, 20.0):  # the central limit's start is near the answer
-        calibrate(lambda z: ((Gaussian(z), 30),), epsilon, 1e-6, "replace")
-    assert len(prices) <= 17
-    prices.clear()
-    calibrate(lambda z: ((PoissonGaussian(z, 0.02), 500),), 20.0, 1e-6, "replace")
-    assert len(prices) <= 6
-    # and none where the same question was asked before
-    asked = dict(epsilon=1.234, sampling_rate=0.04, n_steps=20_000, delta=1e-5)
-    first = noise_multiplier_for(**asked)
-    computed = price_epsilon.cache_info().misses
-    assert noise_multiplier_for(**asked) == first
-    assert price_epsilon.cache_info().misses == computed
-
-
-@pytest.mark.parametrize("mu", [0.01, 0.3, 2.0, 20.0])
-def test_the_slope_of_a_gaussians_price(mu):
-    epsilon = gaussian_epsilon(mu, 1e-5)
-    nearby = gaussian_epsilon(mu * 1.0001, 1e-5)
-    slope = math.log(nearby / epsilon) / math.log(1.0001)
-    assert gaussian_elasticity(mu, epsilon) == pytest.approx(slope, rel=1e-3)
-
-
 def test_steps_are_the_largest_number_that_fits():
     asked = dict(noise_multiplier=3.0, sampling_rate=0.05, delta=1e-6)
     for sampling in ("poisson", "without_replacement", "disjoint"):
@@ -230,31 +177,3 @@ def test_randomisers_that_tell_nearly_all_are_calibrated(epsilon):
 
     price = price_epsilon(build(calibrate(build, epsilon, 1e-2, "replace")), 1e-2, "replace")
     assert 0.99 * epsilon <= price <= epsilon
-
-
-def test_where_the_price_jumps_is_not_looked_for(monkeypatch):
-    """Records that are hardly ever in a batch: noise costs nothing, or all there is."""
-    asked = []
-
-    def price(composition, delta, neighbours):
-        asked.append(composition[0][0].noise_multiplier)
-        return 0.5 if asked[-1] > 0.037 else 1e4
-
-    monkeypatch.setattr(calibration, "price_epsilon", price)
-    z = calibrate(lambda z: ((PoissonGaussian(z, 1e-9), 100),), 1.0, 1e-4, "replace")
-    assert 0.037 < z < 1.25 * 0.037 and len(asked) < 14
-
-
-def test_a_delta_that_covers_nearly_all_noise_takes_few_prices(monkeypatch):
-    """Where epsilon is 0 over orders of magnitude, the search's steps grow."""
-    asked = []
-
-    def counted(*given):
-        asked.append(given)
-        return price_epsilon(*given)
-
-    monkeypatch.setattr(calibration, "price_epsilon", counted)
-    noise = calibrate(lambda z: ((FixedSizeGaussian(z, 0.3), 1),), 1e-6, 0.3, "replace")
-    assert len(asked) < 100
-    assert 0 < noise < 0.5
-    assert price_epsilon(((FixedSizeGaussian(noise, 0.3), 1),), 0.3, "replace") <= 1e-6

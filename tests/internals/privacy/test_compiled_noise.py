@@ -112,13 +112,6 @@ def unaligned(array):
     return odd
 
 
-def test_releases_at_odd_places_are_numpys(monkeypatch):
-    rng = np.random.default_rng(2)
-    sums, units = unaligned(rng.normal(size=(3, 1000))), rng.integers(-99, 99, (3, 1000))
-    mine, numpys = without(monkeypatch, grid, lambda: grid.snapped_release(sums, units, 1e-3))
-    np.testing.assert_array_equal(mine, numpys)
-
-
 @pytest.mark.parametrize("shape", [(3000,), (20, 30, 5), (3, 4), (0, 3)], ids=str)
 def test_releases_of_other_shapes_are_numpys(monkeypatch, shape):
     rng = np.random.default_rng(2)
@@ -185,14 +178,6 @@ def test_what_does_not_fit_is_refused(function, place, change):
     given[place] = change(given[place])
     with pytest.raises((ValueError, TypeError, BufferError)):
         getattr(noise, function)(*given)
-
-
-def test_an_odd_number_of_normals_of_double_precision_takes_a_word_more():
-    given = arguments("normals")
-    given[2] = np.zeros((2, 9), np.int64)
-    noise.normals(np.zeros((2, 14), np.uint64), *given[1:])
-    with pytest.raises(ValueError, match="words: too few"):
-        noise.normals(np.zeros((2, 13), np.uint64), *given[1:])
 
 
 @pytest.mark.parametrize("function", ["words", "normals", "release"])

@@ -170,14 +170,3 @@ def test_a_file_that_others_may_read_is_named(tmp_path, mode, word):
     said = [str(w.message) for w in caught if issubclass(w.category, PrivacyLeakWarning)]
     assert len(said) == (word is not None)
     assert not said or (f"Other users may {word}" in said[0] and str(path) in said[0])
-
-
-def test_a_charge_does_not_price_all_earlier_fits_again(tmp_path, monkeypatch):
-    from skdpfl.privacy.spending import filters
-
-    calls, real = [], filters.renyi
-    monkeypatch.setattr(filters, "renyi", lambda *given: calls.append(1) or real(*given))
-    with PrivacyLedger(300.0, path=tmp_path / "ledger") as ledger:
-        for i in range(40):
-            ledger.charge("fit", gaussian(0.5 + i / 1000))
-    assert len(calls) <= 2 * 40

@@ -183,11 +183,6 @@ def test_bound_lies_above_configurations_that_can_be_computed(z, n):
     assert tightest < 60, "the bound must be of some use"
 
 
-def test_cells_cover_all_pairs():
-    assert CELLS[0] == 0.0 and CELLS[-1] == 1.0
-    assert all(a < b for a, b in itertools.pairwise(CELLS))
-
-
 def test_hidden_divergence_falls_with_the_crowd_and_grows_with_the_distance():
     base = blanket_delta(0.5, 0.1, 1000, 1.05, 1e-9)
     assert blanket_delta(0.6, 0.1, 1000, 1.05, 1e-9) > base
@@ -250,35 +245,6 @@ def test_cells_that_are_skipped_would_not_have_been_the_worst(z, n):
         worst = np.maximum(worst, bound)
     found = shuffled_deltas(epsilons, noise_multiplier=z, n_reports=n, slack=slack)
     assert found.tolist() == np.minimum.accumulate(worst).tolist()
-
-
-FURTHER = [(1.9, 2000, 2e-7, 1, 1e-5), (6.0, 200, 1e-8, 1, 1e-6)]
-
-
-@pytest.mark.parametrize(
-    ("z", "n", "slack", "rounds", "delta"),
-    [(2.5, 500, 1e-9, 20, 1e-5), *(pytest.param(*f, marks=pytest.mark.slow) for f in FURTHER)],
-)
-def test_more_points_further_out_would_hardly_change_the_price(z, n, slack, rounds, delta):
-    few = shuffled_profile(z, n, slack=slack)
-    epsilons = np.linspace(0.0, 1.6 * few.epsilons[-1], 120)
-    deltas = shuffled_deltas(epsilons, noise_multiplier=z, n_reports=n, slack=slack)
-    many = Profile(tuple(epsilons.tolist()), tuple(deltas.tolist()))
-    prices = [price_epsilon(((event, rounds),), delta, "replace") for event in (few, many)]
-    assert prices[1] <= prices[0] * (1 + 1e-3) and prices[0] <= 1.012 * prices[1]
-
-
-def test_a_profile_looks_at_no_more_cells_than_it_must(monkeypatch):
-    """There are 396 pairs of a cell and a point; where the last point lies costs few more."""
-    looks = []
-
-    def counted(*args):
-        looks.append(args)
-        return blanket_delta(*args)
-
-    monkeypatch.setattr(shuffling, "blanket_delta", counted)
-    shuffled_profile.__wrapped__(1.9, 2000, 0.1, slack=2e-7)
-    assert len(looks) < 440
 
 
 @pytest.mark.parametrize("z", [1.0, 0.5, 0.3])

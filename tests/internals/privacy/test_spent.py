@@ -12,37 +12,10 @@ from skdpfl.privacy.events import Approximate, Exact, Gaussian, PoissonGaussian,
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.shuffling import shuffled_levels
-from skdpfl.privacy.spending import cost as cost_module
 from skdpfl.privacy.spending import groups
 from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.spent import chosen_by_outputs, total
-from tests.privacy.test_spent import DELTA, OUTSIDE, A, B, C, spent, two_silos
-
-
-def test_repr_is_short():
-    cost = spent(A)
-
-    def of(epsilon):
-        return repr(dataclasses.replace(cost, costs=(Cost(A, DELTA, epsilon),)))
-
-    assert (
-        of(1.0)
-        == "PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')"
-    )
-    assert of(0.01234).startswith("PrivacySpent(ε=0.013, ")
-    assert of(math.inf).startswith("PrivacySpent(ε=inf, ")
-    assert "group_size=3" in repr(cost.group(3))
-
-
-def test_the_outsider_is_priced_when_asked(monkeypatch):
-    asked = []
-    price = lambda *args: asked.append(args) or 1 / len(asked)  # noqa: E731
-    monkeypatch.setattr(cost_module, "price_epsilon", price)
-    cost = spent(A, outsider_compositions=[OUTSIDE])
-    assert len(asked) == len(cost.costs)
-    assert cost.outsider.epsilon == cost.outsider.epsilon < cost.epsilon
-    assert len(asked) == len(cost.costs) + 1
-
+from tests.privacy.test_spent import DELTA, A, B, C, spent, two_silos
 
 SHUFFLED = shuffled_levels([(4.0, 10)], 200, 0.1, DELTA)
 
@@ -151,17 +124,6 @@ def test_all_at_once_is_one_after_the_other(kind):
     if kind == "aligned":
         assert at_once.per_silo.to_dict() == pytest.approx(in_turn.per_silo.to_dict())
         assert at_once.per_silo["x"] != at_once.per_silo["y"]
-
-
-def test_partial_sums_are_not_priced(monkeypatch):
-    calls = []
-    original = cost_module.price_epsilon
-    fits = [spent(((PoissonGaussian(20.0 + i, 0.1), 10),)) for i in range(30)]
-    monkeypatch.setattr(
-        cost_module, "price_epsilon", lambda *args: calls.append(args) or original(*args)
-    )
-    assert len(total(fits).costs[0].composition) == 30
-    assert len(calls) == 1
 
 
 def test_totals_of_unlike_costs_are_refused():

@@ -1,4 +1,4 @@
-"""PrivUnit or Gaussian noise: ``python benchmarks/silo_unit/privunit.py``.
+"""PrivUnit or Gaussian noise: ``python benchmarks/privunit.py``.
 
 The largest root mean square error of a silo's message, in clip norms, over the number of rounds
 that share one budget. From formulas alone: no data, no randomness.
