@@ -103,6 +103,9 @@ class Chain:
 _OF_ONE = (0.0, 0.3, *(0.5 + i / 20 for i in range(17)), 1.001, *(1.09**i for i in range(4, 25)))
 _NEAR_ZERO = (0.0, *(2.0**i for i in range(-20, 4)))
 
+#: A delta that the chain multiplies to less than this share of the stated one is negligible.
+_NEGLIGIBLE = 1e-6
+
 #: More distinct releases are merged, each priced as the most expensive of those like it: a fit with
 #: a noise of its own for each of 64 rounds is priced in half the time, 2 % too large.
 _MOST_DISTINCT = 32
@@ -206,9 +209,13 @@ def _chained(compositions: list[Composition], paid: SiloCosts, k: int) -> Compos
     if scale > _LARGEST:
         return ((Exact(), 1),)
     compositions = [merged(composition, _MOST_DISTINCT) for composition in compositions]
-    epsilons = [scale * point for point in _OF_ONE] if scale > 0 else list(_NEAR_ZERO)
-    deltas = [max(price_delta(c, e, paid.neighbours) for c in compositions) for e in epsilons]
-    chain = Chain(epsilons, deltas, k)
+    epsilons = sorted(scale * point for point in _OF_ONE) if scale > 0 else list(_NEAR_ZERO)
+    deltas: list[float] = []
+    for epsilon in epsilons:
+        deltas.append(max(price_delta(c, epsilon, paid.neighbours) for c in compositions))
+        if deltas[-1] < _NEGLIGIBLE * paid.delta * math.exp(-k * epsilon):
+            break  # any set of points is a bound, and larger ones do not lower it
+    chain = Chain(epsilons[: len(deltas)], deltas, k)
     epsilon = _least_epsilon(chain, paid.delta)
     if epsilon == math.inf:
         return ((Exact(), 1),)
