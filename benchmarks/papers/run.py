@@ -7,8 +7,8 @@
 
 Each writes ``<out>/<paper>/<figure>.csv`` and a picture (without ``--out``: beside the scripts and,
 where a page shows it, into docs/papers, whose tables are then made anew). A full run goes on where
-the last one stopped: cells that are in the table are not run again, nor, where nothing is tuned,
-their seeds (with ``--again`` they are, in place of what is there). ``--minutes`` starts nothing
+the last one stopped, seed by seed; what a cell's first seed chose holds for the others. With
+``--again`` the rows that are there are forgotten first. ``--minutes`` starts nothing
 further after that time; ``--cells "10 silos.* 1$"`` runs cells whose setting, method, epsilon and,
 if it has one, place on the x axis (``at 5``) match. A search that was stopped goes on, too:
 its fits are in ``<figure>.*.tuning`` until it ends. Data are looked for in ``$SKDPFL_DATA``, see
@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from _common.cells import Cell, figure_of, parts_of, run_cell
+from _common.cells import Cell, figure_of, run_cell, seeds_of
 from _common.draw import draw
 from _common.memory import Memory
 from _common.pages import DOCS, fill_pages
@@ -57,24 +57,26 @@ NAMED_ONLY = ("pfl/grid", "pfl/cifar")
 
 
 class Task(NamedTuple):
-    """The ``at``-th cell of a figure, on some of its seeds."""
+    """The ``at``-th cell of a figure, on one of its seeds."""
 
     name: str
     at: int
-    seeds: tuple[int, ...]
+    seed: int
     options: argparse.Namespace
 
 
 def work(task: Task) -> tuple[str, list[dict[str, Any]]]:
     """Run it."""
-    name, at, seeds, options = task
+    name, at, seed, options = task
     warnings.simplefilter("ignore")  # steps of a lattice may diverge, and deltas are the papers'
-    figure = figure_of(name)
+    figure, store = figure_of(name), Store(options.out, name)
     cell = figure.cells(options.quick)[at]
-    memory = Memory(Store(options.out, name).path, cell)
-    if not (options.quick or options.again):
+    if rows := store.rows_like(cell, seed):
+        return name, rows
+    memory = Memory(store.path, cell)
+    if not options.quick:
         cell = memory.remembering(cell, figure.tuning)
-    rows = list(run_cell(figure, cell, options.quick, seeds))
+    rows = list(run_cell(figure, cell, options.quick, (seed,), store.tuned(cell.key)))
     memory.forget()
     return name, rows
 
@@ -83,13 +85,19 @@ def missing(options: argparse.Namespace) -> Iterator[Task]:
     """Yield what is wanted and not in its table."""
     for name in options.names:
         figure, there = figure_of(name), Store(options.out, name).seeds()
-        for at, cell in enumerate(figure.cells(options.quick)):
-            done = set() if options.again else there.get(key(*cell.key), set())
-            small = options.quick and cell.method.startswith("published")
-            if not small and re.search(options.cells, named(cell)):
-                for seeds in parts_of(figure, cell, options.quick):
-                    if not done & set(seeds):
-                        yield Task(name, at, seeds, options)
+        for at, cell in wanted(name, options):
+            done = there.get(key(*cell.key), set())
+            for seed in seeds_of(figure, cell, options.quick):
+                if seed not in done:
+                    yield Task(name, at, seed, options)
+
+
+def wanted(name: str, options: argparse.Namespace) -> Iterator[tuple[int, Cell]]:
+    """Yield the cells of a figure that match, with their places."""
+    for at, cell in enumerate(figure_of(name).cells(options.quick)):
+        small = options.quick and cell.method.startswith("published")
+        if not small and re.search(options.cells, named(cell)):
+            yield at, cell
 
 
 def named(cell: Cell) -> str:
@@ -114,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
     """Run all cells that are missing, in processes of their own."""
     start = time.perf_counter()
     # one seed of everything, then the next
-    tasks = sorted(missing(options), key=lambda task: task.seeds[:1])
+    tasks = sorted(missing(options), key=lambda task: task.seed)
 
     def in_time() -> Iterator[Task]:
         for task in tasks:
@@ -183,16 +191,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--cells", default="", help="a regular expression")
-    parser.add_argument("--again", action="store_true", help="run what is in the tables, too")
+    parser.add_argument("--again", action="store_true", help="forget the rows of these cells first")
     parser.add_argument("--pictures", action="store_true", help="run nothing")
     options = parser.parse_args()
     options.names = chosen(options.names)
     options.out = options.out or (Path("papers-quick") if options.quick else HERE)
     if options.quick and options.out.resolve() == HERE.resolve():
         sys.exit("--quick does not write over the full tables: give another --out")
-    if options.quick and not options.pictures:
-        for name in options.names:
-            Store(options.out, name).clear()
+    for name in options.names:
+        if (options.quick or options.again) and not options.pictures:
+            Store(options.out, name).drop([cell for _, cell in wanted(name, options)])
     start = time.perf_counter()
     if not options.pictures:
         try:

@@ -56,7 +56,7 @@ class Solver(_method.Method):
             return algorithms.LocalSGD(settings.learning_rate, settings.steps, ball)
         if self.name == "accelerated":
             return algorithms.AcceleratedSGD(
-                1 / settings.learning_rate, 0.0, ball, request.average is True
+                1 / settings.learning_rate, request.alpha, ball, request.average is True
             )
         if self.name == "multistage":
             stage = theory.Stage(settings.n_rounds, 1 / settings.learning_rate)

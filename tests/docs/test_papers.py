@@ -129,22 +129,41 @@ def test_a_table_grows_by_cells_and_knows_them(papers, tmp_path):
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_a_run_goes_on_seed_by_seed_where_nothing_is_tuned(papers, tmp_path, monkeypatch):
+def test_a_run_goes_on_seed_by_seed_with_what_the_first_seed_chose(papers, tmp_path, monkeypatch):
     run, table = papers("run"), papers("_common.table")
-    axes = {"plain": (), "tuned": (papers("_common.cells").Axis("step", 1),)}
-    for name, given in axes.items():
-        cells, fig, cell = figure(papers, lambda seed, step=1: -abs(step - 1), given)
-        monkeypatch.setattr(run, "figure_of", lambda _, fig=fig: fig)
-        options = run.argparse.Namespace(
-            again=False, names=[name], out=tmp_path, quick=False, cells="method 1$"
-        )
-        before = [task.seeds for task in run.missing(options)]
-        assert before == ([(0,), (1,), (2,)] if name == "plain" else [(0, 1, 2)])
-        rows = list(cells.run_cell(fig, cell, False, before[0]))
-        table.Store(tmp_path, name).append(rows)
-        assert [task.seeds for task in run.missing(options)] == before[1:]
-        options.cells = "method 3"
-        assert not list(run.missing(options))
+    seen = []
+
+    def measure(seed, step):
+        seen.append(seed)
+        return -abs(step - 1)
+
+    cells, fig, cell = figure(papers, measure, (papers("_common.cells").Axis("step", 1),))
+    monkeypatch.setattr(run, "figure_of", lambda _: fig)
+    options = run.argparse.Namespace(names=["a/b"], out=tmp_path, quick=False, cells="method 1$")
+    for seed in (0, 1, 2):
+        tasks = list(run.missing(options))
+        assert [task.seed for task in tasks] == [0, 1, 2][seed:]
+        table.Store(tmp_path, "a/b").append(run.work(tasks[0])[1])
+    assert not list(run.missing(options)) and not list(tmp_path.rglob("*.tuning"))
+    assert seen[-3:] == [0, 1, 2] and set(seen[:-3]) == {101}
+    options.cells = "method 3"
+    assert not list(run.missing(options))
+
+
+def test_a_cell_with_the_fits_of_another_takes_its_rows(papers, tmp_path, monkeypatch):
+    run, table, seen = papers("run"), papers("_common.table"), []
+    cells, fig, cell = figure(papers, lambda seed: seen.append(seed) or seed / 2, ())
+    first = cell.__class__(**(vars(cell) | {"x": 1.0}))
+    twin = cell.__class__(**(vars(cell) | {"setting": "twin", "x": 2.0, "like": first.key}))
+    fig = cells.Figure("title", "score", lambda quick: [first, twin])
+    monkeypatch.setattr(run, "figure_of", lambda _: fig)
+    options = run.argparse.Namespace(names=["a/b"], out=tmp_path, quick=False, cells="")
+    while tasks := sorted(run.missing(options), key=lambda task: task.seed):
+        table.Store(tmp_path, "a/b").append(run.work(tasks[0])[1])
+    found = table.Store(tmp_path, "a/b").read().query("setting == 'twin'")
+    assert seen == [0, 1, 2]
+    assert (found["value"] == found["seed"] / 2).all() and len(found) == 3
+    assert set(found["x"]) == set(found["at"]) == {2.0}
 
 
 def test_a_search_that_was_stopped_goes_on(papers, tmp_path):

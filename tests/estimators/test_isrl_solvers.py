@@ -36,6 +36,37 @@ def test_stochastic_subgradients_and_envelopes_agree():
     assert svm(np.append(found.coef_[0], found.intercept_)) < best + 0.02
 
 
+def acsa(gradient, w, *, n_rounds, scale, mu):
+    """AC-SA as Ghadimi and Lan state it, the prox step as the minimiser of its quadratic."""
+    ag = w
+    for r in range(1, n_rounds + 1):
+        a, e = 2 / (r + 1), 4 * scale / (r * (r + 1))
+        whole = e + (1 - a**2) * mu
+        md = ((1 - a) * (mu + e) * ag + a * ((1 - a) * mu + e) * w) / whole
+        w = (a * mu * md + ((1 - a) * mu + e) * w - a * gradient(md)) / (mu + e)
+        ag = a * w + (1 - a) * ag
+    return ag
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "multistage"])
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+def test_accelerated_steps_are_those_of_a_loop(solver, alpha):
+    """With a penalty mu = alpha; ten rounds are one stage."""
+    X, y, silos = data("ISRLDPRegressor", n=90, seed=3)
+    if solver == "multistage" and not alpha:
+        return
+    model = ISRLDPRegressor(
+        np.inf, solver=solver, alpha=alpha, scaling=None, n_rounds=10, fit_intercept=False,
+        learning_rate=0.05,
+    ).fit(X, y, silos=silos)  # fmt: skip
+
+    def gradient(w):
+        return X.T @ (X @ w - y) / len(y) + alpha * w
+
+    want = acsa(gradient, np.zeros(X.shape[1]), n_rounds=10, scale=1 / 0.05, mu=alpha)
+    np.testing.assert_allclose(model.coef_, want, rtol=1e-12, atol=1e-12)
+
+
 # ------------------------------------------------------------------ what is released and priced
 
 

@@ -62,7 +62,8 @@ class Fit(NamedTuple):
 class Cell:
     """One method in one setting at one epsilon; ``measure(seed, **point)`` fits it once.
 
-    ``auto``: the library's own choice, ``measure(seed)``, is tried beside the lattice.
+    ``auto``: the library's own choice, ``measure(seed)``, is tried beside the lattice. ``like``:
+    the key of a cell before it that has the same fits, whose rows it takes.
     """
 
     method: str
@@ -74,6 +75,7 @@ class Cell:
     metric: str = ""
     fixed: bool = False
     auto: bool = False
+    like: tuple[str, str, float, float] | None = None
 
     @property
     def key(self) -> tuple[str, str, float, float]:
@@ -92,7 +94,9 @@ def known(method: str, epsilon: float, value: float | Callable[[], float], **mor
 class Figure:
     """A table or figure: its cells and how it is drawn.
 
-    ``cells(quick)`` gives the cells, small ones where quick. ``panels`` and ``lines`` are columns
+    ``cells(quick)`` gives the cells, small ones where quick. ``starts``: where a full search starts
+    on its first axes, in steps of the lattice; one place where a cell is dear and its start is
+    that of an earlier search. ``panels`` and ``lines`` are columns
     of the table that tell a picture's panels and a panel's lines apart; ``leave_out`` has the
     metrics that are not drawn.
     """
@@ -103,6 +107,7 @@ class Figure:
     higher_is_better: bool = True
     seeds: tuple[int, ...] = SEEDS
     tuning: tuple[int, ...] = TUNING
+    starts: tuple[tuple[int, ...], ...] = STARTS
     xlabel: str = "epsilon"
     logx: bool = True
     logy: bool = False
@@ -124,20 +129,25 @@ class Tuned(NamedTuple):
     fits: int
 
 
-def parts_of(figure: Figure, cell: Cell, quick: bool) -> list[tuple[int, ...]]:
-    """Return the seeds that are run in one go: all of a tuned cell, else one by one."""
+def seeds_of(figure: Figure, cell: Cell, quick: bool) -> tuple[int, ...]:
+    """Return the seeds that a cell is reported on."""
     seeds = QUICK_SEEDS if quick else figure.seeds
-    seeds = seeds[:1] if cell.fixed else seeds
-    return [seeds] if cell.axes else [(seed,) for seed in seeds]
+    return seeds[:1] if cell.fixed else seeds
 
 
 def run_cell(
-    figure: Figure, cell: Cell, quick: bool, seeds: tuple[int, ...] | None = None
+    figure: Figure,
+    cell: Cell,
+    quick: bool,
+    seeds: tuple[int, ...] | None = None,
+    chosen: Tuned | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Tune a cell, fit it on the seeds, or all reported ones, and yield the rows of the table."""
-    if seeds is None:
-        seeds = sum(parts_of(figure, cell, quick), ())
-    chosen = tune(figure, cell, quick)
+    """Fit a cell on the seeds, or all reported ones, and yield the rows of the table.
+
+    ``chosen``: what was tuned before; None tunes it.
+    """
+    seeds = seeds_of(figure, cell, quick) if seeds is None else seeds
+    chosen = tune(figure, cell, quick) if chosen is None else chosen
     told = {
         "setting": cell.setting,
         "method": cell.method,
@@ -184,7 +194,7 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
 
     begins = [(0,) * len(cell.axes)]
     if not quick:  # the best start for each of those on the first axis
-        places = itertools.groupby(starts(len(cell.axes)), key=lambda place: place[0])
+        places = itertools.groupby(starts(figure, cell), key=lambda place: place[0])
         begins = [max(near, key=score) for _, near in places]
     best = max([walk(score, begin) for begin in begins], key=score)
     inside = all(
@@ -196,9 +206,11 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
     return Tuned(point_at(cell.axes, best) or {}, inside, len(seen) + cell.auto)
 
 
-def starts(n_axes: int) -> list[tuple[int, ...]]:
+def starts(figure: Figure, cell: Cell) -> list[tuple[int, ...]]:
     """Return the places where a search starts."""
-    return [(*near, *(0,) * (n_axes - len(near))) for near in itertools.product(*STARTS[:n_axes])]
+    n_axes = len(cell.axes)
+    near = itertools.product(*figure.starts[:n_axes])
+    return [(*place, *(0,) * (n_axes - len(place))) for place in near]
 
 
 def walk(score: Callable[[tuple[int, ...]], float], best: tuple[int, ...]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import pandas as pd
 import sklearn
 
 import skdpfl
-from _common.cells import Cell
+from _common.cells import Cell, Tuned
 from _common.claims import PRINTED
 
 COLUMNS = [
@@ -87,9 +87,30 @@ class Store:
         words = {name: table[name].astype(object).fillna("") for name in ("setting", "chosen")}
         return table.assign(**words).astype(dict.fromkeys(("epsilon", "at", "x", "value"), float))
 
-    def clear(self) -> None:
-        """Forget all rows."""
-        self.path.unlink(missing_ok=True)
+    def drop(self, cells: list[Cell]) -> None:
+        """Forget the rows of these cells."""
+        table, gone = self.read(), {key(*cell.key) for cell in cells}
+        if len(table) and gone:
+            self.write(table.loc[[cell not in gone for cell, _ in fits(table)]])
+
+    def rows_like(self, cell: Cell, seed: int) -> list[dict[str, Any]]:
+        """Return a cell's rows as copies of those of the cell that has the same fits, if any."""
+        table = self.read()
+        wanted = cell.like and (key(*cell.like), seed)
+        rows = table.loc[np.array([fit == wanted for fit in fits(table)], dtype=bool)]
+        x = rows["x"].where(rows["x"] != rows["at"], cell.x)
+        return rows.assign(setting=cell.setting, at=cell.x, x=x).to_dict("records")
+
+    def tuned(self, cell: tuple[str, str, float, float]) -> Tuned | None:
+        """Return what was chosen for a cell, named by its key, if any of its seeds is there."""
+        table = self.read()
+        rows = [at for at, (there, _) in enumerate(fits(table)) if there == key(*cell)]
+        if not rows:
+            return None
+        row = table.iloc[rows[0]]
+        pairs = (pair.split("=") for pair in row["chosen"].split())
+        point = {name: float(value) for name, value in pairs}
+        return Tuned(point, bool(row["inside"]), int(row["fits"]))
 
     def seeds(self) -> dict[tuple[str, str, str, str], set[int]]:
         """Return the cells that are there, named as :func:`key` does, with their seeds."""
@@ -99,15 +120,15 @@ class Store:
         return found
 
     def append(self, rows: list[dict[str, Any]]) -> None:
-        """Add rows in place of those of the same cells and seeds.
-
-        The file is replaced whole: no half of a fit is ever there.
-        """
+        """Add rows in place of those of the same cells and seeds."""
         today = str(datetime.date.today())
         more = pd.DataFrame(rows).assign(figure=self.name, date=today, version=version())
         before, new = self.read(), set(fits(more))
         before = before.loc[np.array([fit not in new for fit in fits(before)], dtype=bool)]
-        table = pd.concat([before, more[COLUMNS]]) if len(before) else more[COLUMNS]
+        self.write(pd.concat([before, more[COLUMNS]]) if len(before) else more[COLUMNS])
+
+    def write(self, table: pd.DataFrame) -> None:
+        """Replace the file whole: no half of a fit is ever there."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_suffix(".part")
         table.to_csv(partial, index=False, float_format="%.6g")
@@ -117,7 +138,7 @@ class Store:
 @functools.cache
 def chosen(name: str, cell: tuple[str, str, float, float]) -> dict[str, float]:
     """Return what was tuned for a cell (setting, method, epsilon, at) of a table that is kept."""
-    table = Store(KEPT, name).read()
-    rows = [place for place, (there, _) in enumerate(fits(table)) if there == key(*cell)]
-    pairs = (pair.split("=") for pair in table["chosen"].iloc[rows[0]].split())
-    return {name: float(value) for name, value in pairs}
+    tuned = Store(KEPT, name).tuned(cell)
+    if tuned is None:
+        raise LookupError(f"the table of {name} has no row of {cell}, whose step is taken: run it")
+    return tuned.point

@@ -6,8 +6,9 @@ on synthetic (5, 5) and EMNIST at epsilon 5, on MNIST at epsilon 3, there the ne
 private components of ``scaffold/network``, which epsilon covers; silos of one class each; as many
 rounds as the paper's accounting allows at the noise of its other figures, which hardly matters to
 their number. Epsilon is against the server over all of them. All with 10 local steps, DP-FedSGD
-with one. The clip norm is 1 (the network's 1/3); the step is tuned, where l or s is changed on
-fewer rounds: 200 (synthetic), 100 (EMNIST) and 20 (MNIST).
+with one. The clip norm is 1 (the network's 1/3); the step is tuned on the rounds that are run: the
+search goes uphill from one step a method, as far as that takes it. The fits at l = 0.1 and s = 0.2
+are in both sweeps, and made once.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ from scaffold.network import CLIP_NORM, budgets, projected
 from skdpfl.models import MLP
 from skdpfl.papers import noble2022_rounds
 
-METHODS = {"DP-SCAFFOLD": 10, "DP-FedAvg": 10, "DP-FedSGD": 1}
+#: method -> local steps, where its search starts
+METHODS = {"DP-SCAFFOLD": (10, 1.8), "DP-FedAvg": (10, 0.6), "DP-FedSGD": (1, 6.0)}
 SPREADS = (1.0, 5.0)
 SILO_SHARES, RECORD_SHARES = (0.08, 0.1, 0.12), (0.05, 0.1, 0.2)
-#: data -> epsilon, sigma_g, silos, records of each, rounds on which the step is tuned
+#: data -> epsilon, sigma_g, silos, records of each
 SWEPT = {
-    "synthetic (5, 5)": (5.0, 60, 100, 4000, 200),
-    "EMNIST": (5.0, 30, 40, 2000, 100),
-    "MNIST": (3.0, 30, 60, 800, 20),
+    "EMNIST": (5.0, 30, 40, 2000),
+    "MNIST": (3.0, 30, 60, 800),
+    "synthetic (5, 5)": (5.0, 60, 100, 4000),
 }
 
 
@@ -52,7 +54,7 @@ def of_spread(alpha: float, beta: float, quick: bool, seed: int) -> Problem:
 
 def most_rounds(data: str, local_steps: int, silo_fraction: float, sampling_rate: float) -> int:
     """Return how many rounds the paper's accounting allows."""
-    epsilon, sigma, n_silos, n_records, _ = SWEPT[data]
+    epsilon, sigma, n_silos, n_records = SWEPT[data]
     return noble2022_rounds(
         epsilon=epsilon, sigma_g=sigma, n_silos=n_silos, n_records=n_records,
         silo_rate=silo_fraction, record_rate=sampling_rate, local_steps=local_steps,
@@ -63,14 +65,13 @@ def accuracy(
     method: str,
     epsilon: float,
     problem: Callable[[int], Problem],
-    rounds: tuple[int, int],
     network: bool,
     seed: int,
     **setting: Any,
 ) -> Fit:
-    """Return the test accuracy of one fit; ``rounds``: those of tuning fits, and of the others."""
+    """Return the test accuracy of one fit."""
     data = problem(seed)
-    setting |= {"n_rounds": rounds[seed < 100], "clip_norm": CLIP_NORM if network else 1.0}
+    setting["clip_norm"] = CLIP_NORM if network else 1.0
     if network:
         epsilon = budgets(epsilon, data.delta)[1]
         setting["model"] = MLP((200,))
@@ -81,44 +82,53 @@ def accuracy(
 
 def row(
     problem: Callable[[int], Problem],
-    place: dict,
     epsilon: float,
-    rounds: int,
-    most: Callable[..., int] | None = None,
+    rounds: Callable[..., int],
+    setting: str,
+    x: float,
     network: bool = False,
+    like: tuple[str, float] | None = None,
     silo_fraction: float = 0.05,
     sampling_rate: float = 0.2,
 ) -> Iterator[Cell]:
-    """Yield a cell for each method; ``most`` gives the rounds where not all fits have as many."""
-    for method, steps in METHODS.items():
+    """Yield a cell for each method; ``rounds`` gives those of local steps and shares.
+
+    ``like``: setting and place of the cells that have the same fits.
+    """
+    for method, (steps, start) in METHODS.items():
         rates = {"silo_fraction": silo_fraction, "sampling_rate": sampling_rate}
-        both = (rounds, most(steps, **rates) if most else rounds)
-        how = {"local_steps": steps, **rates}
-        fit = partial(accuracy, method, epsilon, problem, both, network, **how)
-        start = STEP._replace(start=float(f"{2 / steps**0.5:.1g}"))
-        yield Cell(method, epsilon, fit, (start,), **place)
+        how = {"local_steps": steps, "n_rounds": rounds(steps, **rates), **rates}
+        fit = partial(accuracy, method, epsilon, problem, network, **how)
+        same = like and (like[0], method, epsilon, like[1])
+        axes = (STEP._replace(start=start),)
+        yield Cell(method, epsilon, fit, axes, setting, x, like=same)
 
 
 def cells(quick: bool) -> list[Cell]:
     """Return the cells of the four figures."""
     found: list[Cell] = []
-    rounds = QUICK_SIZE[2] if quick else 400
+    few = QUICK_SIZE[2]
+
+    def fixed(*_: Any, **rates: float) -> int:
+        return few if quick else 400
+
+    for data, (epsilon, *_) in list(SWEPT.items())[-1 if quick else 0 :]:
+        problem, most = partial(problem_of, data, quick), partial(most_rounds, data)
+        how, network = (problem, epsilon, fixed if quick else most), data == "MNIST"
+        for share in SILO_SHARES[:: 2 if quick else 1]:
+            found += row(*how, f"{data}, l", share, network, silo_fraction=share)
+        for share in RECORD_SHARES[:: 2 if quick else 1]:
+            rates = {"silo_fraction": 0.1, "sampling_rate": share}
+            like = (f"{data}, l", 0.1) if share == 0.2 and not quick else None
+            found += row(*how, f"{data}, s", share, network, like=like, **rates)
     for x in (0.0, *SPREADS[: 1 if quick else None]):
         for name, (a, b) in {"alpha, beta=0": (x, 0.0), "beta, alpha=0": (0.0, x)}.items():
-            place = {"setting": name, "x": x}
-            found += row(partial(of_spread, a, b, quick), place, 3.0, rounds)
-    for data, (epsilon, *_, tuned) in list(SWEPT.items())[: 1 if quick else None]:
-        problem, most = partial(problem_of, data, quick), partial(most_rounds, data)
-        how = (epsilon, 10) if quick else (epsilon, tuned, most, data == "MNIST")
-        for share in SILO_SHARES[:: 2 if quick else 1]:
-            place = {"setting": f"{data}, l", "x": share}
-            found += row(problem, place, *how, silo_fraction=share)
-        for share in RECORD_SHARES[:: 2 if quick else 1]:
-            place = {"setting": f"{data}, s", "x": share}
-            found += row(problem, place, *how, silo_fraction=0.1, sampling_rate=share)
+            like = ("alpha, beta=0", x) if x == 0 and name.startswith("beta") else None
+            found += row(partial(of_spread, a, b, quick), 3.0, fixed, name, x, like=like)
     return found
 
 
 FIGURE = Figure(
-    "One thing changed at a time", "accuracy", cells, xlabel="alpha, beta, l or s", logx=False
-)
+    "One thing changed at a time", "accuracy", cells, xlabel="alpha, beta, l or s", logx=False,
+    starts=((0,),),
+)  # fmt: skip
