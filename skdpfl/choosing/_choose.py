@@ -79,6 +79,12 @@ _WIDE_CLIPPED = (
     "{} spread over many powers of ten, and are clipped at four scales from their centers, so most "
     "values look alike. Take logarithms of these features, or give feature_bounds."
 )
+#: the warning where scales are so unlike that some must be noise
+_UNLIKE = (
+    "The estimated scales of the features differ by a factor of {:.1g}, so some are probably noise "
+    "and the model will be poor. Give feature_bounds, public ranges of the features."
+)
+_UNLIKE_FROM = 1e8
 #: values further from their center, in scales, are clipped, but for bounds that are asked to clip
 _REACH = 4.0
 #: larger errors are said: most such fits end below the mean (benchmarks/auto/warned.py)
@@ -140,6 +146,8 @@ class ScalingStep:
         seen = scales.far_features, scales.unseen_features, scales.missed_features
         for doubt in doubts_about(*seen):
             warn(doubt)
+        if not self.plan.is_free and np.isfinite(self.plan.sums.budgets.mu).any():
+            _warn_if_unlike(scales)
         if not self.shifts_target:
             scales = scales.without_shift()
         if self.asked and self.plan.feature_bounds is not None:
@@ -159,6 +167,14 @@ class ScalingStep:
             return scales
         features = self.curves.scaling_of(curves, scales.features)
         return dataclasses.replace(scales, features=features)
+
+
+def _warn_if_unlike(scales: Scales) -> None:
+    """Warn if released scales are so unlike that some must be noise."""
+    known = np.atleast_1d(getattr(scales.features, "scale", 1.0))
+    known = known[known > 0]
+    if len(known) and known.max() >= _UNLIKE_FROM * known.min():
+        warn(_UNLIKE.format(known.max() / known.min()))
 
 
 def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:

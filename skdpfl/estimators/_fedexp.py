@@ -14,6 +14,8 @@ from skdpfl.engine import Progress
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
+from skdpfl.estimators._noise_error import Path
+from skdpfl.estimators._training import Started
 from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
 from skdpfl.privacy.mechanisms.privunit import MOST_EPSILON, largest_error, split_epsilon
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -131,9 +133,37 @@ class _DPFedEXP(FederatedEstimator):
                 f"{self.noise_multiplier!r}."
             )
 
+    def _run(self, fit: Started, path: Path) -> Progress:
+        outcome = super()._run(fit, path)
+        _warn_if_still(outcome, fit)
+        return outcome
+
     def _unpack_outcome(self, outcome: Progress) -> None:
         super()._unpack_outcome(outcome)
         self.global_step_sizes_ = np.asarray(outcome.state.step_sizes)  # type: ignore[attr-defined]
+
+
+#: learnt clip norm over the first one, and distance in first clip norms, of fits that stand still
+STILL_CLIP, STILL_DISTANCE = 0.1, 3.0
+
+
+def _warn_if_still(outcome: Progress, fit: Started) -> None:
+    """Warn if messages were far shorter than the rules expect, and the model hardly moved.
+
+    The learnt clip norm follows the messages' median and is paid for. Where features' scales are
+    unknown, learning rate and first clip norm are those for standardised rows.
+    """
+    plan, first = fit.work.plan, fit.work.plan.clip_norm
+    if not plan.private or not fit.request.chooses_step or not math.isfinite(first):
+        return
+    short = outcome.clip_norm < STILL_CLIP * first
+    if short and np.linalg.norm(outcome.params) < STILL_DISTANCE * first:
+        warn(
+            "The model has hardly moved: the silos' updates are about "
+            f"{first / outcome.clip_norm:.0f} times shorter than those of standardised features, "
+            f"for which the learning rate of {fit.training.settings.learning_rate:.2g} was chosen. "
+            "Give feature_bounds (and target_bounds), or a larger learning_rate."
+        )
 
 
 def _compare(committed: Committed) -> None:

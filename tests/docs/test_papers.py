@@ -137,7 +137,7 @@ def test_a_run_goes_on_seed_by_seed_with_what_the_first_seed_chose(papers, tmp_p
         seen.append(seed)
         return -abs(step - 1)
 
-    cells, fig, cell = figure(papers, measure, (papers("_common.cells").Axis("step", 1),))
+    _, fig, _ = figure(papers, measure, (papers("_common.cells").Axis("step", 1),))
     monkeypatch.setattr(run, "figure_of", lambda _: fig)
     options = run.argparse.Namespace(names=["a/b"], out=tmp_path, quick=False, cells="method 1$")
     for seed in (0, 1, 2):

@@ -308,3 +308,27 @@ def test_the_published_form_halves_the_step_and_averages_two_models(name):
     assert halved == max(1.0, first / 2)
     with pytest.raises(ValueError, match="half"):
         cls(half="yes").plan_for(silo_sizes=[5, 5], n_features=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"scaling": None}, "The model has hardly moved"),
+        ({"fit_intercept": True}, "scales of the features differ by a factor"),
+        ({"scaling": None, "learning_rate": 2.7}, None),
+        ({"feature_bounds": (-0.5, 0.5), "target_bounds": (-0.5, 0.5)}, None),
+    ],
+)
+def test_rows_far_from_standardised_ones_are_warned_of(options, words):
+    """200 features in rows of norm 1: the rules for standardised rows stand still or drown."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1, 200)) + rng.normal(size=(200, 10, 200))
+    X = X.reshape(-1, 200) / np.linalg.norm(X.reshape(-1, 200), axis=1)[:, None]
+    w, silos = rng.normal(size=200) / 200**0.5, np.repeat(np.arange(200), 10)
+    options = {"fit_intercept": False} | options
+    model = DPFedEXPRegressor(3.0, trust="server", random_state=0, **options)
+    if words is not None:
+        with pytest.warns(UserWarning, match=words):
+            model.fit(X, X @ w, silos=silos)
+        return
+    assert np.linalg.norm(model.fit(X, X @ w, silos=silos).coef_ - w) < 0.8

@@ -6,8 +6,9 @@ A page says what it wants in a comment and gets it between that and the next one
     ...
     <!-- end -->
 
-rows before the slash, columns behind it; ``where metric=accuracy`` picks rows. A cell is the mean
-over the seeds, with their standard deviation if there are several. ::
+rows before the slash, columns behind it; ``where metric=accuracy; x=27.0 or 30.0`` picks rows. A
+cell is the mean over the seeds (and what else is not in rows or columns), with their standard
+deviation if there are several. ::
 
     <!-- paper scaffold/accuracy: 3 -->
 
@@ -119,7 +120,7 @@ def markdown(wanted: re.Match[str], folder: Path) -> str:
     table = in_order(table, figure_of(wanted["name"]).cells(False))
     for condition in filter(None, (wanted["where"] or "").split("; ")):
         column, value = condition.split("=", 1)
-        table = table[table[column].map(str) == value]
+        table = table[table[column].map(str).isin(value.split(" or "))]
     if not len(table):
         return f"\n(`{wanted['name']}` has not been run in full.)\n\n"
     rows, columns = (names.split(", ") for names in (wanted["rows"], wanted["columns"]))
