@@ -23,6 +23,8 @@ from skdpfl.algorithms._local_steps import (
 )
 from skdpfl.algorithms._local_steps import FedExpState as FedExpState
 from skdpfl.algorithms._local_steps import ScaffoldState as ScaffoldState
+from skdpfl.algorithms._localized import LocalizedSGD
+from skdpfl.algorithms._localized import LocalizedState as LocalizedState
 
 __all__ = [
     "AcceleratedSGD",
@@ -33,6 +35,7 @@ __all__ = [
     "Gradient",
     "GradientMethod",
     "LocalSGD",
+    "LocalizedSGD",
     "MinibatchSGD",
     "MultistageSGD",
     "Released",

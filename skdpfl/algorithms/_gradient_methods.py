@@ -30,7 +30,7 @@ of a stage does not depend on the data. The last stage takes all remaining round
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -107,6 +107,17 @@ class AcceleratedState(NamedTuple):
     n_done: int
 
 
+class Sequences(Protocol):
+    """A state with AC-SA's sequences x and x_ag, and the number of gradients used."""
+
+    @property
+    def prox(self) -> np.ndarray: ...
+    @property
+    def aggregated(self) -> np.ndarray: ...
+    @property
+    def n_done(self) -> int: ...
+
+
 class Coefficients(NamedTuple):
     """The coefficients a, e and mu of an iteration."""
 
@@ -119,7 +130,7 @@ class Coefficients(NamedTuple):
         """Return the coefficients of iteration r = 1, 2, ..."""
         return cls(2 / (r + 1), 4 * scale / (r * (r + 1)), mu)
 
-    def middle(self, state: AcceleratedState) -> np.ndarray:
+    def middle(self, state: Sequences) -> np.ndarray:
         """Return x_md, where the gradient is taken."""
         a, e, mu = self
         whole = e + (1 - a * a) * mu
@@ -127,7 +138,7 @@ class Coefficients(NamedTuple):
         return aggregated * state.aggregated + prox * state.prox
 
     def step(
-        self, state: AcceleratedState, gradient: np.ndarray, projection: Projection
+        self, state: Sequences, gradient: np.ndarray, projection: Projection
     ) -> AcceleratedState:
         """Return the state after one gradient at :meth:`middle`."""
         a, e, mu = self

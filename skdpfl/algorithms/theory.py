@@ -44,6 +44,11 @@ ln(1/delta))::
     one pass    R = (beta D sqrt M e / L)^(2/5), batches of floor(n / R)
     smoothing   b = (L/D) sqrt(M) min{sqrt n, e},   strongly convex  mu M min{n, e^2}
 
+**Gao, Lowy, Zhou and Wright (2024)**: phases i = 1, ..., t on batches of n / 2^i records of each
+silo, noise of total variance v on the mean gradient of the first one, p >= 1::
+
+    lam_i = lam 2^(p (i-1)),   D_i = 2 L / lam_i,   lam = (1/D) sqrt(L^2 / (n M) + v)
+
 References
 ----------
 S. Ghadimi and G. Lan, "Optimal Stochastic Approximation Algorithms for Strongly Convex Stochastic
@@ -81,6 +86,26 @@ class Stage:
 
     n_rounds: int
     scale: float
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of localized SGD.
+
+    Attributes
+    ----------
+    n_rounds : int
+        Its rounds.
+    stages : tuple of Stage
+        The runs of AC-SA in it; the last one takes what remains of the rounds.
+    penalty, radius : float
+        lam_i and D_i.
+    """
+
+    n_rounds: int
+    stages: tuple[Stage, ...]
+    penalty: float
+    radius: float
 
 
 def acsa_scale(
@@ -156,6 +181,42 @@ def multistage(
         stages.append(Stage(R, max(2 * beta, scale)))
         left -= R
         gap /= 2
+
+
+def gao2024_penalties(
+    *,
+    n_phases: int,
+    lipschitz: float,
+    diameter: float,
+    n_records: int,
+    variance: float,
+    power: float = 1.0,
+) -> list[float]:
+    """Return the penalties lam_i of localized SGD; the radius of a phase is 2 L / lam_i.
+
+    Parameters
+    ----------
+    n_phases : int
+        t.
+    lipschitz, diameter : float
+        L and D.
+    n_records : int
+        Records n M of all silos.
+    variance : float
+        v: the squared norm of the noise on the mean gradient of the whole first phase.
+    power : float, default=1
+        p, by which penalties grow.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import gao2024_penalties
+    >>> gao2024_penalties(n_phases=3, lipschitz=1, diameter=2, n_records=400, variance=0.0375)
+    [0.1, 0.2, 0.4]
+    """
+    L = check_positive("lipschitz", lipschitz)
+    total = L**2 / check_count("n_records", n_records) + check_not_negative("variance", variance)
+    first = math.sqrt(total) / check_positive("diameter", diameter)
+    return [first * 2 ** (power * i) for i in range(check_count("n_phases", n_phases))]
 
 
 def _half(squared_distance: float) -> float:

@@ -34,4 +34,4 @@ from skdpfl.choosing._method import (
 from skdpfl.choosing._noise_level import noise_of_plan
 from skdpfl.choosing._plan import make_plan
 from skdpfl.choosing._request import Request, read_request, relation
-from skdpfl.choosing._solvers import SOLVERS, Solver
+from skdpfl.choosing._solvers import ACCELERATED, SOLVERS, Solver

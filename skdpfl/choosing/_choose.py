@@ -417,7 +417,9 @@ def _settings(
         clip = rules.clip_norm(noise, task, request.alpha)
     if momentum is None:
         momentum = rules.momentum(sum(steps), noise) if method.has_momentum(request) else 0.0
-    sampling = sampling_of(request.sampling, rate, sum(steps))
+    sampling = method.sampling(request, sum(steps))
+    if sampling is None:
+        sampling = sampling_of(request.sampling, rate, sum(steps))
     server = _server_step(request, steps)
     falls = server > 1 and request.global_learning_rate is None and rules.averages
     step = request.learning_rate or 1.0

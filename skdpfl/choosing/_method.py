@@ -158,7 +158,7 @@ def smoothed(loss: Loss, committed: Committed) -> Loss:
     n_silos = max(1.0, plan.silo_fraction * facts.n_silos)
     smoothing = partial(
         lowy2023_smoothing,
-        lipschitz=_lipschitz(loss, committed),
+        lipschitz=lipschitz_of(loss, committed),
         n_records=max(1, round(facts.n_protected / facts.n_silos)),
         n_silos=n_silos,
         n_parameters=request.model.size,
@@ -187,7 +187,7 @@ def ordinary_distance(facts: PublicFacts, squared_row: float) -> float:
     return size * math.sqrt(facts.n_outputs * (facts.n_features + 1) / squared_row)
 
 
-def _lipschitz(loss: Loss, committed: Committed) -> float:
+def lipschitz_of(loss: Loss, committed: Committed) -> float:
     """Return L; residuals count as 1 where neither the loss nor clipping bounds gradients."""
     bound = loss.lipschitz(committed.request.facts.n_outputs)
     bound = bound if math.isfinite(bound) else 1.0
@@ -200,7 +200,7 @@ def _variance(loss: Loss, committed: Committed) -> float:
     batch = plan.silo_fraction * float(plan.expected_sizes.sum())
     missing = 1 - float((plan.expected_sizes / plan.silo_sizes).mean())
     noise_squared = committed.request.model.size * noise**2
-    return noise_squared + missing * _lipschitz(loss, committed) ** 2 / batch
+    return noise_squared + missing * lipschitz_of(loss, committed) ** 2 / batch
 
 
 def _smoothness(loss: Loss, committed: Committed) -> float:
@@ -289,6 +289,10 @@ class Method:
     def n_rounds(self, request: Request, default: int) -> int:
         """Return the number of rounds for "auto"."""
         return default
+
+    def sampling(self, request: Request, n_steps: int) -> Sampling | None:
+        """Return how records are drawn; None: as the request says."""
+        return None
 
     def has_momentum(self, request: Request) -> bool:
         """Whether "auto" uses momentum at the server."""

@@ -6,6 +6,7 @@
     accelerated    1 / v                          1 / acsa_scale
     multistage     1 / (2 beta) of the stages     1 / (2 beta), stages of multistage()
     local          step of each local step        min{1 / (8 beta K), the above with K R steps}
+    localized      1 / (2 beta) of the stages     1 / (2 beta), stages of multistage() in each phase
 
 Constants: :mod:`skdpfl.choosing._method`. "auto" is "optimal" for the accelerated solvers, with
 s^2 / 4 and beta / (2 max{1, min{4, rho / C}}) in a private fit: gradients clipped to C cannot
@@ -27,14 +28,19 @@ import numpy as np
 from skdpfl import algorithms
 from skdpfl.algorithms import theory
 from skdpfl.choosing import _method
+from skdpfl.choosing._noise_level import noise_level
 from skdpfl.choosing._request import Request
+from skdpfl.losses import Loss
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.mechanisms import Mechanism, ShuffledSums, mechanism_for
-from skdpfl.privacy.sampling import PoissonSampling
+from skdpfl.privacy.sampling import Halving, PoissonSampling, Sampling
 
 MOST_ROUNDS = 100
 
-SOLVERS = ("minibatch", "accelerated", "multistage", "local")
+SOLVERS = ("minibatch", "accelerated", "multistage", "local", "localized")
+ACCELERATED = ("accelerated", "multistage", "localized")
+#: the fewest records of a silo in a phase, and the power p by which phases' penalties grow
+PHASE_RECORDS, PHASE_POWER = 16, 1.0
 
 
 @dataclass(frozen=True)
@@ -58,10 +64,18 @@ class Solver(_method.Method):
             return algorithms.AcceleratedSGD(
                 1 / settings.learning_rate, request.alpha, ball, request.average is True
             )
+        if isinstance(settings.sampling, Halving):
+            return unfitted_phases(request, settings, settings.sampling.n_phases)
         if self.name == "multistage":
             stage = theory.Stage(settings.n_rounds, 1 / settings.learning_rate)
             return algorithms.MultistageSGD((stage,), request.alpha, ball, request.average is True)
         return algorithms.MinibatchSGD(settings.learning_rate, settings.momentum, ball)
+
+    def sampling(self, request: Request, n_steps: int) -> Sampling | None:
+        """Return the phases' batches for solver="localized"; None: what the request says."""
+        if self.name != "localized":
+            return None
+        return Halving(min(n_steps, n_phases(request)), n_steps)
 
     def local_steps(self, request: Request) -> int:
         """Return 5 for solver="local", else 1."""
@@ -80,7 +94,7 @@ class Solver(_method.Method):
     def n_rounds(self, request: Request, default: int) -> int:
         """Return the papers' number of rounds for accelerated steps and for one pass."""
         one_pass = request.sampling == "disjoint"
-        accelerated = self.name in ("accelerated", "multistage")
+        accelerated = self.name in ACCELERATED
         if not one_pass and (request.promise.is_exact or not accelerated):
             return default
         rounds = _published_rounds(request)
@@ -96,7 +110,7 @@ class Solver(_method.Method):
         request, settings = committed.request, committed.settings
         rate, published = request.learning_rate, request.published_step
         loss = _method.smoothed(request.loss, committed)
-        if rate is not None and self.name != "multistage":
+        if rate is not None and self.name not in ("multistage", "localized"):
             return _method.Training(algorithm, loss, settings)
         constants = _method.constants_of(loss, committed)
         if committed.measured is not None:
@@ -104,8 +118,11 @@ class Solver(_method.Method):
         if not published and committed.plan.private:
             constants = for_longer_steps(constants, committed)
         if isinstance(algorithm, algorithms.MultistageSGD):
-            algorithm = staged(algorithm, constants, settings.n_rounds, rate)
-            rate = 1 / algorithm.stages[0].scale
+            stages = staged(constants, settings.n_rounds, rate)
+            algorithm, rate = replace(algorithm, stages=stages), 1 / stages[0].scale
+        elif isinstance(algorithm, algorithms.LocalizedSGD):
+            phases = phased(algorithm, constants, committed, loss)
+            algorithm, rate = replace(algorithm, phases=phases), 1 / phases[0].stages[0].scale
         elif isinstance(algorithm, algorithms.AcceleratedSGD):
             algorithm = replace(algorithm, scale=best_scale(constants, settings.n_rounds))
             rate = 1 / algorithm.scale
@@ -184,10 +201,8 @@ def best_scale(constants: _method.Constants, n_rounds: int) -> float:
     )
 
 
-def staged(
-    algorithm: algorithms.MultistageSGD, c: _method.Constants, n_rounds: int, rate: float | None
-) -> algorithms.MultistageSGD:
-    """Return the multi-stage solver with stages for this number of rounds.
+def staged(c: _method.Constants, n_rounds: int, rate: float | None) -> tuple[theory.Stage, ...]:
+    """Return the stages of multi-stage AC-SA for this number of rounds.
 
     A given learning rate eta sets the smoothness to 1 / (2 eta). The stages' bound of the distance,
     2 excess / mu, is loose for small mu: scales are at least those for the expected distance.
@@ -201,8 +216,76 @@ def staged(
         variance=c.variance,
         excess=c.excess,
     )
-    stages = tuple(replace(s, scale=max(s.scale, best_scale(c, s.n_rounds))) for s in stages)
-    return replace(algorithm, stages=stages)
+    return tuple(replace(s, scale=max(s.scale, best_scale(c, s.n_rounds))) for s in stages)
+
+
+def n_phases(request: Request) -> int:
+    """Return the number of phases: of records enough, and of noise below the clip norm.
+
+    Noise is the norm of a phase's average noise on the mean gradient, in clip norms.
+    """
+    smallest = int(request.facts.silo_sizes.min())
+    if smallest < 2:
+        raise ValueError(
+            'solver="localized" halves each silo\'s records, so a silo needs at least two; the '
+            f"smallest has {smallest}."
+        )
+    noise = 0.0 if request.promise.is_exact else noise_level(request, 1.0, (1,)).noise
+    found = 1
+    while smallest >> (found + 1) >= PHASE_RECORDS:
+        if noise * 2 ** (found + 1) * math.sqrt(request.model.size) > 1:
+            break
+        found += 1
+    return found
+
+
+def unfitted_phases(
+    request: Request, settings: _method.Settings, count: int
+) -> algorithms.LocalizedSGD:
+    """Return localized SGD with constants that only serve planning."""
+    ball = algorithms.Ball() if request.radius is None else algorithms.Ball(request.radius)
+    n_rounds = settings.n_rounds // count
+    stage = theory.Stage(n_rounds, 1 / settings.learning_rate)
+    phase = theory.Phase(n_rounds, (stage,), 1.0, math.inf)
+    n_free = int((request.model.penalty_mask() == 0).sum())
+    return algorithms.LocalizedSGD(
+        (phase,) * count, request.alpha, n_free, ball, request.average is True
+    )
+
+
+def phased(
+    algorithm: algorithms.LocalizedSGD,
+    c: _method.Constants,
+    committed: _method.Committed,
+    loss: Loss,
+) -> tuple[theory.Phase, ...]:
+    """Return the phases for the plan's noise; each runs the stages for its own penalty.
+
+    In the first phase the distance is the expected one, later at most L / lam_i, and the excess at
+    most L^2 / (2 lam_i).
+    """
+    plan, request = committed.plan, committed.request
+    count, n_rounds = len(algorithm.phases), algorithm.phases[0].n_rounds
+    L = _method.lipschitz_of(loss, committed)
+    noise = plan.mechanism.noise_on_mean(plan) ** 2 * request.model.size
+    penalties = theory.gao2024_penalties(
+        n_phases=count, lipschitz=L, diameter=c.distance, n_records=request.facts.n_records,
+        variance=noise / n_rounds, power=PHASE_POWER,
+    )  # fmt: skip
+    phases = []
+    for i, penalty in enumerate(penalties):
+        left = plan.n_rounds - i * n_rounds if i == count - 1 else n_rounds
+        of_phase = replace(
+            c,
+            smoothness=c.smoothness + penalty,
+            strong_convexity=c.strong_convexity + penalty,
+            variance=noise * 4**i,
+            distance=c.distance if i == 0 else min(c.distance, L / penalty),
+            excess=c.excess if i == 0 else min(c.excess, L**2 / (2 * penalty)),
+        )
+        stages = staged(of_phase, left, request.learning_rate)
+        phases.append(theory.Phase(left, stages, penalty, 2 * L / penalty))
+    return tuple(phases)
 
 
 def constant_step(c: _method.Constants, n_steps: int, largest: float) -> float:

@@ -89,12 +89,14 @@ noise_multiplier : float, default=None
 
 Rounds and steps
 ----------------
-solver : {"minibatch", "accelerated", "multistage", "local"}, default="minibatch"
+solver : {"minibatch", "accelerated", "multistage", "local", "localized"}, default="minibatch"
     The optimisation method. "minibatch": a step along the silos' mean gradient, with momentum at
     the server if ``learning_rate="auto"``. "accelerated": accelerated stochastic approximation
     (AC-SA), which needs fewer rounds. "multistage": AC-SA in stages; needs ``alpha > 0``. "local":
-    each silo takes ``local_steps`` steps by itself; ``trust="silo"`` only. ``local_steps`` is an
-    error with the other three; ``radius``, ``average`` and ``sampling="disjoint"`` work with all.
+    each silo takes ``local_steps`` steps by itself; ``trust="silo"`` only. "localized": AC-SA in
+    phases, each on a new batch of half the size, near the end of the one before; a record pays for
+    one phase. ``local_steps`` is an error but with "local", ``sampling`` with "localized";
+    ``radius`` and ``average`` work with all.
 algorithm : Algorithm, default=None
     An object of :class:`skdpfl.algorithms.Algorithm`; None is DP-FedAvg with one local step.
 mechanism : {"gaussian", "privunit"}, default="gaussian"

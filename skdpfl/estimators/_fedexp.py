@@ -143,7 +143,7 @@ class _DPFedEXP(FederatedEstimator):
         self.global_step_sizes_ = np.asarray(outcome.state.step_sizes)  # type: ignore[attr-defined]
 
 
-#: learnt clip norm over the first one, and distance in first clip norms, of fits that stand still
+#: learnt clip norm, and distance, in messages that the rules expect, of fits that stand still
 STILL_CLIP, STILL_DISTANCE = 0.1, 3.0
 
 
@@ -153,15 +153,17 @@ def _warn_if_still(outcome: Progress, fit: Started) -> None:
     The learnt clip norm follows the messages' median and is paid for. Where features' scales are
     unknown, learning rate and first clip norm are those for standardised rows.
     """
-    plan, first = fit.work.plan, fit.work.plan.clip_norm
-    if not plan.private or not fit.request.chooses_step or not math.isfinite(first):
+    plan, settings = fit.work.plan, fit.training.settings
+    if not plan.private or not fit.request.chooses_step or not math.isfinite(plan.clip_norm):
         return
-    short = outcome.clip_norm < STILL_CLIP * first
-    if short and np.linalg.norm(outcome.params) < STILL_DISTANCE * first:
+    row = fit.request.task(fit.choice.scaling.squared_row).norm
+    expected = min(plan.clip_norm, settings.learning_rate * max(settings.steps) * row / 3)
+    short = outcome.clip_norm < STILL_CLIP * expected
+    if short and np.linalg.norm(outcome.params) < STILL_DISTANCE * expected:
         warn(
             "The model has hardly moved: the silos' updates are about "
-            f"{first / outcome.clip_norm:.0f} times shorter than those of standardised features, "
-            f"for which the learning rate of {fit.training.settings.learning_rate:.2g} was chosen. "
+            f"{expected / outcome.clip_norm:.0f} times shorter than those of standardised "
+            f"features, for which the learning rate of {settings.learning_rate:.2g} was chosen. "
             "Give feature_bounds (and target_bounds), or a larger learning_rate."
         )
 

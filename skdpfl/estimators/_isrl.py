@@ -16,7 +16,8 @@ class _ISRLDP(FederatedEstimator):
     In each round every silo of the cohort sends one noised sum of clipped gradients of sampled
     records; the server takes a step along their weighted mean, plain or accelerated, over many
     rounds or in one pass over the records (Lowy and Razaviyayn, ICLR 2023). ``solver="local"``
-    takes local steps.
+    takes local steps; ``solver="localized"`` runs in phases on disjoint batches (Gao, Lowy, Zhou
+    and Wright, 2024), so a record pays for one phase only.
 
     Parameters
     ----------
@@ -70,6 +71,11 @@ class _ISRLDP(FederatedEstimator):
     def _method(self) -> Method:
         return Solver(self.solver)
 
+    def _parameters(self) -> dict[str, Any]:
+        phases = self.solver == "localized" and self.sampling == "poisson"
+        whole = {"sampling_rate": 1.0} if phases else {}  # a phase reads all of its batch
+        return super()._parameters() | whole
+
     def _check_own(self) -> None:
         self._check_solver()
         if self.trust == "shuffler":
@@ -95,6 +101,23 @@ class _ISRLDP(FederatedEstimator):
                 f'local_steps={self.local_steps!r} is for solver="local"; solver={solver!r} takes '
                 'one gradient per round. Leave it "auto".'
             )
+
+        if solver == "localized":
+            self._check_localized()
+
+    def _check_localized(self) -> None:
+        """Raise for parameters that are incompatible with phases on disjoint batches."""
+        drawn = self.sampling != "poisson" or not is_auto(self.sampling_rate)
+        some = self.silo_fraction != 1 or not isinstance(self.cohort, str)
+        spare = getattr(self.trust, "spare_rounds", 0)
+        for wrong, what in (
+            (drawn, "draws its own batches: leave sampling and sampling_rate at their defaults"),
+            (some, "needs all silos in every round: silo_fraction must be 1, cohort a name"),
+            (spare, "cannot repeat failed rounds: spare_rounds must be 0"),
+            (self.trust == "shuffler", 'sends sums: trust="shuffler" takes the other solvers'),
+        ):
+            if wrong:
+                raise ValueError(f'solver="localized" {what}.')
 
     def _check_shuffler(self) -> None:
         """Raise for parameters that are incompatible with trust="shuffler"."""

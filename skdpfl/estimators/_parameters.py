@@ -19,7 +19,7 @@ from skdpfl._arguments import (
 )
 from skdpfl._surface import Missing
 from skdpfl._warnings import warn
-from skdpfl.choosing import check_cohort
+from skdpfl.choosing import ACCELERATED, check_cohort
 from skdpfl.estimators._data import check_class_shares, check_class_weight
 from skdpfl.losses import NAMED, Loss, Weighted
 from skdpfl.models import Additive, Architecture
@@ -212,7 +212,7 @@ def _check_model(params: dict[str, Any]) -> None:
         )
     name = type(model).__name__
     solver, rate = params.get("solver"), params["learning_rate"]
-    if isinstance(solver, str) and solver in ("accelerated", "multistage"):
+    if isinstance(solver, str) and solver in ACCELERATED:
         raise ValueError(
             f"solver={solver!r} needs a convex objective, and that of {name} is not "
             'convex; use solver="minibatch" or "local".'

@@ -15,7 +15,8 @@ let round r have K_r steps. Step k of round r_j has the number K_(r_1) + ... + K
 0 <= k < K_(r_j): these intervals are disjoint, so two steps never share a number. The number
 depends only on the schedule and the steps, which are public, so it is the same after a silo was
 saved and restored. The split into parts is in the saved state. Rounds in which the silo is not
-scheduled have no part and are refused.
+scheduled have no part and are refused. (The phases of sampling.Halving are numbered by the fit's
+steps, whichever a silo answers.)
 """
 
 import math
@@ -30,7 +31,7 @@ from skdpfl.federation._gradient import Ahead, Batch, Draw
 from skdpfl.models import Records
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import Precision
-from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling
+from skdpfl.privacy.sampling import Disjoint, Everyone, Halving, PoissonSampling
 
 
 class Parts:
@@ -91,12 +92,13 @@ class Batches:
     def draw(self, silo: int, step: int) -> Rows:
         """Draw a batch, as indices within the silo."""
         n = int(self.data.starts[silo + 1] - self.data.starts[silo])
-        if not isinstance(self.sampling, Disjoint):
+        if not isinstance(self.sampling, Disjoint | Halving):
             return self.sampling.draw(self.streams.stream("batch", silo, step), n, 1)[0]
-        part = self._parts.of(silo, step)
         if silo not in self._deals:
             self._deals[silo] = self.sampling.deal(self.streams.stream("batch", silo), n)
-        return self._deals[silo][part]
+        if isinstance(self.sampling, Halving):
+            return self.sampling.part(self._deals[silo], step)
+        return self._deals[silo][self._parts.of(silo, step)]
 
     def drawn(self, silo: int, step: int) -> Rows:
         """Draw a batch, as rows of the data."""

@@ -8,6 +8,7 @@ is a silo's number of records (public), ``z`` the noise multiplier of a step.
     PoissonSampling(q)  each with probability q         q n            T PoissonGaussian(z, q)
     WithoutReplacement  b = max(1, round(q n)) of n     b              T FixedSizeGaussian(z, b / n)
     Disjoint(T)         the t-th of T equal parts       floor(n / T)   1 Gaussian(smallest z)
+    Halving(k, T)       all of the phase's part         first part's   longest phase Gaussian(z)
 
 The normaliser is public: never the size that was realised, which stays secret under Poisson.
 
@@ -150,6 +151,65 @@ class Disjoint(Sampling):
     def composition(self, n: int, levels: Levels) -> Composition:
         present = [z for z, count in levels if count]
         return compose([(Gaussian(min(present)), 1)] if present else [])
+
+
+@dataclass(frozen=True)
+class Halving(Sampling):
+    """Phases on disjoint parts of the records, each half as large as the one before.
+
+    The ``n_steps`` steps fall into ``n_phases`` phases of equal length, the last one with what
+    remains. A phase reads all of its part in every step. The normaliser is the first part's size.
+
+    Formal guarantee
+    ----------------
+    A record pays for the longest phase only: its steps, each a sum over the whole part.
+
+    *Proof.* The records are split once, at random, without looking at the data, so condition on the
+    split (divergences are jointly convex). The replaced record is in one part or in none. In every
+    step of another phase the output given the earlier ones has the same law under both neighbours;
+    in the steps of its own phase it is a Gaussian release of a sum that moves by at most twice the
+    clip norm, chosen by earlier outputs. Adaptive composition prices those; no phase has more of
+    them than the longest one, and with unequal noise the smallest multiplier is charged. A silo
+    that answers fewer steps than there are pays for no more than it answers; further releases
+    (spare rounds) may all be in one phase and are added.
+    """
+
+    n_phases: int
+    n_steps: int
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first step of each phase."""
+        return np.arange(self.n_phases) * (self.n_steps // self.n_phases)
+
+    @property
+    def longest(self) -> int:
+        """The number of steps of the longest phase, the last one."""
+        return self.n_steps - int(self.starts[-1])
+
+    def expected_size(self, n: int) -> float:
+        return float((n >> self.n_phases) << (self.n_phases - 1))
+
+    def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
+        raise TypeError("Parts are drawn once for the whole fit: use deal().")
+
+    def deal(self, stream: Stream, n: int) -> np.ndarray:
+        """Return the parts as an index array of 2^k - 1 rows; see :meth:`part`."""
+        unit, count = n >> self.n_phases, (1 << self.n_phases) - 1
+        return stream.permutation(n)[: unit * count].reshape(count, unit)
+
+    def part(self, dealt: np.ndarray, step: int) -> np.ndarray:
+        """Return the records of a step: half, a quarter, ... of the rows of :meth:`deal`."""
+        phase = min(step // (self.n_steps // self.n_phases), self.n_phases - 1)
+        last = (1 << self.n_phases) - (1 << (self.n_phases - 1 - phase))
+        first = last - (1 << (self.n_phases - 1 - phase))
+        return dealt[first:last].ravel()
+
+    def composition(self, n: int, levels: Levels) -> Composition:
+        present = [(z, count) for z, count in levels if count]
+        total = sum(count for _, count in present)
+        most = min(total, self.longest + max(0, total - self.n_steps))
+        return compose([(Gaussian(min(z for z, _ in present)), most)] if present else [])
 
 
 def draw_cohorts(

@@ -24,7 +24,13 @@ from skdpfl.privacy.events import Neighbours, Trust, Unit, compose, promised
 from skdpfl.privacy.mechanisms import Mechanism, SiloGradients, SiloMessages
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import PrecisionError
-from skdpfl.privacy.sampling import Disjoint, PoissonSampling, Sampling, WithoutReplacement
+from skdpfl.privacy.sampling import (
+    Disjoint,
+    Halving,
+    PoissonSampling,
+    Sampling,
+    WithoutReplacement,
+)
 from skdpfl.privacy.silo_releases import composition_of
 from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.remote._terms import Refused, in_words
@@ -440,6 +446,11 @@ def _check_sampling(row: Row | WholePlan) -> None:
     sampling = row.sampling
     if isinstance(sampling, PoissonSampling | WithoutReplacement):
         _check(0 < sampling.rate <= 1)
+    if isinstance(sampling, Halving):
+        k, whole = sampling.n_phases, row.rounds is None
+        _check(whole and 1 <= k <= sampling.n_steps and sum(row.steps) <= sampling.n_steps)
+        _check(row.size is None or row.size >> k >= 1)
+        _check(not (isinstance(row, WholePlan) and row.spare_rounds))
     if isinstance(sampling, Disjoint):
         own = range(len(row.steps)) if row.rounds is None else row.rounds
         size = math.inf if row.size is None else row.size

@@ -197,7 +197,7 @@ def test_a_part_of_the_silos_each_round(solver, cohort):
 @pytest.mark.parametrize(
     ("kw", "words"),
     [
-        ({"solver": "newton"}, "'minibatch', 'accelerated', 'multistage', 'local'; got 'newton'"),
+        ({"solver": "newton"}, "'multistage', 'local', 'localized'; got 'newton'"),
         ({"solver": "multistage"}, r"alpha > 0 \(got alpha=0.0\)"),
         ({"solver": "local", "trust": "server"}, 'trust must be "silo"; got .server'),
         ({"local_steps": 3}, 'local_steps=3 is for solver="local"'),

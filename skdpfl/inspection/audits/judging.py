@@ -37,7 +37,7 @@ from skdpfl.privacy.lower_bounds import (
     wins_from_scores,
 )
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
-from skdpfl.privacy.sampling import Disjoint
+from skdpfl.privacy.sampling import Disjoint, Halving
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: blocks of rounds
@@ -98,7 +98,7 @@ def likelihood_ratio(work: Work, silo: int, x: np.ndarray) -> np.ndarray | None:
         if not sends_one_gradient(work.algorithm):
             return None
         noise = z * np.array([f[0] if f.size else 1.0 for f in plan.factors])
-        dealt = isinstance(plan.sampling, Disjoint)
+        dealt = isinstance(plan.sampling, Disjoint | Halving)
         rate = 1.0 if dealt else float(plan.rates[silo])
     else:
         noise, dealt = np.full(plan.n_rounds, z), False
@@ -107,6 +107,8 @@ def likelihood_ratio(work: Work, silo: int, x: np.ndarray) -> np.ndarray | None:
 
     def ratio(x: np.ndarray) -> np.ndarray:
         exponent = (2 * x - 1) / (2 * noise**2)
+        if isinstance(plan.sampling, Halving):
+            exponent = np.add.reduceat(exponent, plan.sampling.starts, axis=1)
         if dealt:
             return np.asarray(np.logaddexp.reduce(exponent, axis=1))
         with np.errstate(divide="ignore"):
