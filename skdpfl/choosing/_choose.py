@@ -171,7 +171,8 @@ class ScalingStep:
 
 def _warn_if_unlike(scales: Scales) -> None:
     """Warn if released scales are so unlike that some must be noise."""
-    known = np.atleast_1d(getattr(scales.features, "scale", 1.0))
+    scale = getattr(scales.features, "scale", None)
+    known = np.ones(1) if scale is None else np.asarray(scale)
     known = known[known > 0]
     if len(known) and known.max() >= _UNLIKE_FROM * known.min():
         warn(_UNLIKE.format(known.max() / known.min()))

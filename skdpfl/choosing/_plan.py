@@ -7,11 +7,12 @@ import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, sends_one_gradient
-from skdpfl.choosing._choose import Choice
+from skdpfl.choosing._choose import Choice, choose
 from skdpfl.choosing._facts import PublicFacts
 from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._request import Request
 from skdpfl.independence import check_declared
+from skdpfl.privacy.calibration import largest
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, SiloGradients, WholeMessages
 from skdpfl.privacy.plan import PrivacyPlan
@@ -58,6 +59,41 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         mechanism=adapted(mechanism, request, algorithm, settings),
     )
     return plan if exact else _noised(plan, promise.epsilon, size)
+
+
+#: rounds of a fit until its budget is spent
+MOST_ROUNDS = 100_000
+
+
+def within_budget(request: Request, method: Method, streams: Streams) -> Request:
+    """Return the request with as many rounds of its noise as its budget allows.
+
+    Formal guarantee: the plan of the result was priced, at no more than the budget. Unchanged
+    without a budget for given noise.
+    """
+    if request.budget is None:
+        return request
+    budget = request.budget
+
+    def of(n_rounds: int) -> Request:
+        return dataclasses.replace(request, n_rounds=n_rounds)
+
+    def fits(n_rounds: int) -> bool:
+        asked = of(n_rounds)
+        return make_plan(asked, method, choose(asked, method), streams).spent().epsilon <= budget
+
+    most = largest(fits, MOST_ROUNDS)
+    if not most:
+        raise ValueError(
+            f'n_rounds="budget": one round at noise_multiplier={request.promise.noise_multiplier:g}'
+            f" costs more than epsilon={budget:g}. Give more noise, or a larger budget."
+        )
+    if most == MOST_ROUNDS:
+        raise ValueError(
+            f'n_rounds="budget": noise_multiplier={request.promise.noise_multiplier:g} allows '
+            f"{MOST_ROUNDS:,} rounds and more at epsilon={budget:g}. Give less noise, or n_rounds."
+        )
+    return of(most)
 
 
 def _setup(choice: Choice) -> tuple[Composition, ...]:

@@ -89,6 +89,8 @@ class Request:
     noise_schedule: NoiseSchedule
     # columns that are added: facts, model and bounds are those of all columns then
     curves: CurvePlan | None = None
+    #: the epsilon that rounds of the given noise may spend, with n_rounds="budget"
+    budget: float | None = None
 
     @property
     def ranges(self) -> Bounds | None:
@@ -147,7 +149,8 @@ def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> R
     rate = params["learning_rate"]
     fit_intercept = bool(params["fit_intercept"])
     promise, taking_part = _promise(params, facts), read_taking_part(params, facts)
-    n_rounds = _given(params, "n_rounds", int)
+    by_budget = spends_budget(params)
+    n_rounds = None if by_budget else _given(params, "n_rounds", int)
     if n_rounds is None and taking_part.given is not None:
         n_rounds = len(taking_part.given)
     if promise.hides_silos and not promise.is_exact and params["scaling"] is not None:
@@ -180,7 +183,13 @@ def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> R
         average=check_average(params["average"]),
         calibrates=bool(params.get("calibrate", False)),
         noise_schedule=params.get("noise_schedule"),
+        budget=float(params["epsilon"]) if by_budget else None,
     )
+
+
+def spends_budget(params: Mapping[str, Any]) -> bool:
+    """Whether rounds go on until the budget is spent."""
+    return isinstance(params["n_rounds"], str) and params["n_rounds"] == "budget"
 
 
 def _model(given: str | Architecture, facts: PublicFacts, fit_intercept: bool) -> Model:
@@ -215,6 +224,8 @@ def per_silo(name: str, value: Any, silo_ids: pd.Index) -> np.ndarray:
 
 def _promise(params: Mapping[str, Any], facts: PublicFacts) -> Promise:
     unit, trust, epsilon = params["unit"], params["trust"], params["epsilon"]
+    if spends_budget(params):  # the noise is given
+        epsilon = None
     if isinstance(epsilon, (Mapping, pd.Series)):
         epsilon = per_silo("epsilon", epsilon, facts.silo_ids)
     elif epsilon is not None:

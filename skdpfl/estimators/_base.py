@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl import _warnings
 from skdpfl._compat import as_frame, fitting, with_callbacks, with_names
-from skdpfl.choosing import PublicFacts, choose, make_plan
+from skdpfl.choosing import PublicFacts, choose, make_plan, within_budget
 from skdpfl.estimators import _data, _parameters
 from skdpfl.estimators._as_json import from_plain, to_plain
 from skdpfl.estimators._docs import refuse_parameters, refusing_parameters, with_constructor
@@ -295,6 +295,7 @@ class FederatedEstimator(Trained):
         request, method = self._request(facts), self._method()
         streams = streams_for(copy.deepcopy(self.random_state))  # fit draws the same schedule
         schedule = self._schedule_from(streams)
+        request = within_budget(request, method, schedule)
         return make_plan(request, method, choose(request, method), schedule)
 
     def summary(self) -> pd.DataFrame:

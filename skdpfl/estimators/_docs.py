@@ -102,8 +102,9 @@ algorithm : Algorithm, default=None
 mechanism : {"gaussian", "privunit"}, default="gaussian"
     How silos make their messages private under ``trust="silo"``. "privunit" is pure local privacy:
     the message's direction by PrivUnit, its norm by ScalarDP.
-n_rounds : "auto" or int, default="auto"
-    The number of rounds.
+n_rounds : "auto", "budget" or int, default="auto"
+    The number of rounds. "budget": as many as ``epsilon`` allows at ``noise_multiplier``, of which
+    both are given then (the papers' way; ``noise_schedule`` included).
 local_steps : "auto", int or sequence of int, default="auto"
     Gradient steps of a silo in a round; a sequence has one number per round. "auto" is 1 without
     privacy, which avoids client drift.

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from skdpfl._arguments import (
 )
 from skdpfl._surface import Missing
 from skdpfl._warnings import warn
-from skdpfl.choosing import ACCELERATED, check_cohort
+from skdpfl.choosing import ACCELERATED, check_cohort, spends_budget
 from skdpfl.estimators._data import check_class_shares, check_class_weight
 from skdpfl.losses import NAMED, Loss, Weighted
 from skdpfl.models import Additive, Architecture
@@ -50,7 +50,10 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
 
     ``words`` has the strings that are allowed for some parameters of this estimator.
     """
-    _check_budget(params["epsilon"], params["noise_multiplier"])
+    if spends_budget(params):
+        _check_until_spent(params)
+    else:
+        _check_budget(params["epsilon"], params["noise_multiplier"])
     _check_delta(params["delta"])
     for parameter, choices in CHOICES.items():
         if parameter in params:
@@ -122,8 +125,8 @@ def _check_loss(loss: Any, losses: tuple[str, ...]) -> None:
 def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> None:
     check_number("alpha", params["alpha"], low=0, open_high=True)
     check_number("silo_fraction", params["silo_fraction"], low=0, high=1, open_low=True)
-    if not is_auto(params["n_rounds"]):
-        check_count("n_rounds", params["n_rounds"], words=' (or "auto")')
+    if not (is_auto(params["n_rounds"]) or spends_budget(params)):
+        check_count("n_rounds", params["n_rounds"], words=' (or "auto" or "budget")')
         _check_bound("n_rounds", params["n_rounds"], _MOST_ROUNDS)
     step = params["learning_rate"]
     if not (isinstance(step, str) and step in learning_rates):
@@ -328,6 +331,26 @@ def _check_whole_silos(params: dict[str, Any]) -> None:
         raise ValueError(
             'sampling="disjoint" needs to know the silos\' sizes, which unit="silo" protects; use '
             'sampling="poisson".'
+        )
+
+
+def _check_until_spent(params: dict[str, Any]) -> None:
+    """Raise for parameters that do not go with n_rounds="budget"."""
+    epsilon, noise = params["epsilon"], params["noise_multiplier"]
+    if noise is None or not isinstance(epsilon, Real):
+        raise ValueError(
+            'n_rounds="budget" runs rounds of given noise until a budget is spent: give both '
+            f"noise_multiplier and epsilon, one number; got {noise!r} and {epsilon!r}."
+        )
+    check_number("epsilon", epsilon, low=0, open_low=True, open_high=True)
+    check_positive("noise_multiplier", noise)
+    each = [name for name in ("local_steps", "local_epochs") if np.ndim(params.get(name, 0))]
+    for name in (*each, *(["cohort"] if not isinstance(params["cohort"], str) else [])):
+        raise ValueError(f'n_rounds="budget" does not go with {name} of each round; give one.')
+    if params.get("sampling") == "disjoint":
+        raise ValueError(
+            'n_rounds="budget" does not go with sampling="disjoint", whose rounds cost as much as '
+            "one: give n_rounds."
         )
 
 

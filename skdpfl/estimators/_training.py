@@ -28,6 +28,7 @@ from skdpfl.choosing import (
     make_plan,
     read_request,
     with_curves,
+    within_budget,
 )
 from skdpfl.engine import Progress, run
 from skdpfl.estimators._checkpoint import KeptFit
@@ -181,9 +182,10 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
     def _agree(self, data: DataSource) -> Agreed:
         """Choose and plan, let the silos check the plan, and charge the ledgers."""
         streams, method = data.streams(self.random_state), self._method()
-        request = self._request(data.facts)
+        schedule = self._schedule_from(streams)
+        request = within_budget(self._request(data.facts), method, schedule)
         choice = choose(request, method)
-        plan = make_plan(request, method, choice, self._schedule_from(streams))
+        plan = make_plan(request, method, choice, schedule)
         if data.may_miss:  # the noise of silos that may be missing hides nobody else's records
             plan = replace(plan, gradients_only=False)
         algorithm, alpha = method.algorithm(request, choice.settings), request.alpha

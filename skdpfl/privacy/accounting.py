@@ -10,12 +10,23 @@ prices of events.
 """
 
 import math
+from dataclasses import replace
 from typing import Literal, get_args
 
-from skdpfl._arguments import check_choice, check_number, check_positive, check_rate, check_share
+import numpy as np
+
+from skdpfl._arguments import (
+    check_choice,
+    check_count,
+    check_number,
+    check_positive,
+    check_rate,
+    check_share,
+)
 from skdpfl.privacy import events
-from skdpfl.privacy.calibration import calibrate, check_epsilon_says_something
+from skdpfl.privacy.calibration import calibrate, check_epsilon_says_something, largest
 from skdpfl.privacy.pricing.price import price_epsilon
+from skdpfl.privacy.public_numbers import MOST_STEPS, NoiseSchedule, noise_factors
 
 SamplingName = Literal["poisson", "without_replacement", "disjoint"]
 
@@ -129,6 +140,8 @@ def n_steps_for(
     delta: float,
     neighbours: events.Neighbours = "replace",
     sampling: SamplingName = "poisson",
+    noise_schedule: NoiseSchedule = None,
+    local_steps: int = 1,
 ) -> int:
     """Return the largest number of steps that a budget allows.
 
@@ -138,6 +151,11 @@ def n_steps_for(
         Greater than 0 and finite.
     noise_multiplier, sampling_rate, delta, neighbours, sampling
         As for :func:`epsilon_of`.
+    noise_schedule : tuple, default=None
+        ``("round", beta, start)`` or ``("step", beta, start)``: noise that decays from
+        ``noise_multiplier`` on, as in the estimators.
+    local_steps : int, default=1
+        The steps of a round, for schedules. The last round may be a part of one.
 
     Returns
     -------
@@ -161,20 +179,18 @@ def n_steps_for(
 
     def fits(n: int) -> bool:
         steps = _steps(noise_multiplier, sampling_rate, n, sampling)
+        if noise_schedule is not None:
+            steps = _decaying(noise_schedule, local_steps, steps)
         return price_epsilon(steps, delta, neighbours) <= epsilon
 
-    low, high = 0, 1
-    while fits(high):
-        low, high = high, 16 * high
-        if low >= _MOST_STEPS:
-            raise ValueError(
-                f"noise_multiplier={noise_multiplier!r} allows more than {_MOST_STEPS:g} steps at "
-                f"epsilon={epsilon!r} and delta={delta!r}."
-            )
-    while high - low > 1:  # on the logarithm first: epsilon grows like the root of the number
-        middle = round(math.sqrt(low * high)) if high > 2 * low > 0 else (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    most = _MOST_STEPS if noise_schedule is None else MOST_STEPS
+    found = largest(fits, most)
+    if found >= most:
+        raise ValueError(
+            f"noise_multiplier={noise_multiplier!r} allows more than {most:g} steps at "
+            f"epsilon={epsilon!r} and delta={delta!r}."
+        )
+    return found
 
 
 def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> events.Composition:
@@ -187,6 +203,21 @@ def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> event
         return ((events.FixedSizeGaussian(z, rate), n_steps),)
     per_pass = math.floor(min((1 + 1e-12) / rate, _MOST_STEPS))
     return ((events.Gaussian(z), math.ceil(n_steps / per_pass)),)
+
+
+def _decaying(
+    schedule: NoiseSchedule, local_steps: int, steps: events.Composition
+) -> events.Composition:
+    """Return the releases of as many steps, with noise that decays by a schedule."""
+    ((event, n),) = steps
+    if isinstance(event, events.Gaussian):
+        raise ValueError('noise_schedule does not go with sampling="disjoint".')
+    whole, rest = divmod(n, check_count("local_steps", local_steps))
+    factors = noise_factors(schedule, (local_steps,) * whole + ((rest,) if rest else ()))
+    values, counts = np.unique(np.concatenate(factors), return_counts=True)
+    z = event.noise_multiplier
+    each = zip(values.tolist(), counts.tolist(), strict=True)
+    return events.compose((replace(event, noise_multiplier=z * f), c) for f, c in each)
 
 
 def _whole(n_steps: float) -> int:

@@ -247,3 +247,25 @@ def check_budget_parameters(epsilon: Any, delta: Any) -> None:
 def delta_of(delta: Any, n: int) -> float:
     """Return the delta of a checked budget, for n records or silos."""
     return automatic_delta(n) if is_auto(delta) else float(delta)
+
+
+def largest(fits: Callable[[int], bool], most: int) -> int:
+    """Return the largest whole number that fits, at most ``most``; 0 if 1 does not.
+
+    What is returned did fit; larger ones might as well where ``fits`` is not monotone.
+
+    Examples
+    --------
+    >>> largest(lambda n: n * n <= 50, 100), largest(lambda n: True, 100)
+    (7, 100)
+    """
+    low, high = 0, 1
+    while fits(high):
+        low = high
+        if low == most:
+            return most
+        high = min(16 * high, most)
+    while high - low > 1:  # on the logarithm first: epsilon grows like the root of the number
+        middle = round(math.sqrt(low * high)) if high > 2 * low > 0 else (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

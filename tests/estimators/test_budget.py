@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.privacy import epsilon_of
+import skdpfl
+from skdpfl.privacy import epsilon_of, n_steps_for
 from tests.estimators.fits import ALL, data, make, plain
 
 INF = np.inf
@@ -268,3 +269,74 @@ def test_unlike_noise_is_not_one_multiplier(largest):
     clf = fit("ISRLDPClassifier", epsilon={0: 1.0, 1: 2.0, 2: 2.0, 3: largest})
     assert clf.privacy_spent_.noise_multiplier is None
     assert clf.privacy_spent_.to_dict()["noise_multiplier"] is None
+
+
+# ------------------------------------------------------------------ until the budget is spent
+
+SIZES = {"silo_sizes": [300, 300, 300], "n_features": 3}
+SLOWLY = {"local_steps": 3, "noise_multiplier": 30.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("ISRLDPClassifier", {"sampling_rate": 0.1}),
+        ("ISRLDPRegressor", {"solver": "localized"}),
+        ("DPScaffoldClassifier", {"noise_schedule": ("round", 0.9, 4), **SLOWLY}),
+        ("DPScaffoldClassifier", {"noise_schedule": ("step", 0.97, 4), **SLOWLY}),
+        ("DPFedAvgClassifier", {"unit": "silo", "trust": "server", "silo_fraction": 0.5}),
+        ("DPFedAvgClassifier", {"silo_fraction": 0.34, "cohort": "uniform"}),
+    ],
+)
+def test_rounds_go_on_until_the_budget_is_spent(name, options):
+    """One more round would cost more; the cost is that of a plan with so many rounds."""
+    options = {"noise_multiplier": 8.0, "scaling": None, "random_state": 3, **options}
+    cls = getattr(skdpfl, name)
+    plan = cls(2.0, n_rounds="budget", **options).plan_for(**SIZES)
+    assert (plan.noise_multiplier == options["noise_multiplier"]).all() and plan.n_rounds > 1
+    same, more = (
+        cls(None, n_rounds=plan.n_rounds + extra, **options).plan_for(**SIZES).spent().epsilon
+        for extra in (0, 1 if options.get("cohort") != "uniform" else 20)
+    )
+    assert plan.spent().epsilon == same <= 2.0 < more
+
+
+def test_a_fit_until_the_budget_is_spent_is_the_planned_one():
+    X, y, silos = data("DPScaffoldClassifier", n=300)
+    model = skdpfl.DPScaffoldClassifier(
+        2.0, noise_multiplier=40.0, n_rounds="budget", local_steps=5, sampling_rate=1.0,
+        noise_schedule=("round", 0.95, 5), delta=1e-5, scaling=None, random_state=0,
+    ).fit(X, y, silos=silos)  # fmt: skip
+    steps = n_steps_for(
+        epsilon=2.0, noise_multiplier=40.0, sampling_rate=1.0, delta=1e-5,
+        noise_schedule=("round", 0.95, 5), local_steps=5,
+    )  # fmt: skip
+    assert model.n_rounds_ == model.n_iter_ == steps // 5
+    assert model.privacy_spent_.epsilon <= 2.0
+    constant = n_steps_for(epsilon=2.0, noise_multiplier=40.0, sampling_rate=1.0, delta=1e-5)
+    assert constant > steps
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"noise_multiplier": None}, "give both noise_multiplier and epsilon"),
+        ({"epsilon": None}, "give both noise_multiplier and epsilon"),
+        ({"epsilon": {0: 1.0, 1: 2.0, 2: 2.0}}, "one number"),
+        ({"epsilon": np.inf}, "epsilon"),
+        ({"local_steps": (1, 2)}, "local_steps of each round"),
+        ({"noise_multiplier": 0.3}, "one round at noise_multiplier=0.3 costs more"),
+        ({"noise_multiplier": 1e5}, "100,000 rounds and more"),
+    ],
+)
+def test_what_does_not_go_with_a_budget_for_rounds(options, words):
+    options = {"epsilon": 1.0, "noise_multiplier": 9.0, "local_steps": 2, **options}
+    with pytest.raises(ValueError, match=words):
+        skdpfl.DPScaffoldClassifier(n_rounds="budget", scaling=None, **options).plan_for(**SIZES)
+
+
+def test_one_pass_has_no_budget_of_rounds():
+    with pytest.raises(ValueError, match="cost as much as one"):
+        skdpfl.ISRLDPClassifier(
+            1.0, noise_multiplier=9.0, n_rounds="budget", sampling="disjoint"
+        ).plan_for(**SIZES)
