@@ -48,7 +48,7 @@ BENCHMARKS = {
     "whole": Benchmark("auto/whole.py", 1, "docs/auto.md", "auto/whole.md"),
     "budgets": Benchmark("auto/budgets.py", 15, "docs/auto.md"),
     "unseen": Benchmark("auto/unseen.py", 1, "docs/auto.md", "auto/unseen.md"),
-    "rare": Benchmark("auto/rare.py", 0.5, "docs/rare_labels.md", "auto/rare.md"),
+    "rare": Benchmark("auto/rare.py", 0.5, "docs/measurements.md", "auto/rare.md"),
     "curves": Benchmark(
         "auto/curves.py",
         None,
@@ -62,16 +62,20 @@ BENCHMARKS = {
     "scales": Benchmark(
         "auto/scaling.py", None, "", "auto/scaling.md", quick="--seeds 1 --epsilons 1"
     ),
-    "means": Benchmark("auto/means.py", 1, "docs/auto.md", "auto/means.md", quick="--seeds 1"),
+    "means": Benchmark("auto/means.py", 1, "", "auto/means.md", quick="--seeds 1"),
     "isrl": Benchmark(
-        "isrl/table.py", 2, "docs/isrl.md", "isrl/results.md", quick="--problems insurance"
+        "isrl/table.py", 2, "docs/measurements.md", "isrl/results.md", quick="--problems insurance"
     ),
-    "shuffler": Benchmark("isrl/shuffler.py", 1, "docs/isrl.md", quick=""),
-    "shares": Benchmark("shared_noise.py", 0.5, "docs/which.md"),
+    "shuffler": Benchmark("isrl/shuffler.py", 1, "docs/measurements.md", quick=""),
+    "shares": Benchmark("shared_noise.py", 0.5, "docs/measurements.md"),
     "networks": Benchmark("networks/study.py", 20, "docs/networks.md", "networks/results.md"),
     "step": Benchmark("networks/step.py", 0.2, "docs/networks.md", "networks/step.md"),
     "search": Benchmark(
-        "search.py", 2, "docs/tuning.md", "search.md", quick="--seeds 1 --data digits --epsilons 1"
+        "search.py",
+        2,
+        "docs/measurements.md",
+        "search.md",
+        quick="--seeds 1 --data digits --epsilons 1",
     ),
     "privunit": Benchmark("privunit.py", 0.1, "docs/whole_silos.md", quick=""),
     "speed": Benchmark("speed.py", None, "docs/speed.md", "speed.md"),
