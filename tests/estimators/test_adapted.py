@@ -41,6 +41,7 @@ def test_own_intercepts_follow_the_levels_of_schools():
     assert len(model.silo_heads_) == 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["intercept", "ridge"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classes_have_own_parts_too(head, n_classes):

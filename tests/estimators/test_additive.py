@@ -229,6 +229,7 @@ def test_indicators_have_no_histogram():
     assert (model.shape_functions_["zero"]["value"] == 0).all()
 
 
+@pytest.mark.slow
 def test_edges_are_private():
     """At a small budget fits with other noise cut columns elsewhere: six seeds, six cuts."""
     X, y, silos = problem("ISRLDPClassifier", 20_000)

@@ -68,22 +68,6 @@ def test_disjoint_batches_are_dealt_for_the_busiest_silo():
     assert model.privacy_spent_.n_releases == 4
 
 
-def test_a_budget_is_that_of_the_silo_that_answers_most_often():
-    X, y, silos = data("ISRLDPClassifier")
-    budget = {"epsilon": 2.0, "noise_multiplier": None}
-    spent = fit("ISRLDPClassifier", ROUNDS, X, y, silos, **budget).privacy_spent_
-    assert 1.98 <= spent.per_silo[0] == spent.epsilon <= 2
-    assert (spent.per_silo[[1, 2, 3]] < 1.9).all()
-
-
-def test_noise_is_guessed_from_how_many_answer():
-    X, y, silos = data("ISRLDPClassifier")
-    plan = fit("ISRLDPClassifier", ANSWERS, X, y, silos).plan_
-    assert 4 * plan.silo_fraction == pytest.approx(4 / (1 / 2 + 1 / 2 + 1 / 3 + 1))
-    everyone = fit("ISRLDPClassifier", np.ones((5, 4)), X, y, silos)
-    assert np.array_equal(everyone.coef_, fit("ISRLDPClassifier", "auto", X, y, silos).coef_)
-
-
 def test_an_array_says_how_many_rounds_there_are():
     X, y, silos = data("ISRLDPClassifier")
     assert fit("ISRLDPClassifier", ANSWERS, X, y, silos, n_rounds="auto").n_iter_ == 5

@@ -194,14 +194,6 @@ def test_weights_in_another_order():
         make("ISRLDPClassifier").fit(frame, y, silos=silos, sample_weight=weights)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_silos_twice(name):
-    X, y, silos = data(name)
-    frame = pd.DataFrame(X, columns=list("abc")).assign(hospital=silos)
-    with pytest.raises(ValueError, match=r"silo_column='hospital' were given: give one of the two"):
-        make(name, silo_column="hospital").fit(frame, y, silos=silos)
-
-
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
@@ -258,17 +250,6 @@ def test_a_delta_below_what_the_noise_that_runs_keeps_is_warned_about(recwarn):
         estimator.fit(X, y, silos=silos)
     estimator.set_params(delta=1e-20).fit(X, y, silos=silos)
     assert not [str(w.message) for w in recwarn if "delta" in str(w.message)]
-
-
-def test_the_warning_points_here_through_scikit_learn():
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer
-
-    X, y, _ = data("ISRLDPClassifier")
-    pipe = make_pipeline(FunctionTransformer(), make("ISRLDPClassifier", delta=0.5, scaling=None))
-    with pytest.warns(UserWarning, match="delta=0.5") as caught:
-        pipe.fit(X, y)
-    assert caught[0].filename == __file__
 
 
 def test_steps_that_diverge_are_warned_about():

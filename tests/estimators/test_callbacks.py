@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import GridSearchCV
 
 from skdpfl import ISRLDPClassifier
 from skdpfl.exceptions import PrivacyLeakWarning
@@ -82,15 +81,3 @@ def test_a_callback_that_reads_the_records_is_a_leak():
     scores = monitor.get_logs().data_as_pandas["accuracy"]
     assert len(scores) == 6
     assert scores.iloc[-1] > 0.8
-
-
-def test_progress_bar_nests_under_a_search(capsys):
-    pytest.importorskip("rich")
-    search = GridSearchCV(model(delta=1e-5), {"epsilon": [1.0, 2.0]}, cv=2)
-    search.set_callbacks(callback.ProgressBar()).fit(X, y)
-    assert search.best_score_ > 0.8
-
-
-def test_no_callback_costs_nothing_and_leaves_nothing():
-    clf = model().fit(X, y)
-    assert not [name for name in vars(clf) if "callback" in name]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl import DPFedAvgRegressor, DPFedEXPRegressor, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import DPFedAvgRegressor, DPFedEXPRegressor, ISRLDPRegressor
 from skdpfl.privacy.mechanisms import NoPrivacy
 
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -36,17 +36,6 @@ def test_records_gradients_are_clipped(trust, n_jobs):
     assert np.array_equal(again.coef_, model.coef_)  # no noise
 
 
-def test_one_wild_record_moves_the_model_as_far_as_any_other():
-    options = PLAIN | {"n_rounds": 20, "learning_rate": 0.5, "clip_norm": CLIP}
-    calm = ISRLDPRegressor(**options).fit(X, Y, silos=SILOS)
-    wild = ISRLDPRegressor(**options).fit(X, WILD, silos=SILOS)
-    moved = np.linalg.norm(wild.coef_ - calm.coef_)
-    assert 0 < moved <= 20 * 0.5 * 2 * CLIP / len(X)
-    free = ISRLDPRegressor(**(options | {"clip_norm": "auto"})).fit(X, WILD, silos=SILOS)
-    assert np.linalg.norm(free.coef_ - calm.coef_) > 1e3
-    assert free.clip_norm_ == free.plan_.clip_norm == np.inf
-
-
 @pytest.mark.parametrize("cls", [DPFedAvgRegressor, DPFedEXPRegressor])
 def test_whole_silos_messages_are_clipped_and_not_their_records(cls):
     unit = {"unit": "silo"} if cls is DPFedAvgRegressor else {}
@@ -64,15 +53,6 @@ def test_whole_silos_messages_are_clipped_and_not_their_records(cls):
     assert model.clip_norm_ == model.plan_.clip_norm == CLIP
     free = cls(**options).fit(X, Y, silos=SILOS)
     assert free.clip_norm_ == free.plan_.clip_norm == np.inf
-
-
-def test_classes_are_clipped_together():
-    labels = np.arange(40) % 3
-    model = ISRLDPClassifier(**PLAIN, clip_norm=CLIP).fit(X, labels, silos=SILOS)
-    residuals = np.eye(3)[labels] - 1 / 3
-    gradients = (residuals[:, :, None] * X[:, None, :]).reshape(40, 9)
-    expected = clipped(gradients).mean(axis=0).reshape(3, 3)
-    np.testing.assert_allclose(model.coef_, expected, rtol=1e-9)
 
 
 def test_a_norm_that_no_gradient_reaches_changes_nothing():

@@ -30,6 +30,7 @@ def test_the_noise_is_that_of_the_sum_of_messages(sampling):
     np.testing.assert_allclose(clf.plan_.weights, batches / batches.sum())
 
 
+@pytest.mark.slow
 @quiet
 @pytest.mark.parametrize("cls", [ISRLDPClassifier, ISRLDPRegressor])
 def test_fits(cls):
@@ -41,6 +42,7 @@ def test_fits(cls):
     assert model.score(X, y) > (0.7 if cls is ISRLDPClassifier else 0.2)
 
 
+@pytest.mark.slow
 def test_few_silos_of_many_records_are_told_that_shuffling_gains_nothing():
     clf = ISRLDPClassifier(1.0, trust="shuffler", n_rounds=5)
     with pytest.warns(UserWarning, match="gains nothing here.*about 50 records of each of 4 silos"):

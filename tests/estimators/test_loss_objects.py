@@ -154,6 +154,7 @@ def test_losses_of_ones_own_are_tried_before_anything_is_charged():
     mixing.set_params(loss=Apart()).fit(X, LINE, silos=SILOS)  # nothing to try
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "loss", "unit"),
     [("log_loss", LogLoss(), "the log odds"), ("poisson", Poisson(), "the logarithm")],

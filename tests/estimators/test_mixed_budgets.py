@@ -37,11 +37,6 @@ def test_sizes_where_budgets_are_alike_or_asked_for(kw):
     assert np.array_equal(plan_for(**kw).weights, SIZES.to_numpy() / 1000)
 
 
-def test_weights_are_continuous_in_the_budgets():
-    plan = plan_for({"a": 1.0, "b": 1.0 + 1e-6, "c": 1.0})
-    np.testing.assert_allclose(plan.weights, SIZES / 1000, rtol=1e-4)
-
-
 # ---- scales, each silo's at its own noise --------------------------------------------------------
 
 
@@ -78,14 +73,6 @@ def test_releases_beside_count_even_where_all_train_alike():
             delta=np.full(4, 1e-5),
             setup=setups[:3],
         )
-
-
-def test_budgets_that_are_alike_release_the_same():
-    alike = plan_for({"a": 1.0, "b": 1.0, "c": 1.0})
-    one = plan_for(1.0)
-    assert alike.setup == one.setup
-    assert len(one.setup) == 1
-    assert np.array_equal(alike.noise_multiplier, one.noise_multiplier)
 
 
 # ---- and it pays ---------------------------------------------------------------------------------

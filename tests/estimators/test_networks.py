@@ -155,13 +155,6 @@ def test_a_search_over_the_model_s_parameters():
     assert len(mixed.fit(X, y, silos=silos).cv_results_["params"]) == 2
 
 
-def test_the_representation_is_the_call():
-    assert repr(MLP()) == "MLP()"
-    given = MLP((3, 2), "tanh")
-    assert repr(given) == "MLP(hidden_layer_sizes=(3, 2), activation='tanh')"
-    assert "MLP(hidden_layer_sizes=(3,))" in repr(make("ISRLDPClassifier", MLP((3,))))
-
-
 def test_a_summary_is_for_linear_models():
     X, y, silos = data("ISRLDPClassifier")
     with pytest.raises(AttributeError, match="Network has none"):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-import skdpfl
 from tests.estimators.fits import ALL, make
 
 #: scaling, what is given, budget: exact, found in bounds, bounds alone, found without bounds, curve
@@ -60,12 +59,3 @@ def test_columns_are_scaled_by_their_root_mean_square(name):
     np.testing.assert_allclose(np.sqrt((Z**2).mean(axis=0)), 1)
     np.testing.assert_allclose(model.scaling_.transform(0 * X), 0)
     assert model.scaling_.row_norm == pytest.approx(2)
-
-
-def test_numpy_booleans_and_seeds():
-    X, y, silos = problem("ISRLDPClassifier")
-    for value in (np.True_, np.False_):
-        kw = {"random_state": 0, "n_rounds": 5, "feature_bounds": (-4, 8)}
-        one = skdpfl.ISRLDPClassifier(fit_intercept=value, **kw).fit(X, y, silos=silos)
-        two = skdpfl.ISRLDPClassifier(fit_intercept=bool(value), **kw).fit(X, y, silos=silos)
-        assert np.array_equal(one.coef_, two.coef_)

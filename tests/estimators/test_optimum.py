@@ -36,17 +36,6 @@ def same(estimator, optimum):
     np.testing.assert_allclose(estimator.intercept_, optimum.intercept_, atol=1e-4)
 
 
-@pytest.mark.parametrize("n_classes", [pytest.param(2, marks=pytest.mark.slow), 4])
-@pytest.mark.parametrize("method", METHODS)
-def test_logistic_regression(method, n_classes):
-    X, y, silos = data("DPScaffoldClassifier", n_classes=n_classes)
-    clf = fitted(method, "Classifier", X, y, silos)
-    optimum = LogisticRegression(C=1 / (ALPHA * len(y)), tol=1e-10, max_iter=5000).fit(X, y)
-    same(clf, optimum)
-    np.testing.assert_allclose(clf.predict_proba(X), optimum.predict_proba(X), atol=1e-4)
-    assert clf.privacy_spent_.epsilon == np.inf
-
-
 @pytest.mark.parametrize("weights", ["uniform", {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4}])
 @pytest.mark.parametrize("method", FEW)
 def test_weighted_silos_are_weighted_records(method, weights):

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import skdpfl
-from skdpfl.models import LinearRules, RuleTask
+from skdpfl.models import LinearRules
 
 ALPHAS = [0.01, 0.1, 1.0, 10.0]
 #: family, options
@@ -27,15 +27,6 @@ FAMILIES = [
     ("DPFedAvg", {"unit": "silo", "trust": "server"}),
     ("DPFederated", {}),
 ]
-TASK = RuleTask(
-    curvature=0.25,
-    squared_row=6,
-    n_parameters=6,
-    work_per_record=6,
-    n_records=800,
-    n_silos=4,
-    is_classifier=True,
-)
 RULES = LinearRules()
 
 
@@ -98,11 +89,3 @@ def test_a_step_never_moves_further_than_the_penalty_bears(momentum, server):
             assert borne * server * alpha < 2 * (1 + momentum)
             assert borne <= eta
         assert RULES.with_penalty(eta, 0.0, server, momentum) == eta
-
-
-def test_the_clip_norm_grows_with_the_penalty():
-    for task in (TASK, TASK._replace(is_classifier=False, curvature=1.0)):
-        clips = [RULES.clip_norm(0.05, task, alpha) for alpha in (0.0, *ALPHAS)]
-        assert clips == sorted(clips)
-        assert clips[0] == RULES.clip_norm(0.05, task)
-        assert clips[-1] <= 2 * task.norm

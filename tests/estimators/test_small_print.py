@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 
-import skdpfl
 from skdpfl.algorithms import AcceleratedSGD, FedAvg, FedExp, Released
 from tests.estimators.fits import ALL, data, make
 
@@ -30,12 +29,6 @@ SHAPE = {"silo_sizes": {"a": 50, "b": 60}, "n_features": 3, "n_classes": 2}
 def test_no_plan_for_data_that_cannot_be(estimator, name, value, message):
     with pytest.raises(ValueError, match=message):
         make(estimator).plan_for(**(SHAPE | {name: value}))
-
-
-@pytest.mark.parametrize("sizes", [[50, 60], (50, 60), np.array([50, 60]), {"a": 50, "b": 60}])
-def test_sizes_in_any_form(sizes):
-    plan = skdpfl.ISRLDPClassifier().plan_for(**(SHAPE | {"silo_sizes": sizes}))
-    assert plan.silo_sizes.tolist() == [50, 60]
 
 
 @pytest.mark.parametrize("verbose", ["x", -1, 1.5, None])

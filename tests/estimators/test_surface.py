@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -77,15 +76,6 @@ def test_names_are_checked_without_the_silo_column():
         clf.predict(frame[["weight", "hospital", "age", "height"]])
 
 
-def test_a_frame_without_silos_is_one_silo():
-    X, y, _ = data("ISRLDPClassifier")
-    clf = small("ISRLDPClassifier").fit(pd.DataFrame(X, columns=COLUMNS), y)
-    assert clf.silo_ids_.tolist() == [0]
-    assert clf.feature_names_in_.tolist() == COLUMNS
-    refitted = clf.fit(X, y)
-    assert not hasattr(refitted, "feature_names_in_")
-
-
 def test_a_list_of_bounds_follows_the_names():
     X, y, silos = data("ISRLDPClassifier")
     frame = frame_of(X, silos, "pandas")
@@ -145,14 +135,6 @@ def test_a_step_that_loses_the_frame_is_named():
     pipe = make_pipeline(StandardScaler(), small("ISRLDPClassifier", silo_column="hospital"))
     with pytest.raises(ValueError, match=r"needs a DataFrame, got ndarray.*set_output"):
         pipe.fit(frame_of(X, silos, "pandas"), y)
-
-
-def test_a_transformed_target():
-    X, y, silos = data("DPScaffoldRegressor")
-    wrapped = TransformedTargetRegressor(
-        small("DPScaffoldRegressor"), func=np.arcsinh, inverse_func=np.sinh
-    )
-    assert wrapped.fit(X, y, silos=silos).predict(X).shape == (240,)
 
 
 @pytest.mark.slow
@@ -251,31 +233,7 @@ def test_only_the_log_loss_has_probabilities(name, loss):
     assert f"loss='log_loss' only; this is loss={loss!r}" in str(caught.value.__cause__)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_fitted_attributes(name):
-    X, y, silos = data(name)
-    fitted = small(name, learning_rate=0.3, clip_norm=0.7, sampling_rate=0.4).fit(X, y, silos=silos)
-    assert (fitted.n_rounds_, fitted.learning_rate_, fitted.clip_norm_) == (4, 0.3, 0.7)
-    assert (fitted.sampling_rate_, fitted.n_iter_, fitted.n_features_in_) == (0.4, 4, 3)
-    assert fitted.silo_ids_.tolist() == [0, 1, 2, 3]
-    assert np.array_equal(fitted.scaling_.transform(X), X)
-    if name in CLASSIFIERS:
-        assert fitted.coef_.shape == (1, 3) and fitted.intercept_.shape == (1,)
-    else:
-        assert fitted.coef_.shape == (3,) and np.ndim(fitted.intercept_) == 0
-
-
 # ---- silos of all sizes -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_unbalanced_silos_down_to_one_record(name):
-    X, y, _ = data(name)
-    silos = np.repeat(["large", "small", "one"], [200, 39, 1])
-    for kw in ({}, {"silo_weights": "uniform"}, {"sampling_rate": 0.1}):
-        fitted = small(name, **kw).fit(X, y, silos=silos)
-        assert np.isfinite(fitted.coef_).all()
-        assert len(fitted.privacy_spent_.per_silo) == 3
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "disjoint"])

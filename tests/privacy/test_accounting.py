@@ -122,13 +122,6 @@ def test_splitting_a_schedule_changes_nothing(drawn, parts):
         assert price_epsilon(almost, delta, "replace") == pytest.approx(whole, rel=1e-3, abs=1e-9)
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_order_of_releases_does_not_matter(neighbours):
-    parts = ((PoissonGaussian(2.0, 0.1), 30), (Gaussian(5.0), 2), (Approximate(0.1, 1e-7), 3))
-    forwards, backwards = (price_epsilon(p, 1e-5, neighbours) for p in (parts, parts[::-1]))
-    assert forwards == pytest.approx(backwards, rel=1e-9)
-
-
 def test_noise_levels_between_two_cost_between_the_two():
     levels = tuple((PoissonGaussian(30 + k / 10, 0.05), 50) for k in range(100))
     least, most = (((PoissonGaussian(z, 0.05), 5000),) for z in (40.0, 30.0))
@@ -303,6 +296,7 @@ def test_without_a_budget_there_is_no_noise():
     assert epsilon_of(**GOOD | {"noise_multiplier": 0}) == math.inf
 
 
+@pytest.mark.slow
 def test_more_steps_than_anyone_takes_is_an_error():
     with pytest.raises(ValueError, match="noise_multiplier=10000"):
         n_steps_for(epsilon=100, noise_multiplier=10000.0, sampling_rate=1e-4, delta=1e-5)

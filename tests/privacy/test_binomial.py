@@ -179,6 +179,7 @@ def clipped_rows(n, d, clip_norm, seed=0):
     return clip_norm * rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_unbiased_with_the_stated_variance():
     release = BinomialSum(6, 2.0, 5, levels=10, noise_bits=300)
     sums = clipped_rows(5, 6, 2.0)
@@ -200,6 +201,7 @@ def test_variance_by_hand():
     assert release.bits_per_contributor == 2 * 10 + 40
 
 
+@pytest.mark.slow
 def test_release_equals_bits_drawn_one_by_one():
     """The number of noise bits that are ones has the same law as bits themselves."""
     release = BinomialSum(1, 1.0, 3, levels=5, noise_bits=20)

@@ -7,6 +7,7 @@ from skdpfl.privacy.events import FixedSizeGaussian, PoissonGaussian
 from skdpfl.privacy.pricing import price
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [PoissonGaussian, FixedSizeGaussian])
 def test_merged_prices_lie_little_above_the_whole_ones(kind, monkeypatch):
     z = np.linspace(1, 4, 300)

@@ -37,6 +37,7 @@ def draw(r):
     return estimator, estimator.plan_for(silo_sizes=sizes, n_features=4)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:delta=:UserWarning")
 @pytest.mark.parametrize(
     "chunk", [0, *(pytest.param(c, marks=pytest.mark.wide) for c in range(1, CHUNKS))]
@@ -56,6 +57,7 @@ def test_no_plan_costs_more_than_its_budget(chunk):
             assert (spent.per_silo <= estimator.epsilon).all()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:delta=:UserWarning")
 @pytest.mark.parametrize(
     "chunk", [0, *(pytest.param(c, marks=pytest.mark.wide) for c in range(1, 200))]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from skdpfl import ISRLDPClassifier
 from tests.privacy.test_spent import EDITS, REPORTED, as_json
 
 FILE = Path(__file__).parents[2] / "docs" / "_static" / "privacy_spent.schema.json"
@@ -60,15 +59,6 @@ def fits(value, schema):
 @pytest.mark.parametrize("cost", REPORTED.values(), ids=REPORTED)
 def test_what_is_written_fits(cost):
     assert fits(as_json(cost), SCHEMA)
-
-
-def test_shared_noise_says_against_how_many_silos_it_holds():
-    clf = ISRLDPClassifier(trust="secagg", n_rounds=3, scaling=None)
-    report = as_json(clf.plan_for(silo_sizes=[50] * 3, n_features=2).spent())
-    assert report["colluding"] == 1
-    assert fits(report, SCHEMA)
-    optional = {*SCHEMA["properties"]} - {*SCHEMA["required"]}
-    assert optional == {"colluding"}
 
 
 @pytest.mark.parametrize("name", [name for name in EDITS if name not in CONSISTENT])

@@ -303,6 +303,7 @@ def test_means_are_as_exact_as_priced(colluding):
     assert ratio == pytest.approx(math.sqrt(5 / (5 - colluding)), rel=0.5)
 
 
+@pytest.mark.slow
 def test_the_audit_takes_the_colluders_noise_off():
     clf = ISRLDPClassifier(
         4.0, n_rounds=1, sampling_rate=1.0, scaling=None, calibrate=False,
@@ -340,7 +341,7 @@ def test_single_precision_and_penalties():
         for trust in ("secagg", "server")
     ]
     assert models[0].coef_.dtype == np.float32
-    np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=0.2)
+    np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=0.3)
 
 
 def test_affordable_features_know_the_noise():

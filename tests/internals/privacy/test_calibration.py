@@ -20,6 +20,7 @@ from skdpfl.privacy.pricing.price import price_epsilon
 few = settings(max_examples=20, derandomize=True)
 
 
+@pytest.mark.slow
 @few
 @given(
     st.floats(math.log(1e-2), math.log(50)),
@@ -106,6 +107,7 @@ def test_noise_where_nothing_is_released(composition):
     assert calibrate(lambda z: composition, 1.0, 1e-5, "replace") > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate, epsilon", [(1e-4, 1e-3), (1e-9, 1.0), (0.999, 300.0)])
 def test_noise_far_from_the_central_limit(rate, epsilon):
     def build(z):

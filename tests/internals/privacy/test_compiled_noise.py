@@ -65,17 +65,6 @@ def test_normals_of_every_slot_are_numpys(monkeypatch, dtype, field):
     np.testing.assert_array_equal(*without(monkeypatch, normals, fill))
 
 
-def test_normals_go_into_part_of_an_array(monkeypatch):
-    drawn = np.random.default_rng(0).integers(0, 2**64, (3, 40), dtype=np.uint64)
-
-    def fill():
-        out = np.full((3, 50), -1, np.int32)
-        normals.fill(drawn[:, :30].copy(), out[:, 10:40])
-        return out
-
-    np.testing.assert_array_equal(*without(monkeypatch, normals, fill))
-
-
 @pytest.mark.parametrize(("dtype", "integer"), [(np.float32, np.int32), (np.float64, np.int64)])
 @pytest.mark.parametrize("divisor", [1.0, 3.7, "one a row", "one a column", "one a number"])
 @pytest.mark.parametrize("own_grids", [False, True])
@@ -110,14 +99,6 @@ def unaligned(array):
     odd = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
     odd[...] = array
     return odd
-
-
-@pytest.mark.parametrize("shape", [(3000,), (20, 30, 5), (3, 4), (0, 3)], ids=str)
-def test_releases_of_other_shapes_are_numpys(monkeypatch, shape):
-    rng = np.random.default_rng(2)
-    sums, units = rng.normal(size=shape), rng.integers(-99, 99, shape)
-    mine, numpys = without(monkeypatch, grid, lambda: grid.snapped_release(sums, units, 1e-3))
-    np.testing.assert_array_equal(mine, numpys)
 
 
 def arguments(function):

@@ -33,6 +33,7 @@ def test_what_a_budget_admits_a_larger_one_admits(delta):
         assert all(a <= b for a, b in pairwise(budgets))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 5, 9])
 def test_every_flipped_bit_is_seen(full, n):
     """All bits of the header, and of some entries."""

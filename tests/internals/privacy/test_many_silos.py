@@ -112,6 +112,7 @@ def test_silos_that_release_something_else_beside_are_not_merged():
         assert dominates(groups.compositions[groups.of_silo[i]], own)
 
 
+@pytest.mark.slow
 def test_tiny_rates_are_told_apart():
     """Of 1e9 and 1.0004e9 records, the larger silo must not stand for the smaller one."""
     sizes = [1_000_400_000, 1_000_000_000]
@@ -123,6 +124,7 @@ def test_tiny_rates_are_told_apart():
     assert costliest_silos(plan, np.ones(2)) == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e-9, 0.2])
 def test_one_search_where_all_silos_differ(monkeypatch, rate):
     """Of silos that are in other rounds, with other noise, one leads; the rest are only priced."""

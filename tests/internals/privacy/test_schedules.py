@@ -6,11 +6,6 @@ import pytest
 from skdpfl.privacy.public_numbers import MAX_LEVELS, check_schedule, noise_factors
 
 
-def test_no_schedule():
-    factors = noise_factors(None, (2, 3, 2))
-    assert [f.tolist() for f in factors] == [[1.0] * 2, [1.0] * 3, [1.0] * 2]
-
-
 def test_decay_by_rounds():
     factors = noise_factors(("round", 0.25, 1), (2, 1, 3))
     expected = [[1.0, 1.0], [0.5], [0.25] * 3]
@@ -58,7 +53,3 @@ def test_up_to_64_values_are_as_they_are():
 def test_schedules_that_are_none(schedule, what):
     with pytest.raises(ValueError, match=what):
         check_schedule(schedule)
-
-
-def test_what_is_just_a_schedule():
-    assert check_schedule(["step", 1, 0.0]) == ("step", 1.0, 0)

@@ -212,6 +212,7 @@ def _price_of_the_whole(monkeypatch):
     monkeypatch.setattr(shared.SharedGradients, "composition", whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", [None, _small_shares, _price_of_the_whole])
 def test_an_audit_finds_shares_that_are_too_small(bug, monkeypatch):
     """A coalition of four of five silos takes its noise off the sum, at epsilon 4."""

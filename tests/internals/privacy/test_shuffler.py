@@ -181,6 +181,7 @@ def test_large_budgets_of_sums_have_the_least_noise_that_can_run(epsilon):
     assert one.noise_multiplier[0] == 0.12 or one.spent().epsilon >= 0.98 * epsilon
 
 
+@pytest.mark.slow
 def test_rounding_is_unbiased_and_noise_is_as_wide_as_the_plan_says():
     """A release of given messages, many times: mean and variance at 5 standard errors."""
     plan, streams = dataclasses.replace(bits_plan(dimension=2), steps=(1,) * 4000), streams_for(0)

@@ -160,6 +160,7 @@ def configurations(z):
             yield (h / z, o / z), (-h / z, o / z), (x[0] / z, x[1] / z)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("z", "n"), [(1.2, 3000), (2.0, 300), (4.0, 60)])
 def test_bound_lies_above_configurations_that_can_be_computed(z, n):
     """Guarantee: with all others equal, H = E (sum (P - alpha Q) / R)_+ / n; by Monte Carlo."""

@@ -32,6 +32,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("composition", "k"), GROUPS.values(), ids=GROUPS)
 def test_every_cost_has_a_group(composition, k):
     cost = spent(composition)
@@ -148,6 +149,7 @@ def test_text_never_shows_less_than_was_spent(epsilon, delta, shown):
     assert float(repr(cost).split("ε=")[1].split(",")[0]) >= epsilon * (1 - 1e-11)
 
 
+@pytest.mark.slow
 def test_a_group_of_many_unlike_releases_costs_hardly_more_when_they_are_merged(monkeypatch):
     clf = DPFedAvgClassifier(1.0, sampling_rate=0.2, noise_schedule=("round", 0.9, 2), n_rounds=50)
     paid = clf.plan_for(silo_sizes=[60], n_features=4).spent()
