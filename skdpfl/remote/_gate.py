@@ -25,7 +25,6 @@ from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned, planned
 from skdpfl.remote._roster import public_key, signature
-from skdpfl.remote._row import SumRow, Together, ran
 from skdpfl.remote._terms import LIMITS, Refused, Terms, in_words
 
 _LOG = logging.getLogger("skdpfl.remote")
@@ -201,8 +200,8 @@ class Gate:
     def _check_offer(self, offer: _letters.Offer, spent: PrivacySpent) -> None:
         """Raise unless this silo can take part in a fit."""
         self.terms.check(spent)  # before the records: sizes may be a secret by the terms
-        if isinstance(row := offer.row, Together):
-            self.terms.check_others(row.silos, row.colluding if row.shares_noise else None)
+        if (row := offer.row).masked:
+            self.terms.check_others(row.silos, row.promise.colluding if row.shares_noise else None)
         self.records.check(offer.facts)
         offer.check_parts()
         self._check_budget(spent)
@@ -236,13 +235,12 @@ class Gate:
         """Whether a person approved the fit; stores the question once."""
         said = self._memory.store.verdict(data)
         if said is None:
-            row = offer.row
             question = offer.shown() | {
                 "epsilon": spent.epsilon,
                 "delta": spent.delta,
                 "unit": spent.unit,
                 "neighbours": spent.neighbours,
-                "rounds": 0 if isinstance(row, SumRow) else len(row.steps),
+                "rounds": 0 if offer.row.plan is None else offer.row.plan.n_rounds,
                 "colluding": spent.colluding,
             }
             self._memory.store.ask_person(data, question)
@@ -302,7 +300,7 @@ class Gate:
                 raise Refused(
                     "A fit that ended before its rounds, or by an error, is charged as a whole."
                 )
-            spent = ran(offer.row, n_rounds).spent(offer.seed)
+            spent = offer.row.truncated(n_rounds).spent(offer.seed)
         if letter.rounds > n_rounds:
             raise Refused("The server's journal has rounds that this silo has no record of.")
         with in_words():  # those of the ledger

@@ -13,6 +13,8 @@ from skdpfl.algorithms import Scaffold, ScaffoldBroadcast
 from skdpfl.exceptions import LedgerError
 from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.events import Gaussian
+from skdpfl.privacy.mechanisms import ServerGradients
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, WithoutReplacement
 from skdpfl.remote import Gate, Refused, SiloRecords, Terms, pack, unpack
 from skdpfl.remote._letters import (
@@ -38,7 +40,7 @@ from skdpfl.scaling import (
     Moments,
     Slopes,
 )
-from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
+from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem, with_plan
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +84,9 @@ def refused(answer, words):
 
 def offer_of(said, **changes):
     offer = said[0][0]
-    row = {k: v for k, v in changes.items() if k in {f.name for f in dataclasses.fields(offer.row)}}
-    rest = {k: v for k, v in changes.items() if k not in row}
-    return dataclasses.replace(offer, row=dataclasses.replace(offer.row, **row), **rest)
+    rest = {k: v for k, v in changes.items() if k in {f.name for f in dataclasses.fields(offer)}}
+    row = {k: v for k, v in changes.items() if k not in rest}
+    return dataclasses.replace(offer, row=with_plan(offer.row, **row), **rest)
 
 
 # ---- before it agrees ---------------------------------------------------------------------------
@@ -115,7 +117,7 @@ def test_it_refuses_what_its_ledger_cannot_pay(tmp_path, said):
 def test_it_computes_the_price_itself(tmp_path, said):
     """A row with less noise is not the plan that its terms allow, whatever the server says."""
     silo = Silo(tmp_path, said[1], terms=Terms(epsilon=3.0, delta=1e-4))
-    less = offer_of(said, noise_multiplier=said[0][0].row.noise_multiplier / 1.05)
+    less = offer_of(said, noise_multiplier=said[0][0].row.plan.noise_multiplier / 1.05)
     refused(silo.tell(less), "as the silo computes it, this fit costs epsilon=3.")
     assert isinstance(silo.tell(said[0][0]), Agreement)
     more_steps = offer_of(said, steps=(1, 2), fit="longer")
@@ -138,17 +140,20 @@ def test_releases_beside_the_rounds_are_part_of_the_price(silo, said):
 
 
 FACTS = {
-    "another name": ({"name": "east"}, "this silo is 'north'"),
+    "another name": (
+        {"name": "east", "silos": ("east",), "silo_ids": ("east",)},
+        "this silo is 'north'",
+    ),
     "another release": ({"release": "9.9"}, "The server has skdpfl 9.9, this silo"),
     "a seed": ({"seed": 3}, "whoever knows the seed knows the noise"),
-    "sizes apart": ({"size": 7}, "are inconsistent"),
+    "sizes apart": ({"silo_sizes": np.array([7])}, "are inconsistent"),
 }
 
 
 @pytest.mark.parametrize("name", FACTS)
 def test_it_refuses_offers_for_others(silo, said, name):
     changes, words = FACTS[name]
-    if "size" in changes:
+    if "silo_sizes" in changes:
         with pytest.raises(ValueError, match=words):
             offer_of(said, **changes)
         return
@@ -195,9 +200,13 @@ BAD_ROWS = {
     "no noise": {"noise_multiplier": np.nan},
     "clip": {"clip_norm": np.inf},
     "no rounds": {"steps": ()},
-    "rounds": {"rounds": (1, 0)},
-    "later round": {"rounds": (0, 2)},
-    "trust": {"trust": "server"},
+    "rounds": {"cohorts": (np.zeros(3, int), np.array([2, 1]))},
+    "later round": {"cohorts": (np.zeros(2, int), np.array([1, 0, 1]))},
+    "another silo": {"cohorts": (np.array([0, 1]), np.array([1, 1]))},
+    "trust": {"trust": "server", "mechanism": ServerGradients()},
+    "cohorts in the plan": {"schedule": (np.zeros(1, int),) * 2},
+    "a price of its own": {"setup": (((Gaussian(9.0), 1),),)},
+    "noise of its own": {"noise_of_sum": 1.0},
     "delta": {"delta": 0.0},
     "a negative rate": {"sampling": PoissonSampling(-0.5)},
     "no rate": {"sampling": PoissonSampling(float("nan"))},
@@ -321,7 +330,7 @@ def test_sizes_and_labels_are_no_answer_where_the_terms_keep_them_secret(tmp_pat
     answers = []
     for size in (n - 1, n, n + 1):
         facts = dataclasses.replace(said[0][0].facts, n_records=size)
-        offer = offer_of(said, size=size, sums=(), facts=facts, fit=f"{size}")
+        offer = offer_of(said, silo_sizes=np.array([size]), sums=(), facts=facts, fit=f"{size}")
         answers.append(silo.tell(offer).reason)
     assert len(set(answers)) == 1 and "agreed to unit='silo'" in answers[0]
 
