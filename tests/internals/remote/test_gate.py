@@ -460,9 +460,12 @@ def test_the_task_is_that_of_the_plan(silo, said):
     told(silo, said[0][:k])
     first = said[0][k]
     model = dataclasses.replace(first.task.model, n_features=3)
-    for changes in ({"model": model}, {"algorithm": scaffold()}):
+    for changes, words in (
+        ({"model": model}, "agreed plan"),
+        ({"algorithm": scaffold()}, "offered"),
+    ):
         task = dataclasses.replace(first.task, **changes)
-        refused(silo.tell(dataclasses.replace(first, task=task)), "agreed plan")
+        refused(silo.tell(dataclasses.replace(first, task=task)), words)
     told(silo, [first])
     later = dataclasses.replace(said[0][k + 1], task=dataclasses.replace(first.task, alpha=1.0))
     refused(silo.tell(later), "must not change")
@@ -585,7 +588,7 @@ def test_errors_inside_do_not_leave_the_silo(monkeypatch, caplog, silo, said):
     def fails(offer):
         raise KeyError(secret)
 
-    monkeypatch.setattr("skdpfl.remote._gate.streams_of", fails)
+    monkeypatch.setattr("skdpfl.remote._releases.streams_of", fails)
     answer = silo.tell(said[0][1])
     refused(answer, "its log has the details")
     assert secret not in answer.reason and "KeyError in fails" in caplog.text
