@@ -1,5 +1,6 @@
 """The rules by which a silo takes part: what it checks, charges and stores before it answers."""
 
+import errno
 import hashlib
 import logging
 import os
@@ -19,6 +20,7 @@ from skdpfl.federation import Named
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote import _letters
+from skdpfl.remote._audit import AuditLog
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
@@ -28,6 +30,8 @@ from skdpfl.remote._roster import public_key, signature
 from skdpfl.remote._terms import LIMITS, Refused, Terms, in_words
 
 _LOG = logging.getLogger("skdpfl.remote")
+#: errors after which the same letter may succeed
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 #: letters about one fit
 _ASKED = _letters.Offer | _letters.Ask | _letters.End | _letters.Done
 _ERROR = "An error occurred at the silo; its log has the details."
@@ -93,9 +97,8 @@ class Gate:
             raise TypeError(f"records must be SiloRecords; got {type(records).__name__}.")
         if ledger.record is None:
             raise ValueError("The ledger of a silo needs a file: PrivacyLedger(..., path=...).")
-        self.records, self.terms, self._key = records, terms or Terms(), key
-        if self.terms.silos is not None:
-            _check_own_key(self.terms.silos, records.name, key)
+        self.records = records
+        self.set_terms(terms or Terms(), key)
         self.allow_simulation = allow_simulation
         self._memory = SiloMemory(ledger, folder, counter)
         self._digest = _digest_of(records)
@@ -129,13 +132,42 @@ class Gate:
                 return self._answered(letter, data)
         except (Refused, WireError) as error:
             reason = str(error)
-        except LedgerError as error:  # speaks of files only
-            _LOG.error("The ledger of silo %s. %s", self.records.name, error)
-            reason = "This silo's ledger cannot be used; the silo's log says why."
         except Exception as error:  # no error may tell the server of a record
-            _log_error(f"Silo {self.records.name}", error)
-            reason = _ERROR
+            if isinstance(error, LedgerError):  # speaks of files only
+                _LOG.error("The ledger of silo %s. %s", self.records.name, error)
+                reason = "This silo's ledger cannot be used; the silo's log says why."
+            else:
+                _log_error(f"Silo {self.records.name}", error)
+                reason = _ERROR
+            if is_passing(error):
+                return pack(_letters.Waiting(fit, "This silo lacks room at the moment.", busy=True))
+        self._note(fit, reason)
         return refusal(fit, reason)
+
+    def _note(self, fit: str, reason: str) -> None:
+        """Write a refusal to the audit log."""
+        try:
+            self._audit.refused(fit, reason)
+        except OSError as error:
+            _log_error(f"The audit log of silo {self.records.name}", error)
+
+    @property
+    def _audit(self) -> AuditLog:
+        return self._memory.store.audit
+
+    def set_terms(self, terms: Terms, key: str | None) -> None:
+        """Answer by other terms from now on, such as a new roster; raise if the key is not on it.
+
+        Parameters
+        ----------
+        terms : Terms
+            What its operator agreed to.
+        key : str or None
+            The silo's private key.
+        """
+        if terms.silos is not None:
+            _check_own_key(terms.silos, self.records.name, key)
+        self.terms, self._key = terms, key
 
     def _answered(self, letter: object, data: bytes) -> bytes:
         if isinstance(letter, _letters.Hello):
@@ -150,7 +182,7 @@ class Gate:
                 return self._settled(letter)
         if isinstance(letter, _letters.Done):
             with self._at_work():
-                self._memory.store.forget_secrets(letter.fit)
+                self._memory.done(letter.fit)
             return data
         letter.check_size()
         letter.check_silo(self.records.name, self.allow_simulation)
@@ -187,6 +219,8 @@ class Gate:
             own, public = self._keyed(offer) if offer.masked else (None, {})
             kept |= public
             self._memory.agree(offer.fit, kept, own)
+            shown = {k: v for k, v in offer.shown().items() if v is not None}
+            self._audit.add("agreed", **shown, epsilon=spent.epsilon, delta=spent.delta)
         said = (kept["public"], kept["signature"]) if offer.masked else ()
         return pack(_letters.Agreement(offer.fit, spent.epsilon, *said))
 
@@ -287,6 +321,8 @@ class Gate:
             self._memory.store.keep_secrets(ask.fit, release.secrets)
         now = {"words": words, "answer": _array(answer)}
         self._memory.answered(ask.fit, kept | now | state)
+        if state.get("round") == offer.row.last_round:
+            self._audit.add("last round", fit=ask.fit, rounds=offer.row.last_round + 1)
         return answer
 
     def _settled(self, letter: _letters.End) -> bytes:
@@ -337,6 +373,15 @@ def _check_own_key(roster: Mapping[str, str], name: str, key: str | None) -> Non
             f"The roster must contain each silo's public key, also that of {name!r}. Give this "
             "silo's private key, and put the matching public key on the roster."
         )
+
+
+def is_passing(error: BaseException | None) -> bool:
+    """Whether an error is one of room that somebody can make: on the disk, or for files."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def answer_of(make: Callable[[], Gate], data: bytes) -> bytes:

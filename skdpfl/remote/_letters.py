@@ -223,6 +223,11 @@ class Offer:
         alike |= {"index": 0, "facts": facts, "row": common}
         return hashlib.sha256(b"skdpfl offer 2" + pack(alike)).digest()
 
+    @property
+    def digest(self) -> str:
+        """The start of the digest that all silos sign, for people to compare."""
+        return self.agreed.hex()[:_SHORT]
+
     def longest_ask(self, size: int) -> int:
         """Return the most bytes that a question of a fit with an offer of this size can need.
 
@@ -239,7 +244,7 @@ class Offer:
         task, facts, row = self.task, self.facts, self.row
         names = [f"x{i}" for i in range(min(facts.n_features, _SHOWN))]
         shown: dict[str, Any] = {
-            "offer": self.agreed.hex()[:_SHORT],
+            "offer": self.digest,
             **{k: getattr(self, k) for k in ("fit", "estimator", "requester", "purpose", "masked")},
             "features": list((facts.feature_names or names)[:_SHOWN]),
             "n_features": facts.n_features,
@@ -322,10 +327,14 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A person at the silo has to approve first; the same offer may be sent again."""
+    """A person at the silo has to approve first, or it has no room now; the letter may come again.
+
+    ``busy``: no person has to do with it.
+    """
 
     fit: str
     reason: str
+    busy: bool = False
 
 
 @dataclass(frozen=True, eq=False)

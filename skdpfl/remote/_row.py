@@ -43,7 +43,7 @@ _LEFT_OUT: dict[str, Any] = {
 class Row:
     """The plan of one silo, or of all ``silos`` if their sums are masked, and whose copy it is.
 
-    ``plan`` is None for sums outside of fits, whose price is at ``delta``. ``cohorts`` has the
+    ``plan`` is None for sums outside of fits, whose price is at ``delta_of_sums``. ``cohorts`` has the
     concatenated cohorts of all rounds, and their sizes; None if all silos are in every round.
     ``first`` is the first sum outside of a fit, if it is known: a silo that cannot compute it says
     so before any silo pays.
@@ -54,13 +54,13 @@ class Row:
     plan: PrivacyPlan | None
     cohorts: tuple[np.ndarray, np.ndarray] | None
     sums: tuple[SumPlan, ...]
-    delta: float = 0.0
+    delta_of_sums: float = 0.0
     first: Any = None
 
     def __post_init__(self) -> None:
         _check(len(set(self.silos)) == len(self.silos) and self.name in self.silos)
         if self.plan is None:
-            _check(0 < self.delta < 1 and self.sums and self.cohorts is None)
+            _check(0 < self.delta_of_sums < 1 and self.sums and self.cohorts is None)
         else:
             _check_plan(self.plan, self.silos)
             _check_cohorts(self)
@@ -119,6 +119,13 @@ class Row:
             return None
         return tuple(r for r, cohort in enumerate(self.schedule) if self.index in cohort)
 
+    @property
+    def last_round(self) -> int:
+        """The last round that this silo is in; -2 if there is none."""
+        if self.plan is None:
+            return -2
+        return self.plan.n_rounds - 1 if self.rounds is None else max(self.rounds, default=-2)
+
     @cached_property
     def priced(self) -> PrivacyPlan:
         """The plan with its cohorts and this silo's sums besides the rounds.
@@ -143,7 +150,7 @@ class Row:
         """Price the plan and the sums, as this silo does for itself."""
         i, names = self.index, (self.name,)
         if self.plan is None:
-            return cost_of_sums(self.sums, self.delta, names, None, seed, self.promise, i)
+            return cost_of_sums(self.sums, self.delta_of_sums, names, None, seed, self.promise, i)
         plan, z = self.priced, float(self.plan.noise_multiplier[i])
         return PrivacySpent.from_compositions(
             **promised(plan),
