@@ -1,6 +1,5 @@
 from skdpfl.remote._declared import (
     declare as declare,
-    fits as fits,
     pack as pack,
     unpack as unpack,
 )

@@ -43,8 +43,8 @@ _LEFT_OUT: dict[str, Any] = {
 class Row:
     """The plan of one silo, or of all ``silos`` if their sums are masked, and whose copy it is.
 
-    ``plan`` is None for sums outside of fits, whose price is at ``delta_of_sums``. ``cohorts`` has the
-    concatenated cohorts of all rounds, and their sizes; None if all silos are in every round.
+    ``plan`` is None for sums outside of fits, whose price is at ``delta_of_sums``. ``cohorts`` has
+    the concatenated cohorts of all rounds, and their sizes; None if all silos are in every round.
     ``first`` is the first sum outside of a fit, if it is known: a silo that cannot compute it says
     so before any silo pays.
     """

@@ -505,7 +505,7 @@ def test_files_are_the_owners_alone(silo, said):
     silo.tell(Hello())
     files = [p for p in silo.path.parent.rglob("*") if p.is_file()]
     assert {p.name for p in files if not p.suffix} == {"lock", "mark"}
-    assert {p.suffix for p in files} == {".ledger", ".fit", ".count", ""}
+    assert {p.suffix for p in files} == {".ledger", ".fit", ".count", ".log", ""}
     for path in files:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE((silo.path.parent / "north.ledger.fits").stat().st_mode) == 0o700
