@@ -116,7 +116,7 @@ def text_bytes(monkeypatch, gate, letters):
 
 def name(monkeypatch, gate, letters):
     long = "x" * (LIMITS.name + 1)
-    for place in (("fit",), ("estimator",), ("requester",), ("row", "v", "name")):
+    for place in (("fit",), ("estimator",), ("requester",)):
         path = "v", *place
         refused(gate, with_field(letters[0], *path, value=long), "at most 200 characters")
     labels = with_field(letters[0], "v", "facts", "v", "classes", value=["a", long])
