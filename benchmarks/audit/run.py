@@ -2,8 +2,7 @@
 
 One row for each estimator, solver, unit, trust, sampling and kind of release. The bounds hold
 jointly with probability 99.9 %. Rows that ``results.csv`` has are not run again (``--again`` does;
-``--only`` names a part of a row's name); ``--quick`` runs few fits and writes nothing. The table of
-``docs/audit.md`` is printed from the file by ``--table``.
+``--only`` names a part of a row's name); ``--quick`` runs few fits and writes nothing.
 """
 
 from __future__ import annotations
@@ -244,23 +243,13 @@ def write(rows: dict[str, dict[str, str]]) -> None:
         writer.writerows(rows[name] for name in ROWS if name in rows)
 
 
-def table(rows: dict[str, dict[str, str]]) -> str:
-    """Return the table of the page."""
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    lines += ["| " + " | ".join(row[c] for c in COLUMNS) + " |" for row in rows.values()]
-    return "\n".join(lines)
-
-
 def main() -> int:
     """Run rows; return 1 if a guarantee is contradicted, or an audit that should has no teeth."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    for flag in ("--quick", "--again", "--table"):
+    for flag in ("--quick", "--again"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    if args.table:
-        print(table(kept()))
-        return 0
     bad = []
     for name in ROWS:
         rows = kept()

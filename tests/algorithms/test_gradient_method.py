@@ -116,13 +116,6 @@ def test_no_estimator_counts_on_it(make):
     assert plan.spent().outsider is None
 
 
-def test_what_does_send_one_gradient_is_let_through():
-    server_only = type("Mine", (MinibatchSGD,), {"output_weight": lambda self, r, n: 1.0})(1.0)
-    assert sends_one_gradient(server_only)
-    assert np.isfinite(small_fit(server_only, trust="server")).all()
-    assert issubclass(MinibatchSGD, GradientMethod)
-
-
 @dataclass(frozen=True)
 class Steps(GradientMethod):
     """Plain steps along the mean of what silos send."""

@@ -2,7 +2,6 @@
 
 import importlib
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -43,34 +42,6 @@ def test_tuning_finds_the_best_point_of_the_lattice_and_says_it_lies_inside(pape
     assert chosen.fits < 30
 
 
-def test_a_cell_without_axes_is_fitted_on_its_seeds_only(papers):
-    seen = []
-    cells, fig, cell = figure(papers, lambda seed: seen.append(seed) or 1.0, (), seeds=(0, 1))
-    assert [row["fits"] for row in cells.run_cell(fig, cell, quick=False)] == [0, 0]
-    assert seen == [0, 1]
-
-
-def test_an_end_that_was_only_set_is_not_inside(papers):
-    axis = papers("_common.cells").Axis("rounds", 50, 2, low=1, high=400, whole=True)
-    cells, fig, cell = figure(papers, lambda seed, rounds: rounds, (axis,))
-    chosen = cells.tune(fig, cell, quick=False)
-    assert chosen.point == {"rounds": 400} and not chosen.inside
-
-
-def test_tuning_takes_the_lowest_where_less_is_better_and_stops_at_an_axis_s_end(papers):
-    axis = papers("_common.cells").Axis("steps", 8, 2, low=1, high=64, whole=True)
-    cells, fig, cell = figure(papers, lambda seed, steps: steps, (axis,), higher_is_better=False)
-    assert cells.tune(fig, cell, quick=False) == ({"steps": 1}, True, 7)  # all of them
-
-
-def test_tuning_that_runs_out_of_tries_says_so(papers):
-    axis = papers("_common.cells").Axis("step", 1, 3)
-    cells, fig, cell = figure(papers, lambda seed, step: step, (axis,))
-    chosen = cells.tune(fig, cell, quick=True)
-    assert not chosen.inside
-    assert chosen.fits == cells.QUICK_MOST
-
-
 def test_steps_that_diverge_are_never_chosen(papers):
     axis = papers("_common.cells").Axis("step", 1, 3)
     nan = float("nan")
@@ -91,27 +62,6 @@ def test_reported_seeds_are_not_those_of_tuning(papers):
     assert [row["seed"] for row in rows] == [0, 1, 2]
     tuned, reported = seen[:-3], seen[-3:]
     assert tuned == [101, 102] * (len(tuned) // 2) and reported == [0, 1, 2]
-
-
-def test_what_auto_chooses_is_tried_beside_the_lattice(papers):
-    def measure(seed, step=None):
-        return 1.5 if step is None else 1 - abs(step - 3)
-
-    axis = papers("_common.cells").Axis("step", 1, 3)
-    cells, fig, cell = figure(papers, measure, (axis,))
-    assert cells.tune(fig, cell, quick=False).point == {"step": 3.0}
-    with_auto = cells.tune(fig, cell.__class__(**(vars(cell) | {"auto": True})), quick=False)
-    assert with_auto == ({}, True, 12)
-
-
-def test_a_cell_that_is_run_again_takes_the_place_of_its_rows(papers, tmp_path):
-    cells, fig, cell = figure(papers, lambda seed: seed, (), seeds=(0, 1, 2))
-    store = papers("_common.table").Store(tmp_path, "paper/figure")
-    store.append(list(cells.run_cell(fig, cell, quick=False)))
-    store.append(list(cells.run_cell(fig, cells.known("printed", 3.0, 1), quick=False)))
-    store.append(list(cells.run_cell(fig, cell, quick=True)))
-    assert store.read()["method"].tolist() == ["method", "method", "printed", "method"]
-    assert store.read()["seed"].tolist() == [1, 2, 0, 0]
 
 
 def test_a_table_grows_by_cells_and_knows_them(papers, tmp_path):
@@ -148,22 +98,6 @@ def test_a_run_goes_on_seed_by_seed_with_what_the_first_seed_chose(papers, tmp_p
     assert seen[-3:] == [0, 1, 2] and set(seen[:-3]) == {101}
     options.cells = "method 3"
     assert not list(run.missing(options))
-
-
-def test_a_cell_with_the_fits_of_another_takes_its_rows(papers, tmp_path, monkeypatch):
-    run, table, seen = papers("run"), papers("_common.table"), []
-    cells, fig, cell = figure(papers, lambda seed: seen.append(seed) or seed / 2, ())
-    first = cell.__class__(**(vars(cell) | {"x": 1.0}))
-    twin = cell.__class__(**(vars(cell) | {"setting": "twin", "x": 2.0, "like": first.key}))
-    fig = cells.Figure("title", "score", lambda quick: [first, twin])
-    monkeypatch.setattr(run, "figure_of", lambda _: fig)
-    options = run.argparse.Namespace(names=["a/b"], out=tmp_path, quick=False, cells="")
-    while tasks := sorted(run.missing(options), key=lambda task: task.seed):
-        table.Store(tmp_path, "a/b").append(run.work(tasks[0])[1])
-    found = table.Store(tmp_path, "a/b").read().query("setting == 'twin'")
-    assert seen == [0, 1, 2]
-    assert (found["value"] == found["seed"] / 2).all() and len(found) == 3
-    assert set(found["x"]) == set(found["at"]) == {2.0}
 
 
 def test_a_search_that_was_stopped_goes_on(papers, tmp_path):
@@ -239,14 +173,6 @@ def test_every_item_of_the_papers_is_there_or_says_why_not(papers):
         assert row.files or row.state == "missing", row
 
 
-def test_a_figure_whose_cells_were_not_run_is_partly_there(papers, tmp_path):
-    row = {"paper": "p", "item": "i", "where": "fedexp/start", "state": "whole", "missing": ""}
-    of = papers("_common.coverage").item_of
-    assert of(row, PAPERS).state == "whole"
-    found = of(row, tmp_path)
-    assert found.state == "partly" and "cells of fedexp/start not run" in found.missing
-
-
 def test_numbers_in_the_pages_text_are_in_a_table_made_from_the_kept_ones(papers):
     """Decimals of two digits and more: what is measured; settings stand in the tables, too."""
     made = re.compile(r"<!-- (?:table|paper|coverage) .*?<!-- end -->", re.DOTALL)
@@ -256,23 +182,6 @@ def test_numbers_in_the_pages_text_are_in_a_table_made_from_the_kept_ones(papers
         prose = re.sub(r"arXiv:[\d.]+", "", made.sub("", text))
         alone = [n for n in re.findall(r"(?<![\w.])\d*\.\d\d+", prose) if n not in rows]
         assert not alone, f"{page.name}: {alone} stand in no table; take them from one"
-
-
-def test_a_page_s_table_is_a_mean_with_its_deviation(papers, tmp_path, monkeypatch):
-    pages, store = papers("_common.pages"), papers("_common.table").Store(tmp_path, "a/b")
-    monkeypatch.setattr(pages, "figure_of", lambda name: figure(papers, float, ())[1])
-    row = {"setting": "s", "epsilon": 3.0, "at": 1, "metric": "m", "x": 1, "seconds": 1}
-    row |= {"chosen": "", "inside": True, "fits": 0}
-    values = {("ours", 0): 0.8, ("ours", 1): 0.9, ("printed", 0): 0.25}
-    store.append([row | {"method": m, "seed": s, "value": v} for (m, s), v in values.items()])
-    text = pages.filled("<!-- table a/b: method / epsilon -->\nold\n<!-- end -->", tmp_path)
-    assert "| method | ε 3 |" in text
-    assert "| ours | 0.850 ± 0.071 |" in text
-    assert "| printed | 0.25 |" in text
-    assert "old" not in text
-    store.append([row | {"method": "last", "seed": 0, "value": 0.5, "x": float("nan")}])
-    last = "<!-- table a/b: method / epsilon where x=nan -->\n<!-- end -->"
-    assert "| last | 0.5 |" in pages.filled(last, tmp_path)
 
 
 def test_a_page_compares_the_printed_the_claim_and_ours(papers, tmp_path, monkeypatch):
@@ -328,14 +237,3 @@ def test_the_price_of_a_person_takes_no_images_and_a_group_costs_more(papers):
     found = fits.of_a_person(2.93, 25, False, 0)
     assert want <= found <= 1.02 * want
     assert fits.of_a_person(2.93, 25, True, 0) > 2 * found
-
-
-@pytest.mark.slow
-def test_a_figure_runs_from_the_command_line(tmp_path):
-    command = [sys.executable, str(PAPERS / "run.py"), "--quick", "--out", str(tmp_path)]
-    done = subprocess.run([*command, "drift/bounds"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "drift" / "bounds.csv").exists()
-    assert (tmp_path / "drift" / "bounds.png").stat().st_size > 10_000
-    refused = subprocess.run([*command, "nothing"], capture_output=True, text=True, check=False)
-    assert refused.returncode and "unknown: nothing" in refused.stderr

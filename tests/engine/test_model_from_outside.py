@@ -123,13 +123,6 @@ def test_clipped_sums_are_those_by_hand(loss, k, chunk):
         np.testing.assert_allclose(got[i], want, atol=1e-7)
 
 
-def test_records_may_have_weights():
-    X, y = records(60)
-    model = ISRLDPRegressor(np.inf, model=OneLayer(), n_rounds=3, random_state=0)
-    ones, halves = (model.fit(X, y, sample_weight=w).predict(X) for w in (None, np.arange(60) % 2))
-    assert np.isfinite(halves).all() and not np.allclose(ones, halves)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("bad", ["X", "y"])
 def test_a_record_counts_for_the_clip_norm_at_most_and_not_at_all_if_not_finite(dtype, bad):

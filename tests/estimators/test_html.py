@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn
-from sklearn.compose import make_column_transformer
-from sklearn.pipeline import make_pipeline
 
 import skdpfl
 from skdpfl.model_selection import DPRandomizedSearchCV
@@ -32,12 +30,6 @@ def fitted(model):
     return model.fit(X, y if "Regressor" not in type(model).__name__ else X[:, 1], silos=SILOS)
 
 
-def test_a_search_shows_its_best_model():
-    search = sklearn.clone(EACH[-1])
-    assert "estimator: ISRLDPClassifier" in search._repr_html_()
-    assert "best_estimator_: ISRLDPClassifier" in fitted(search)._repr_html_()
-
-
 @pytest.mark.parametrize("model", EACH, ids=lambda m: type(m).__name__)
 def test_links_go_to_pages_that_are_built(model, monkeypatch):
     monkeypatch.setenv("SKDPFL_DOCS", "file:///pages/")
@@ -46,17 +38,6 @@ def test_links_go_to_pages_that_are_built(model, monkeypatch):
     listed = (Path(__file__).parents[2] / "docs" / "api.rst").read_text().split()
     assert name.removeprefix("skdpfl.") in listed or name in listed
     assert link in model._repr_html_()
-
-
-def test_the_users_own_estimators_link_nowhere(monkeypatch):
-    monkeypatch.setenv("SKDPFL_DOCS", "file:///pages")
-
-    class Mine(skdpfl.ISRLDPClassifier):
-        """A user's."""
-
-    assert Mine()._get_doc_link() == ""
-    picture = make_pipeline(make_column_transformer((DPStandardScaler(), [0])), Mine())
-    assert "file:///pages/generated/skdpfl.preprocessing.DPStandardScaler" in picture._repr_html_()
 
 
 @pytest.mark.parametrize("model", EACH, ids=lambda m: type(m).__name__)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split, validation_curve
 from sklearn.pipeline import make_pipeline
@@ -114,32 +114,6 @@ def test_utility_with_splitters_that_know_the_silo_column(splitter, given):
     assert cv.silo_column == "hospital"
 
 
-def test_utility_of_a_regressor_on_given_axes():
-    data, target = load_diabetes(return_X_y=True)
-    _, ax = plt.subplots()
-    model = ISRLDPRegressor(scaling=None, n_rounds=5, learning_rate=0.1)
-    with pytest.warns(PrivacyLeakWarning):
-        shown = PrivacyUtilityDisplay.from_estimator(
-            model, data, (target - 150) / 80, epsilons=[1.0], cv=2, ax=ax
-        )
-    assert shown.ax_ is ax
-    assert shown.ax_.get_ylabel().startswith("R²")
-
-
-def test_utility_goes_through_the_ledger():
-    with pytest.warns(PrivacyLeakWarning), PrivacyLedger() as ledger:
-        PrivacyUtilityDisplay.from_estimator(clf(), X, y, epsilons=[1, 2], cv=2)
-    assert len(ledger.entries) == 6
-    assert np.isinf(ledger.spent.epsilon)  # the fits without privacy
-
-
-def test_utility_from_predictions():
-    wrong = np.where(np.arange(len(y)) < 57, 1 - y, y)
-    shown = PrivacyUtilityDisplay.from_predictions(y, {3.0: y, 1.0: wrong, np.inf: y})
-    assert np.allclose(shown.line_.get_ydata(), [1 - 57 / len(y), 1.0])
-    assert shown.baseline == [1.0]
-
-
 def test_utility_from_cv_results():
     grid = GridSearchCV(clf(), {"epsilon": [1.0, 3.0, np.inf], "clip_norm": [0.3, 1.0]}, cv=2)
     grid.fit(X, y, silos=SILOS)
@@ -221,17 +195,6 @@ def test_utility_from_cross_validations_and_curves():
     assert np.allclose(curve.scores, shown.scores)
 
 
-def test_cv_results_that_are_not():
-    wrong = {
-        "results must be a fitted search": [0.5, 0.6],
-        '"test_score"': {1.0: {"test_accuracy": [0.5]}},
-        "no test scores": {"params": [{"epsilon": 1.0}], "param_epsilon": [1.0]},
-    }
-    for words, results in wrong.items():
-        with pytest.raises(ValueError, match=words):
-            PrivacyUtilityDisplay.from_cv_results(results)
-
-
 def test_several_metrics_show_the_one_that_refits():
     grid = GridSearchCV(
         clf(), {"epsilon": [1.0, 4.0]}, cv=2, scoring=["accuracy", "roc_auc"], refit="roc_auc"
@@ -258,18 +221,6 @@ def test_displays_take_pipelines():
         held_out = {"X_test": X_test, "y_test": y_test} if display is ConvergenceDisplay else {}
         with pytest.raises(ValueError, match="one of skdpfl's"):
             display.from_estimator(LogisticRegression(), X_train, y_train, **held_out)
-
-
-def test_convergence_from_predictions():
-    rounds = [np.where(np.arange(len(y)) < wrong, 1 - y, y) for wrong in (100, 50, 0)]
-    shown = ConvergenceDisplay.from_predictions(y, rounds, name="mine")
-    assert shown.rounds == [1, 2, 3]
-    assert np.allclose(shown.line_.get_ydata(), 1 - np.array([100, 50, 0]) / len(y))
-    assert shown.ax_.get_ylabel() == "accuracy on held-out records"
-    some = ConvergenceDisplay.from_predictions(y.astype(float), {30: y, 10: rounds[0]})
-    assert some.rounds == [10, 30]
-    assert some.scores[1] == 1.0
-    assert some.ax_.get_ylabel().startswith("R²")
 
 
 def test_convergence_over_fits_with_more_and_more_rounds():
@@ -317,27 +268,6 @@ def test_spent_over_the_fits_of_a_search():
         PrivacySpentDisplay.from_estimator(private, kind="rounds")
 
 
-def test_lines_on_one_axes_have_colours_of_their_own():
-    first = PrivacyUtilityDisplay(epsilons=[1, 2], scores=[0.5, 0.6], baseline=[0.9]).plot()
-    second = PrivacyUtilityDisplay(epsilons=[1, 2], scores=[0.4, 0.5], baseline=[0.8])
-    second.plot(first.ax_)
-    colours = [d.line_.get_color() for d in (first, second)]
-    assert colours == ["#0072B2", "#D55E00"]  # blue and vermilion: seen apart by everyone
-    assert second.baseline_.get_color() == colours[1]
-
-
-def test_convergence_on_a_frame_with_a_silo_column():
-    frame = pd.DataFrame(X).rename(columns=str).assign(hospital=SILOS)
-    model, held = clf(silo_column="hospital"), frame[:100].assign(hospital=9)
-    with pytest.warns(skdpfl.exceptions.UnseenSiloWarning) as told:
-        shown = ConvergenceDisplay.from_estimator(
-            model, frame[100:], y[100:], X_test=held, y_test=y[:100]
-        )
-    assert len(shown.scores) == 10
-    assert len(told) == 1  # for all rounds
-    assert told[0].filename == __file__
-
-
 def test_other_steps_of_a_pipeline_are_not_in_the_budget_of_the_axis():
     """A private scaler's epsilon comes on top, at every point and in the baseline."""
     pipe = make_pipeline(DPStandardScaler(epsilon=1.0, random_state=0), clf(average=False))
@@ -346,10 +276,3 @@ def test_other_steps_of_a_pipeline_are_not_in_the_budget_of_the_axis():
     assert "ε of isrldpclassifier, other steps apart" in shown.ax_.get_xlabel()
     grid = PrivacyUtilityDisplay.from_cv_results({1.0: [0.5], 2.0: [0.6]}, param="last__epsilon")
     assert "ε of last, other steps apart" in grid.ax_.get_xlabel()
-
-
-def test_predicted_fractions_are_no_labels():
-    years = np.arange(20)
-    shown = PrivacyUtilityDisplay.from_predictions(years, {1.0: years + 0.5, np.inf: years})
-    assert shown.ax_.get_ylabel() == "R²"
-    assert shown.baseline == [1.0]

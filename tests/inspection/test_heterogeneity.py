@@ -6,7 +6,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from skdpfl.inspection import Heterogeneity, heterogeneity
+from skdpfl.inspection import heterogeneity
 from skdpfl.losses import Huber
 
 
@@ -66,36 +66,6 @@ def test_logistic_optimum_is_that_of_scikit_learn(n_classes):
     assert ours.upsilon_squared == pytest.approx(there.upsilon_squared, rel=1e-4)
 
 
-def test_softmax_gradient_by_hand():
-    rng = np.random.default_rng(2)
-    X, y, g = rng.normal(size=(60, 2)), np.arange(60) % 3, np.arange(60) // 20
-    W = rng.normal(size=(3, 2))
-    odds = np.exp(X @ W.T)
-    residual = odds / odds.sum(axis=1, keepdims=True) - np.eye(3)[y]
-    each = np.array([residual[g == i].T @ X[g == i] / 20 for i in range(3)])
-    spread = np.square(each - each.mean(axis=0)).sum(axis=(1, 2))
-    ours = heterogeneity(X, y, silos=g, loss="log_loss", fit_intercept=False, coef=W)
-    np.testing.assert_allclose(ours.per_silo.to_numpy(), spread, rtol=1e-10)
-
-
-def test_equal_silos_do_not_disagree():
-    X, y, _ = regression()
-    twice = heterogeneity(
-        np.vstack([X, X]), np.append(y, y), silos=np.repeat([0, 1], 90), coef=[1] * 4
-    )
-    assert twice.upsilon_squared == pytest.approx(0, abs=1e-20)
-    assert twice.mean_squared_norm > 1
-
-
-def test_order_of_records_does_not_matter():
-    X, y, g = regression()
-    order = np.random.default_rng(3).permutation(90)
-    one = heterogeneity(X, y, silos=g)
-    other = heterogeneity(pd.DataFrame(X[order]), y[order], silos=pd.Categorical(g[order]))
-    assert one.upsilon_squared == pytest.approx(other.upsilon_squared, rel=1e-5)
-    assert isinstance(one, Heterogeneity)
-
-
 def test_loss_objects_and_scales():
     """A thousand times the target is a million times upsilon squared, optimum included."""
     X, y, g = regression()
@@ -128,11 +98,6 @@ def test_bad_input_is_named(change, message):
     setting = {"X": [[0.0], [1.0], [2.0], [3.0]], "y": [0.0, 1.0, 1.0, 0.0], "silos": [1, 1, 2, 2]}
     with pytest.raises(ValueError, match=message):
         heterogeneity(**(setting | change))
-
-
-def test_docstring():
-    """It says that it reads data without protection."""
-    assert "without privacy" in heterogeneity.__doc__
 
 
 def test_columns_without_numbers_are_named():

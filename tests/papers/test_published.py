@@ -1,10 +1,7 @@
 """The papers' numbers, recomputed: printed values, and every formula by a second route."""
 
-import doctest
 import itertools
 import math
-import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,15 +103,6 @@ def test_noble_rounds_are_the_most(sigma_g, view):
     assert papers.noble2022(n_rounds=rounds + 1, **setting) > target
 
 
-def test_noble_no_round_fits():
-    assert papers.noble2022_rounds(sigma_g=0.1, local_steps=40, **SEARCH) == 0
-
-
-def test_noble_delta_default_is_one_over_all_records():
-    by_hand = papers.noble2022(**MNIST, delta=1 / (60 * 800))
-    assert papers.noble2022(**MNIST) == by_hand
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -184,26 +172,6 @@ def test_chang_theorem_value():
     assert papers.chang2022(**EXPERIMENT) == pytest.approx(0.480, abs=5e-4)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sigma0_squared": 4}, "sigma0_squared is 4, below 5"),
-        ({"scheme": 1, "beta": 0.998, "start": 200, "n_rounds": 497}, "variance is 4.414, below"),
-        ({"scheme": 2, "beta": 0.99992, "start": 200, "n_rounds": 428}, "variance is 3.21"),
-        ({"silo_rate": 0.6}, "silo_rate \\* record_rate is 0.12, above 0.1"),
-    ],
-)
-def test_chang_theorem_warns(change, message):
-    with pytest.warns(UserWarning, match=message):
-        papers.chang2022(**(EXPERIMENT | change))
-
-
-def test_chang_theorem_without_an_order():
-    with warnings.catch_warnings(), pytest.raises(ValueError, match=r"orders up to .* = 0 only"):
-        warnings.simplefilter("ignore", UserWarning)
-        papers.chang2022(**(EXPERIMENT | {"silo_rate": 1, "record_rate": 1}))
-
-
 @pytest.mark.parametrize(("scheme", "beta"), [(1, 0.99), (2, 0.9995)])
 def test_chang_generic_of_a_schedule(scheme, beta):
     """Few levels, and more than are evaluated: against the sum over every single step."""
@@ -222,11 +190,6 @@ def test_chang_generic_of_a_schedule(scheme, beta):
     ours = papers.chang2022(**setting, method="generic")
     assert by_sum <= ours * (1 + 1e-12)
     assert ours == pytest.approx(by_sum, rel=1e-6)
-
-
-def test_chang_generic_no_noise_left():
-    setting = EXPERIMENT | {"scheme": 1, "beta": 1e-3, "start": 0, "n_rounds": 200}
-    assert papers.chang2022(**setting, method="generic") == math.inf
 
 
 CONVERGENCE = {
@@ -295,34 +258,6 @@ def test_chang_step_is_the_best():
     assert bound.local_step * 5 * 2 == pytest.approx(bound.effective_step)
 
 
-@pytest.mark.parametrize("share", [1e-4, 1e-8])
-def test_chang_step_grows_as_the_root_of_what_is_left_of_the_noise(share):
-    small = {"drift": 0, "gradient_variance": 0}
-    one, little = (
-        papers.chang2022_convergence(s * STEADY, **(CONVERGENCE | small)) for s in (1, share)
-    )
-    assert little.effective_step == pytest.approx(one.effective_step / math.sqrt(share))
-    assert little.gap == pytest.approx(one.gap * math.sqrt(share))
-
-
-def test_chang_step_respects_the_smoothness():
-    bound = papers.chang2022_convergence(STEADY, smoothness=9, **CONVERGENCE)
-    assert bound.effective_step == pytest.approx(1 / 729)
-    assert bound.gap == pytest.approx(bound.factor / 729 + 1.5**2 * 729 / 40)
-    quiet = CONVERGENCE | {"drift": 0, "gradient_variance": 0}
-    with pytest.raises(ValueError, match="smoothness=None"):
-        papers.chang2022_convergence(0 * STEADY, **quiet)
-
-
-def test_chang_noise_counts_every_coordinate():
-    one, many = (
-        papers.chang2022_convergence(STEADY, n_parameters=d,
-                                        **(CONVERGENCE | {"drift": 0, "gradient_variance": 0}))
-        for d in (1, 50)
-    )  # fmt: skip
-    assert many.factor == pytest.approx(50 * one.factor)
-
-
 def test_chang_theorem_3_of_any_noise():
     """More noise at any step is worse, early in a round more than late; one local step is a sum."""
     setting = CONVERGENCE
@@ -387,11 +322,6 @@ def test_lowy_practice_by_hand():
     assert sigma**2 == pytest.approx(8 * 9 * 35 * math.log(1e5) / (1000**2 * 1.5**2))
 
 
-def test_lowy_practice_is_below_theory():
-    both = [papers.lowy2023_sigma(**SILO, lipschitz=1, form=f) for f in ("practice", "theory")]
-    assert both[0] < both[1] / 10
-
-
 def test_lowy_one_pass_by_hand():
     """zCDP of one release with sensitivity 2 L / K, converted, stays within epsilon."""
     epsilon, delta, K = 2.0, 1e-5, 28
@@ -402,32 +332,6 @@ def test_lowy_one_pass_by_hand():
     rho = (2 * 3.0 / K) ** 2 / (2 * sigma**2)
     assert rho == pytest.approx(epsilon**2 / (16 * math.log(1 / delta)))
     assert rho + 2 * math.sqrt(rho * math.log(1 / delta)) <= epsilon
-
-
-@pytest.mark.parametrize(
-    ("form", "change", "smallest"),
-    [
-        # the obesity experiment: floor(211 sqrt(9 / 400)) = 31 records
-        ("practice", {"epsilon": 9, "n_records": 211, "n_rounds": 100, "batch": 31}, "31.65"),
-        ("theory", {"batch": 12}, "12.8"),
-    ],
-)
-def test_lowy_small_batches_warn(form, change, smallest):
-    with pytest.warns(UserWarning, match=f"form='{form}'.* at least {smallest}.*batch=") as caught:
-        papers.lowy2023_sigma(**(SILO | change), lipschitz=1, form=form)
-    assert len(caught) == 1
-    enough = SILO | change | {"batch": math.ceil(float(smallest) + 0.1)}
-    papers.lowy2023_sigma(**enough, lipschitz=1, form=form)
-
-
-@pytest.mark.parametrize(
-    ("form", "limit"), [("theory", 2 * math.log(2e5)), ("practice", 2 * math.log(1e5))]
-)
-def test_lowy_epsilon_range(form, limit):
-    full = SILO | {"batch": 1000}
-    papers.lowy2023_sigma(**(full | {"epsilon": limit}), lipschitz=1, form=form)
-    with pytest.raises(ValueError, match=f"epsilon=.* form='{form}' is stated for epsilon in"):
-        papers.lowy2023_sigma(**(full | {"epsilon": 1.001 * limit}), lipschitz=1, form=form)
 
 
 @pytest.mark.parametrize(
@@ -456,15 +360,6 @@ def test_lowy_theory_needs_a_delta_below_one_for_each_step():
     assert papers.lowy2023_sigma(batch=2501, **setting) > 0
 
 
-def test_lowy_one_pass_says_what_is_wrong():
-    setting = {"delta": 1e-5, "n_records": 10, "form": "one pass"}
-    with pytest.raises(ValueError, match=r"epsilon=93 is not valid; .* \(0, 92.1"):
-        papers.lowy2023_batch(epsilon=93, n_rounds=2, **setting)
-    for n_rounds, largest in ((2, 5), (11, 0)):  # batches are disjoint
-        with pytest.raises(ValueError, match=rf"batch must be .*{largest}\]; got 6"):
-            papers.lowy2023_sigma(epsilon=1, n_rounds=n_rounds, batch=6, lipschitz=1, **setting)
-
-
 # ----------------------------------------------------------------------------- theorem 4.1, FedEXP
 
 
@@ -476,12 +371,6 @@ def test_noble_sigma_by_hand_and_by_scaling():
     assert sigma == pytest.approx(0.1 * math.sqrt(25 * 9 * logs) / (0.5 * 4))
     assert papers.noble2022_sigma(**setting | {"epsilon": 1.0}) == pytest.approx(sigma / 2)
     assert papers.noble2022_sigma(**setting | {"n_silos": 64}) == pytest.approx(sigma / 2)
-
-
-def test_noble_sigma_needs_silos_that_take_part():
-    setting = {"n_silos": 100, "record_rate": 0.1, "local_steps": 1, "epsilon": 1, "delta": 1e-5}
-    with pytest.raises(ValueError, match=r"silo_rate=1e-09 is .* delta / 2 = 5e-06"):
-        papers.noble2022_sigma(silo_rate=1e-9, n_rounds=1, **setting)
 
 
 @pytest.mark.parametrize(("z", "n_rounds"), [(5.0, 1), (20.0, 50), (0.7, 50)])
@@ -505,26 +394,6 @@ def test_fedexp_at_the_server_pays_for_the_numerator():
 
 
 # ----------------------------------------------------------------------------- documentation
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "noble2022",
-        "chang2022",
-        "lowy2023_sigma",
-        "takakura2025",
-    ],
-)
-def test_docstrings_say_why_not(name):
-    assert "**Why this is not what the library reports**" in getattr(papers, name).__doc__
-
-
-def test_page_snippets_run():
-    page = Path(__file__).parents[2] / "docs" / "published.md"
-    result = doctest.testfile(str(page), module_relative=False)
-    assert result.attempted >= 6
-    assert result.failed == 0
 
 
 #: docs/published.md: printed setting, z, steps of a silo that takes part in a fifth of the rounds,
@@ -633,15 +502,6 @@ PFL = dict(lipschitz=2.0, step=0.3, clip_norm=1.0, noise_multiplier=1.5, batch=6
 PFL |= dict(n_parameters=10**6, plain_step=0.3, plain_clip_norm=50.0)
 
 
-@pytest.mark.parametrize("epochs", [1, 2, 4, 5, 10, 20])
-def test_summed_over_the_rounds_theorem_2_says_nothing_about_epochs(epochs):
-    """What the page says beside it: the same for every split of 20, infinite without clipping."""
-    total = 20 // epochs * papers.bhaskar2025_degradation(epochs=epochs, **PFL)
-    assert total == pytest.approx(20 * papers.bhaskar2025_degradation(epochs=1, **PFL))
-    unclipped = PFL | {"plain_clip_norm": math.inf}
-    assert papers.bhaskar2025_degradation(epochs=epochs, **unclipped) == math.inf
-
-
 def test_degradation_bounds_what_private_steps_do():
     """On a linear loss, which is beta-Lipschitz; gradients of all records are the same vector."""
     beta, n, E = 3.0, 40, 5
@@ -681,15 +541,6 @@ def test_observation_1_is_the_noise_of_fewer_epochs(seed):
         assert ours == pytest.approx(0.3 * 0.01 * math.sqrt(after * math.log(1e5)) / sigma)
 
 
-def test_observation_1_is_no_bound():
-    """Half of the steps cost more than the root says where epsilon is large."""
-    price = dict(noise_multiplier=1.0, sampling_rate=0.01, delta=1e-5, neighbours="add_remove")
-    whole, half = (epsilon_of(n_steps=n, **price) for n in (2000, 1000))
-    assert half < whole
-    claimed = papers.bhaskar2025_epsilon(epsilon=whole, n_epochs=20, after=1)
-    assert epsilon_of(n_steps=100, **price) > claimed
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_what_the_server_is_promised(seed):
     epsilon, delta, rate = numbers(seed, (0.1, 10), (1e-9, 1e-2), (0.01, 1))
@@ -715,28 +566,3 @@ def test_the_closed_route_is_strong_composition(setting):
         found.append(e * math.sqrt(-2 * T * math.log(last)) + T * e * (math.exp(e) - 1))
     assert papers.noble2022_composed(**setting) == pytest.approx(min(found), rel=1e-9)
     assert papers.noble2022_composed(**setting) > 1000 * papers.noble2022(**setting)
-
-
-def test_more_of_all_that_costs_costs_more():
-    cheap = papers.noble2022_composed(**FEMNIST)
-    for change in ({"n_rounds": 500}, {"local_steps": 60}, {"silo_rate": 0.3}, {"delta": 1e-6}):
-        assert papers.noble2022_composed(**FEMNIST | change) > cheap
-
-
-def test_next_to_no_noise_costs_everything():
-    assert papers.noble2022_composed(**FEMNIST | {"sigma_g": 1e-3}) == math.inf
-
-
-def test_next_to_no_noise_costs_more_than_any_number():
-    one = {"n_silos": 1, "n_records": 1, "silo_rate": 1.0, "record_rate": 1.0, "delta": 1e-3}
-    found = papers.noble2022_composed(sigma_g=1e-320, local_steps=2, n_rounds=2, **one)
-    assert found == math.inf
-
-
-def test_numbers_at_the_ends_of_floats_have_answers():
-    assert papers.takakura2025(noise_multiplier=1e-320, n_rounds=5, delta=1e-5) == math.inf
-    assert papers.takakura2025(noise_multiplier=1e308, n_rounds=5, delta=1e-5) == 0.0
-    far = {"excess": 0.2, "deviation": 0.4, "n_silos": 3}
-    assert papers.bhaskar2025_utility(lipschitz=1e308, **far) == 0.0
-    tiny = {"scheme": 1, "start": 3, "local_steps": 5, "constant_rounds": 60}
-    assert papers.chang2022_rounds(beta=1e-320, **tiny) >= 3

@@ -1,6 +1,5 @@
 """The scattering transform: its numbers, record by record, and its place in scikit-learn."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -27,28 +26,6 @@ def test_a_record_is_transformed_by_itself_to_the_last_bit():
     others = np.arange(7) != 2
     again = ScatteringTransformer(n_jobs=2).fit_transform(wild)
     np.testing.assert_array_equal(again[others], whole[others])
-
-
-def test_channels_are_transformed_by_themselves():
-    colours = RNG.random((2, 3 * 8 * 12))
-    got = ScatteringTransformer(L=3, image_shape=(3, 8, 12)).fit(colours)
-    assert got.output_shape_ == (3, 16, 2, 3) and len(got.get_feature_names_out()) == 288
-    one = ScatteringTransformer(L=3, image_shape=(8, 12)).fit_transform(colours[:, 96:192])
-    np.testing.assert_array_equal(got.transform(colours)[:, 96:192], one)
-
-
-def test_output_is_float32_whatever_the_input():
-    for dtype in (np.uint8, np.float64):
-        got = ScatteringTransformer().fit_transform((IMAGES * 255).astype(dtype))
-        assert got.dtype == np.float32 and got.shape == (7, 3969)
-
-
-def test_progress_is_shown_on_request(capsys):
-    ScatteringTransformer(batch_size=2, verbose=10).fit_transform(IMAGES)
-    shown = "".join(capsys.readouterr())
-    assert "4 out of   4" in shown or "Done   4" in shown
-    ScatteringTransformer().fit_transform(IMAGES)
-    assert "".join(capsys.readouterr()) == ""
 
 
 def test_it_costs_nothing():
@@ -83,12 +60,6 @@ def test_bad_parameters_are_named(parameters, message):
 def test_records_must_be_images():
     with pytest.raises(ValueError, match="not square images"):
         ScatteringTransformer().fit(IMAGES[:, :-1])
-
-
-def test_it_pickles():
-    fitted = ScatteringTransformer().fit(IMAGES)
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.transform(IMAGES), fitted.transform(IMAGES))
 
 
 NO_IMAGES = ("not square images", "more than images of")

@@ -90,17 +90,6 @@ def test_a_server_that_always_cuts_leaves_nothing_behind(mirror):
     assert list(mirror.cache.iterdir()) == []
 
 
-def test_without_a_cache_nothing_is_kept(mirror):
-    assert Source(cache=False).read([file(mirror.url)]) == [CONTENT]
-    assert not mirror.cache.exists()
-
-
-def test_what_is_not_downloaded_leaves_no_cache(mirror):
-    with pytest.raises(OSError, match="was not found"):
-        Source(download_if_missing=False).read([file(mirror.url)])
-    assert not mirror.cache.exists()
-
-
 def test_a_damaged_download_makes_way_for_the_next_mirror(mirror, tmp_path):
     mirror.content = CONTENT + b"x"
     good = tmp_path / "good.csv"

@@ -56,12 +56,6 @@ def test_data_folder_comes_before_cache_before_download(places):
     assert Source().read([wanted]) == [CONTENT]
 
 
-def test_nothing_is_kept_without_cache(places):
-    put(places / "mirror/table.csv", CONTENT)
-    assert Source(cache=False).read([file(url(places))]) == [CONTENT]
-    assert not list((places / "cache").rglob("*"))
-
-
 def test_data_home_is_the_cache(places, monkeypatch, tmp_path):
     put(tmp_path / "own/set/table.csv", CONTENT)
     assert Source(data_home=tmp_path / "own").read([file()]) == [CONTENT]
@@ -93,18 +87,6 @@ def test_gz_is_known_by_its_content(places):
         put(places / "data/set/t.gz", damaged)
         with pytest.raises(OSError, match="is damaged"):
             Source().read([DataFile("set/t.gz", sha256(CONTENT), ())])
-
-
-def test_a_damaged_download_is_not_kept(places):
-    put(places / "mirror/table.csv", b"other")
-    with pytest.raises(OSError, match="the download is damaged or another version"):
-        Source().read([file(url(places))])
-    assert not list((places / "cache").rglob("*.csv"))
-
-
-def test_next_mirror_is_tried(places):
-    put(places / "mirror/table.csv", CONTENT)
-    assert Source().read([file(url(places, "gone.csv"), url(places))]) == [CONTENT]
 
 
 def zipped(**members):

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _gradient, _local
+from skdpfl.federation import _batches, _gradient, _local
 from skdpfl.federation._local import Memory
 from skdpfl.models import LinearModel, Model, _products
 from skdpfl.models._products import group_products
 from skdpfl.privacy.randomness import streams
-from skdpfl.privacy.randomness.streams import Stream, streams_for
+from skdpfl.privacy.randomness.streams import Stream
 from skdpfl.privacy.release import precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
 from tests.engine.settings import federation_of, problem, run_rounds, work_of
@@ -252,42 +252,6 @@ def test_rounding_is_bounded_in_any_order(n, chunk, seed, spread):
     used = precision.Precision(precision.SINGLE, chunk, precision.SINGLE)
     error = np.linalg.norm(total * float(np.float32(0.1234)) - exact)
     assert error <= used.rounding(n, n) * (1 + 1e-6)
-
-
-@pytest.mark.parametrize("mixed", [True, False])
-def test_data_in_order_are_transformed_and_cast_as_batches_are(monkeypatch, mixed):
-    monkeypatch.setattr(_data, "BLOCK", 7)
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 2, 60).astype(np.int8)
-    codes = rng.integers(0, 4, 60) if mixed else np.arange(60) // 15
-    given = SiloData.from_codes(X, y, codes, 4, lambda X: 2 * X, np.dtype(np.float32))
-    data, order = given.in_order(), np.argsort(codes, kind="stable")
-    for rows in (slice(3, 50), rng.integers(0, 60, 20), rng.integers(0, 60, (5, 4))):
-        for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
-            for some, where in ((data, order[rows]), (given, rows)):
-                features, targets = some.at(rows, dtype)
-                assert (features.dtype, targets.dtype) == (dtype, np.float32)
-                assert np.array_equal(features, 2 * X[where])
-                assert np.array_equal(targets, y[where])
-
-
-def test_large_data_are_transformed_batch_by_batch(monkeypatch):
-    monkeypatch.setattr(_local, "LARGE", 10)
-    rows = []
-
-    def double(X):
-        rows.append(len(X))
-        return 2 * X
-
-    p, s = problem(sizes=SIZES), setting(PoissonSampling(0.3))
-    X = np.concatenate([X for X, _ in p.silos])
-    y = np.concatenate([y for _, y in p.silos]).astype(int)
-    codes = np.repeat(np.arange(5), SIZES)
-    lazy = LocalFederation(SiloData.from_codes(X, y, codes, 5, double), streams_for(0))
-    got = run_rounds("fedavg", p, s, federation=lazy)
-    eager = LocalFederation(SiloData.from_codes(2 * X, y, codes, 5), streams_for(0))
-    np.testing.assert_allclose(got, run_rounds("fedavg", p, s, federation=eager), rtol=1e-12)
-    assert len(rows) > 1
 
 
 def test_memory_is_only_for_silos_that_took_part():

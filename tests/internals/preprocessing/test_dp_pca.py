@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 from skdpfl.federation import LocalFederation, SiloBudgets, SiloData, SumPlan
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling._second_moments import PIECE, SecondMoments, cut
+from skdpfl.scaling._second_moments import SecondMoments, cut
 from tests.made_sums import exact_sums
 from tests.preprocessing.test_dp_pca import PROTECTED, RELATIONS
 
@@ -88,9 +88,3 @@ def test_the_noise_is_what_it_is_said_to_be(protects):
         low, high = chi2.ppf([5e-8, 1 - 5e-8], values.size)
         assert low < (values**2).sum() < high
     np.testing.assert_array_equal(found.second, found.second.T)
-
-
-def test_records_beyond_a_piece_are_added():
-    X = np.zeros((PIECE + 5, 2))
-    X[-1] = 1, 0
-    assert exact_sum(moments(False, d=2), X)[0] == pytest.approx(1)

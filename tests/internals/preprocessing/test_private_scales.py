@@ -55,14 +55,6 @@ def test_scales_are_within_a_small_factor_and_centers_within_a_deviation(known, 
         assert_good(scales_of(plan, X, y, codes, streams_for(seed)), 3.0 if known else 2.0)
 
 
-def test_many_protected_silos_agree_on_scales():
-    X, y, _ = records()
-    codes = np.arange(N) // 2
-    words = {"unit": "silo", "trust": "server", "neighbours": "add_remove"}
-    plan = plan_for(np.full(N // 2, 2), 1.0, {"has_target": True}, **words)
-    assert_good(scales_of(plan, X, y, codes, streams_for(0)), 2.5)
-
-
 def test_infinite_budgets_standardise_exactly():
     X, y, codes = records()
     scales = scales_of(planned(codes, mu=np.inf), X, y, codes, streams_for(0))
@@ -102,12 +94,6 @@ def test_order_of_rows_and_how_silos_are_cut_into_blocks_do_not_show(monkeypatch
         np.testing.assert_allclose(other.features.center, one.features.center, rtol=1e-12)
         np.testing.assert_allclose(other.features.scale, one.features.scale, rtol=1e-12)
         assert other.target.scale == pytest.approx(one.target.scale, rel=1e-12)
-
-
-def test_float32_data_are_read_as_well():
-    X, y, codes = records()
-    scales = scales_of(planned(codes), X.astype(np.float32), y, codes, streams_for(0))
-    assert_good(scales)
 
 
 def test_plans_that_read_nothing_give_public_maps():
