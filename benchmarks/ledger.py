@@ -26,7 +26,7 @@ import numpy as np
 
 from skdpfl import ISRLDPClassifier
 from skdpfl.exceptions import BudgetExceeded, LedgerError
-from skdpfl.privacy import PrivacyLedger, PrivacySpent
+from skdpfl.privacy import Guarantee, PrivacyLedger, PrivacySpent
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
@@ -37,9 +37,7 @@ ROOM = gaussian_mu(EPSILON, DELTA) ** 2
 def gaussian_fit(mu_squared: float) -> PrivacySpent:
     """Return the cost of a fit that is Gaussian with this mu squared."""
     return PrivacySpent.from_compositions(
-        unit="record",
-        trust="silo",
-        neighbours="replace",
+        Guarantee(),
         delta=DELTA,
         compositions=[((Gaussian(2 / np.sqrt(mu_squared)), 1),)],
         silo_ids=["a", "b"],

@@ -1,7 +1,6 @@
 """Pipelines around this package's estimators, and which of their steps cost nothing."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -126,7 +125,7 @@ def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
             PrivacyLeakWarning,
         )
     own = zip(costs, pooled, strict=True)
-    return [replace(cost, trust="server") if alone else cost for cost, alone in own]
+    return [cost.trusting("server") if alone else cost for cost, alone in own]
 
 
 def is_as_released(part: Any) -> bool:

@@ -4,13 +4,14 @@ import numpy as np
 
 from skdpfl import federation
 from skdpfl.federation import Federation, SiloBudgets
+from skdpfl.privacy import Guarantee
 
 
 def budgets_of(sizes, mu=1.0, unit="record", trust="silo", neighbours="replace", **more):
     sizes = np.asarray(sizes)
     mu = np.broadcast_to(np.asarray(mu, float), sizes.shape).copy()
-    colluding = {"colluding": 1} if trust == "secagg" else {}
-    return SiloBudgets(sizes, mu, unit, trust, neighbours, **(colluding | more))
+    colluding = more.pop("colluding", 1) if trust == "secagg" else 0
+    return SiloBudgets(sizes, mu, Guarantee(unit, trust, neighbours, colluding), **more)
 
 
 def exact_sums(what, data, unit="record", work=None, **more):

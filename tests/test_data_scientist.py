@@ -1,7 +1,6 @@
 """A data scientist's day: a raw table, a pipeline, a search, and one epsilon at the end."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -103,9 +102,7 @@ def test_a_raw_frame_goes_through_a_search_for_one_true_epsilon():
     assert "hospital" not in clf.feature_names_in_ and clf.n_features_in_ == 9
     # by hand: three runs composed, each with the composition that the best one really released
     runs = clf.privacy_spent_ + clf.privacy_spent_.__class__.from_compositions(
-        unit="record",
-        trust="silo",
-        neighbours="replace",
+        clf.privacy_spent_.guarantee,
         delta=1e-5,
         compositions=[tuple((e, 2 * k) for e, k in clf.privacy_spent_.costs[0].composition)],
     )
@@ -165,7 +162,7 @@ def test_a_pipeline_with_a_private_scaler_pays_for_both():
     both = pipe[1].named_transformers_["scale"].privacy_spent_ + pipe[-1].privacy_spent_
     with pytest.warns(PrivacyLeakWarning, match="1 step.* as one silo, where another was given 3"):
         spent = skdpfl.privacy_spent(pipe)  # the scaler's column of silos was not passed to it
-    assert spent == replace(both, trust="server")
+    assert spent == both.trusting("server")
     assert 3.0 < both.epsilon < 4.0
 
 

@@ -173,7 +173,7 @@ def _warn_if_unlike(scales: Scales) -> None:
     """Warn if released scales are so unlike that some must be noise."""
     scale = getattr(scales.features, "scale", None)
     known = np.ones(1) if scale is None else np.asarray(scale)
-    known = known[(known > 0) & np.isfinite(known)]  # infinite: ignored columns
+    known = known[known > 0]
     if len(known) and known.max() >= _UNLIKE_FROM * known.min():
         warn(_UNLIKE.format(known.max() / known.min()))
 
@@ -183,14 +183,14 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
 
     ``mu`` are the budgets of the whole fit: one per silo, shape (n_silos,), or one for all, (1,).
     """
-    facts = request.facts
+    facts, promise = request.facts, request.promise
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
     shares = GIVEN_NOISE if request.promise.epsilon is None else TRAINING
     if request.curves is not None:  # whose columns have about the same scale
         shares = dataclasses.replace(shares, counts_in_bounds=0.0)
     return ScalingStep(
         plan_scaling(
-            SiloBudgets.of(request.promise, sizes, mu),
+            SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds),
             facts.n_features,
             scaling=request.scaling,  # type: ignore[arg-type]
             feature_bounds=request.feature_bounds,
@@ -216,7 +216,8 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
     records = promise.unit == "record" and promise.trust != "shuffler"
     if not (chosen and paid and records and request.radius is None):
         return None
-    given = SiloBudgets.of(promise, request.facts.silo_sizes, budgets(request, 1.0, 1))
+    sizes, mu = request.facts.silo_sizes, budgets(request, 1.0, 1)
+    given = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
     if loss.link == "logit" and model.output_mask() is not None:
         has_intercept, shares = model.intercept_mask() is not None, request.facts.class_shares
         counts = has_intercept and shares is None and request.facts.n_outputs == 1

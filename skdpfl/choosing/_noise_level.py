@@ -235,8 +235,7 @@ def _gain_of(trust: Trust, request: Request, method: Method, settings: Settings)
         return 0.0
     if not sends_one_gradient(method.algorithm(request, settings)):
         return 0.0
-    other = dataclasses.replace(promise, trust=trust, colluding=int(shares))
-    trusted = dataclasses.replace(request, promise=other)
+    trusted = dataclasses.replace(request, promise=promise.trusting(trust, int(shares)))
     noise = [noise_level(each, settings.rate, settings.steps).noise for each in (request, trusted)]
     return noise[0] / noise[1]
 

@@ -42,10 +42,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         clip_norm=first_clip_norm(request, settings),
         noise_multiplier=np.asarray(promise.noise_multiplier, dtype=float),
         delta=promise.delta,
-        unit=promise.unit,
-        trust=promise.trust,
-        neighbours=promise.neighbours,
-        colluding=promise.colluding,
+        guarantee=promise.guarantee,
         spare_rounds=promise.spare_rounds,
         sampling=sampling,
         weights=_weights(request, sampling),
@@ -190,7 +187,7 @@ def _warn_if_shuffling_is_useless(plan: PrivacyPlan, epsilon: float | np.ndarray
         epsilon = per_silo.to_numpy()
         if np.isinf(epsilon).any():  # no noise of silos compares
             return
-    alone = dataclasses.replace(plan, trust="silo", mechanism=SiloGradients())
+    alone = plan.trusting("silo", mechanism=SiloGradients())
     alone = alone.calibrated(epsilon)
     ratio = alone.mechanism.noise_on_mean(alone) / plan.mechanism.noise_on_mean(plan)
     if ratio <= 1:

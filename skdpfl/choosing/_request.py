@@ -18,7 +18,7 @@ from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
 from skdpfl.losses import LogLoss, Loss
 from skdpfl.models import Additive, Architecture, LinearModel, Model, RuleTask
 from skdpfl.privacy.calibration import automatic_delta
-from skdpfl.privacy.events import Neighbours, Protected, trust_name
+from skdpfl.privacy.events import Guarantee, Guaranteed, read_guarantee, spare_rounds_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule
 from skdpfl.scaling import Bounds, CurvePlan, read_feature_bounds, read_target_bounds
@@ -32,15 +32,23 @@ LEAST_DELTA = 1e-20
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Promise(Protected):
+class Promise(Guaranteed):
     """What is protected, against whom, and with which budget.
 
     ``epsilon`` is one number for all silos, or one per silo if each adds its own noise; None if
     ``noise_multiplier`` was given instead. The silos' sizes are in the facts.
     """
 
+    guarantee: Guarantee
     epsilon: float | np.ndarray | None
     noise_multiplier: float
+    delta: np.ndarray
+    spare_rounds: int
+
+    @property
+    def hides_silos(self) -> bool:
+        """Whether whole silos are protected: their messages are clipped, not records' gradients."""
+        return self.unit == "silo"
 
     @property
     def is_exact(self) -> bool:
@@ -198,13 +206,6 @@ def _model(given: str | Architecture, facts: PublicFacts, fit_intercept: bool) -
     return given.build(facts.n_features, facts.n_outputs)
 
 
-def relation(neighbours: Any, unit: str, trust: str) -> Neighbours:
-    """Return the relation between neighbouring data sets."""
-    if neighbours != "auto":
-        return neighbours
-    return "add_remove" if (unit, trust_name(trust)) == ("silo", "server") else "replace"
-
-
 def per_silo(name: str, value: Any, silo_ids: pd.Index) -> np.ndarray:
     """Return one number per silo from a number or a mapping silo -> number.
 
@@ -223,7 +224,7 @@ def per_silo(name: str, value: Any, silo_ids: pd.Index) -> np.ndarray:
 
 
 def _promise(params: Mapping[str, Any], facts: PublicFacts) -> Promise:
-    unit, trust, epsilon = params["unit"], params["trust"], params["epsilon"]
+    epsilon, trust = params["epsilon"], params.get("masks") or params["trust"]
     if spends_budget(params):  # the noise is given
         epsilon = None
     if isinstance(epsilon, (Mapping, pd.Series)):
@@ -231,11 +232,8 @@ def _promise(params: Mapping[str, Any], facts: PublicFacts) -> Promise:
     elif epsilon is not None:
         epsilon = float(epsilon)
     return Promise(
-        unit=unit,
-        trust=trust,
-        neighbours=relation(params["neighbours"], unit, trust),
-        colluding=params.get("colluding", 0),
-        spare_rounds=params.get("spare_rounds", 0),
+        guarantee=read_guarantee(params["unit"], trust, params["neighbours"]),
+        spare_rounds=spare_rounds_of(trust),
         epsilon=epsilon,
         noise_multiplier=float(params["noise_multiplier"] or 0.0),
         delta=_delta(params["delta"], facts),

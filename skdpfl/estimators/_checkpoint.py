@@ -390,6 +390,6 @@ def _digest_of(plan: PrivacyPlan) -> str:
     """Return a digest of the releases of each silo in a plan."""
     groups = plan.groups() if plan.private else None
     told = None if groups is None else (groups.of_silo.tolist(), groups.compositions)
-    protected = plan.unit, plan.trust, plan.neighbours, plan.colluding, plan.spare_rounds
+    protected = plan.guarantee, plan.spare_rounds
     words = *protected, plan.delta.tolist(), told
     return hashlib.blake2b(repr(words).encode(), digest_size=16).hexdigest()

@@ -39,7 +39,7 @@ from skdpfl.estimators._progress import AfterRound, progress_bar
 from skdpfl.estimators._shrinking import shrunk
 from skdpfl.federation import Federation, SiloData, Work
 from skdpfl.losses import Loss, loss_for
-from skdpfl.privacy.events import read_trust
+from skdpfl.privacy.events import masks_of, trust_name
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Disjoint
@@ -104,7 +104,7 @@ class Started(Agreed):
         if self.choice.calibration is None:
             return Calibrated(params)
         trained = self.silos, self.work, params
-        return calibrated(self.choice.calibration, *trained, self.noise)
+        return calibrated(self.choice.calibration, *trained, self.noise, self.training.walk)
 
 
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
@@ -138,9 +138,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _parameters(self) -> dict[str, Any]:
         """Return all parameters by name, with ``unit`` and the resolved ``trust``."""
-        given = self.get_params(deep=False) | {"unit": self.unit}
-        read = zip(("trust", "colluding", "spare_rounds"), read_trust(given["trust"]), strict=True)
-        return given | dict(read)
+        given, trust = self.get_params(deep=False), self.trust
+        return given | {"unit": self.unit, "trust": trust_name(trust), "masks": masks_of(trust)}
 
     def _request(self, facts: PublicFacts) -> Request:
         """Return the request: the parameters, for data with these public numbers."""

@@ -20,48 +20,44 @@ n_i mu_i^2 was better than n_i mu_i, by less than the standard error.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skdpfl.privacy.events import Neighbours, Protected, Trust, Unit, change_of
+from skdpfl.privacy.events import Guarantee, Guaranteed
 
 #: numbers per product
 AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, eq=False)
-class SiloBudgets:
-    """Public numbers of silos: sizes (M,), budgets mu (M,), unit, trust and relation.
+class SiloBudgets(Guaranteed):
+    """Public numbers of silos: sizes (M,), budgets mu (M,), and the guarantee of their sums.
 
     Unit "record": each silo reads every ``every``-th of its records, starting with the first. Unit
     "silo": sizes are secret and not used; a silo reads at most ``most`` of its records, evenly
     spaced (None: all), which does not affect privacy since it sends their mean. With
     ``trust="shuffler"`` each silo adds its own noise, as with "silo". If silos share noise,
-    ``colluding`` of them may collude with the server, and ``spare`` sums of a plan (0 or 1) may be
-    repeated if a silo did not answer.
+    ``spare`` sums of a plan (0 or 1) may be repeated if a silo did not answer.
     """
 
     silo_sizes: np.ndarray
     mu: np.ndarray
-    unit: Unit = "record"
-    trust: Trust = "silo"
-    neighbours: Neighbours = "replace"
+    guarantee: Guarantee = field(default_factory=Guarantee)
     every: int = 1
     most: int | None = None
-    colluding: int = 0
     spare: int = 0
 
     @classmethod
-    def of(cls, promise: Protected, silo_sizes: ArrayLike, mu: ArrayLike) -> SiloBudgets:
+    def of(
+        cls, guarantee: Guarantee, silo_sizes: ArrayLike, mu: ArrayLike, spare_rounds: int = 0
+    ) -> SiloBudgets:
         """Return budgets for a guarantee; ``mu`` is one for all silos, or one for each."""
         sizes = np.array(silo_sizes)  # a copy, as plans are immutable
-        words = promise.unit, promise.trust, promise.neighbours
-        given = np.full(sizes.shape, mu, np.float64)
-        shares = promise.colluding, min(promise.spare_rounds, 1)
-        return cls(sizes, given, *words, colluding=shares[0], spare=shares[1])
+        budgets = np.full(sizes.shape, mu, np.float64)
+        return cls(sizes, budgets, guarantee, spare=min(spare_rounds, 1))
 
     def of_silo(self, i: int) -> SiloBudgets:
         """Return the budgets of one silo, if each adds its own noise."""
@@ -73,19 +69,9 @@ class SiloBudgets:
         return len(self.silo_sizes)
 
     @property
-    def shares_noise(self) -> bool:
-        """Whether silos share the noise of a masked sum."""
-        return self.trust == "secagg"
-
-    @property
     def as_one(self) -> bool:
         """Whether only the sum over all silos has noise: from the server, or in shares."""
         return self.trust == "server" or self.shares_noise
-
-    @property
-    def change(self) -> int:
-        """The sensitivity D of a sum of terms with norm at most 1: 2 for replacement, else 1."""
-        return change_of(self.neighbours)
 
     @property
     def excess(self) -> float:

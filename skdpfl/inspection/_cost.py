@@ -17,7 +17,7 @@ from skdpfl._pipelines import gives_out_width, is_as_released, learns_nothing, t
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import _on_split, _parts
-from skdpfl.privacy.events import Exact, Protected, promised
+from skdpfl.privacy.events import Exact, Guarantee
 from skdpfl.privacy.spending.as_fitted import changed
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
 
@@ -298,7 +298,7 @@ def _search(
 def _nothing(paid: list[PrivacySpent], *, exact: bool) -> PrivacySpent:
     """Return a cost of zero, or infinity, that can be added to the others."""
     return PrivacySpent.from_compositions(
-        **promised(paid[0] if paid else Protected()),
+        paid[0].guarantee if paid else Guarantee(),
         delta=paid[0].delta if paid else 1e-5,
         compositions=[((Exact(), 1),) if exact else ()],
     )

@@ -33,7 +33,7 @@ from skdpfl.inspection._parts import Unknown, is_priced, parts
 from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
 from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
 from skdpfl.privacy.calibration import delta_of
-from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian, change_of, promised
+from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.as_fitted import differences, own_digests
 from skdpfl.privacy.spending.ledger import Recorded
@@ -297,7 +297,7 @@ def _of_transformer(
     spent = fitted.privacy_spent_
     n = len(fitted.silo_ids_) if spent.unit == "silo" else fitted.n_samples_seen_
     delta = delta_of(inner.delta, max(1, math.floor(share * n + 1e-9)))
-    change = change_of(spent.neighbours)
+    change = spent.change
     composition: Composition = ((Exact(), 1),)
     asked, kept = inner.get_params(), fitted.get_params()
     if learns_nothing(inner):
@@ -309,7 +309,7 @@ def _of_transformer(
     elif math.isfinite(inner.epsilon):
         composition = ((Approximate(float(inner.epsilon), delta), 1),)
     return PrivacySpent.from_compositions(
-        **promised(spent),
+        spent.guarantee,
         delta=delta,
         compositions=[composition],
         n_releases=len(composition),

@@ -18,7 +18,12 @@ from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.inspection._display import GREY, Display, next_colour
 from skdpfl.model_selection.scoring import predictions
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import SecureAggregation, read_trust
+from skdpfl.privacy.events import (
+    SecureAggregation,
+    read_guarantee,
+    spare_rounds_of,
+    trust_name,
+)
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.account import charge_all
@@ -66,8 +71,7 @@ def _found(
     estimator, epsilon, neighbours = given["estimator"], given["epsilon"], given["neighbours"]
     check_positive("epsilon", epsilon)
     check_budget_parameters(epsilon, given["delta"])
-    trust, colluding, spare = read_trust(given["trust"])
-    check_choice("trust", trust, ("silo", "secagg", "server"))
+    check_choice("trust", trust_name(given["trust"]), ("silo", "secagg", "server"))
     check_choice("neighbours", neighbours, ("replace", "add_remove"))
     X, y = as_frame(given["X"]), np.asarray(given["y"])
     own = getattr(_last(estimator), "silo_column", None)
@@ -76,10 +80,9 @@ def _found(
     groups = read_silos(split_silo_column(X, given["silos"], column)[1], n, X)
     streams, delta = streams_for(given["random_state"]), delta_of(given["delta"], n)
     mu = gaussian_mu(float(epsilon), delta)
-    each, spare = np.full(len(groups.ids), mu), min(spare, 1)
-    budgets = federation.SiloBudgets(
-        groups.sizes, each, "record", trust, neighbours, colluding=colluding, spare=spare
-    )
+    guarantee = read_guarantee("record", given["trust"], neighbours)
+    spare = spare_rounds_of(given["trust"])
+    budgets = federation.SiloBudgets.of(guarantee, groups.sizes, mu, spare)
     plan = federation.score_plan(measure, budgets, mu)
     names, digest = groups.ids.tolist(), groups.digest()
     spent = cost_of_sums((plan,), delta, names, digest, streams.seed, budgets)

@@ -37,7 +37,7 @@ from skdpfl.model_selection._candidates import (
 )
 from skdpfl.model_selection.scoring import NoisyScore, split
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import Exact
+from skdpfl.privacy.events import Exact, Guarantee
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.repetition import Repetition
@@ -227,7 +227,7 @@ class DPRandomizedSearchCV(
         self.privacy_spent_, self.fit_epsilon_ = spent, float(budget.epsilon)
         return self
 
-    def _check(self) -> tuple[Any, _wrapped.Protection]:
+    def _check(self) -> tuple[Any, Guarantee]:
         """Check the parameters; return the estimator that is searched and the guarantee."""
         _wrapped.check_budgets(Space(self.param_distributions).names)
         check_count("n_iter", self.n_iter, high=MOST_RUNS, words=", for each run is priced")
@@ -237,9 +237,7 @@ class DPRandomizedSearchCV(
         _, inner = private_step(self.estimator)
         return inner, _wrapped.protection_of(inner)
 
-    def _runs(
-        self, guarantee: _wrapped.Protection, streams: Streams
-    ) -> tuple[int, Repetition | None]:
+    def _runs(self, guarantee: Guarantee, streams: Streams) -> tuple[int, Repetition | None]:
         """Return the number of runs, and its distribution if it is secret."""
         if guarantee.trust != "server" or self.n_iter == 1:
             Space(self.param_distributions).warn_of_repeats(self.n_iter)
@@ -271,7 +269,7 @@ class DPRandomizedSearchCV(
         self,
         budget: SearchBudget,
         delta: float,
-        guarantee: _wrapped.Protection,
+        guarantee: Guarantee,
         streams: Streams,
         *,
         exact: bool,
@@ -279,7 +277,7 @@ class DPRandomizedSearchCV(
         """Return the costs of training and of scoring, which use different data."""
         parts = [*budget.cost, ((Exact(), 1),)] if exact else budget.cost
         return PrivacySpent.from_compositions(
-            **guarantee._asdict(),
+            guarantee,
             delta=delta,
             compositions=parts,
             n_releases=max(sum(count for _, count in part) for part in parts),
@@ -291,7 +289,7 @@ class DPRandomizedSearchCV(
         points: list[dict[str, Any]],
         models: list[Any],
         noisy: np.ndarray,
-        guarantee: _wrapped.Protection,
+        guarantee: Guarantee,
     ) -> None:
         """Set the attributes; with trust="server" only those of the best run."""
         best = int(np.argmax(noisy))

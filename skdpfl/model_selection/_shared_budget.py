@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -33,11 +33,11 @@ from skdpfl._pipelines import (
 )
 from skdpfl._surface import not_elsewhere
 from skdpfl._warnings import foreign_steps
-from skdpfl.choosing import relation
 from skdpfl.model_selection._candidates import seed_from
 from skdpfl.model_selection._wrapped import BestModel, steps_before_last
 from skdpfl.preprocessing import features_of, ranges_after
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
+from skdpfl.privacy.events import read_guarantee
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.cost import at_delta
@@ -185,7 +185,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         del last._schedule_streams, last._given_ranges
         spent = together(last.privacy_spent_)
         if any(cost.trust == "server" for cost in told_alike([*spents, last.privacy_spent_])):
-            spent = replace(spent, trust="server", colluding=None)
+            spent = spent.trusting("server")
         if spent.epsilon > float(self.epsilon):
             raise RuntimeError(
                 f"The fit cost {spent!r}, which differs from its price, so its result is withheld."
@@ -218,7 +218,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
             part = gaussian_epsilon(math.sqrt(shares[path]) * mu, own)
             step.set_params(epsilon=part, delta=own, random_state=seed_from(streams, "step", i))
             if has_relation(step):
-                step.set_params(neighbours=relation(last.neighbours, "record", last.trust))
+                step.set_params(neighbours=_relation(last))
 
 
 def _price(
@@ -299,11 +299,16 @@ def check_steps(last: Any, paying: Mapping[str, Any]) -> None:
             "silos, so their costs cannot be added. Use declared bounds, constants and categories."
         )
     others = [p for p, step in paying.items() if not has_relation(step)]
-    if others and relation(last.neighbours, "record", last.trust) != "replace":
+    if others and _relation(last) != "replace":
         raise ValueError(
             f"{others[0]} is priced for neighbours='replace', the last step for "
             f"neighbours={last.neighbours!r}, so their costs cannot be added."
         )
+
+
+def _relation(last: Any) -> str:
+    """Return the neighbouring relation of the last step, for records."""
+    return read_guarantee("record", last.trust, last.neighbours).neighbours
 
 
 def has_relation(step: Any) -> bool:

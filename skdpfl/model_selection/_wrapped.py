@@ -8,7 +8,7 @@ search infinite; a step with its own budget would spend it in every run, and is 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -24,32 +24,17 @@ from skdpfl import _pipelines
 from skdpfl._arguments import refuse_sparse
 from skdpfl._functions import WAYS_OUT, Declared, name_of
 from skdpfl._warnings import foreign_steps, warn
-from skdpfl.choosing import relation
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.preprocessing import features_of, ranges_after
-from skdpfl.privacy.events import Neighbours, Trust, Unit, read_trust
+from skdpfl.privacy.events import Guarantee, read_guarantee
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.table import public_columns
 
 
-class Protection(NamedTuple):
-    """The guarantee: unit, trust, neighbouring relation, and the number of colluding silos."""
-
-    unit: Unit
-    trust: Trust
-    neighbours: Neighbours
-    colluding: int | None = None
-
-    def __str__(self) -> str:
-        said = (f"{name}={value!r}" for name, value in self._asdict().items() if value is not None)
-        return ", ".join(said)
-
-
-def protection_of(inner: Any) -> Protection:
+def protection_of(inner: Any) -> Guarantee:
     """Return the guarantee of a search over this estimator; raise if there is none."""
-    unit: Any = inner.unit
-    trust, colluding, _ = read_trust(inner.trust)
-    if trust == "shuffler":
+    guarantee = read_guarantee(inner.unit, inner.trust, inner.neighbours)
+    if guarantee.trust == "shuffler":
         raise ValueError(
             'DPRandomizedSearchCV searches estimators with trust="silo", "secagg" or "server"; got '
             'trust="shuffler", where every run is visible, and scores would have to be shuffled '
@@ -58,8 +43,7 @@ def protection_of(inner: Any) -> Protection:
         )
     if not is_classifier(inner) and inner.target_bounds is None:
         raise ValueError("Private scores of a regressor need its target_bounds=(low, high).")
-    among = colluding if trust == "secagg" else None
-    return Protection(unit, trust, relation(inner.neighbours, unit, trust), among)
+    return guarantee
 
 
 def check_protection(models: Iterable[Any], searched: Any) -> None:

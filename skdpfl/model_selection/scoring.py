@@ -25,8 +25,8 @@ from sklearn.utils.validation import _num_samples
 from skdpfl import federation
 from skdpfl._apart import anew
 from skdpfl._pipelines import keeps_rows_apart, private_step
-from skdpfl.model_selection._wrapped import Protection, protection_of
-from skdpfl.privacy.events import change_of
+from skdpfl.model_selection._wrapped import protection_of
+from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.silos import Silos
 
@@ -141,7 +141,7 @@ class NoisyScore:
     """
 
     def __init__(
-        self, inner: Any, guarantee: Protection, split: Split, scoring: str | None = None
+        self, inner: Any, guarantee: Guarantee, split: Split, scoring: str | None = None
     ) -> None:
         self._inner, self._guarantee, self._split = inner, guarantee, split
         self._scoring = scoring
@@ -174,9 +174,7 @@ class NoisyScore:
         rows = self._split.test
         features, truth = _safe_indexing(X, rows), np.asarray(_safe_indexing(y, rows))
         shared = 1 if self._guarantee.trust == "server" else len(models)
-        mu = (
-            change_of(self._guarantee.neighbours) / noise_multiplier if noise_multiplier else np.inf
-        )
+        mu = self._guarantee.change / noise_multiplier if noise_multiplier else np.inf
         labels = self.labels(y)
         found = [
             self._found(i, model, features, truth, labels, mu / np.sqrt(shared), streams)
@@ -195,8 +193,7 @@ class NoisyScore:
         streams: Streams,
     ) -> federation.Found:
         """Return one model's score from the noised sums over units."""
-        guarantee, codes = self._guarantee, self._split.codes
-        unit, trust, neighbours, colluding = guarantee
+        codes = self._split.codes
         classes = np.union1d(labels, getattr(model, "classes_", labels))
         if is_classifier(self._inner):
             truth = np.searchsorted(classes, truth)
@@ -205,10 +202,7 @@ class NoisyScore:
         predicted = predictions(model, X, measure.reads, classes, together=together)
         sizes = np.bincount(codes)
         data = federation.SiloData.from_codes(predicted, truth, codes, len(sizes))
-        each = np.full(len(sizes), mu)
-        budgets = federation.SiloBudgets(
-            sizes, each, unit, trust, neighbours, colluding=colluding or 0
-        )
+        budgets = federation.SiloBudgets.of(self._guarantee, sizes, mu)
         plan = federation.score_plan(measure, budgets, mu, first=number)
         return federation.ask_score(
             measure, plan, federation.LocalFederation(data, streams), streams

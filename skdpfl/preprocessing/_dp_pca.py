@@ -11,7 +11,7 @@ from skdpfl._arguments import check_choice, check_count, check_number
 from skdpfl._compat import as_frame
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
-from skdpfl.privacy.events import Neighbours, SecureAggregation, Unit
+from skdpfl.privacy.events import SecureAggregation, Unit
 from skdpfl.scaling import Array, RowMean, SecondMoments, cut
 from skdpfl.silos import without_column
 
@@ -122,11 +122,6 @@ class DPPCA(_paying.PayingTransformer):
     @property
     def _unit(self) -> Unit:
         return "silo" if self.unit == "silo" else "record"
-
-    @property
-    def _relation(self) -> Neighbours:
-        hidden = self.unit == "silo" and self.trust == "server"
-        return "add_remove" if self.neighbours == "auto" and hidden else super()._relation
 
     def _check(self) -> None:
         super()._check()

@@ -6,7 +6,7 @@ their cost, are in :mod:`skdpfl.scaling._value_counts`.
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from itertools import starmap
 from typing import Any
 
@@ -57,7 +57,7 @@ class Vocabulary:
         failure: float,
     ) -> None:
         if budgets.shares_noise:
-            budgets = replace(budgets, trust="silo", colluding=0, spare=0)
+            budgets = budgets.trusting("silo", spare=0)
         self.budgets = budgets
         self.what = ValueCounts(used, int(budgets.summed.max()), kinds)
         each = (np.full(budgets.n_silos, mu),)

@@ -24,7 +24,14 @@ from skdpfl.federation import (
 )
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import Neighbours, SecureAggregation, Unit, read_trust
+from skdpfl.privacy.events import (
+    Guarantee,
+    SecureAggregation,
+    Unit,
+    read_guarantee,
+    spare_rounds_of,
+    trust_name,
+)
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
@@ -208,10 +215,8 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         """Plan, agree, charge and learn; return warnings."""
         whole = self._unit == "silo"
         delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
-        mu = np.full(len(sizes), gaussian_mu(float(self.epsilon), delta))
-        trust, colluding, spare = read_trust(self.trust)
-        kind = self._unit, trust, self._relation
-        budgets = SiloBudgets(sizes, mu, *kind, colluding=colluding, spare=min(spare, 1))
+        mu = gaussian_mu(float(self.epsilon), delta)
+        budgets = SiloBudgets.of(self._guarantee, sizes, mu, spare_rounds_of(self.trust))
         plan, seed = self._plan(budgets, delta), source.streams.seed
         if plan.sums:
             source.federation.agree_on_sums(plan.sums, plan.first, delta, seed)
@@ -228,13 +233,13 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         return "record"
 
     @property
-    def _relation(self) -> Neighbours:
-        return "add_remove" if self.neighbours == "add_remove" else "replace"
+    def _guarantee(self) -> Guarantee:
+        return read_guarantee(self._unit, self.trust, self.neighbours)
 
     def _check(self) -> None:
         """Raise for invalid parameters."""
         check_budget_parameters(self.epsilon, self.delta)
-        check_choice("trust", read_trust(self.trust)[0], ("silo", "secagg", "server"))
+        check_choice("trust", trust_name(self.trust), ("silo", "secagg", "server"))
         check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:

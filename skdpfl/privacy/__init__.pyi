@@ -6,7 +6,10 @@ from skdpfl.privacy.accounting import (
     noise_multiplier_for as noise_multiplier_for,
 )
 from skdpfl.privacy.plan import PrivacyPlan as PrivacyPlan
-from skdpfl.privacy.events import SecureAggregation as SecureAggregation
+from skdpfl.privacy.events import (
+    Guarantee as Guarantee,
+    SecureAggregation as SecureAggregation,
+)
 from skdpfl.privacy.spending.groups import epsilon_per_record as epsilon_per_record
 from skdpfl.privacy.spending.ledger import PrivacyLedger as PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent as PrivacySpent

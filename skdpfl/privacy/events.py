@@ -16,12 +16,10 @@ so that, in the direction of the differing record, a release is one of the pairs
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, get_args
 
-import numpy as np
-
-from skdpfl._arguments import check_count
+from skdpfl._arguments import check_choice, check_count
 from skdpfl._surface import Described
 
 Unit = Literal["record", "silo"]
@@ -37,23 +35,48 @@ def change_of(neighbours: str) -> int:
     return 2 if neighbours == "replace" else 1
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Protected:
-    """What is protected, against whom, and under which relation; all fields are public.
+@dataclass(frozen=True)
+class Guarantee:
+    """Who is protected, against whom, and under which neighbouring relation.
 
-    ``silo_sizes`` (n_silos,) are the numbers of records, None if they are protected; ``delta``
-    (n_silos,) is each silo's delta, None if the budget is stated otherwise. With
-    ``trust="secagg"``, ``colluding`` silos may collude with the server, and ``spare_rounds`` are
-    priced with the others. Plans and requests are subclasses.
+    Parameters
+    ----------
+    unit : {"record", "silo"}, default="record"
+        What is protected.
+    trust : {"silo", "secagg", "shuffler", "server"}, default="silo"
+        Whom a person in the data trusts in addition to their own silo.
+    neighbours : {"replace", "add_remove"}, default="replace"
+        The neighbouring relation. "add_remove" sets one contribution to zero.
+    colluding : int, default=0
+        With ``trust="secagg"``: how many other silos may collude with the server.
+
+    See Also
+    --------
+    skdpfl.privacy.PrivacyPlan : The numbers that a guarantee is priced with.
+
+    Examples
+    --------
+    >>> from skdpfl.privacy import Guarantee
+    >>> Guarantee(unit="silo", trust="server", neighbours="add_remove").change
+    1
     """
 
-    silo_sizes: np.ndarray | None = None
-    delta: np.ndarray = None  # type: ignore[assignment]
     unit: Unit = "record"
     trust: Trust = "silo"
     neighbours: Neighbours = "replace"
     colluding: int = 0
-    spare_rounds: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("unit", self.unit, get_args(Unit))
+        check_choice("trust", self.trust, get_args(Trust))
+        check_count("colluding", self.colluding, low=0)
+        change_of(self.neighbours)  # raises if there is no such relation
+        if self.colluding and not self.shares_noise:
+            raise ValueError(f'colluding needs trust="secagg"; got trust={self.trust!r}.')
+
+    def __str__(self) -> str:
+        more = f", colluding={self.colluding}" if self.shares_noise else ""
+        return f"unit={self.unit!r}, trust={self.trust!r}, neighbours={self.neighbours!r}{more}"
 
     @property
     def change(self) -> int:
@@ -65,17 +88,56 @@ class Protected:
         """Whether silos share the noise of a masked sum."""
         return self.trust == "secagg"
 
+
+class Guaranteed:
+    """Base class of what has a ``guarantee``, whose words are read as its own."""
+
+    guarantee: Guarantee
+
     @property
-    def hides_silos(self) -> bool:
-        """Whether whole silos are protected: their messages are clipped, not records' gradients."""
-        return self.unit == "silo"
+    def unit(self) -> Unit:
+        """What is protected: "record" or "silo"."""
+        return self.guarantee.unit
 
+    @property
+    def trust(self) -> Trust:
+        """Whom a person in the data trusts in addition to their own silo."""
+        return self.guarantee.trust
 
-def promised(to: Any) -> dict[str, Any]:
-    """Return the guarantee of a plan, budgets or a cost as the fields of a PrivacySpent."""
-    colluding = to.colluding if to.trust == "secagg" else None
-    words = {"unit": to.unit, "trust": to.trust, "neighbours": to.neighbours}
-    return words | {"colluding": colluding}
+    @property
+    def neighbours(self) -> Neighbours:
+        """The neighbouring relation: "replace" or "add_remove"."""
+        return self.guarantee.neighbours
+
+    @property
+    def colluding(self) -> int:
+        """The number of other silos that may collude with the server."""
+        return self.guarantee.colluding
+
+    @property
+    def change(self) -> int:
+        """D, the sensitivity of a sum to one unit, over the norm of a term."""
+        return self.guarantee.change
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether silos share the noise of a masked sum."""
+        return self.guarantee.shares_noise
+
+    def trusting(self, trust: Trust, colluding: int = 0, **changes: Any) -> Self:
+        """Return the same with another trust, and other changes.
+
+        Parameters
+        ----------
+        trust : {"silo", "secagg", "shuffler", "server"}
+            Whom a person in the data trusts.
+        colluding : int, default=0
+            With "secagg": how many other silos may collude with the server.
+        **changes
+            Other fields.
+        """
+        other = replace(self.guarantee, trust=trust, colluding=colluding)
+        return replace(self, guarantee=other, **changes)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -212,17 +274,28 @@ class SecureAggregation(Described):
     __hash__ = None  # type: ignore[assignment]
 
 
-def read_trust(trust: Any) -> tuple[Any, int, int]:
-    """Return the name of a trust, its number of colluding silos and its spare rounds."""
+def masks_of(trust: Any) -> SecureAggregation | None:
+    """Return the secure aggregation that a trust stands for, if any."""
     if isinstance(trust, str) and trust == "secagg":
-        trust = SecureAggregation()
-    if not isinstance(trust, SecureAggregation):
-        return trust, 0, 0
-    check_count("colluding", trust.colluding, low=0)
-    check_count("spare_rounds", trust.spare_rounds, low=0)
-    return "secagg", int(trust.colluding), int(trust.spare_rounds)
+        return SecureAggregation()
+    return trust if isinstance(trust, SecureAggregation) else None
 
 
 def trust_name(trust: Any) -> Any:
     """Return the name of a trust; invalid values are returned unchanged."""
-    return read_trust(trust)[0]
+    return "secagg" if isinstance(trust, SecureAggregation) else trust
+
+
+def spare_rounds_of(trust: Any) -> int:
+    """Return the number of failed rounds that may be repeated."""
+    masks = masks_of(trust)
+    return 0 if masks is None else check_count("spare_rounds", masks.spare_rounds, low=0)
+
+
+def read_guarantee(unit: Unit, trust: Any, neighbours: str = "auto") -> Guarantee:
+    """Return the guarantee for the values of parameters; "auto" is the usual relation."""
+    masks, name = masks_of(trust), trust_name(trust)
+    if neighbours == "auto":
+        neighbours = "add_remove" if (unit, name) == ("silo", "server") else "replace"
+    colluding = 0 if masks is None else check_count("colluding", masks.colluding, low=0)
+    return Guarantee(unit, name, neighbours, colluding)  # type: ignore[arg-type]

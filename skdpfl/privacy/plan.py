@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdpfl.privacy.events import Exact, promised
+from skdpfl.privacy.events import Exact
 from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, mechanism_for
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.silo_releases import (
@@ -42,8 +42,9 @@ class PrivacyPlan(PublicNumbers):
         The noise on a silo's clipped sum over the clip norm, before the schedule's factors.
     delta : ndarray of shape (n_silos,)
         Each silo's delta.
-    unit, trust, neighbours : str
-        What is protected, whom a person has to trust, and the neighbouring relation.
+    guarantee : Guarantee, optional
+        Who is protected, against whom, and under which relation; by default records, with the
+        noise of their own silo. Its words are attributes of the plan, too.
     sampling : Sampling
         How records are drawn in each step.
     weights : ndarray of shape (n_silos,), optional
@@ -63,9 +64,9 @@ class PrivacyPlan(PublicNumbers):
         The number of coordinates of a message, if its price depends on it.
     silo_ids : sequence, optional
         The silos' ids; by default 0, 1, ... Required without ``silo_sizes``.
-    colluding, spare_rounds : int
-        With ``trust="secagg"``: how many silos of a cohort may collude with the server, and how
-        many failed rounds may be repeated; see :class:`skdpfl.privacy.SecureAggregation`.
+    spare_rounds : int
+        With ``trust="secagg"``: how many failed rounds may be repeated; see
+        :class:`skdpfl.privacy.SecureAggregation`.
     noise_of_sum : float, optional
         With ``trust="secagg"``: the noise on a cohort's weighted sum without the colluding silos'
         shares, over ``clip_norm``. By default it follows from the multipliers; plans of some of the
@@ -136,7 +137,7 @@ class PrivacyPlan(PublicNumbers):
         names = self.silo_ids if self.unit == "record" else None
         if not self.private:
             return PrivacySpent.from_compositions(
-                **promised(self),
+                self.guarantee,
                 delta=most,
                 compositions=[((Exact(), 1),)],
                 silo_ids=names,
@@ -149,7 +150,7 @@ class PrivacyPlan(PublicNumbers):
         outsider = None if seen is None else costliest(self, self.mechanism, seen)
         before = max((sum(n for _, n in releases) for releases in self.setup), default=0)
         return PrivacySpent.from_compositions(
-            **promised(self),
+            self.guarantee,
             delta=most,
             compositions=groups.compositions,
             group_deltas=self.delta[groups.first].tolist(),

@@ -26,7 +26,7 @@ import pandas as pd
 
 from skdpfl._arguments import check_choice, check_rate
 from skdpfl._distinct import distinct
-from skdpfl.privacy.events import Composition, Protected
+from skdpfl.privacy.events import Composition, Guarantee, Guaranteed
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Everyone, Sampling, draw_cohorts
 
@@ -82,7 +82,7 @@ MOST_STEPS = 10_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PublicNumbers(Protected):
+class PublicNumbers(Guaranteed):
     """The numbers of a plan, all public; the fields are described in PrivacyPlan."""
 
     silo_sizes: np.ndarray | None
@@ -90,6 +90,7 @@ class PublicNumbers(Protected):
     steps: tuple[int, ...]
     clip_norm: float
     noise_multiplier: np.ndarray
+    guarantee: Guarantee = field(default_factory=Guarantee)
     sampling: Sampling = field(default_factory=Everyone)
     weights: np.ndarray = None  # type: ignore[assignment]
     schedule: tuple[np.ndarray, ...] | None = None
@@ -101,6 +102,7 @@ class PublicNumbers(Protected):
     size: int | None = None
     silo_ids: Sequence[Any] = None  # type: ignore[assignment]
     noise_of_sum: float | None = None
+    spare_rounds: int = 0
 
     def __post_init__(self) -> None:
         ids = range(len(self.known_sizes)) if self.silo_ids is None else self.silo_ids

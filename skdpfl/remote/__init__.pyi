@@ -1,5 +1,6 @@
 from skdpfl.remote._declared import (
     declare as declare,
+    fits as fits,
     pack as pack,
     unpack as unpack,
 )

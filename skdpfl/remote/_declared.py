@@ -4,10 +4,11 @@ import dataclasses
 from typing import Any
 
 from skdpfl import algorithms, losses, models, scaling
-from skdpfl._codec import declare, pack, unpack
+from skdpfl._codec import declare, fits, pack, unpack
 from skdpfl.algorithms import theory
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.privacy import sampling
+from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.mechanisms import (
     LearntClip,
     PrivUnitMessages,
@@ -17,7 +18,7 @@ from skdpfl.privacy.mechanisms import (
     SiloMessages,
 )
 
-__all__ = ["declare", "pack", "unpack"]
+__all__ = ["declare", "fits", "pack", "unpack"]
 
 
 def _is_sent(kind: Any) -> bool:
@@ -35,7 +36,7 @@ declare(sampling.Everyone, sampling.PoissonSampling, sampling.WithoutReplacement
 declare(sampling.Disjoint, sampling.Halving)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(SharedGradients, SharedMessages)
-declare(SiloBudgets, SumPlan)
+declare(Guarantee, SiloBudgets, SumPlan)
 _OF_SCALING = (
     "Bins Known Levels Magnitudes Means Spreads ValueCounts ScaledMoments SecondMoments Columns "
     "Boxes LinearGrid MagnitudeGrid Counts Moments RowMoments Labels Slopes Below AffineScaling "

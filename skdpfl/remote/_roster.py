@@ -24,6 +24,7 @@ from typing import Any
 from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Offer, Part
 from skdpfl.remote._masks import needing_extra, pair_secrets
+from skdpfl.remote._row import Together
 from skdpfl.remote._terms import Refused, valid_key
 
 
@@ -68,7 +69,7 @@ def signature(private: str, offer: Offer, key: str) -> str:
 
 def check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> None:
     """Raise unless each silo's key for the fit was signed with its key on the roster."""
-    assert part.keys is not None
+    assert isinstance(offer.row, Together) and part.keys is not None
     from cryptography.exceptions import InvalidSignature
 
     for name, key, signed in zip(offer.row.silos, part.keys, part.signatures, strict=True):
@@ -91,6 +92,7 @@ def secrets_of(
     Both are made from the keys of the first letter, and stored in the place of the private key.
     """
     row = offer.row
+    assert isinstance(row, Together)
     listed = None if part.keys is None else pack((part.keys, part.signatures))
     given = None if listed is None else hashlib.sha256(listed).hexdigest()
     if "secrets" in own:

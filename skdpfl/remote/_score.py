@@ -13,7 +13,13 @@ from skdpfl._surface import refuse_own_parts
 from skdpfl.federation import Measure, SiloBudgets, ask_score, measure_of, score_plan
 from skdpfl.losses import Loss
 from skdpfl.models import Model
-from skdpfl.privacy.events import Neighbours, SecureAggregation, read_trust
+from skdpfl.privacy.events import (
+    Neighbours,
+    SecureAggregation,
+    read_guarantee,
+    spare_rounds_of,
+    trust_name,
+)
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.remote._declared import pack
@@ -126,16 +132,10 @@ def score_federation(
     predictor = _predictor(model)
     what = _measure(measure, federation.classes, bound, model)
     n = np.array([int(size) for size in federation.facts.silo_sizes.values()])
-    mu, (said, colluding, spare) = gaussian_mu(float(epsilon), float(delta)), read_trust(trust)
-    check_choice("trust", said, ("silo", "secagg"))
-    budgets = SiloBudgets(
-        n,
-        np.full(n.shape, mu),
-        trust=said,
-        neighbours=neighbours,
-        colluding=colluding,
-        spare=min(spare, 1),
-    )
+    mu = gaussian_mu(float(epsilon), float(delta))
+    check_choice("trust", trust_name(trust), ("silo", "secagg"))
+    guarantee = read_guarantee("record", trust, neighbours)
+    budgets = SiloBudgets.of(guarantee, n, mu, spare_rounds_of(trust))
     plan = score_plan(what, budgets, mu)
     made = partial(Scored, model=predictor)
     federation.agree_on_sums([plan], made(what), float(delta), random_state)

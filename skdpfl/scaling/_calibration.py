@@ -102,6 +102,17 @@ class PredictionSum(BoundedSum):
         yield here, sums[here]
 
 
+class Walk(NamedTuple):
+    """The size of the training's noise in a typical raw prediction, and in each coefficient."""
+
+    prediction: float = 0.0
+    coefficient: float = 0.0
+
+
+#: of a training without noise
+_STILL = Walk()
+
+
 class Calibrated(NamedTuple):
     """A model's parameters after calibration, with the estimated factor or shift.
 
@@ -137,7 +148,7 @@ class CalibrationPlan(ABC):
         """Return the sum at a factor, or a shift, of predictions."""
 
     @abstractmethod
-    def calibrated(self, run: CalibrationRun) -> Calibrated:
+    def calibrated(self, run: CalibrationRun, walk: Walk) -> Calibrated:
         """Return the model after calibration."""
 
     @cached_property
@@ -178,9 +189,10 @@ def calibrated(
     work: Work,
     params: np.ndarray,
     streams: Streams,
+    walk: Walk = _STILL,
 ) -> Calibrated:
-    """Return a trained model after calibration."""
-    return plan.calibrated(CalibrationRun(plan, federation, work, params, streams))
+    """Return a trained model after calibration; ``walk``: the size of its noise."""
+    return plan.calibrated(CalibrationRun(plan, federation, work, params, streams), walk)
 
 
 def finite(value: float) -> float:
@@ -247,7 +259,7 @@ class ShiftPlan(CalibrationPlan):
     def asks(self, params: np.ndarray, value: float) -> Below:
         return Below(params, value)
 
-    def calibrated(self, run: CalibrationRun) -> Calibrated:
+    def calibrated(self, run: CalibrationRun, walk: Walk) -> Calibrated:
         trained, intercept = run.work.loss.quantile_level, run.work.model.intercept_mask()
         assert trained is not None
         assert intercept is not None

@@ -6,7 +6,6 @@ Each command prints lines and returns the status 0 or 1.
 import argparse
 import json
 import os
-import pwd
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,8 +38,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         if name == "predict":
             _add_files(command)
         if name in ("approve", "refuse"):
-            words = 'the number of the fit, as shown by pending; refuse takes "all", too'
-            command.add_argument("number", help=words)
+            command.add_argument("number", help="the number of the fit, as shown by pending")
         command.set_defaults(run=_in_one_line, silo=run)
 
 
@@ -151,10 +149,10 @@ def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> int:
     """Show what each fit cost."""
     ledger = _opened(settings)
     for number, entry in enumerate(ledger.entries, start=1):
-        name, _, offer = entry.name.rpartition(", offer ")  # a server chose the name
+        name, _, offer = entry.name.partition(", offer ")
         cost = f"epsilon={entry.spent.epsilon:<10.6g} delta={entry.spent.delta:g}"
         ended = "  (ended early)" if entry.settled else ""
-        print(f"{number:4}  {cost}  {offer[:12]:12}  {name!r}{ended}")
+        print(f"{number:4}  {cost}  {offer[:12]:12}  {name!r}{ended}")  # a server chose the name
     print(_left(settings))
     return 0
 
@@ -202,24 +200,11 @@ def _listed(values: Sequence[Any]) -> str:
 def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:
     """Approve or refuse a pending fit."""
     store = _store(settings)
-    every = not yes and asked.number == "all"
-    found = [d for d in store.questions() if every or d.startswith(asked.number)]
-    if not every and (len(found) != 1 or len(asked.number) < 4):
+    found = [digest for digest in store.questions() if digest.startswith(asked.number)]
+    if len(found) != 1 or len(asked.number) < 4:
         raise BadFile(f"no fit, or more than one, has the number {asked.number}: see pending")
-    user, behind = pwd.getpwuid(os.getuid()).pw_name, os.environ.get("SUDO_USER")
-    who = f"{behind} as {user}" if behind else user
-    for digest in found:
-        store.say(digest, yes, who)
-        print(f"{digest[:12]}: {'yes' if yes else 'no'}, said by {who}")
-    return 0
-
-
-def _audit(settings: SiloSettings, asked: argparse.Namespace) -> int:
-    """Print the audit log, and check that no line was changed or removed."""
-    log = _store(settings).audit
-    for line in log.lines():
-        print(json.dumps(line))
-    print(f"the log is whole; its digest is {log.digest()}")
+    store.say(found[0], yes)
+    print(f"{found[0][:12]}: {'yes' if yes else 'no'}")
     return 0
 
 
@@ -277,7 +262,6 @@ _COMMANDS: dict[str, tuple[Callable[[SiloSettings, argparse.Namespace], int], st
     "pending": (_pending, "list the fits that a person has to approve"),
     "approve": (lambda s, a: _say(s, a, True), "approve a fit"),
     "refuse": (lambda s, a: _say(s, a, False), "refuse a fit"),
-    "audit": (_audit, "print the log for auditors; status 1 if it was changed"),
     "ledger": (_ledger, "list the cost of each fit"),
     "predict": (_predict, "predict new records with a joint model and this silo's own part"),
 }

@@ -8,9 +8,9 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import NoPrivacy, mechanism_for
 from skdpfl.privacy.randomness.streams import streams_for
+from tests.guaranteed import plan_of
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Quadratic:
     def plan(self, n_rounds, steps=1, noise=0.0, clip_norm=np.inf, **plan):
         """Return a plan; ``noise`` is the standard deviation on a silo's mean gradient."""
         sizes = np.bincount(self.codes)
-        return PrivacyPlan(
+        return plan_of(
             silo_sizes=sizes,
             steps=(steps,) * n_rounds,
             clip_norm=clip_norm,

@@ -10,10 +10,10 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import NoPrivacy, mechanism_for
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import PoissonSampling, draw_cohorts
+from tests.guaranteed import plan_of
 
 SIZES = np.array([10, 30, 60, 200])
 
@@ -28,7 +28,7 @@ def problem():
 def fit(algorithm, schedule, sizes=SIZES, steps=1, **plan):
     """Run some cohorts; returns the model."""
     X, y, codes = problem()
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=sizes,
         steps=(steps,) * len(schedule),
         clip_norm=np.inf,
@@ -71,7 +71,7 @@ def _rows():
 
 def test_batches_are_proportional_to_sizes_and_every_record_counts_alike():
     """K_i / n_i is the same for all, so w_i / K_i is: one record moves the mean by as much."""
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=SIZES, steps=(1,), clip_norm=1.0, noise_multiplier=1.0, delta=1e-5,
         weights=SIZES / SIZES.sum(), sampling=PoissonSampling(0.25),
     )  # fmt: skip
@@ -81,7 +81,7 @@ def test_batches_are_proportional_to_sizes_and_every_record_counts_alike():
 
 def test_silos_with_budgets_of_their_own_get_noise_of_their_own():
     epsilon = np.array([0.5, 1.0, 2.0, np.inf])
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=SIZES, steps=(1,) * 5, clip_norm=1.0, noise_multiplier=0.0, delta=1e-5,
         weights=SIZES / SIZES.sum(), mechanism=mechanism_for("record", "silo"),
     ).calibrated(epsilon)  # fmt: skip

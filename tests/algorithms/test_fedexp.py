@@ -9,7 +9,6 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import (
     Aggregate,
     NoPrivacy,
@@ -19,6 +18,7 @@ from skdpfl.privacy.mechanisms import (
     SiloMessages,
 )
 from skdpfl.privacy.randomness.streams import streams_for
+from tests.guaranteed import plan_of
 
 M, N, D = 5, 4, 40
 
@@ -35,7 +35,7 @@ def fit(algorithm, X, y, n_rounds, mechanism=None, **kw):
     """The models after each round and the outcome."""
     m, n, d = X.shape
     options = {"clip_norm": np.inf, "noise_multiplier": 0.0, "delta": 1e-5, "unit": "silo"}
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=None,
         silo_ids=pd.RangeIndex(m),
         steps=tuple(algorithm.n_gradients(r) for r in range(n_rounds)),
@@ -133,7 +133,7 @@ def steps_of(name, n_silos, seed, d=10):
     """(the step, its target with noise in the denominator, the naive step) of a round."""
     mechanism, z = MECHANISMS[name]
     trust = "server" if name == "server" else "silo"
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=None,
         silo_ids=pd.RangeIndex(n_silos),
         steps=(1,),

@@ -11,8 +11,8 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
+from tests.guaranteed import plan_of
 
 
 def louder(self, shared, memory, gradient):
@@ -82,7 +82,7 @@ def small_fit(algorithm, **options):
     """One round of the engine on two silos."""
     X, y = np.ones((6, 1)), np.arange(6.0)
     data = SiloData.from_codes(X, y, np.arange(6) // 3, 2)
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=np.array([3, 3]),
         clip_norm=1.0,
         noise_multiplier=np.array(1.0),

@@ -9,9 +9,9 @@ from skdpfl.engine import run
 from skdpfl.federation import Federation, LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
+from tests.guaranteed import plan_of
 
 M, N, D, T, K, RATE = 200, 6, 5, 80, 5, 0.3
 
@@ -44,7 +44,7 @@ class Watched(Federation):
 
 
 def fit(algorithm, X, y, trust="silo", z=1.0, clip=0.5, seed=0):
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=None,
         silo_ids=pd.RangeIndex(M),
         steps=(K,) * T,

@@ -13,6 +13,7 @@ from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import NoPrivacy, mechanism_for
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.engine.reference import Problem, Setting
+from tests.guaranteed import plan_of as made_plan
 
 LOSSES = {"log_loss": LogLoss, "squared_error": SquaredError}
 
@@ -45,7 +46,7 @@ def plan_of(p: Problem, s: Setting, **kw) -> PrivacyPlan:
         "schedule": None if s.cohorts is None else tuple(np.asarray(c, int) for c in s.cohorts),
         "mechanism": mechanism_for("record", trust) if private else NoPrivacy(),
     }
-    plan = PrivacyPlan(**(options | kw))
+    plan = made_plan(**(options | kw))
     if s.on_sum is None:
         return plan
     return plan.with_noise(s.on_sum / (s.clip * plan.record_shares))

@@ -11,10 +11,10 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import Architecture, LinearRules, Model
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import mechanism_for
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Everyone
+from tests.guaranteed import plan_of
 
 D, WIDTH = 3, 4
 
@@ -142,7 +142,7 @@ SIZES = np.array([6, 9, 4])
 
 
 def work_of(model, sampling, trust="silo", n_rounds=1, z=1.0, sizes=SIZES, rate=0.5):
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_ids=np.arange(len(sizes)),
         silo_sizes=sizes,
         steps=(1,) * n_rounds,

@@ -6,8 +6,8 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 import skdpfl
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.events import Gaussian
+from tests.guaranteed import plan_of
 
 SIZES = pd.Series({"a": 300, "b": 500, "c": 200})
 BOUNDS = {"feature_bounds": (-4, 4)}
@@ -51,7 +51,7 @@ def test_a_silo_without_noise_pays_infinity_and_the_others_their_own():
 def test_releases_beside_count_even_where_all_train_alike():
     """One noise for all: the silo that released most beside decides it, be it the last of many."""
     setups = tuple(((Gaussian(z), 1),) for z in (50.0, 4.0, 50.0, 20.0))
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=np.full(4, 100),
         steps=(1,) * 10,
         clip_norm=1.0,
@@ -65,7 +65,7 @@ def test_releases_beside_count_even_where_all_train_alike():
     assert per_silo[1] >= 0.99 * 3
     assert per_silo[0] == per_silo[2] < per_silo[3] < per_silo[1]
     with pytest.raises(ValueError, match="one entry for all of the 4 silos or one for each"):
-        PrivacyPlan(
+        plan_of(
             silo_sizes=np.full(4, 100),
             steps=(1,),
             clip_norm=1.0,

@@ -12,6 +12,7 @@ from sklearn.base import clone
 import skdpfl
 from skdpfl.engine import rounds, run
 from skdpfl.federation import LocalFederation, Question, Schema, Silo, SiloData
+from skdpfl.privacy import Guarantee
 from skdpfl.privacy.events import Gaussian, compose
 from skdpfl.privacy.mechanisms import SiloGradients
 from skdpfl.privacy.randomness.streams import streams_for
@@ -321,7 +322,7 @@ def test_work_can_be_sent(unit):
     work = work_of("scaffold", p, s)
     if unit == "silo":
         hidden = {"silo_sizes": None, "silo_ids": pd.RangeIndex(4), "mechanism": None}
-        work = replace(work, plan=replace(plan_of(p, s), unit="silo", **hidden))
+        work = replace(work, plan=replace(plan_of(p, s), guarantee=Guarantee("silo"), **hidden))
     sent = pickle.loads(pickle.dumps(work))
     assert sent.algorithm == work.algorithm
     assert sent.plan.spent() == work.plan.spent()

@@ -12,13 +12,13 @@ from skdpfl.engine import run
 from skdpfl.federation import Federation, LocalFederation, SiloData, Work
 from skdpfl.losses import AbsoluteError
 from skdpfl.models import LinearModel
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.mechanisms import ServerGradients, SiloGradients
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import FreshNoise, StepNoise
 from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
 from tests.docs.test_snippets import ROOT, snippets
+from tests.guaranteed import plan_of as made_plan
 
 
 def recipe():
@@ -37,7 +37,7 @@ ROUNDS = [1, 2, 3, 7, 8, 31, 32]
 def plan_of(sizes, n_rounds, sampling, z=2.0, **kw):
     options = {"mechanism": TreeGradients(), "sampling": sampling} | kw
     numbers = {"steps": (1,) * n_rounds, "clip_norm": 1.0, "noise_multiplier": z, "delta": 1e-5}
-    return PrivacyPlan(silo_sizes=np.array(sizes), **numbers, **options)
+    return made_plan(silo_sizes=np.array(sizes), **numbers, **options)
 
 
 class Impulses:
@@ -200,7 +200,7 @@ def test_a_fit_meets_its_budget(how, fraction):
     once = 1 + int(spent.n_releases > 1) + int(spent.n_releases > 3)
     lows = [t & -t for t in range(1, spent.n_releases + 1)]
     nodes = once if how.get("sampling") else sum(low**2 for low in lows)
-    independent = PrivacyPlan(
+    independent = made_plan(
         silo_sizes=np.array([15]),
         steps=(1,) * nodes,
         clip_norm=1.0,

@@ -19,8 +19,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl import ISRLDPClassifier
 from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
-from skdpfl.privacy import PrivacyLedger, PrivacySpent
+from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian, PoissonGaussian, Profile
+from tests.guaranteed import cost_of
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)
@@ -31,7 +32,7 @@ def model(epsilon=1.0, **params):
 
 
 def cost(*composition, unit="record", seed=None, neighbours="replace"):
-    return PrivacySpent.from_compositions(
+    return cost_of(
         unit=unit,
         trust="silo",
         neighbours=neighbours,

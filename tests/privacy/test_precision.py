@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.release import GradientSums, choose_precision
 from skdpfl.privacy.sampling import PoissonSampling
+from tests.guaranteed import plan_of
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 SUMS = GradientSums(
@@ -61,7 +61,7 @@ def test_underflow_of_tiny_sums_is_paid_for():
 
 
 def two_silos(steps):
-    return PrivacyPlan(
+    return plan_of(
         silo_sizes=np.array([30, 40]), steps=steps, clip_norm=1.0, noise_multiplier=3.0, delta=1e-5
     )
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import Aggregate, Senders, ServerMessages, SiloMessages
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import (
@@ -20,6 +19,7 @@ from skdpfl.privacy.release import (
     reduced_clip,
     relative_error,
 )
+from tests.guaranteed import plan_of
 
 CHANGE = {"replace": 2, "add_remove": 1}
 U = {np.float32: Fraction(1, 2**24), np.float64: Fraction(1, 2**53)}
@@ -113,7 +113,7 @@ def plan_for(mechanism, n_silos=2, z=3.0, **kw):
         "neighbours": "add_remove" if server else "replace",
         "mechanism": mechanism,
     }
-    return PrivacyPlan(**(options | kw))
+    return plan_of(**(options | kw))
 
 
 @pytest.mark.parametrize("size", [1, 3, 50])
@@ -160,7 +160,7 @@ def test_the_servers_own_rounding_is_paid_for_by_small_silos():
     """A silo with little weight: what others' sums round to is large beside its records."""
     weights, sizes = np.array([1e-7, 1 - 1e-7]), np.array([10, 10])
     z = 5 * weights[1] / weights  # one noise for both
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=sizes,
         steps=(1,),
         clip_norm=1.0,
@@ -196,7 +196,7 @@ def test_a_server_gives_out_every_round():
     schedule = tuple(np.array(c, int) for c in ([0], [1], [0], [1], []))
     counts = {}
     for trust in ("silo", "server"):
-        plan = PrivacyPlan(
+        plan = plan_of(
             silo_sizes=np.array([5, 5]),
             steps=(1,) * 5,
             clip_norm=1.0,

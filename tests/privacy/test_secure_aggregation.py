@@ -1,7 +1,6 @@
 """trust="secagg": silos share the noise of sums, and price what a coalition is left with."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -231,7 +230,7 @@ def test_a_report_says_it_and_is_checked():
     report = spent.to_dict()
     assert (report["trust"], report["colluding"]) == ("secagg", 2)
     assert PrivacySpent.from_dict(report) == spent
-    assert spent != replace(spent, colluding=3)
+    assert spent != spent.trusting("secagg", 3)
     assert "colluding" not in spent_of("silo").to_dict()
     for wrong in ({"colluding": -1}, {"colluding": None}, {"colluding": "2"}, {"trust": "silo"}):
         with pytest.raises(ValueError, match="colluding"):

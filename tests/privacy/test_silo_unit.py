@@ -11,7 +11,6 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import (
     LearntClip,
     PrivUnitMessages,
@@ -21,6 +20,7 @@ from skdpfl.privacy.mechanisms import (
 )
 from skdpfl.privacy.mechanisms.privunit import split_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
+from tests.guaranteed import plan_of as made_plan
 
 LEARNT = LearntClip(highest=10.0)
 D, C = 7, 0.75
@@ -45,7 +45,7 @@ def plan_of(mechanism, n_silos=6, n_rounds=3, z=2.0, **kw):
         "neighbours": "add_remove" if trust == "server" else "replace",
         "mechanism": mechanism,
     }
-    return PrivacyPlan(**(options | kw))
+    return made_plan(**(options | kw))
 
 
 # ---- what leaves is bounded ------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_schedules_of_noise_on_records_are_refused():
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_noise_and_budget_are_one_for_all_silos(trust):
     """All messages are noised alike: by the most noise, for the least budget."""
-    plan = PrivacyPlan(
+    plan = made_plan(
         silo_sizes=None,
         steps=(1,) * 3,
         clip_norm=1.0,

@@ -22,6 +22,7 @@ from skdpfl.privacy.events import (
     compose,
 )
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
+from tests.guaranteed import cost_of
 
 DELTA = 1e-5
 A, B, C = (
@@ -33,9 +34,7 @@ A, B, C = (
 
 def spent(*compositions, ids=None, groups=None, **kwargs):
     words = dict(unit="record", trust="silo", neighbours="replace", delta=DELTA, n_releases=200)
-    return PrivacySpent.from_compositions(
-        **words | kwargs, compositions=compositions, silo_ids=ids, group_of_silo=groups
-    )
+    return cost_of(**words | kwargs, compositions=compositions, silo_ids=ids, group_of_silo=groups)
 
 
 def two_silos(first=A, second=B, **kwargs):
@@ -264,7 +263,7 @@ def test_the_weaker_trust_holds():
     cases += [("silo", "secagg", "secagg"), ("secagg", "server", "server")]
     cases += [("secagg", "shuffler", "server")]  # neither holds with the other's alone
     for one, other, both in cases:
-        parts = [spent(A, trust=t, colluding=1 if t == "secagg" else None) for t in (one, other)]
+        parts = [spent(A, trust=t, colluding=int(t == "secagg")) for t in (one, other)]
         assert (parts[0] + parts[1]).trust == both
         assert (parts[1] + parts[0]).colluding == (1 if both == "secagg" else None)
 

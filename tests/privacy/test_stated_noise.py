@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.privacy import PrivacyPlan
+from skdpfl.privacy import Guarantee
 from skdpfl.privacy.mechanisms import Aggregate, LearntClip, NoPrivacy, PrivUnitMessages, Senders
 from skdpfl.privacy.randomness.streams import streams_for
+from tests.guaranteed import plan_of
 
 MANY = 10_000
 KEYS = streams_for(0)
@@ -21,7 +22,7 @@ def server_plan(**kw):
         "noise_multiplier": 3.0, "delta": 1e-5, "trust": "server",
         "weights": np.array([0.5, 0.25, 0.25]),
     }  # fmt: skip
-    return PrivacyPlan(**(options | kw))
+    return plan_of(**(options | kw))
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
@@ -40,7 +41,7 @@ def test_a_trusted_servers_noise_on_gradients(fraction):
 
 
 def privunit_plan(n_silos, *, clipping=None, **kw):
-    return PrivacyPlan(
+    return plan_of(
         silo_sizes=None, silo_ids=pd.RangeIndex(n_silos), steps=(1,), clip_norm=0.75,
         noise_multiplier=1 / 6, delta=1e-5, unit="silo", trust="silo",
         mechanism=PrivUnitMessages(clipping=clipping), **kw,
@@ -86,7 +87,9 @@ def test_without_noise_the_price_is_infinite_and_the_noise_is_none():
 @pytest.mark.parametrize(("unit", "clip"), [("record", 0.7), ("silo", math.inf)])
 def test_without_noise_gradients_are_clipped_as_they_would_be_with_it(unit, clip):
     """Under unit "silo" messages are clipped, not gradients."""
-    plan = dataclasses.replace(server_plan(), unit=unit, mechanism=NoPrivacy())
+    plan = dataclasses.replace(
+        server_plan(), guarantee=Guarantee(unit, "server"), mechanism=NoPrivacy()
+    )
     terms = plan.mechanism.gradient_terms(plan, 4, np.dtype(float))
     assert terms.clip.tolist() == [clip] * 3
     assert terms.noised is None

@@ -31,6 +31,8 @@ from skdpfl.privacy.events import (
     Composition,
     Exact,
     Gaussian,
+    Guarantee,
+    Guaranteed,
     Neighbours,
     Profile,
     compose,
@@ -54,13 +56,13 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SiloCosts:
+class SiloCosts(Guaranteed):
     """The distinct costs of a fit, and each silo's cost.
 
     A record belongs to one silo, so the cost of a fit is that of its most expensive silo.
     """
 
-    neighbours: Neighbours
+    guarantee: Guarantee
     costs: tuple[Cost, ...]
     silo_ids: tuple[Any, ...] | None = None
     silo_costs: tuple[int, ...] | None = None
@@ -165,7 +167,8 @@ def reprice(paid: SiloCosts, neighbours: Neighbours) -> SiloCosts:
             f"neighbours={neighbours!r}."
         )
     costs = tuple(Cost.of(c.composition, c.delta, neighbours) for c in paid.costs)
-    return dataclasses.replace(paid, neighbours=neighbours, costs=costs)
+    guarantee = dataclasses.replace(paid.guarantee, neighbours=neighbours)
+    return dataclasses.replace(paid, guarantee=guarantee, costs=costs)
 
 
 def whatever_chosen(cost: Cost, epsilon: float = 0.0) -> Cost:
@@ -204,7 +207,7 @@ def _silo_by_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
         for ways in position
     )
     return SiloCosts(
-        neighbours=parts[0].neighbours,
+        guarantee=parts[0].guarantee,
         costs=costs,
         silo_ids=parts[0].silo_ids,
         silo_costs=tuple(position[ways] for ways in paid),
@@ -214,11 +217,10 @@ def _silo_by_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
 
 def _whatever_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
     """Compose every possible cost of a record in one fit with every one in the others."""
-    neighbours = parts[0].neighbours
+    guarantee = parts[0].guarantee
     ways = itertools.product(*map(_in_short, parts))
-    return SiloCosts(
-        neighbours=neighbours, costs=tuple(_together(costs, neighbours) for costs in ways)
-    )
+    costs = tuple(_together(each, guarantee.neighbours) for each in ways)
+    return SiloCosts(guarantee=guarantee, costs=costs)
 
 
 def _in_short(paid: SiloCosts) -> list[Cost]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from skdpfl import __version__
 from skdpfl.privacy import events
-from skdpfl.privacy.events import Composition, Event, Neighbours, Trust, Unit
+from skdpfl.privacy.events import Composition, Event, Guarantee, Neighbours, Trust, Unit
 from skdpfl.privacy.spending.cost import Cost, SiloCosts, fields_of
 
 
@@ -182,11 +182,8 @@ def from_record(kind: type[Spent], record: Any, seeds: frozenset[int] = frozense
     simulation = one_of(record, "simulation", [True, False])
     paid = costs_from_dict(record)
     words: dict[str, Any] = {
-        "unit": one_of(record, "unit", get_args(Unit)),
-        "trust": one_of(record, "trust", get_args(Trust)),
         "n_releases": whole(record, "n_releases"),
         "group_size": whole(record, "group_size", least=1),
-        "colluding": whole(record, "colluding") if _more(record) else None,
         "noise_multiplier": None if noise is None else number(record, "noise_multiplier"),
         "outside": None if outsider is None else from_record(kind, outsider, seeds),
         "simulation_seeds": seeds,
@@ -228,7 +225,7 @@ def costs_from_dict(data: dict[str, Any]) -> SiloCosts:
         _cost_from_dict(item, f"compositions[{k}]") for k, item in enumerate(compositions)
     )
     paid = SiloCosts(
-        neighbours=one_of(data, "neighbours", get_args(Neighbours)),
+        guarantee=_guarantee(data),
         costs=costs,
         assignment=text_or_none(data, "assignment"),
         **_silos(data["per_silo"], len(costs)),
@@ -236,6 +233,15 @@ def costs_from_dict(data: dict[str, Any]) -> SiloCosts:
     for name in ("epsilon", "delta", "accountant"):
         require(data[name] == plain(getattr(paid, name)), name, "does not follow from compositions")
     return paid
+
+
+def _guarantee(data: dict[str, Any]) -> Guarantee:
+    return Guarantee(
+        one_of(data, "unit", get_args(Unit)),
+        one_of(data, "trust", get_args(Trust)),
+        one_of(data, "neighbours", get_args(Neighbours)),
+        whole(data, "colluding") if _more(data) else 0,
+    )
 
 
 def _cost_from_dict(item: Any, where: str) -> Cost:

@@ -18,7 +18,7 @@ from typing import Any, get_args
 from skdpfl._arguments import at_most, epsilon_text
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.privacy.events import Composition, Neighbours, Trust, Unit, compose, promised
+from skdpfl.privacy.events import Composition, Guarantee, Neighbours, Trust, compose
 from skdpfl.privacy.spending.cost import (
     Cost,
     SiloCosts,
@@ -29,9 +29,6 @@ from skdpfl.privacy.spending.cost import (
 )
 from skdpfl.privacy.spending.groups import NO_EPSILON, group_size, of_group
 from skdpfl.privacy.spending.report import from_report, to_report
-
-__all__ = ["PrivacySpent", "Trust", "Unit", "chosen_by_outputs", "of_copies", "total"]
-
 
 #: said of a cost whose noise can be computed by whoever knows the seed
 SIMULATION = "simulation (seeded)"
@@ -49,14 +46,10 @@ class PrivacySpent(SiloCosts):
     epsilon, delta : float
         The fit is (epsilon, delta)-differentially private; epsilon is ``inf`` for a non-private
         fit.
-    unit : {"record", "silo"}
-        What is protected.
-    trust : {"silo", "secagg", "shuffler", "server"}
-        Whom a person in the data trusts in addition to their own silo.
-    colluding : int or None
-        With ``trust="secagg"``: the number of other silos that may collude with the server.
-    neighbours : {"replace", "add_remove"}
-        The neighbouring relation. "add_remove" sets one contribution to zero.
+    guarantee : Guarantee
+        Who is protected, against whom, and under which relation. Its ``unit``, ``trust`` and
+        ``neighbours`` are attributes of the cost, too, as is ``colluding``: None unless silos share
+        noise.
     noise_multiplier : float or None
         Noise on the clipped sum over the clip norm, in the round with the least; None if silos or
         fits differ, and for other kinds of noise.
@@ -109,16 +102,18 @@ class PrivacySpent(SiloCosts):
     of fresh noise.
     """
 
-    unit: Unit
-    trust: Trust
     noise_multiplier: float | None
     n_releases: int
     #: what ``outsider`` returns, or the releases that it is made of
     outside: PrivacySpent | tuple[Composition, ...] | None = None
     group_size: int = 1
-    colluding: int | None = None
     simulation_seeds: frozenset[int] = frozenset()
     unknown_seeds: bool = False
+
+    @property
+    def colluding(self) -> int | None:  # type: ignore[override]
+        """With shared noise: the number of other silos that may collude with the server."""
+        return self.guarantee.colluding if self.shares_noise else None
 
     @cached_property
     def outsider(self) -> PrivacySpent | None:
@@ -126,9 +121,7 @@ class PrivacySpent(SiloCosts):
         if not isinstance(self.outside, tuple):
             return self.outside
         found = self.from_compositions(
-            unit=self.unit,
-            trust="server",
-            neighbours=self.neighbours,
+            self.trusting("server").guarantee,
             delta=self.delta,
             compositions=self.outside,
             n_releases=self.n_releases,
@@ -145,10 +138,8 @@ class PrivacySpent(SiloCosts):
     @classmethod
     def from_compositions(
         cls,
+        guarantee: Guarantee,
         *,
-        unit: Unit,
-        trust: Trust,
-        neighbours: Neighbours,
         delta: float,
         compositions: Sequence[Composition],
         silo_ids: Sequence[Any] | None = None,
@@ -157,7 +148,6 @@ class PrivacySpent(SiloCosts):
         outsider_compositions: Sequence[Composition] | None = None,
         noise_multiplier: float | None = None,
         n_releases: int = 0,
-        colluding: int | None = None,
         assignment: str | None = None,
         simulation_seeds: frozenset[int] = frozenset(),
     ) -> PrivacySpent:
@@ -165,6 +155,8 @@ class PrivacySpent(SiloCosts):
 
         Parameters
         ----------
+        guarantee : Guarantee
+            Who is protected, against whom, and under which relation.
         delta : float
             The delta of every composition, unless ``group_deltas`` has one for each.
         compositions : sequence of Composition
@@ -174,25 +166,17 @@ class PrivacySpent(SiloCosts):
         outsider_compositions : sequence of Composition, optional
             The releases against someone who sees the released models only; kept if cheaper.
         """
-        _check_words(unit, trust)
-        if (trust == "secagg") != (colluding is not None):
-            raise ValueError(
-                f'trust="secagg" needs the number of colluding silos; got {colluding!r}.'
-            )
         deltas = [delta] * len(compositions) if group_deltas is None else list(group_deltas)
         costs = tuple(
-            Cost.of(composition, d, neighbours)
+            Cost.of(composition, d, guarantee.neighbours)
             for composition, d in zip(compositions, deltas, strict=True)
         )
-        if unit == "silo":  # all silos have the same cost, and their ids are protected
+        if guarantee.unit == "silo":  # all silos have the same cost, and their ids are protected
             silo_ids = group_of_silo = None
         return cls(
-            unit=unit,
-            trust=trust,
-            neighbours=neighbours,
+            guarantee=guarantee,
             noise_multiplier=noise_multiplier,
             n_releases=n_releases,
-            colluding=colluding,
             costs=costs,
             silo_ids=None if silo_ids is None else tuple(silo_ids),
             silo_costs=None if group_of_silo is None else tuple(map(int, group_of_silo)),
@@ -250,7 +234,7 @@ class PrivacySpent(SiloCosts):
 
     def _paying(self, paid: SiloCosts, **changes: Any) -> PrivacySpent:
         """Return a copy with other costs."""
-        return dataclasses.replace(self, **fields_of(paid), **changes)
+        return dataclasses.replace(self, **fields_of(paid) | changes)
 
     def __add__(self, other: object) -> PrivacySpent:
         if not isinstance(other, PrivacySpent):
@@ -280,19 +264,18 @@ class PrivacySpent(SiloCosts):
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __hash__(self) -> int:
-        return hash((self.epsilon, self.delta, self.unit, self.trust, self.neighbours))
+        return hash((self.epsilon, self.delta, self.guarantee))
 
     def __getstate__(self) -> dict[str, Any]:
         # what a ledger's filter keeps is no part of the cost
         return {name: value for name, value in vars(self).items() if name != "_use"}
 
     def __repr__(self) -> str:
-        more = "" if self.colluding is None else f", colluding={self.colluding}"
-        more += "" if self.group_size == 1 else f", group_size={self.group_size}"
+        more = "" if self.group_size == 1 else f", group_size={self.group_size}"
         more += f", {SIMULATION}" if self.simulation else ""
         return (
             f"PrivacySpent(ε={epsilon_text(self.epsilon)}, δ={at_most(self.delta)}, "
-            f"unit={self.unit!r}, trust={self.trust!r}, neighbours={self.neighbours!r}{more})"
+            f"{self.guarantee}{more})"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -345,7 +328,7 @@ def cost_of_sums(
 ) -> PrivacySpent:
     """Return the cost of plans of sums with one guarantee, equal for all silos."""
     return PrivacySpent.from_compositions(
-        **promised(budgets),
+        budgets.guarantee,
         delta=delta,
         compositions=[compose([each for plan in sums for each in plan.composition(silo)])],
         silo_ids=silo_ids,
@@ -383,10 +366,10 @@ def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
     outsiders = [part.outsider for part in parts if part.outsider is not None]
     trust = _weakest({part.trust for part in parts})
     held = [part.colluding for part in parts if part.colluding is not None]
+    colluding = min(held) if trust == "secagg" else 0
     return first._paying(
         combined(parts),
-        trust=trust,
-        colluding=min(held) if trust == "secagg" else None,
+        guarantee=dataclasses.replace(first.guarantee, trust=trust, colluding=colluding),
         noise_multiplier=first.noise_multiplier if len(multipliers) == 1 else None,
         n_releases=sum(part.n_releases for part in parts),
         simulation_seeds=frozenset().union(*(part.simulation_seeds for part in parts)),
@@ -414,10 +397,3 @@ def _check_alike(a: PrivacySpent, b: PrivacySpent) -> None:
                 f"Costs with different {name} cannot be added: {name}={left!r} and "
                 f"{name}={right!r}."
             )
-
-
-def _check_words(unit: str, trust: str) -> None:
-    for name, value, allowed in (("unit", unit, Unit), ("trust", trust, Trust)):
-        if value not in get_args(allowed):
-            choices = ", ".join(map(repr, get_args(allowed)))
-            raise ValueError(f"{name}={value!r} must be one of {choices}.")

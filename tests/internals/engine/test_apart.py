@@ -20,7 +20,6 @@ from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import Loss, SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.mechanisms import mechanism_for
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Everyone, PoissonSampling
 from tests.engine.test_apart import (
@@ -34,10 +33,11 @@ from tests.engine.test_apart import (
     onto_ball,
     records,
 )
+from tests.guaranteed import plan_of
 
 
 def work_of(algorithm, sizes=SIZES, loss=None, d=3, n_rounds=2, sampling=None, model=None):
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=sizes, steps=tuple(algorithm.n_gradients(r) for r in range(n_rounds)),
         clip_norm=1.0, noise_multiplier=np.full(len(sizes), 1e-3), delta=np.full(len(sizes), 1e-5),
         sampling=sampling or Everyone(), mechanism=mechanism_for("record", "silo"),

@@ -22,6 +22,7 @@ from skdpfl.federation import (
     measure_of,
     score_plan,
 )
+from skdpfl.privacy import Guarantee
 from skdpfl.privacy.randomness.streams import streams_for
 
 N, K = 900, 3
@@ -30,7 +31,7 @@ N, K = 900, 3
 def asked(measure, predicted, y, mu, *, seed=0, trust="silo", unit="record", neighbours="replace"):
     codes = np.arange(len(y)) % 4
     sizes = np.bincount(codes)
-    budgets = SiloBudgets(sizes, np.full(4, mu), unit, trust, neighbours)
+    budgets = SiloBudgets(sizes, np.full(4, mu), Guarantee(unit, trust, neighbours))
     data = SiloData.from_codes(predicted, y, codes, 4)
     plan = score_plan(measure, budgets, mu)
     return ask_score(measure, plan, LocalFederation(data, streams_for(seed)), streams_for(seed))

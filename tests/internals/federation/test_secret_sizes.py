@@ -8,9 +8,9 @@ from skdpfl.algorithms import FedAvg
 from skdpfl.federation import LocalFederation, SiloData, Work, _batches, _local
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
-from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Everyone, PoissonSampling, WithoutReplacement
+from tests.guaranteed import plan_of
 
 D = 6
 #: sizes of the silos that are looked at; the first silo's, which is to be hidden, comes before
@@ -42,7 +42,7 @@ def messages(first, sampling, dtype, k, layout, cohort=None, transform=None):
         places = np.concatenate([np.arange(len(s)) for _, s in silos])
         order = np.argsort(places % 7, kind="stable")
         X, y, codes = X[order], y[order], codes[order]
-    plan = PrivacyPlan(
+    plan = plan_of(
         silo_sizes=None,
         silo_ids=pd.RangeIndex(len(silos)),
         steps=(6,),

@@ -9,9 +9,9 @@ import pytest
 
 from skdpfl.federation import LocalFederation
 from skdpfl.inspection.audits.judging import AuditSetting, Trials, judged, judged_one_run
-from skdpfl.privacy import PrivacySpent
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
+from tests.guaranteed import cost_of
 
 ROOT = Path(__file__).parents[3]
 DELTA = 1e-3
@@ -23,7 +23,7 @@ def setting(view, n_fits, confidence):
 
 def gaussian(mu):
     """What is reported of a release that shifts a standard normal by mu."""
-    return PrivacySpent.from_compositions(
+    return cost_of(
         compositions=[((Gaussian(2 / mu), 1),)], delta=DELTA, unit="record", trust="silo",
         neighbours="replace", n_releases=1,
     )  # fmt: skip

@@ -13,12 +13,12 @@ from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.model_selection._candidates import divide_budget, within
 from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.model_selection.scoring import NoisyScore, Split
-from skdpfl.privacy import PrivacySpent
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.repetition import Repetition
+from tests.guaranteed import cost_of
 from tests.model_selection.test_search import SILOS, X, base, search, y
 
 
@@ -48,7 +48,7 @@ def test_secret_runs_fail_no_more_often_than_was_priced():
         def price(epsilon, delta):
             z = calibrate(lambda z: ((Gaussian(z), 1),), epsilon, delta, "replace")
             fails = Approximate(0.0, failure * epsilon if falls else failure)
-            return PrivacySpent.from_compositions(
+            return cost_of(
                 unit="record", trust="server", neighbours="replace", delta=delta,
                 compositions=[((Gaussian(z), 1), (fails, 1))],
             )  # fmt: skip

@@ -1,12 +1,12 @@
 """More of tests/model_selection/test_shared_budget.py: what only private names show."""
 
-from skdpfl.privacy import PrivacySpent
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.spending.spent import chosen_by_outputs
+from tests.guaranteed import cost_of
 
 
 def test_what_is_chosen_by_outputs_keeps_only_its_budget():
-    spent = PrivacySpent.from_compositions(
+    spent = cost_of(
         unit="record", trust="silo", neighbours="replace", delta=1e-5,
         compositions=[((Gaussian(8.0), 1),), ()],
     )  # fmt: skip

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdpfl.federation import LocalFederation, SiloBudgets, SiloData
-from skdpfl.privacy.events import Protected
+from skdpfl.privacy.events import Guarantee
 from skdpfl.scaling import ScalingRun, run_scaling
 from skdpfl.scaling._choice import plan_scaling
 
@@ -28,5 +28,5 @@ def planned(
     silo_sizes, n_features, mu, *, unit="record", trust="silo", neighbours="replace", **more
 ):
     """Return a scaling plan for silos of these sizes under one promise."""
-    promise = Protected(unit=unit, trust=trust, neighbours=neighbours)
-    return plan_scaling(SiloBudgets.of(promise, silo_sizes, mu), n_features, **more)
+    guarantee = Guarantee(unit, trust, neighbours)
+    return plan_scaling(SiloBudgets.of(guarantee, silo_sizes, mu), n_features, **more)

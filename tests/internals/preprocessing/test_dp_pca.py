@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from skdpfl.federation import LocalFederation, SiloBudgets, SiloData, SumPlan
+from skdpfl.privacy import Guarantee
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._second_moments import SecondMoments, cut
 from tests.made_sums import exact_sums
@@ -74,7 +75,7 @@ def test_rows_are_cut_below_the_norm_in_exact_arithmetic():
 @pytest.mark.parametrize("protects", [PROTECTED[0], PROTECTED[2], PROTECTED[4]], ids="-".join)
 def test_the_noise_is_what_it_is_said_to_be(protects):
     """Two-sided chi-square tests, false alarms below 1e-7 each; rows of zeros give noise only."""
-    budgets = SiloBudgets(np.full(5, 12), np.full(5, 0.7), *protects)
+    budgets = SiloBudgets(np.full(5, 12), np.full(5, 0.7), Guarantee(*protects))
     what, streams = moments(d=80, n_silos=5), streams_for(1)
     plan = SumPlan(budgets, "second moments", (budgets.spends,))
     silos = SiloData.from_codes(np.zeros((60, 80)), np.zeros(60), np.arange(60) % 5, 5)

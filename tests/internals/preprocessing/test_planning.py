@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.federation import SiloBudgets
-from skdpfl.privacy.events import Gaussian, Protected
+from skdpfl.privacy.events import Gaussian, Guarantee
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 
@@ -15,7 +15,7 @@ def bounds(d):
 
 def plan(sizes=(200,) * 5, d=8, mu=0.7, **known):
     words = {name: known.pop(name) for name in ("unit", "trust", "neighbours") if name in known}
-    return plan_scaling(SiloBudgets.of(Protected(**words), list(sizes), mu), d, **known)
+    return plan_scaling(SiloBudgets.of(Guarantee(**words), list(sizes), mu), d, **known)
 
 
 TARGET = read_target_bounds((0, 1))
@@ -131,7 +131,7 @@ def test_protected_silos_sizes_are_not_told():
 def test_a_plan_is_nobody_elses_to_change():
     """Arrays are copied: a caller who changes them later changes no plan."""
     public = {"silo_sizes": np.full(3, 40), "mu": np.full(3, 0.7)}
-    made = plan_scaling(SiloBudgets.of(Protected(), **public), 4, feature_bounds=bounds(4))
+    made = plan_scaling(SiloBudgets.of(Guarantee(), **public), 4, feature_bounds=bounds(4))
     noise = made.noise(made.moments[0]).copy()
     public["silo_sizes"][:], public["mu"][:] = 4000, 70.0
     assert made.budgets.silo_sizes.max() == 40

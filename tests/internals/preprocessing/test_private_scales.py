@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdpfl.federation import SiloBudgets, SiloData, records_read
-from skdpfl.privacy.events import Protected
+from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
@@ -28,7 +28,7 @@ def records(seed=0):
 
 
 def plan_for(sizes, mu, known=(), **words):
-    return plan_scaling(SiloBudgets.of(Protected(**words), sizes, mu), 5, **dict(known))
+    return plan_scaling(SiloBudgets.of(Guarantee(**words), sizes, mu), 5, **dict(known))
 
 
 def planned(codes, mu=1.0, trust="silo", **known):
@@ -144,7 +144,7 @@ def test_noise_draws_columns_together_rather_than_apart():
     """Where noise drowns each column, what is found is near the columns' common mean."""
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 0.3, (300, 200))
-    plan = plan_scaling(SiloBudgets.of(Protected(), [300], 0.3), 200,
+    plan = plan_scaling(SiloBudgets.of(Guarantee(), [300], 0.3), 200,
                         feature_bounds=read_feature_bounds((0, 1), 200))  # fmt: skip
     assert plan.noise(plan.moments[0]).max() > 0.5
     scaling = scales_of(plan, X, None, np.zeros(300, int), streams_for(0)).features

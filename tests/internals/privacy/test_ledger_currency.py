@@ -12,17 +12,18 @@ import skdpfl
 from skdpfl.__main__ import main
 from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
 from skdpfl.inspection import PrivacySpentDisplay
-from skdpfl.privacy import PrivacyLedger, PrivacySpent
+from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.filters import FILTERS
+from tests.guaranteed import cost_of
 
 X = np.random.default_rng(0).uniform(size=(400, 3))
 y = X[:, 0] > 0.5
 
 
 def costs(*events, neighbours="replace"):
-    return PrivacySpent.from_compositions(
+    return cost_of(
         unit="record",
         trust="silo",
         neighbours=neighbours,

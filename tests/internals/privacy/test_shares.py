@@ -10,13 +10,14 @@ import pytest
 from skdpfl import DPFedAvgRegressor, ISRLDPClassifier
 from skdpfl.choosing import PublicFacts, choose
 from skdpfl.federation import BoundedSum, LocalFederation, SiloBudgets, SiloData, SumPlan
-from skdpfl.privacy import PrivacyPlan, SecureAggregation, audit_epsilon
+from skdpfl.privacy import Guarantee, SecureAggregation, audit_epsilon
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.mechanisms import Aggregate, LearntClip, Senders, SharedMessages, shared
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import PrecisionError, shared_noise
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling
 from skdpfl.privacy.silo_releases import composition_of
+from tests.guaranteed import plan_of
 
 MANY = 100_000
 #: relative error of a standard deviation
@@ -31,7 +32,7 @@ def plan(unit="record", **kw):
         "steps": (1, 1), "clip_norm": 0.7, "noise_multiplier": 3.0, "delta": 1e-5, "unit": unit,
         "trust": "secagg", "colluding": 1, "weights": SIZES / SIZES.sum(), "size": MANY,
     }  # fmt: skip
-    return PrivacyPlan(**(options | kw)).with_noise(3.0)
+    return plan_of(**(options | kw)).with_noise(3.0)
 
 
 def letters_of(plan, cohort, round=0):
@@ -168,14 +169,14 @@ def test_a_plan_of_one_silo_names_the_noise_of_all():
         "steps": (1, 1), "clip_norm": 0.7, "noise_multiplier": np.array([z]), "trust": "secagg",
         "colluding": 1, "size": MANY,
     }  # fmt: skip
-    one = PrivacyPlan(**alone, noise_of_sum=common)
+    one = plan_of(**alone, noise_of_sum=common)
     by = Senders(np.zeros(1, int), 1, KEYS.of_silo(2), 0.7, 5)
     kept = np.random.default_rng(3).normal(size=(5, MANY))
     mine_sent = mine.mechanism.send(mine, kept, Senders(np.arange(5), 1, KEYS, 0.7, 5))
     np.testing.assert_array_equal(one.mechanism.send(one, kept[2:3], by)[0], mine_sent[2])
     assert one.spent().epsilon == pytest.approx(mine.spent().per_silo["c"], rel=1e-12)
     with pytest.raises(ValueError, match="but this noise multiplier needs"):
-        PrivacyPlan(**alone, noise_of_sum=0.999 * common)
+        plan_of(**alone, noise_of_sum=0.999 * common)
 
 
 @pytest.mark.parametrize("sampling", [PoissonSampling(0.5), Disjoint(5)])
@@ -238,7 +239,7 @@ class Ones(BoundedSum):
 
 @pytest.mark.parametrize("colluding", [0, 1, 3])
 def test_sums_beside_the_rounds_have_the_priced_noise_left(colluding):
-    budgets = SiloBudgets(SIZES, np.full(5, 0.5), trust="secagg", colluding=colluding)
+    budgets = SiloBudgets(SIZES, np.full(5, 0.5), Guarantee(trust="secagg", colluding=colluding))
     sums = SumPlan(budgets, "ones", (np.full(5, 0.25),))
     data = SiloData.from_codes(
         np.zeros((SIZES.sum(), 1)), np.zeros(SIZES.sum()), np.repeat(range(5), SIZES), 5

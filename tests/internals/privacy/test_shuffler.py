@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from skdpfl.privacy import PrivacyPlan
+from skdpfl.privacy import Guarantee
 from skdpfl.privacy.events import compose
 from skdpfl.privacy.mechanisms import Aggregate, Senders
 from skdpfl.privacy.mechanisms.binomial import binomial_quantiles
@@ -14,6 +14,7 @@ from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import PrecisionError
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, WithoutReplacement
 from skdpfl.privacy.shuffling import shuffled_levels, shuffled_profile
+from tests.guaranteed import plan_of
 
 SIZES = np.array([20, 30, 50, 100])
 
@@ -21,7 +22,7 @@ SIZES = np.array([20, 30, 50, 100])
 def plan(z=2.0, sampling=None, schedule=None, n_rounds=3):
     sampling = WithoutReplacement(0.2) if sampling is None else sampling
     batches = np.array([sampling.expected_size(n) for n in SIZES.tolist()])
-    return PrivacyPlan(
+    return plan_of(
         silo_sizes=SIZES, steps=(1,) * n_rounds, clip_norm=1.5, noise_multiplier=z, delta=1e-5,
         trust="shuffler", sampling=sampling, weights=batches / batches.sum(), schedule=schedule,
     )  # fmt: skip
@@ -79,7 +80,7 @@ def test_plans_that_a_shuffler_does_not_protect_are_refused(mechanism):
     with pytest.raises(ValueError, match="proportional"):
         dataclasses.replace(one, weights=np.full(4, 0.25))
     with pytest.raises(ValueError, match='neighbours="replace" only'):
-        dataclasses.replace(one, neighbours="add_remove")
+        dataclasses.replace(one, guarantee=Guarantee(trust="shuffler", neighbours="add_remove"))
     assert dataclasses.replace(one, weights=3 * one.weights).n_silos == 4
 
 
@@ -156,7 +157,7 @@ def test_calibration_is_within_a_percent_on_the_safe_side():
 def bits_plan(z=4.0, schedule=None, dimension=3):
     sampling = Disjoint(5)
     batches = np.array([sampling.expected_size(n) for n in SIZES.tolist()])
-    return PrivacyPlan(
+    return plan_of(
         silo_sizes=SIZES, steps=(1,) * 5, clip_norm=0.5, noise_multiplier=z, delta=1e-5,
         trust="shuffler", sampling=sampling, weights=batches / batches.sum(), schedule=schedule,
         size=dimension, mechanism=ShuffledSums(),
