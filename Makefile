@@ -30,8 +30,8 @@ test: $(VENV)/.installed   ## the fast tests
 slow: $(VENV)/.installed   ## the slow tests
 	$(BIN)/python -m pytest -n auto -m "slow and not wide"
 
-wide: $(VENV)/.installed   ## more cases of what the others show
-	$(BIN)/python -m pytest -n auto -m wide
+wide: $(VENV)/.installed   ## more cases of what the others show: make wide PART=2/4
+	$(BIN)/python -m pytest -n auto -m wide --part $(or $(PART),1/1)
 
 coverage: $(VENV)/.installed   ## which lines no test runs, fast or slow: htmlcov/index.html
 	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term --cov-report=html

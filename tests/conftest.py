@@ -47,8 +47,13 @@ def fast_cases(test, items):
     return sorted(chosen, key=lambda item: by_hash(item.name))[:FAST_CASES]
 
 
+def pytest_addoption(parser):
+    """Let a lane run a part of the cases: ``--part 2/4``."""
+    parser.addoption("--part", default="1/1", help="which of how many parts of the cases to run")
+
+
 @pytest.hookimpl(tryfirst=True)  # before slow ones are left out
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark as wide what shows no more than the fast cases of its test; wide ones are slow."""
     cases = defaultdict(list)
     for item in items:
@@ -60,6 +65,11 @@ def pytest_collection_modifyitems(items):
         for item in set(found).difference(fast_cases(test, found)):
             item.add_marker("wide")
             item.add_marker("slow")
+    number, parts = map(int, config.getoption("part").split("/"))
+    left = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts == number - 1]
+    if len(left) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(left)])
+        items[:] = left
 
 
 @pytest.fixture(params=["compiled", "numpy"])
