@@ -2,8 +2,9 @@
 
 Changes one operator, constant, factor, condition or call at a time in ``skdpfl/privacy``,
 ``federation``, ``models`` and ``engine.py``, and runs those fast tests of the part that belongs to
-it which run the changed line. A mutant is killed if one fails. Which lines a test runs is recorded
-first and kept in ``--reach``, until a file of the part or of its tests changes.
+it which run the changed line (``--slow``: the slow ones as well). A mutant is killed if one fails.
+Which lines a test runs is recorded first and kept in ``--reach``, until a file of the part or of
+its tests changes.
 
 Mutants that change nothing are listed with reasons in ``benchmarks/mutants_equivalent.txt`` and
 left out; of the others, 95 % have to die. The sample has a share of each folder by its number of
@@ -41,7 +42,7 @@ import sklearn.pipeline  # noqa: F401
 from scipy.stats import beta
 
 from benchmarks.mutant_parts.judge import Verdict, checked, forked, verdicts
-from benchmarks.mutant_parts.reach import COLLECTED, Reach, Recorder, digest_of
+from benchmarks.mutant_parts.reach import COLLECTED, MARK, Reach, Recorder, digest_of
 from benchmarks.mutant_parts.sites import ROOT, Mutant, mutants_of_file
 
 #: part -> (what is changed, the fast tests that have to notice)
@@ -80,7 +81,8 @@ def reach_of(part: str, folder: Path, of_tests: str) -> Reach:
     for test in python_files(tests, "test_*.py"):
         if not re.search(of_tests, test.name):
             continue
-        out = folder / f"{of_files[:12]}-{digest_of([test])[:12]}.json"
+        kind = "fast" if MARK else "all"
+        out = folder / f"{kind}-{of_files[:12]}-{digest_of([test])[:12]}.json"
         if not out.exists():
             missing.append((str(test.relative_to(ROOT)), out))
         recorded[str(test.relative_to(ROOT))] = out
@@ -91,18 +93,7 @@ def reach_of(part: str, folder: Path, of_tests: str) -> Reach:
             import pytest
 
             pytest.main(
-                [
-                    "-q",
-                    "-n",
-                    "0",
-                    "-p",
-                    "no:cacheprovider",
-                    "-m",
-                    "not slow",
-                    "--tb=no",
-                    "-s",
-                    test,
-                ],
+                ["-q", "-n", "0", "-p", "no:cacheprovider", *MARK, "--tb=no", "-s", test],
                 plugins=[Recorder(names, out)],
             )
 
@@ -166,8 +157,11 @@ def main() -> int:
     parser.add_argument("--named", type=Path)
     parser.add_argument("--skip", type=Path)
     parser.add_argument("--limit", type=float, default=5.0, help="CPU seconds for a mutant")
+    parser.add_argument("--slow", action="store_true", help="slow tests take part, too")
     parser.add_argument("--reach", type=Path, default=Path("/tmp/skdpfl-mutants"))
     args = parser.parse_args()
+    if args.slow:
+        MARK.clear()
     equivalent, every = known_equivalents(), {}
     some = args.file or args.only
     for part, (places, _) in PARTS.items():

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from benchmarks.mutant_parts.live import Changed, Live
-from benchmarks.mutant_parts.reach import COLLECTED, Reach
+from benchmarks.mutant_parts.reach import COLLECTED, MARK, Reach
 from benchmarks.mutant_parts.sites import Mutant, function_codes
 
 #: what a process says when it ends
@@ -95,7 +95,7 @@ def pytest_in(files: list[str], decide: Callable[[Judge], None]) -> int:
     """Collect the tests of some files and decide."""
     return int(
         pytest.main(
-            ["-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow",
+            ["-q", "-n", "0", "-p", "no:cacheprovider", *MARK,
              "--tb=no", "-s", *files],
             plugins=[Judge(decide)],
         )

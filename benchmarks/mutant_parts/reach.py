@@ -63,6 +63,10 @@ class Lines:
         return {file: sorted(lines) for file, lines in found.items()}
 
 
+#: which tests take part; `--slow` empties it
+MARK = ["-m", "not slow"]
+
+
 class Recorder:
     """A pytest plugin that writes what each test reaches to a file."""
 
