@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dis
 import functools
+import inspect
 import pickle
-import re
-import sys
-import sysconfig
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -65,15 +62,15 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
     Notes
     -----
     **Formal guarantee.** ``fit`` reads the number and the names of the columns only. An output row
-    is a function of one record: ``func`` is called with a copy of that record's row, and must not
-    keep anything for the next one. A function that assigns to outer variables is refused; all
-    mutable objects that it reaches (closure, defaults, globals, attributes of an object) are
-    compared after each row, and a change is an error. So are rows whose output differs when they
-    are run again. Each value is converted separately: numbers to float64, anything else stays an
-    object. So the transformer costs no privacy, and
+    is a function of one record: ``func`` is called with a copy of that record's row, whose types no
+    other record decides, and must not keep anything for the next one. What it reaches (closure,
+    defaults, globals, attributes) is compared before and after a run, and a change is an error, as
+    are rows whose output differs when they are run again. Each value is converted separately:
+    numbers to float64, anything else stays an object. So the transformer costs no privacy, and
     :func:`skdpfl.privacy_spent` counts it as free.
 
-    Python cannot keep a function from writing files, or from changing a library's variables.
+    Python cannot keep a function from writing files, or from changing a library's variables: that
+    it keeps nothing is yours to vouch for.
 
     Equal rows of a DataFrame are run once. 100,000 rows of an array take one to two seconds,
     100,000 different rows of a DataFrame six to fifteen.
@@ -112,7 +109,6 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         """
         if not callable(self.func):
             raise TypeError(f"func must be a function; got {type(self.func).__name__}.")
-        check_keeps_nothing(self.func)
         self._table(X, reset=True)
         return self
 
@@ -131,6 +127,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         """
         X = self._table(X, reset=False)
         first, of_row = _kinds(X)
+        before = _state(self.func)
         found = self._run(X, first)
         again = first[:: -max(1, len(first) // _AGAIN)]
         for i, row in zip(again, self._run(X, again), strict=True):
@@ -139,6 +136,12 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
                     f"func returns another result for row {i} when it is called again, so it keeps "
                     "state and mixes rows, or is random."
                 )
+        if _state(self.func) != before:
+            raise ValueError(
+                "func changes state that it keeps between rows (a closure variable, a global, a "
+                "default, an attribute), so one row could affect another: it mixes rows. Let it "
+                "compute each row from that row and from constants."
+            )
         out = self._together([found[kind] for kind in of_row], X)
         kind = output_kind(self)
         if self.feature_names_out is not None or kind == "default":
@@ -198,7 +201,6 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
     def _run(self, X: Any, which: Sequence[int]) -> list[Any]:
         """Return the function's output for some rows, one by one."""
         func, words = self.func, self.kw_args or {}
-        kept = _Kept(func)
         table = X if isinstance(X, np.ndarray) else X.reset_index(drop=True)
         rows = []
         for i in which:
@@ -206,7 +208,6 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
             if isinstance(row, pd.DataFrame):
                 row.attrs, row.index = {}, _FIRST
             rows.append(self._called(func, row, words, i))
-            kept.check()
         return rows
 
     @staticmethod
@@ -269,10 +270,11 @@ def _kinds(X: Any) -> tuple[list[int], list[int]]:
     keys = []
     for j in range(X.shape[1]) if isinstance(X, pd.DataFrame) else ():
         column = X.iloc[:, j]
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            keys.append(column.cat.codes.tolist())
-        elif isinstance(column.dtype, pd.StringDtype):
-            keys.append([v if type(v) is str else None for v in column.tolist()])
+        if column.dtype == object:
+            listed = [None if type(v) is float and v != v else v for v in column]
+            if not set(map(type, listed)) <= {str, bool, type(None)}:
+                break
+            keys.append(listed)
         elif isinstance(column.dtype, np.dtype) and column.dtype.kind in "biufmM":
             keys.append(column.to_numpy().copy().view(f"V{column.dtype.itemsize}").tolist())
         else:
@@ -332,171 +334,45 @@ def _same(a: Any, b: Any) -> bool:
 
 # ---- what a function keeps --------------------------------------------------------------------
 
-#: values that never change
-_CONSTANT = (
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    range,
-    re.Pattern,
-    np.generic,
-    np.ufunc,
-    np.dtype,
-    pd.Timestamp,
-    pd.Timedelta,
-)
-#: how classes find their attributes, and methods written in C
-_SLOTS = (
-    types.GetSetDescriptorType
-    | types.MemberDescriptorType
-    | types.MethodDescriptorType
-    | types.WrapperDescriptorType
-)
-_ASSIGNS = ("STORE_GLOBAL", "DELETE_GLOBAL")
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
+def _state(func: Any) -> dict[str, bytes]:
+    """Return what a function can keep from row to row, as bytes, by where it is kept.
 
-def check_keeps_nothing(func: Callable[..., Any]) -> None:
-    """Raise if a function assigns to outer variables, or cannot be inspected."""
-    _Kept(func)
-
-
-def keeps_nothing(func: Callable[..., Any]) -> bool:
-    """Return whether all objects that a function reaches are immutable."""
-    try:
-        return _Kept(func)._constant
-    except ValueError:
-        return False
-
-
-class _Kept:
-    """The mutable objects that a function reaches, compared after each row."""
-
-    def __init__(self, func: Callable[..., Any]) -> None:
-        self._func = func
-        self._writes = False
-        self._names: dict[types.CodeType, set[str]] = {}
-        self._before = self._state()
-        #: nothing that it reaches can change
-        self._constant = not self._before and not self._writes
-
-    def check(self) -> None:
-        """Raise if the function has changed its state."""
-        if not self._constant and self._state() != self._before:
-            raise ValueError(
-                "func changes state that it keeps between rows (a closure variable, a global, a "
-                "default, an attribute), so one row could affect another: it mixes rows. Let it "
-                "compute each row from that row and from constants."
-            )
-
-    def _state(self) -> list[bytes]:
-        """Return all mutable state, as bytes."""
-        return [_bytes(value) for value in self._reached(self._func, set())]
-
-    def _reached(self, value: Any, seen: set[int]) -> Iterator[Any]:
-        """Yield the mutable objects that are reachable from a value."""
-        if isinstance(value, _CONSTANT) or id(value) in seen:
-            return
+    These are closures, defaults, attributes and globals of user-defined functions, also of those
+    that it calls, and the attributes of other callables. What cannot be pickled is left out.
+    """
+    found: dict[str, bytes] = {}
+    seen = set[int]()
+    reached = [("func", func)]
+    while reached:
+        where, value = reached.pop()
+        if id(value) in seen or isinstance(value, types.ModuleType):
+            continue
         seen.add(id(value))
-        inside = next((each for kinds, each in _INSIDE if isinstance(value, kinds)), None)
-        if isinstance(value, types.FunctionType):
-            inner: Any = () if _is_library(value.__module__) else self._of_function(value)
-        elif inside is not None:
-            inner = inside(value)
-        else:
-            yield value
-            inner = (type(value),)
-        for each in inner:
-            yield from self._reached(each, seen)
-
-    def _of_function(self, func: types.FunctionType) -> Iterator[Any]:
-        """Yield the objects of a function: defaults, attributes, closure and globals."""
-        yield from func.__defaults__ or ()
-        yield from (func.__kwdefaults__ or {}).values()
-        yield from vars(func).values()
-        for cell in func.__closure__ or ():
+        inside = _held(value)
+        reached += [(f"{where}.{name}", each) for name, each in inside.items()]
+        if not isinstance(value, types.FunctionType | functools.partial | types.MethodType):
             try:
-                yield cell.cell_contents
-            except ValueError:  # a variable that is not assigned yet
+                found[where] = pickle.dumps(value)
+            except Exception:  # generators, locks, local classes: rows that are run again tell
                 continue
-        names = self._names_in(func.__code__)
-        for name in sorted(names & func.__globals__.keys()):
-            value = func.__globals__[name]
-            yield value
-            if isinstance(value, types.ModuleType) and not _is_library(value.__name__):
-                yield from (getattr(value, n) for n in sorted(names) if hasattr(value, n))
-
-    def _names_in(self, whole: types.CodeType) -> set[str]:
-        """Return the names of globals and attributes in a function; raise if it assigns to any."""
-        if whole in self._names:
-            return self._names[whole]
-        names = set[str]()
-        for code in _codes(whole):
-            names |= {*code.co_names}
-            for step in dis.get_instructions(code):
-                outer = step.opname in ("STORE_DEREF", "DELETE_DEREF")
-                if step.opname in _ASSIGNS or (outer and step.argval in whole.co_freevars):
-                    raise ValueError(
-                        f"func assigns to the outer variable {step.argval!r}, so one row could "
-                        "affect another: it mixes rows. Let it compute each row from that row and "
-                        "from constants."
-                    )
-                self._writes |= step.opname == "STORE_ATTR"
-        self._names[whole] = names
-        return names
+    return found
 
 
-def _of_class(kind: type) -> list[Any]:
-    """Return the methods and attributes of a user-defined class."""
-    own = ("__call__", "__init__", "__getattr__", "__getitem__")
-    return [v for k, v in vars(kind).items() if k in own or not k.startswith(("__", "_abc_"))]
+def _held(value: Any) -> dict[str, Any]:
+    """Return the objects that a callable holds, by name; none of other values."""
+    if isinstance(value, functools.partial):
+        return {"func": value.func, "args": value.args, "keywords": value.keywords}
+    if isinstance(value, types.MethodType | types.BuiltinMethodType):
+        return {"self": value.__self__, "func": getattr(value, "__func__", None)}
+    if not isinstance(value, types.FunctionType):
+        return vars(type(value)) | vars(value) if _is_own(value) else {}
+    names = set(value.__code__.co_names) & value.__globals__.keys()
+    cells = inspect.getclosurevars(value).nonlocals
+    words = {"defaults": value.__defaults__, "words": value.__kwdefaults__}
+    return words | vars(value) | {n: value.__globals__[n] for n in sorted(names)} | dict(cells)
 
 
-#: what is reached through a value that does not change itself; a module's variables are reached by
-#: the names that functions use
-_INSIDE: tuple[tuple[Any, Callable[[Any], Iterable[Any]]], ...] = (
-    (functools._lru_cache_wrapper, lambda f: (f.__wrapped__,)),
-    (types.MethodType, lambda method: (method.__func__, method.__self__)),
-    (types.BuiltinFunctionType | types.MethodWrapperType, lambda f: (f.__self__,)),
-    (functools.partial, lambda f: (f.func, *f.args, *f.keywords.values())),
-    (tuple | frozenset, tuple),
-    (types.ModuleType | _SLOTS, lambda value: ()),
-    (type, lambda kind: () if _is_library(kind.__module__) else _of_class(kind)),
-    (staticmethod | classmethod, lambda method: (method.__func__,)),
-    (property, lambda value: (value.fget, value.fset)),
-)
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield a function's code and that of the functions inside it."""
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            yield from _codes(each)
-
-
-def _is_library(module: str | None) -> bool:
-    """Return whether a module is Python's, or an installed one."""
-    top = (module or "").partition(".")[0]
-    if top in sys.stdlib_module_names and top != "__main__":
-        return True
-    path = getattr(sys.modules.get(top), "__file__", None)
-    return path is not None and (path.startswith(_LIBRARIES) or top == "skdpfl")
-
-
-def _bytes(value: Any) -> bytes:
-    """Return the content of a value."""
-    if isinstance(value, pd.DataFrame | pd.Series):  # its pickle depends on how it was read
-        value = value.reset_index().to_dict("list")
-    try:
-        return pickle.dumps(value)
-    except Exception:  # files, generators, locks
-        raise ValueError(
-            f"func holds a {type(value).__name__} that cannot be inspected (it cannot be pickled), "
-            "so it is unknown whether it mixes rows. Let func hold constants only, or open what it "
-            "needs inside."
-        ) from None
+def _is_own(value: Any) -> bool:
+    """Whether a callable object's class is defined by the user."""
+    return callable(value) and not isinstance(value, type) and hasattr(value, "__dict__")

@@ -322,16 +322,8 @@ def test_arguments_that_let_entries_see_others_are_not_free():
 
 
 def test_a_vectorizer_of_words_may_keep_what_it_has_seen():
-    seen = []
-
-    def unseen(text):
-        found = [word for word in text.split() if word not in seen]
-        seen.extend(found)
-        return found
-
-    words = {"n_features": 4, "token_pattern": None}
-    for tokenizer, free in ((unseen, False), (str.split, True), (lambda t: t.split(","), True)):
-        step = HashingVectorizer(tokenizer=tokenizer, **words)
+    for tokenizer, free in ((None, True), (str.split, False)):
+        step = HashingVectorizer(tokenizer=tokenizer)
         assert skdpfl._pipelines.learns_nothing(step) == free
 
 
