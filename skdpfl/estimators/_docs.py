@@ -183,7 +183,8 @@ random_state : int, RandomState, Generator or None, default=None
     None: cryptographically secure noise. Anything else is for simulations: reproducible, and
     private only as long as the seed is secret.
 verbose : int, default=0
-    If positive, show a progress bar (with rich, if it is installed).
+    If positive, print a line after each tenth of the rounds. scikit-learn's callback
+    ``ProgressBar`` shows a bar.
 
 Attributes
 ----------

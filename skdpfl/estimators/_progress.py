@@ -1,4 +1,4 @@
-"""Callbacks after each round of a fit, and the progress bar of ``verbose``.
+"""Callbacks after each round of a fit, and the lines of ``verbose``.
 
 A callback gets the model that the fit would return if it stopped now. That model is covered by the
 plan, which is charged in full even if the fit stops early. Only callbacks that require the training
@@ -6,10 +6,8 @@ records get them, with a PrivacyLeakWarning.
 """
 
 import copy
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,10 +25,12 @@ class AfterRound:
         n_rounds: int,
         attributes: Callable[[np.ndarray], dict[str, Any]],
         records: Callable[[], tuple[np.ndarray, np.ndarray]],
-        advance: Callable[[], None],
     ) -> None:
         self._estimator, self._attributes = estimator, attributes
-        self._data, self._warned, self._advance = records, False, advance
+        self._data, self._warned = records, False
+        self._lines = (
+            PrintedRounds(type(estimator).__name__, n_rounds) if estimator.verbose else None
+        )
         self._context = None
         if hasattr(estimator, "_init_callback_context"):
             context = estimator._init_callback_context(max_subtasks=n_rounds)
@@ -39,7 +39,8 @@ class AfterRound:
 
     def __call__(self, r: int, params: np.ndarray) -> bool:
         """Call all callbacks; return whether one of them stops the fit."""
-        self._advance()
+        if self._lines is not None:
+            self._lines(r + 1)
         if (watch := getattr(self._estimator, "_watch", None)) is not None:
             watch(self._as_fitted(params))
         if self._context is None:
@@ -75,95 +76,23 @@ class AfterRound:
         return self._data()[which]
 
 
-#: characters of the plain bar, and the least number of seconds between two updates
-WIDTH, PAUSE = 30, 0.1
+#: lines that a fit prints, at most
+_LINES = 10
 
 
-@contextmanager
-def progress_bar(verbose: Any, name: str, n_rounds: int) -> Iterator[Callable[[], None]]:
-    """Yield a function to call after each round; the bar is always closed."""
-    if not verbose:
-        yield lambda: None
-        return
-    with _bar(name, n_rounds) as advance:
-        yield advance
-
-
-def _bar(name: str, n_rounds: int) -> AbstractContextManager[Callable[[], None]]:
-    """Return rich's bar, or a plain one if rich is missing or already shows another bar."""
-    try:
-        from rich import get_console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-    except ImportError:
-        return _plain(name, n_rounds)
-    if getattr(get_console(), "_live", None) or getattr(get_console(), "_live_stack", None):
-        return _plain(name, n_rounds)  # there is a bar of a search, or of a fit in another thread
-    return _rich(
-        Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("rounds,"),
-            TimeElapsedColumn(),
-            TextColumn("passed,"),
-            TimeRemainingColumn(),
-            TextColumn("left"),
-            console=get_console(),
-        ),
-        name,
-        n_rounds,
-    )
-
-
-@contextmanager
-def _rich(progress: Any, name: str, n_rounds: int) -> Iterator[Callable[[], None]]:
-    with progress:
-        task = progress.add_task(name, total=n_rounds)
-        yield lambda: progress.advance(task)
-
-
-@contextmanager
-def _plain(name: str, n_rounds: int) -> Iterator[Callable[[], None]]:
-    bar = PlainBar(name, n_rounds)
-    try:
-        yield bar.advance
-    finally:
-        bar.close()
-
-
-class PlainBar:
-    """A progress bar in one line: updated on a terminal, otherwise written once at the end."""
+class PrintedRounds:
+    """Prints how far a fit is, at about ten rounds; it may go on after rounds of an earlier run."""
 
     def __init__(self, name: str, n_rounds: int) -> None:
-        self._name, self._n_rounds, self._done = name, n_rounds, 0
-        self._start, self._shown = time.perf_counter(), -PAUSE
-        self._again = sys.stdout.isatty()
+        self._name, self._n_rounds, self._start = name, n_rounds, time.perf_counter()
+        self._before: int | None = None
 
-    def advance(self) -> None:
-        """Count a round."""
-        self._done += 1
-        now = time.perf_counter() - self._start
-        if self._again and now - self._shown >= PAUSE:
-            self._shown = now
-            self._write("\r")
-
-    def close(self) -> None:
-        """Write the last state and end the line."""
-        self._write("\r" if self._again else "")
-        print(flush=True)
-
-    def _write(self, before: str) -> None:
-        seconds = time.perf_counter() - self._start
-        left = seconds * (self._n_rounds / max(self._done, 1) - 1)
-        full = round(WIDTH * self._done / self._n_rounds)
-        line = "#" * full + "." * (WIDTH - full)
-        times = f"{seconds:.0f} s passed, {left:.0f} s left "
-        text = f"{self._name} [{line}] {self._done}/{self._n_rounds} rounds, {times}"
-        print(before + text, end="", flush=True)
+    def __call__(self, done: int) -> None:
+        """Print a line if a further tenth of the rounds is done."""
+        self._before = done - 1 if self._before is None else self._before
+        tenth, before = (k * _LINES // self._n_rounds for k in (done, done - 1))
+        if tenth > before:
+            seconds = time.perf_counter() - self._start
+            left = seconds * (self._n_rounds - done) / (done - self._before)
+            times = f"{seconds:.0f} s passed, {left:.0f} s left"
+            print(f"{self._name}: {done}/{self._n_rounds} rounds, {times}", flush=True)

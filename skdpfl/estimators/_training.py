@@ -35,7 +35,7 @@ from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.estimators._data import DataSource
 from skdpfl.estimators._noise_error import Path
 from skdpfl.estimators._parameters import loss_of
-from skdpfl.estimators._progress import AfterRound, progress_bar
+from skdpfl.estimators._progress import AfterRound
 from skdpfl.estimators._shrinking import shrunk
 from skdpfl.federation import Federation, SiloData, Work
 from skdpfl.losses import Loss, loss_for
@@ -206,25 +206,24 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
     def _run(self, fit: Started, path: Path) -> Progress:
         """Run all rounds, and call the callbacks after each."""
         n_rounds, kept = fit.work.plan.n_rounds, fit.kept
-        with progress_bar(self.verbose, type(self).__name__, n_rounds) as advance:
-            fitted, records = partial(self._fitted, fit), partial(self._labelled, fit.data)
-            after = AfterRound(self, n_rounds, fitted, records, advance)
-            if kept.progress is not None:
-                kept.restore(fit.silos, fit.work)
+        fitted, records = partial(self._fitted, fit), partial(self._labelled, fit.data)
+        after = AfterRound(self, n_rounds, fitted, records)
+        if kept.progress is not None:
+            kept.restore(fit.silos, fit.work)
 
-            def keep(now: Progress) -> None:
-                path.add(now)
-                kept.keep(fit.silos, now)
+        def keep(now: Progress) -> None:
+            path.add(now)
+            kept.keep(fit.silos, now)
 
-            outcome = run(
-                fit.work,
-                fit.silos,
-                fit.streams,
-                average=fit.training.average,
-                on_round=after,
-                after=kept.progress,
-                keep=keep if kept.on_disk else path.add,
-            )
+        outcome = run(
+            fit.work,
+            fit.silos,
+            fit.streams,
+            average=fit.training.average,
+            on_round=after,
+            after=kept.progress,
+            keep=keep if kept.on_disk else path.add,
+        )
         after.end()
         return outcome
 

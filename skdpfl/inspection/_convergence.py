@@ -25,8 +25,8 @@ _BY_CHANCE = 1e-6
 class ConvergenceDisplay(_display.Display):
     """Scores of the rounds' models on held-out records.
 
-    Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`. The
-    held-out records should be public, or the figure kept secret. If training records are scored,
+    Make one with :meth:`from_estimator` or :meth:`from_predictions`. The held-out records should
+    be public, or the figure kept secret. If training records are scored,
     there is a warning, and the label says so, since no budget covers their scores.
 
     Parameters
@@ -39,9 +39,6 @@ class ConvergenceDisplay(_display.Display):
         Name of the score.
     estimator_name : str, default=None
         Label of the line.
-    each_a_fit : bool, default=False
-        Whether each point is a separate fit with this number of rounds, instead of a round of one
-        fit.
     records : str, default="held-out records"
         The records that were scored, for the label.
 
@@ -78,21 +75,16 @@ class ConvergenceDisplay(_display.Display):
     scores: Any
     score_name: str = "score"
     estimator_name: str | None = None
-    each_a_fit: bool = False
     records: str = "held-out records"
     estimator_: Any = field(init=False)
 
     def _draw(self, color: str | None) -> None:
-        rounds, marker = np.asarray(self.rounds), "o" if self.each_a_fit else None
-        line = {"color": color, "label": self.estimator_name, "marker": marker}
+        rounds, line = np.asarray(self.rounds), {"color": color, "label": self.estimator_name}
         self.line_, self.band_ = _display.draw_scores(self.ax_, rounds, self.scores, **line)
         repeats = "" if self.band_ is None else "\n(mean ± standard deviation)"
         self.ax_.set_ylabel(f"{self.score_name} on {self.records}{repeats}")
-        if self.each_a_fit:
-            _display.logarithmic(self.ax_, rounds, "rounds (each point is a separate fit)")
-        else:
-            self.ax_.set_xlabel("round")
-            self.ax_.xaxis.get_major_locator().set_params(integer=True)
+        self.ax_.set_xlabel("round")
+        self.ax_.xaxis.get_major_locator().set_params(integer=True)
         if self.estimator_name:
             self.ax_.legend(frameon=False)
 
@@ -205,48 +197,6 @@ class ConvergenceDisplay(_display.Display):
             scores=list(scores.values()),
             score_name=score_name,
             estimator_name=name,
-        ).plot(ax)
-
-    @classmethod
-    def from_cv_results(
-        cls,
-        results: Any,
-        *,
-        param: str = "n_rounds",
-        score_name: str | None = None,
-        name: str | None = None,
-        ax: Any = None,
-    ) -> ConvergenceDisplay:
-        """Draw the scores of a cross-validation over the number of rounds.
-
-        Each point is a separate fit, which divides its budget by its rounds: more rounds train
-        longer, with more noise in each.
-
-        Parameters
-        ----------
-        results : fitted search, dict, or mapping from int to scores
-            A GridSearchCV or RandomizedSearchCV over ``n_rounds``, its ``cv_results_``, or the
-            scores for each number of rounds, as from cross_validate or validation_curve.
-        param : str, default="n_rounds"
-            The searched parameter, as ``"step__n_rounds"`` within a pipeline.
-        score_name : str, default=None
-            Name of the score; by default that of the search.
-        name : str, default=None
-            Label of the line; by default the searched estimator's name.
-        ax : matplotlib Axes, default=None
-            Where to draw.
-
-        Returns
-        -------
-        ConvergenceDisplay
-        """
-        table = _display.read_cv_results(results, param)
-        return cls(
-            rounds=[int(r) for r in table.scores],
-            scores=list(table.scores.values()),
-            score_name=score_name or table.score_name,
-            estimator_name=name or table.estimator_name,
-            each_a_fit=True,
         ).plot(ax)
 
 

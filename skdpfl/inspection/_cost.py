@@ -236,19 +236,6 @@ def _cross_fits(obj: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _p
         yield _parts.Leak(path, what, _parts.BY_LEDGER)
 
 
-def costs_of_search(search: BaseSearchCV) -> list[PrivacySpent]:
-    """Return the costs of a search's fits, in the order they were made.
-
-    The last one is infinite if something was fitted without privacy, or is unknown.
-    """
-    found = list(_search(search, "", Declared(), chosen=False))
-    paid = [each for each in found if isinstance(each, PrivacySpent)]
-    unpaid = any(
-        each.what not in _parts.PAID_FITS for each in found if isinstance(each, _parts.Leak)
-    )
-    return [*paid, _nothing(paid, exact=True)] if unpaid else paid
-
-
 def _search(
     search: BaseSearchCV, path: str, public: Declared, chosen: bool
 ) -> Iterator[PrivacySpent | _parts.Leak]:

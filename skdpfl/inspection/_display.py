@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import copy
 from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -111,62 +111,6 @@ def draw_scores(ax: Any, x: Any, scores: Any, **line: Any) -> tuple[Any, Any]:
         return drawn, ax.errorbar(x, mean, std, color=line["color"], capsize=4)
     shade = {"color": line["color"], "alpha": 0.15, "linewidth": 0}
     return drawn, ax.fill_between(x, mean - std, mean + std, **shade)
-
-
-class ScoresByValue(NamedTuple):
-    """The scores (n_repeats,) at increasing values of a parameter, and their name."""
-
-    scores: dict[float, np.ndarray]
-    score_name: str
-    estimator_name: str | None
-
-
-def read_cv_results(results: Any, param: str) -> ScoresByValue:
-    """Return the best scores at each value of ``param`` in the results of a cross-validation."""
-    if hasattr(results, "cv_results_"):
-        kind = results.refit if results.multimetric_ else "score"
-        name = results.scoring if isinstance(results.scoring, str) else None
-        if results.multimetric_:
-            name = kind if isinstance(kind, str) else None
-        return ScoresByValue(
-            _searched(results.cv_results_, param, kind if isinstance(kind, str) else "score"),
-            score_label(name) if name else default_score(results.estimator),
-            type(results.estimator).__name__,
-        )
-    if not isinstance(results, Mapping):
-        raise ValueError(
-            "results must be a fitted search, its cv_results_, or a mapping from values of "
-            f"{param!r} to scores; got {type(results).__name__}."
-        )
-    if "params" in results:
-        return ScoresByValue(_searched(results, param, "score"), "score", None)
-    given = {float(value): _scores(found) for value, found in results.items()}
-    return ScoresByValue(dict(sorted(given.items())), "score", None)
-
-
-def _searched(results: Mapping[str, Any], param: str, kind: str) -> dict[float, np.ndarray]:
-    """Return the splits' scores of the candidate with the best mean, at each value."""
-    if f"param_{param}" not in results:
-        searched = [key.removeprefix("param_") for key in results if key.startswith("param_")]
-        raise ValueError(f"param={param!r} was not searched; this search has {searched!r}.")
-    values = np.asarray([p[param] for p in results["params"]], dtype=float)
-    splits = [key for key in results if key.startswith("split") and key.endswith(f"_test_{kind}")]
-    if not splits:
-        raise ValueError(f"The results have no test scores named {kind!r}.")
-    table = np.column_stack([results[key] for key in splits])
-    return {float(v): max(table[values == v], key=np.mean) for v in np.unique(values)}
-
-
-def _scores(found: Any) -> np.ndarray:
-    """Return one cross-validation's scores, from an array or ``cross_validate``'s result."""
-    if isinstance(found, Mapping):
-        if "test_score" not in found:
-            raise ValueError(
-                'Each result of cross_validate must have "test_score" (one metric); got '
-                f"{list(found)!r}."
-            )
-        found = found["test_score"]
-    return np.atleast_1d(np.asarray(found, dtype=float))
 
 
 def score_label(scoring: str) -> str:

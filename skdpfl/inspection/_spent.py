@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection._search import BaseSearchCV
 
 from skdpfl._arguments import check_choice
-from skdpfl.inspection._cost import costs_of_search, privacy_spent
+from skdpfl.inspection._cost import privacy_spent
 from skdpfl.inspection._display import COLOURS, GREY, Display
 from skdpfl.inspection._parts import is_priced
-from skdpfl.privacy.spending.spent import PrivacySpent, total
+from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: the number of points of a curve over rounds or fits, about
 POINTS = 12
@@ -24,7 +22,7 @@ POINTS = 12
 class PrivacySpentDisplay(Display):
     """The cost of a fit by silo or over its rounds, or of several fits.
 
-    Make one with :meth:`from_estimator`, :meth:`from_ledger` or :meth:`from_cv_results`.
+    Make one with :meth:`from_estimator` or :meth:`from_ledger`.
 
     Parameters
     ----------
@@ -175,47 +173,6 @@ class PrivacySpentDisplay(Display):
             delta=ledger.delta,
             kind="fits",
             budget=ledger.epsilon,
-        ).plot(ax)
-
-    @classmethod
-    def from_cv_results(cls, search: Any, *, ax: Any = None) -> PrivacySpentDisplay:
-        """Draw the cumulative cost of the fits of a search: all candidates, splits and the refit.
-
-        The choice by exact scores is not covered by a budget and not included.
-
-        Parameters
-        ----------
-        search : fitted GridSearchCV or RandomizedSearchCV
-            A search over an estimator of this library, fitted with ``refit``.
-        ax : matplotlib Axes, default=None
-            Where to draw.
-
-        Returns
-        -------
-        PrivacySpentDisplay
-        """
-        if not isinstance(search, BaseSearchCV) or not hasattr(search, "best_estimator_"):
-            raise ValueError(
-                "search must be a GridSearchCV or RandomizedSearchCV that was fitted with refit; "
-                f"got {type(search).__name__}. A DPRandomizedSearchCV has one cost, "
-                "search.privacy_spent_."
-            )
-        return cls._of_fits(costs_of_search(search), ax)
-
-    @classmethod
-    def _of_fits(cls, costs: Sequence[PrivacySpent], ax: Any) -> PrivacySpentDisplay:
-        """Draw the costs of the first 1, 2, ... fits, composed."""
-        if not costs:
-            raise ValueError("No fit has been recorded: there is no cost to draw.")
-        shown = {int(k) for k in np.linspace(1, len(costs), POINTS)}
-        delta = max(cost.delta for cost in costs)
-        together, points = costs[0], {}
-        for k, cost in enumerate(costs, start=1):
-            together = cost if k == 1 else total([together, cost])
-            if k in shown:
-                points[k] = _finite(together).epsilon_at(delta)
-        return cls(
-            positions=list(points), epsilons=list(points.values()), delta=delta, kind="fits"
         ).plot(ax)
 
 

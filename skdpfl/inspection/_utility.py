@@ -22,7 +22,6 @@ from skdpfl.inspection._display import (
     folds_of,
     logarithmic,
     predicted_scores,
-    read_cv_results,
     score_at,
     score_label,
 )
@@ -33,7 +32,7 @@ from skdpfl.silos import read_silos, split_silo_column
 class PrivacyUtilityDisplay(Display):
     """Scores over epsilon with a band, and the score without privacy.
 
-    Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`.
+    Make one with :meth:`from_estimator` or :meth:`from_predictions`.
 
     Parameters
     ----------
@@ -235,48 +234,4 @@ class PrivacyUtilityDisplay(Display):
             baseline=[score[np.inf]] if np.inf in score else None,
             score_name=score_name,
             estimator_name=name,
-        ).plot(ax)
-
-    @classmethod
-    def from_cv_results(
-        cls,
-        results: Any,
-        *,
-        param: str = "epsilon",
-        score_name: str | None = None,
-        name: str | None = None,
-        ax: Any = None,
-    ) -> PrivacyUtilityDisplay:
-        """Draw the scores of a cross-validation over epsilon.
-
-        Parameters
-        ----------
-        results : fitted search, dict, or mapping from float to scores
-            A GridSearchCV or RandomizedSearchCV over epsilon, or its ``cv_results_``; the best
-            score at each budget is drawn. Or a mapping from epsilon to scores: the result of
-            :func:`~sklearn.model_selection.cross_validate`, or a row of test scores of
-            :func:`~sklearn.model_selection.validation_curve`. ``inf`` is the baseline without
-            privacy.
-        param : str, default="epsilon"
-            The searched parameter, as ``"step__epsilon"`` within a pipeline.
-        score_name : str, default=None
-            Name of the score; by default that of the search.
-        name : str, default=None
-            Label of the line; by default the searched estimator's name.
-        ax : matplotlib Axes, default=None
-            Where to draw.
-
-        Returns
-        -------
-        PrivacyUtilityDisplay
-        """
-        table = read_cv_results(results, param)
-        budgets = [e for e in table.scores if np.isfinite(e)]
-        return cls(
-            epsilons=budgets,
-            scores=[table.scores[e] for e in budgets],
-            baseline=table.scores.get(np.inf),
-            score_name=score_name or table.score_name,
-            estimator_name=name or table.estimator_name,
-            step=param.rpartition("__")[0] or None,
         ).plot(ax)

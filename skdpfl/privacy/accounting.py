@@ -210,7 +210,7 @@ def _decaying(
 ) -> events.Composition:
     """Return the releases of as many steps, with noise that decays by a schedule."""
     ((event, n),) = steps
-    if isinstance(event, events.Gaussian):
+    if not isinstance(event, events.PoissonGaussian | events.FixedSizeGaussian):
         raise ValueError('noise_schedule does not go with sampling="disjoint".')
     whole, rest = divmod(n, check_count("local_steps", local_steps))
     factors = noise_factors(schedule, (local_steps,) * whole + ((rest,) if rest else ()))

@@ -9,17 +9,15 @@ import pytest
 from sklearn import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split, validation_curve
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.preprocessing import Normalizer
 
-import skdpfl
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import ConvergenceDisplay, PrivacySpentDisplay, PrivacyUtilityDisplay
 from skdpfl.model_selection import (
-    DPRandomizedSearchCV,
     LeaveOneSiloOut,
     SiloKFold,
     SiloStratifiedKFold,
@@ -114,18 +112,6 @@ def test_utility_with_splitters_that_know_the_silo_column(splitter, given):
     assert cv.silo_column == "hospital"
 
 
-def test_utility_from_cv_results():
-    grid = GridSearchCV(clf(), {"epsilon": [1.0, 3.0, np.inf], "clip_norm": [0.3, 1.0]}, cv=2)
-    grid.fit(X, y, silos=SILOS)
-    shown = PrivacyUtilityDisplay.from_cv_results(grid)
-    table = grid.cv_results_
-    best = max(table["mean_test_score"][np.asarray(table["param_epsilon"], float) == 1.0])
-    assert shown.line_.get_ydata()[0] == pytest.approx(best)
-    assert shown.baseline_ is not None
-    with pytest.raises(ValueError, match=r"'alpha' was not searched.*clip_norm"):
-        PrivacyUtilityDisplay.from_cv_results(grid, param="alpha")
-
-
 def test_convergence_scores_held_out_records_of_every_round():
     split = train_test_split(X, y, SILOS, random_state=0)
     X_train, X_test, y_train, y_test, silos, _ = split
@@ -178,32 +164,6 @@ def test_spent_refuses_what_has_no_cost():
         PrivacySpentDisplay.from_estimator(clf().fit(X, y), kind="bars")
 
 
-def test_utility_from_cross_validations_and_curves():
-    def at(epsilon):
-        return cross_validate(clf(epsilon=epsilon), X, y, cv=3, params={"silos": SILOS})
-
-    validated = {e: at(e) for e in (4.0, 1.0, np.inf)}
-    shown = PrivacyUtilityDisplay.from_cv_results(validated, score_name="accuracy")
-    assert shown.epsilons == [1.0, 4.0]
-    assert np.allclose(shown.scores[0], validated[1.0]["test_score"])
-    assert np.allclose(shown.baseline, validated[np.inf]["test_score"])
-    assert shown.ax_.get_ylabel() == "accuracy (mean ± standard deviation)"
-    _, tested = validation_curve(
-        clf(), X, y, param_name="epsilon", param_range=[1, 4], cv=3, params={"silos": SILOS}
-    )
-    curve = PrivacyUtilityDisplay.from_cv_results(dict(zip([1, 4], tested, strict=True)))
-    assert np.allclose(curve.scores, shown.scores)
-
-
-def test_several_metrics_show_the_one_that_refits():
-    grid = GridSearchCV(
-        clf(), {"epsilon": [1.0, 4.0]}, cv=2, scoring=["accuracy", "roc_auc"], refit="roc_auc"
-    ).fit(X, y, silos=SILOS)
-    shown = PrivacyUtilityDisplay.from_cv_results(grid)
-    assert np.allclose(np.mean(shown.scores, axis=1), grid.cv_results_["mean_test_roc_auc"])
-    assert shown.ax_.get_ylabel().startswith("ROC AUC")
-
-
 def test_displays_take_pipelines():
     pipe = make_pipeline(Normalizer(), clf(average=False))
     X_train, X_test, y_train, y_test, silos, _ = train_test_split(X, y, SILOS, random_state=0)
@@ -221,15 +181,6 @@ def test_displays_take_pipelines():
         held_out = {"X_test": X_test, "y_test": y_test} if display is ConvergenceDisplay else {}
         with pytest.raises(ValueError, match="one of skdpfl's"):
             display.from_estimator(LogisticRegression(), X_train, y_train, **held_out)
-
-
-def test_convergence_over_fits_with_more_and_more_rounds():
-    grid = GridSearchCV(clf(), {"n_rounds": [5, 1, 20]}, cv=3).fit(X, y, silos=SILOS)
-    shown = ConvergenceDisplay.from_cv_results(grid)
-    assert shown.rounds == [1, 5, 20]
-    assert np.isclose(shown.line_.get_ydata()[0], grid.cv_results_["mean_test_score"][1])
-    assert shown.band_ is not None
-    assert "each point is a separate fit" in shown.ax_.get_xlabel()
 
 
 def test_spent_over_the_fits_of_a_ledger():
@@ -250,29 +201,9 @@ def test_spent_over_the_fits_of_a_ledger():
         PrivacySpentDisplay.from_ledger(empty)
 
 
-def test_spent_over_the_fits_of_a_search():
-    grid = GridSearchCV(clf(random_state=None), {"clip_norm": [0.3, 1.0]}, cv=3)
-    shown = PrivacySpentDisplay.from_cv_results(grid.fit(X, y, silos=SILOS))
-    assert shown.positions[-1] == 7  # two candidates, three splits, the refit
-    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
-        assert shown.epsilons[-1] == pytest.approx(skdpfl.privacy_spent(grid).epsilon)
-    unpaid = GridSearchCV(make_pipeline(StandardScaler(), clf()), {}, cv=2).fit(X, y)
-    with pytest.raises(ValueError, match="not private"):
-        PrivacySpentDisplay.from_cv_results(unpaid)
-    private = DPRandomizedSearchCV(clf(), {"clip_norm": [0.3, 1.0]}, n_iter=2)
-    with pytest.raises(ValueError, match="has one cost"):
-        PrivacySpentDisplay.from_cv_results(private.fit(X, y, silos=SILOS))
-    with pytest.raises(ValueError, match="no values per silo"):
-        PrivacySpentDisplay.from_estimator(private)
-    with pytest.raises(ValueError, match="has no rounds"):
-        PrivacySpentDisplay.from_estimator(private, kind="rounds")
-
-
 def test_other_steps_of_a_pipeline_are_not_in_the_budget_of_the_axis():
     """A private scaler's epsilon comes on top, at every point and in the baseline."""
     pipe = make_pipeline(DPStandardScaler(epsilon=1.0, random_state=0), clf(average=False))
     with pytest.warns(PrivacyLeakWarning, match="exact scores"):
         shown = PrivacyUtilityDisplay.from_estimator(pipe, X, y, epsilons=[1], cv=2)
     assert "ε of isrldpclassifier, other steps apart" in shown.ax_.get_xlabel()
-    grid = PrivacyUtilityDisplay.from_cv_results({1.0: [0.5], 2.0: [0.6]}, param="last__epsilon")
-    assert "ε of last, other steps apart" in grid.ax_.get_xlabel()
