@@ -173,7 +173,7 @@ def _warn_if_unlike(scales: Scales) -> None:
     """Warn if released scales are so unlike that some must be noise."""
     scale = getattr(scales.features, "scale", None)
     known = np.ones(1) if scale is None else np.asarray(scale)
-    known = known[known > 0]
+    known = known[(known > 0) & np.isfinite(known)]  # infinite: ignored columns
     if len(known) and known.max() >= _UNLIKE_FROM * known.min():
         warn(_UNLIKE.format(known.max() / known.min()))
 

@@ -41,7 +41,7 @@ from skdpfl.choosing._method import Committed, Measured, Method, Training, smoot
 from skdpfl.choosing._noise_level import noise_of_plan
 from skdpfl.losses import Loss
 from skdpfl.privacy.sampling import Disjoint
-from skdpfl.scaling import Scales, Walk
+from skdpfl.scaling import Scales
 from skdpfl.silos import Silos
 
 #: with more columns than this a Gram matrix costs more than products with the data
@@ -232,9 +232,7 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
     helps = request.model.rules.averages or request.promise.hides_silos
     if average is True and (committed.is_deterministic or not helps or committed.settings.falls):
         average = False  # there is no noise to average, or steps that fall have done it
-    noise = noise_of_plan(committed.plan) if committed.plan.private else 0.0
-    walk = walk_of(committed, noise)
-    return method.training(algorithm, committed)._replace(average=average, walk=walk)
+    return method.training(algorithm, committed)._replace(average=average)
 
 
 def _with_step(committed: Committed, method: Method, measure: Measure) -> Committed:
@@ -298,16 +296,3 @@ def with_clipped_quantile(committed: Committed, method: Method) -> Committed:
     low, high = min(q, kappa), min(1 - q, kappa)
     loss = request.loss.at_quantile(low / (low + high))
     return replace(committed, request=replace(request, loss=loss))
-
-
-def walk_of(committed: Committed, noise: float) -> Walk:
-    """Return the size of the fit's noise in the prediction of a typical row, and in coefficients.
-
-    ``noise`` is the noise of the fit on each coordinate of the mean gradient, in clip norms.
-    """
-    now = committed.settings
-    if committed.request.learning_rate is not None or not math.isfinite(now.clip_norm):
-        return Walk()  # nothing is calibrated
-    reach = now.clip_norm * now.learning_rate * now.server_step
-    of_coefficients = noise * sum(now.steps) * reach / (1 - now.momentum)
-    return Walk(of_coefficients * math.sqrt(committed.squared_row), of_coefficients)

@@ -32,7 +32,6 @@ from skdpfl.losses import Loss
 from skdpfl.privacy.mechanisms import Mechanism, WholeMessages, mechanism_for
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Sampling
-from skdpfl.scaling import Walk
 
 #: typical raw predictions
 _MARGIN, _TARGET = 3.0, 1.0
@@ -109,16 +108,12 @@ class Committed:
 
 
 class Training(NamedTuple):
-    """The training to run, with all constants; ``average``: over which rounds.
-
-    ``walk`` is the expected size of noise in typical predictions and in coefficients.
-    """
+    """The training to run, with all constants; ``average``: over which rounds."""
 
     algorithm: Algorithm
     loss: Loss
     settings: Settings
     average: bool | float = True
-    walk: Walk = Walk()
 
 
 @dataclass(frozen=True)

@@ -230,13 +230,11 @@ def _of_curve(scaling: CurveScaling, number: int) -> tuple[np.ndarray, np.ndarra
     """Return pieces (m, 2), and the columns (m, width) at their middles and of their slopes."""
     curves = scaling.curves
     curve, places = curves.curves[number], curves.places(number)
-    ends = np.unique(np.concatenate([curve.edges[[0, -1]], curve.knots, curve.cuts]))
-    low, high = ends[:-1], ends[1:]
+    low, high = curve.edges[:-1], curve.edges[1:]
     middles = low / 2 + high / 2
     values, slopes = np.zeros((2, len(low), curves.width))
     values[:, places] = curve.columns(middles, curves.n_bins) - curves.offset[places]
     slopes[:, places[0]] = 1.0
-    slopes[:, places[1]] = (curve.rank(high) - curve.rank(low)) / (high - low)
     return np.column_stack([low, high]), values, slopes
 
 

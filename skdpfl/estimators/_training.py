@@ -104,7 +104,7 @@ class Started(Agreed):
         if self.choice.calibration is None:
             return Calibrated(params)
         trained = self.silos, self.work, params
-        return calibrated(self.choice.calibration, *trained, self.noise, self.training.walk)
+        return calibrated(self.choice.calibration, *trained, self.noise)
 
 
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):

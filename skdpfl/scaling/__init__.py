@@ -20,7 +20,6 @@ from skdpfl.scaling._calibration import (
     Calibrated,
     CalibrationPlan,
     ShiftPlan,
-    Walk,
     calibrated,
 )
 from skdpfl.scaling._centre_sums import (
@@ -53,7 +52,6 @@ from skdpfl.scaling._curves import (
     Expansion,
     Histogram,
 )
-from skdpfl.scaling._factor import rarity
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import (
     AffineScaling,
@@ -75,5 +73,5 @@ from skdpfl.scaling._run import (
 )
 from skdpfl.scaling._second_moments import RowMean, ScaledMoments, SecondMoments, cut
 from skdpfl.scaling._target_bins import LinearGrid
-from skdpfl.scaling._temperature import Labels, ShrinkPlan, Slopes, TemperaturePlan
+from skdpfl.scaling._temperature import Labels, ShrinkPlan, Slopes, TemperaturePlan, rarity
 from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, threshold

@@ -102,17 +102,6 @@ class PredictionSum(BoundedSum):
         yield here, sums[here]
 
 
-class Walk(NamedTuple):
-    """The size of the training's noise in a typical raw prediction, and in each coefficient."""
-
-    prediction: float = 0.0
-    coefficient: float = 0.0
-
-
-#: of a training without noise
-_STILL = Walk()
-
-
 class Calibrated(NamedTuple):
     """A model's parameters after calibration, with the estimated factor or shift.
 
@@ -148,7 +137,7 @@ class CalibrationPlan(ABC):
         """Return the sum at a factor, or a shift, of predictions."""
 
     @abstractmethod
-    def calibrated(self, run: CalibrationRun, walk: Walk) -> Calibrated:
+    def calibrated(self, run: CalibrationRun) -> Calibrated:
         """Return the model after calibration."""
 
     @cached_property
@@ -189,10 +178,9 @@ def calibrated(
     work: Work,
     params: np.ndarray,
     streams: Streams,
-    walk: Walk = _STILL,
 ) -> Calibrated:
-    """Return a trained model after calibration; ``walk``: the size of its noise."""
-    return plan.calibrated(CalibrationRun(plan, federation, work, params, streams), walk)
+    """Return a trained model after calibration."""
+    return plan.calibrated(CalibrationRun(plan, federation, work, params, streams))
 
 
 def finite(value: float) -> float:
@@ -259,7 +247,7 @@ class ShiftPlan(CalibrationPlan):
     def asks(self, params: np.ndarray, value: float) -> Below:
         return Below(params, value)
 
-    def calibrated(self, run: CalibrationRun, walk: Walk) -> Calibrated:
+    def calibrated(self, run: CalibrationRun) -> Calibrated:
         trained, intercept = run.work.loss.quantile_level, run.work.model.intercept_mask()
         assert trained is not None
         assert intercept is not None

@@ -4,13 +4,16 @@
 
     cells of a column      fixed by its public bounds: even ones, and geometric ones from its ends
     counts                 one vector of the cells of all d columns      norm sqrt(d) a record
-    rank of x              piecewise linear through quantiles of the noisy counts, onto [-1, 1]
-    bins of x              cells with more than 3/8 of the mass are bins of their own, the rest is
-                           cut at quantiles; each a column of 0 and 1
+    rank of x              of the middle of its cell: piecewise linear through quantiles of the
+                           noisy counts, onto [-1, 1]
+    bins of x              of the middle, too: cells with more than 3/8 of the mass are bins of
+                           their own, the rest is cut at quantiles; each a column of 0 and 1
     product of a pair      of values mapped to [-1, 1] by their bounds
 
 An :class:`Expansion` adds these columns to the values, which it clips to their bounds. The number
-of columns follows from public numbers: unused bins are columns of 0. The linear model of the
+of columns follows from public numbers: unused bins are columns of 0. A cell's middle stands for all
+its values, whole numbers at its lower end too, so that means and scales by the counts are those of
+the columns. The linear model of the
 columns is then a sum of curves, one per feature, and of products. The noisy counts are smoothed
 first (:func:`told`): the mass of cells of which none stands out from the noise is pooled.
 
@@ -60,11 +63,20 @@ def cells(low: float, high: float) -> Array:
         return found[np.diff(found, prepend=low) > _APART * span]
 
 
+def cell_of(inner: Array, x: Array) -> np.ndarray:
+    """Return the cell of each value, for the inner edges; one on an edge is to its right.
+
+    In single precision, so that numbers of either precision are in the same cell.
+    """
+    with np.errstate(over="ignore"):
+        return np.searchsorted(inner.astype(np.float32), x.astype(np.float32), side="right")
+
+
 @dataclass(frozen=True, eq=False)
 class Histogram(BoundedSum):
     """Counts of the values of some columns in cells: each record is in one cell of each column.
 
-    ``edges`` are the inner edges of each column's cells; a value on an edge is to its right.
+    ``edges`` are the inner edges of each column's cells.
     """
 
     columns: np.ndarray
@@ -95,7 +107,7 @@ class Histogram(BoundedSum):
     def _piece(self, X: Array, y: Array) -> Array:
         total = np.zeros(self.shape)
         for column, edges, start in zip(self.columns, self.edges, self.starts[:-1], strict=True):
-            cell = start + np.searchsorted(edges, X[:, column].astype(np.float64), side="right")
+            cell = start + cell_of(edges, X[:, column])
             total += np.bincount(cell, minlength=total.size)
         return total
 
@@ -113,9 +125,9 @@ class Histogram(BoundedSum):
 class Curve:
     """A column's rank and bins.
 
-    The rank is piecewise linear through ``knots`` and ``heights``. ``bins`` has the numbers of the
-    bins between ``cuts`` and beyond their ends, -1 for none. ``shares`` are the estimated shares of
-    the records between ``edges``.
+    The rank of a cell's middle is piecewise linear through ``knots`` and ``heights``. ``bins`` has
+    the numbers of the bins between ``cuts`` and beyond their ends, -1 for none. ``shares`` are the
+    estimated shares of the records between ``edges``.
     """
 
     column: int
@@ -126,13 +138,12 @@ class Curve:
     cuts: np.ndarray
     bins: np.ndarray
 
-    def rank(self, x: Array) -> Array:
-        """Return the rank of values, in [-1, 1]."""
-        return np.interp(x, self.knots, self.heights)
-
-    def bin(self, x: Array) -> Array:
-        """Return the number of each value's bin."""
-        return self.bins[np.searchsorted(self.cuts, x, side="right")]
+    def of_cells(self, n_bins: int) -> Array:
+        """Return the rank, in [-1, 1], and the bins of each cell (cells, 1 + n_bins)."""
+        middles = self.edges[:-1] / 2 + self.edges[1:] / 2
+        bins = self.bins[np.searchsorted(self.cuts, middles, side="right")]
+        ranks = np.interp(middles, self.knots, self.heights)
+        return np.column_stack([ranks, bins[:, None] == np.arange(n_bins)])
 
     @cached_property
     def points(self) -> tuple[Array, Array]:
@@ -163,8 +174,7 @@ class Curve:
 
     def columns(self, x: Array, n_bins: int) -> Array:
         """Return value, rank and bins of values (n, 2 + n_bins)."""
-        hits = self.bin(x)[:, None] == np.arange(n_bins)
-        found = np.column_stack([x, self.rank(x), hits])
+        found = np.column_stack([x, self.of_cells(n_bins)[cell_of(self.edges[1:-1], x)]])
         found[np.isnan(x)] = np.nan
         return found
 

@@ -15,7 +15,7 @@ is the constant model with the labels' shares, so a model whose noise hides the 
 towards it. With z a record's raw prediction and l its loss::
 
     q        the labels' shares: public, or (two labels) counted, see below; none: b = 0
-    b        = v log q, centred (two labels: v log odds of q)     v = x / (1 + x), x = (S / 0.015)^2
+    b        = v log q, centred (two labels: v log odds of q)    v = 1 / (1 + (0.015 / S)^2)
     R        = (1 - 1 / K) / (1 - sum q^2), how rare labels are: 1 for K equal shares
     S        = s R^1.5                   s: the noise of the whole fit, in clip norms
     z_j(t)   = b + t (z_j - b)
@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -50,20 +50,16 @@ from scipy.special import softmax
 
 from skdpfl.federation import SumPlan, Work
 from skdpfl.scaling import _calibration
-from skdpfl.scaling._factor import FactorPosterior, FactorPrior, log_odds, pull_at, rarity
+from skdpfl.scaling._factor import FactorPosterior, of_labels
 from skdpfl.scaling._maps import Array
 
 #: the part of mu^2 for slopes, up to the first noise s of the whole fit and from the second on
 _PARTS, _LEVELS = (0.04, 0.12), (0.004, 0.02)
-#: V over |w|^2 of a linear model, and over |w|^2 of noise alone; the deviation of log V
-_OF_COEFFICIENTS, _OF_NOISE, _SURE = 0.8, 0.4, 0.5
-#: V and the deviation of its logarithm, of other models
-_TYPICAL, _DOUBT = 1.5, 0.8
-#: the least of both
-_LEAST = 1e-6
+#: V over |w|^2 of a linear model, and at least; V of other models
+_OF_COEFFICIENTS, _LEAST, _TYPICAL = 0.8, 1e-6, 1.5
 #: the cut is as wide as this noise on the mean slope allows, and at least so wide
-_NOISE, _LEAST_CUT = 0.15, 0.7
-#: S at which the anchor is half the log odds; the exponent of R in S
+_NOISE, _LEAST_CUT = 0.05, 0.7
+#: S at which an anchor beside slopes is half the log odds; the exponent of R in S
 _ANCHORED, _POWER = 0.015, 1.5
 #: 1 / t without slopes: 1 and so many S, and the square of so many
 _SHRUNK = (12.0, 30.0)
@@ -125,7 +121,7 @@ class Slopes(_calibration.PredictionSum):
             )
 
     def model_params(self, work: Work) -> np.ndarray:
-        return drawn(work.model, self.params, Point(self.factor, self.anchor))
+        return rescale_towards_anchor(work.model, self.params, Point(self.factor, self.anchor))
 
     def of_predictions(self, raw: Array, y: Array, weights: Array | float, loss: Any) -> Array:
         away = raw - np.asarray(self.anchor, raw.dtype) if self.anchor else raw
@@ -201,20 +197,12 @@ class ShrinkPlan(LabelPlan):
 
     evaluations, share = 0, 0.0
 
-    def calibrated(
-        self, run: _calibration.CalibrationRun, walk: _calibration.Walk
-    ) -> _calibration.Calibrated:
-        model, params = run.work.model, run.params
+    def calibrated(self, run: _calibration.CalibrationRun) -> _calibration.Calibrated:
         shares, doubt = self._shares(run.mean)
         weighted = None if shares is None else _weighted(shares, run.work.class_weights)
         linear, square = (of * self.rated(weighted) for of in _SHRUNK)
-        factor = 1 / (1 + linear + square**2)
-        point = Point(factor, () if weighted is None else log_odds(weighted))
-        errors: tuple[tuple[float, np.ndarray], ...] = ()
-        if (intercept := model.intercept_mask()) is not None and doubt:
-            errors = (((1 - point.factor) * doubt, intercept),)
-        moved = drawn(model, params, point)
-        return _calibration.Calibrated(moved, point.factor, errors=errors, shares=shares)
+        anchor = () if weighted is None else log_odds(weighted)
+        return _moved(run, Point(1 / (1 + linear + square**2), anchor), shares, doubt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,106 +217,76 @@ class TemperaturePlan(LabelPlan):
         level = self.level / self.budgets.excess
         return math.sqrt(float(np.interp(level, _LEVELS, _PARTS)) / self.evaluations)
 
-    def _noise(self, cut: float) -> float:
-        """Standard deviation of the noise of the mean slope, clipped to ``cut``."""
-        return self.sums.noise(len(self.sums.mus) - 1, Slopes(np.zeros(0), 1.0, cut))
-
     @cached_property
     def cut(self) -> float:
         """c, a public number."""
         per = self._noise(1.0)
-        return (
-            min(_calibration.MOST, max(_LEAST_CUT, _NOISE / per)) if per > 0 else _calibration.MOST
-        )
+        most = _calibration.MOST
+        return min(most, max(_LEAST_CUT, _NOISE / per)) if per > 0 else most
 
     @property
     def noise(self) -> float:
         """Standard deviation of the noise of the mean slope."""
         return self._noise(self.cut)
 
-    def asks(self, params: np.ndarray, value: Point | None) -> _calibration.PredictionSum:  # type: ignore[override]
+    def _noise(self, cut: float) -> float:
+        """Standard deviation of the noise of the mean slope, clipped to ``cut``."""
+        return self.sums.noise(len(self.sums.mus) - 1, Slopes(np.zeros(0), 1.0, cut))
+
+    def asks(self, params: np.ndarray, value: Point | None) -> _calibration.PredictionSum:
         if value is None:
             return Labels(params)
         return Slopes(params, value.factor, self.cut, value.anchor)
 
-    def calibrated(
-        self, run: _calibration.CalibrationRun, walk: _calibration.Walk
-    ) -> _calibration.Calibrated:
-        model, params = run.work.model, run.params
-        mask, intercept = model.output_mask(), model.intercept_mask()
-        scaled = run.work.penalty if mask is None else run.work.penalty * mask
-        penalty = float(np.square(params, dtype=np.float64) @ scaled)
-        if penalty:  # keeps coefficients short
-            walk = walk._replace(coefficient=0.0)
+    def calibrated(self, run: _calibration.CalibrationRun) -> _calibration.Calibrated:
         shares, doubt = self._shares(run.mean)
         weighted = None if shares is None else _weighted(shares, run.work.class_weights)
-        known = self.prior(model, params, walk, weighted)
-        found = self.find(run.mean, replace(known, penalty=penalty))
-        moved = drawn(model, params, found.point)
-        direction = moved.astype(np.float64)
-        errors = [(found.error, direction)]
-        if found.point.anchor and intercept is not None and doubt:
-            direction[intercept > 0] -= found.point.anchor
-            errors.append(((1 - found.point.factor) * found.pull * doubt, intercept))
-        return _calibration.Calibrated(
-            moved, found.point.factor, errors=tuple(errors), shares=shares
-        )
+        known = self.posterior(run, weighted)
+        anchor = () if weighted is None else known.base
+        found, error = self.find(run.mean, known, anchor)
+        return _moved(run, Point(found, anchor), shares, doubt, error)
 
-    def prior(
-        self,
-        model: Any,
-        params: np.ndarray,
-        walk: _calibration.Walk,
-        shares: tuple[float, ...] | None = None,
-    ) -> FactorPrior:
-        """Return what is known of a trained model before slopes are asked for.
-
-        Parameters
-        ----------
-        model : Model
-            The model.
-        params : array of shape (P,)
-            Its parameters.
-        walk : Walk
-            How far the training's noise carries predictions and coefficients.
-        shares : tuple of float, optional
-            The labels' shares in what is minimised; public or paid for.
-        """
-        intercept, values = model.intercept_mask(), params.astype(np.float64)
-        one_each = (0.0,) * model.n_outputs
-        own = values if intercept is None else values[intercept == 0]
-        intercepts = one_each if intercept is None else tuple(values[intercept > 0].tolist())
-        variance, doubt, longer = _TYPICAL, _DOUBT, 1.0
+    def posterior(
+        self, run: _calibration.CalibrationRun, shares: tuple[float, ...] | None
+    ) -> FactorPosterior:
+        """Return what is known before slopes are asked for, by shares in what is minimised."""
+        model, values = run.work.model, run.params.astype(np.float64)
+        mask, intercept, variance = model.output_mask(), model.intercept_mask(), _TYPICAL
         if model.is_linear:
-            variance, doubt = _OF_COEFFICIENTS * float(own @ own) / model.n_outputs, _SURE
-            alone = _OF_NOISE * len(own) * walk.coefficient**2
-            longer = float(own @ own) / alone if alone > 0 else 1.0
-        rated = self.rated(shares)
-        pull = 1 / (1 + (_ANCHORED / rated) ** 2) if shares is not None and rated > 0 else 0.0
-        known = max(variance, _LEAST), doubt, max(longer, _LEAST), shares, pull, intercepts
-        return FactorPrior(self.level, walk.prediction, *known)
+            own = values if intercept is None else values[intercept == 0]
+            variance = max(_OF_COEFFICIENTS * float(own @ own) / model.n_outputs, _LEAST)
+        scaled = run.work.penalty if mask is None else run.work.penalty * mask
+        base, level = np.zeros(model.n_outputs), self.rated(shares)
+        if shares is not None and level > 0:  # what is too far reaches too far from 0, noise from b
+            base = np.array(log_odds(shares)) / (1 + (_ANCHORED / level) ** 2)
+        penalty = float(np.square(values) @ scaled)
+        known = tuple(base.tolist()), level, self.noise, self.cut, penalty
+        return FactorPosterior(variance, *known)
 
-    def find(self, mean: Callable[[Any, int], float], prior: FactorPrior) -> FoundFactor:
-        """Return the factor and the anchor.
+    def find(
+        self,
+        mean: Callable[[Any, int], float],
+        posterior: FactorPosterior,
+        anchor: tuple[float, ...] = (),
+    ) -> tuple[float, float]:
+        """Return the factor, and the noise of its logarithm.
 
         Parameters
         ----------
         mean : callable
             The noisy mean of the terms at a point; the number counts the calls.
-        prior : FactorPrior
+        posterior : FactorPosterior
             What is known before.
+        anchor : tuple of float
+            What the factor leaves as it is.
         """
-        posterior, last = FactorPosterior(prior, self.noise, self.cut), len(self.sums.mus)
+        last, factor = len(self.sums.mus), posterior.first
         seen: list[tuple[float, float]] = []
-        factor = posterior.first
         for number in range(last - self.evaluations, last):
             t = max(posterior.least, factor)
-            seen.append((t, mean(Point(t, prior.anchor()), number)))
+            seen.append((t, mean(Point(t, anchor), number)))
             factor = posterior.factor(seen)
-        error = self._error(posterior, seen)
-        return FoundFactor(
-            Point(factor, prior.anchor(factor)), error, float(pull_at(prior.pull, factor))
-        )
+        return factor, self._error(posterior, seen)
 
     def _error(self, posterior: FactorPosterior, seen: list[tuple[float, float]]) -> float:
         """Return the standard deviation of the factor's logarithm due to the slopes' noise.
@@ -346,15 +304,24 @@ class TemperaturePlan(LabelPlan):
         return math.hypot(*(math.log(factor / best) for factor in factors))
 
 
-class FoundFactor(NamedTuple):
-    """The resulting factor, the noise of its logarithm, and the anchor's weight v."""
+def _moved(
+    run: _calibration.CalibrationRun,
+    point: Point,
+    shares: tuple[float, ...] | None,
+    doubt: float,
+    error: float = 0.0,
+) -> _calibration.Calibrated:
+    """Return the model scaled about the anchor; the errors are of its log odds and the factor's."""
+    moved = rescale_towards_anchor(run.work.model, run.params, point)
+    direction, errors = moved.astype(np.float64), []
+    if point.anchor and (intercept := run.work.model.intercept_mask()) is not None:
+        direction[intercept > 0] -= point.anchor
+        errors = [((1 - point.factor) * doubt, intercept)] if doubt else []
+    errors += [(error, direction)] if error else []
+    return _calibration.Calibrated(moved, point.factor, errors=tuple(errors), shares=shares)
 
-    point: Point
-    error: float
-    pull: float
 
-
-def drawn(model: Any, params: np.ndarray, point: Point) -> np.ndarray:
+def rescale_towards_anchor(model: Any, params: np.ndarray, point: Point) -> np.ndarray:
     """Return the parameters (P,) with their distance from the anchor scaled by ``factor``."""
     rescaled: np.ndarray = model.rescaled(params, point.factor)
     if not point.anchor:
@@ -392,19 +359,28 @@ def centred_slopes(raw: Array, slopes: Array, cut: float, away: Array | None = N
     ``raw``, log odds (n, 1) or (n, K), determine the labels' probabilities; slopes are multiples of
     ``away`` (None: ``raw``).
     """
-    likely = softmax(_of_labels(raw), axis=-1)
-    z = _of_labels(raw if away is None else away)
-    of_labels = (likely * z).sum(axis=-1, keepdims=True) - z
-    mean: Array = (likely * np.clip(of_labels, -cut, cut)).sum(axis=-1)
+    likely = softmax(of_labels(raw), axis=-1)
+    z = of_labels(raw if away is None else away)
+    each = (likely * z).sum(axis=-1, keepdims=True) - z
+    mean: Array = (likely * np.clip(each, -cut, cut)).sum(axis=-1)
     return np.clip(slopes, -cut, cut) - mean
-
-
-def _of_labels(raw: Array) -> Array:
-    """Return raw predictions of all labels (n, K)."""
-    return raw if raw.shape[-1] > 1 else np.concatenate([np.zeros_like(raw), raw], axis=-1)
 
 
 def slope_terms(slopes: Array, cut: float) -> Array:
     """Return the terms of records' slopes (n,): clipped, on the grid of terms; 0 if not finite."""
     terms = np.where(np.isfinite(slopes), slopes, 0.0).astype(np.float64)
     return np.trunc(np.clip(terms, -cut, cut) / _calibration.STEP) * _calibration.STEP
+
+
+def rarity(shares: tuple[float, ...]) -> float:
+    """Return R: how much smaller the variance of labels is than that of equally frequent ones."""
+    return (1 - 1 / len(shares)) / max(1e-6, 1 - sum(share**2 for share in shares))
+
+
+def log_odds(shares: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the raw predictions of the constant with these shares, one for each output."""
+    logs = [math.log(share) for share in shares]
+    if len(logs) == 2:
+        return (logs[1] - logs[0],)
+    centre = sum(logs) / len(logs)
+    return tuple(value - centre for value in logs)

@@ -223,8 +223,8 @@ def test_indicators_have_no_histogram():
     X, y, silos = problem("ISRLDPClassifier")
     model = make("ISRLDPClassifier", **options("", model="additive")).fit(X, y, silos=silos)
     names = model.summary().index
-    assert {"a: rank", "b: rank", "a * b", "a * flag"} <= set(names)
-    assert "flag: rank" not in names
+    assert {"a: rank", "b: rank"} <= set(names)
+    assert not {"flag: rank", "a * b"} & set(names)
     assert len(model.shape_functions_["flag"]) == 2
     assert (model.shape_functions_["zero"]["value"] == 0).all()
 
@@ -237,10 +237,11 @@ def test_edges_are_private():
     edges = [
         ISRLDPClassifier(**given | {"random_state": seed})
         .fit(X, y, silos=silos)
-        .shape_functions_["b"]["from"]
+        .scaling_.curves.curves[1]
+        .knots
         for seed in (0, 0, 1, 2, 3, 4, 5)
     ]
-    assert edges[0].equals(edges[1])
+    assert np.array_equal(edges[0], edges[1])
     assert len({tuple(each) for each in edges}) == 6
 
 
@@ -276,11 +277,12 @@ def test_fewer_honest_silos_have_more_noise():
     few, many = (
         make("ISRLDPClassifier", **options("", model=Additive(interactions=False), trust=trust))
         .fit(X, y, silos=np.arange(N) % 5)
-        .shape_functions_["a"]["from"]
+        .scaling_.curves.curves[0]
+        .knots
         for trust in (SecureAggregation(colluding=0), SecureAggregation(colluding=3))
     )
     exact = np.linspace(-1, 1, 9)  # a is uniform: its knots are eighths
-    off = [np.abs(ends.to_numpy()[:, None] - exact).min(axis=0).mean() for ends in (few, many)]
+    off = [np.abs(ends[:, None] - exact).min(axis=0).mean() for ends in (few, many)]
     assert off[0] < off[1]
 
 

@@ -22,8 +22,15 @@ from skdpfl.scaling import (
     calibrated,
     rarity,
 )
-from skdpfl.scaling._factor import FactorPosterior, FactorPrior, log_odds
-from skdpfl.scaling._temperature import Point, drawn, posterior_share, slope_terms
+from skdpfl.scaling._factor import FactorPosterior
+from skdpfl.scaling._temperature import (
+    Point,
+    ShrinkPlan,
+    log_odds,
+    posterior_share,
+    rescale_towards_anchor,
+    slope_terms,
+)
 from tests.estimators.fits import GUARANTEES
 from tests.estimators.test_temperature import BOUNDS, logistic, rare
 from tests.made_sums import Sending, budgets_of, exact_sums
@@ -191,10 +198,26 @@ def test_without_noise_it_finds_the_scale():
 def test_a_penalty_counts():
     """Shrinking was asked for: the scale of the penalised objective is looked for."""
     plan = plan_of(mu=[1.0] * 3)
-
-    known = [dataclasses.replace(prior_of(), penalty=p) for p in (0.0, 1.0)]
-    factors = [plan.find(lambda at, n: 0.0, each).point.factor for each in known]
+    known = [dataclasses.replace(known_of(plan), penalty=p) for p in (0.0, 1.0)]
+    factors = [plan.find(lambda at, n: 0.0, each)[0] for each in known]
     assert factors[1] < 0.9 * factors[0]
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.9, 0.1)])
+@pytest.mark.parametrize("mu", [0.01, 0.3, 5.0])
+def test_two_classes_are_shrunk_by_the_noise_alone(mu, shares):
+    """By 1 / (1 + 12 S + (30 S)^2), towards the log odds of public shares; nothing is asked."""
+    budgets = budgets_of((100, 300, 50), [mu] * 3)
+    plan, model = ShrinkPlan(budgets, shares=shares), LinearModel(2, 1)
+    params = np.array([1.0, -2.0, 0.5])
+    work = Work(model, LogLoss(label_free=True), None, None, params.dtype)
+    noise = plan.level * rarity(shares) ** 1.5
+    found = calibrated(plan, None, work, params, None)
+    assert plan.sums.mus == ()
+    assert found.factor == pytest.approx(1 / (1 + 12 * noise + (30 * noise) ** 2))
+    odds = np.array([0, 0, *log_odds(shares)])
+    np.testing.assert_allclose(found.params - odds, found.factor * (params - odds))
+    assert plan.level == pytest.approx(2 / (mu * 450) * np.sqrt(3), rel=0.01)
 
 
 def test_rare_labels_that_noise_drowns_are_told_of_and_others_not():
@@ -212,10 +235,10 @@ def test_the_anchor_is_what_a_factor_of_zero_predicts():
     _, work = work_of(X, y, silos, 3)
     params = np.random.default_rng(0).normal(size=work.model.size)
     anchor = log_odds((0.5, 0.3, 0.2))
-    raw = work.model.raw(drawn(work.model, params, Point(0.0, anchor)), X)
+    raw = work.model.raw(rescale_towards_anchor(work.model, params, Point(0.0, anchor)), X)
     found = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found, [[0.5, 0.3, 0.2]] * 50)
-    same = drawn(work.model, params, Point(1.0, anchor))
+    same = rescale_towards_anchor(work.model, params, Point(1.0, anchor))
     np.testing.assert_allclose(same, params)
     assert log_odds((0.8, 0.2)) == (pytest.approx(np.log(0.25)),)
 
@@ -226,7 +249,9 @@ def test_slopes_about_an_anchor_are_derivatives():
     params, anchor = np.random.default_rng(1).normal(size=work.model.size) / 3, (-1.5,)
 
     def losses(u):
-        raw = work.model.raw(drawn(work.model, params, Point(np.exp(u), anchor)), X)
+        raw = work.model.raw(
+            rescale_towards_anchor(work.model, params, Point(np.exp(u), anchor)), X
+        )
         return np.bincount(silos, LogLoss().value(y, raw))
 
     found = exact_sums(Slopes(params, 1.2, 1e6, anchor), data, work=work)
@@ -287,13 +312,12 @@ def test_calibration_looks_at_many_silos_at_once(monkeypatch):
     assert asked == [4000, 4000], "two slopes of all records at once"
 
 
-def prior_of(level=0.005, variance=1.5, longer=1.0, shares=(0.5, 0.5), pull=0.1, n_outputs=1):
-    intercepts = (0.0,) * n_outputs
-    return FactorPrior(level, 2.0, variance, 0.5, longer, shares, pull, intercepts)
+def known_of(plan, variance=1.5, base=(0.0,), level=0.005):
+    return FactorPosterior(variance, base, level, plan.noise, plan.cut)
 
 
 @pytest.mark.parametrize("variance", [0.5, 4.0, 50.0])
-@pytest.mark.parametrize("reach", [0.0, 0.5, 1.5])
+@pytest.mark.parametrize("reach", [0.5, 1.5])
 def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
     """Slopes of normal predictions, whose labels follow a factor of them."""
     rng = np.random.default_rng(0)
@@ -308,68 +332,47 @@ def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
         slopes = (LogLoss().gradient(y, raw) * raw).sum(axis=-1)
         return _temperature.centred_slopes(raw, slopes, plan.cut).mean()
 
-    found = plan.find(mean, prior_of(variance=variance))
-    assert abs(found.point.factor - best) * np.sqrt(variance) < 0.5
-    assert found.error > 0
+    factor, error = plan.find(mean, known_of(plan, variance))
+    assert abs(factor - best) * np.sqrt(variance) < 0.5
+    assert error > 0
 
 
 @pytest.mark.parametrize("reach", [0.25, 0.6])
-def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach):
-    plan, rng, prior = plan_of(mu=[20.0] * 3), np.random.default_rng(0), prior_of()
-    posterior = FactorPosterior(dataclasses.replace(prior, doubt=0.0), plan.noise, plan.cut)
-    nearest = np.abs(_factor._REACH - reach * np.sqrt(prior.variance)).argmin()
+def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach, monkeypatch):
+    monkeypatch.setattr(_factor, "_DOUBT", 0.0)
+    plan, rng = plan_of(mu=[20.0] * 3), np.random.default_rng(0)
+    posterior = known_of(plan)
+    nearest = np.abs(_factor._FACTORS - reach).argmin()
 
     def found(noise):
         def mean(at, number):
             return posterior.slopes(at.factor)[0, nearest] + noise * rng.normal()
 
-        return plan.find(mean, prior)
+        return plan.find(mean, posterior)
 
-    repeated = np.std([np.log(found(plan.noise).point.factor) for _ in range(300)])
-    assert found(0.0).error == pytest.approx(repeated, rel=0.25)
+    repeated = np.std([np.log(found(plan.noise)[0]) for _ in range(300)])
+    assert found(0.0)[1] == pytest.approx(repeated, rel=0.25)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
-def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs):
-    shares = (0.9, 0.1) if n_outputs == 1 else None
-    prior = prior_of(shares=shares, pull=1.0, n_outputs=n_outputs)
-    prior = dataclasses.replace(prior, doubt=0.0, intercepts=(log_odds((0.9, 0.1)) * 3)[:n_outputs])
-    posterior, rng = FactorPosterior(prior, 0.1, 0.7), np.random.default_rng(1)
-    base = np.array(log_odds(shares)) if shares else np.zeros(n_outputs)
-    x = np.sqrt(prior.variance) * rng.normal(size=(10**5, n_outputs))
+def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs, monkeypatch):
+    monkeypatch.setattr(_factor, "_DOUBT", 0.0)
+    shares = (0.9, 0.1) if n_outputs == 1 else (0.8, 0.1, 0.1)
+    posterior = FactorPosterior(1.5, log_odds(shares), 0.0, 0.1, 0.7)
+    rng, base = np.random.default_rng(1), np.array(log_odds(shares))
+    x = np.sqrt(1.5) * rng.normal(size=(10**5, n_outputs))
     raw = base + 0.8 * x
-    y = rng.choice(2 if shares else 3, size=len(x), p=shares)
+    y = rng.choice(len(shares), size=len(x), p=shares)
     slopes = (LogLoss().gradient(y, raw) * 0.8 * x).sum(axis=-1)
     found = _temperature.centred_slopes(raw, slopes, 0.7, 0.8 * x).mean()
     told = posterior.slopes(0.8)[:, 0]  # of labels that do not follow predictions
     np.testing.assert_allclose(told, found, atol=0.03 if n_outputs > 1 else 0.01)
 
 
-def test_doubtful_models_are_drawn_to_the_constant():
-    """More noise, rarer labels, or coefficients as long as those of noise: a smaller factor."""
+def test_models_with_more_noise_are_shrunk_more():
     plan = plan_of(mu=[1.0] * 3)
-
-    def factor(**known):
-        return plan.find(lambda at, number: 0.05, prior_of(**known)).point.factor
-
-    assert factor(level=0.05) < 0.7 * factor(level=0.005)
-    assert factor(shares=(0.9, 0.1)) < factor()
-    assert factor(level=0.03, longer=0.5) < 0.7 * factor(level=0.03, longer=3.0)
-    faint = plan.find(lambda at, n: 0.3, prior_of(level=0.1, shares=(0.9, 0.1), pull=0.2)).point
-    assert faint.factor < 0.1
-    np.testing.assert_allclose(faint.anchor, log_odds((0.9, 0.1)), rtol=0.2)
-
-
-@pytest.mark.parametrize(("level", "shares", "expected"), [
-    (0.0, (0.5, 0.5), [0, 0.006, 0.1575]), (0.007, (0.5, 0.5), [0, 0.006, 0.1575]),
-    (0.05, (0.5, 0.5), [0, 0, 0]), (0.0, (0.9, 0.1), [0, 0, 0.1]),
-    (0.007, (0.9, 0.1), [0, 0, 1.6]), (0.05, (0.9, 0.1), [0, 0.0028, 0.0735]),
-])  # fmt: skip
-def test_losses_above_the_constant_count_more_by_noise_and_rarity(level, shares, expected):
-    """None of them where noise drowns the signal of equal labels: a warning comes there."""
-    posterior = FactorPosterior(prior_of(level=level, shares=shares), 0.1, 0.7)
-    found = posterior._counted_more(np.array([-1.0, 0.004, 0.105]))
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    factors = [plan.find(lambda at, n: 0.05, known_of(plan, level=s))[0] for s in (0.005, 0.2)]
+    assert factors[1] < 0.7 * factors[0]
 
 
 def test_slopes_cost_more_where_noise_is_large():
