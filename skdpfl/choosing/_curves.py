@@ -5,15 +5,15 @@ records with budget mu, ``2 / s`` is n mu with a trusted server, and n mu / sqrt
 equal silos adds its own noise. For d columns that may have curves there are curves, of 8 pieces
 and 4 quantiles each, or nothing, by one limit::
 
-    labels      2 / (s R^2) >= 65 d     R = (1 - 1 / K) / (1 - sum q^2) for the labels' shares q,
-                                        2 for shares that are not public: half of them seldom are
-    numbers     2 / s       >= 180 d
+    labels      2 / (s R^2) >= 65 d     R = 1 / (4 p (1 - p)) for two labels whose share p is
+                                        public; 2 for others, and for more labels
+    numbers     2 / s       >= 300 d
 
 Numbers have products beside their curves, where p pairs of two numbers have 2 / s >= 200 p, or of a
 number and an indicator 25 p, and d is at most 12; products of two indicators are not used. Products
 for labels lose: the area under the ROC curve was 0.831 with and 0.868 without them on labels of
-4.5 %. P converged columns of variance 1 reduce R2 by about ``25 (2 / s)^-2 P^2``, which is 0.02 at
-the limit (P = 5 d), and scores of rankings by less. By experiment on tables that do not judge.
+4.5 %. P converged columns of variance 1 reduce R2 by about ``25 (2 / s)^-2 P^2``, which is 0.007
+at the limit (P = 5 d), and scores of rankings by less. By experiment on tables that do not judge.
 """
 
 import math
@@ -33,7 +33,7 @@ from skdpfl.scaling import CurvePlan, rarity
 #: the part of mu squared for the histogram
 _SHARE = 0.1
 #: the least 2 / s for curves, see above, and R of shares that are not public
-_LABELS, _NUMBERS, _USUAL = 65.0, 180.0, 2.0
+_LABELS, _NUMBERS, _USUAL = 65.0, 300.0, 2.0
 #: the same for products of two numbers, and with an indicator; the most columns for them
 _OF_NUMBERS, _OF_INDICATORS, _FEW = 200.0, 25.0, 12
 #: pieces of a curve, and pieces for each quantile that is a bin
@@ -85,7 +85,8 @@ def _least(facts: PublicFacts) -> float:
     """Return the least 2 / s for each column with a curve."""
     if not facts.is_classifier:
         return _NUMBERS
-    rare = _USUAL if facts.class_shares is None else rarity(facts.class_shares)
+    known = facts.class_shares is not None and facts.n_outputs == 1
+    rare = rarity(facts.class_shares) if known and facts.class_shares else _USUAL
     return _LABELS * rare**2
 
 
