@@ -1,6 +1,8 @@
 """The command line interface ``skdpfl``.
 
 skdpfl silo serve hospital.toml     and check, status, pending, approve, refuse, ledger
+skdpfl silo init NAME ...           a new hospital's files and key
+skdpfl consortium roster LINES ...  the hospitals' keys, signed, in one file
 skdpfl ledger show FILE             the fits in a ledger's file, and what is left
 """
 
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from skdpfl._arguments import at_least, at_most
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.service.commands import add_commands
+from skdpfl.service.commands import add_commands, add_consortium
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts = parser.add_subparsers(dest="part", required=True)
     words = "a silo's gate, as a service of its own"
     add_commands(parts.add_parser("silo", help=words, description=words))
+    words = "the hospitals that fit together, by their keys"
+    add_consortium(
+        parts.add_parser("consortium", help=words, description=words).add_subparsers(
+            dest="action", required=True
+        )
+    )
     words = "the budget of a data set, in a file"
     actions = parts.add_parser("ledger", help=words, description=words).add_subparsers(
         dest="action", required=True

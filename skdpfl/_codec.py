@@ -19,6 +19,7 @@ import struct
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +120,64 @@ def unpack(data: bytes) -> Any:
         raise
     except Exception as error:  # a constructor of a declared class may raise anything
         raise WireError(f"The bytes are not a message of version {VERSION}.") from error
+
+
+def from_plain(hint: Any, data: Any, where: str = "") -> Any:
+    """Return a value of a type from plain data (JSON, TOML); raise a ValueError that names a place.
+
+    Parameters
+    ----------
+    hint : type
+        A dataclass, or the type of one of its fields.
+    data : object
+        Mappings, lists, numbers and text. "inf" is infinity where a number is wanted.
+    where : str
+        The place of the data, for errors; "" is the whole file.
+
+    Returns
+    -------
+    object
+        The value; lists become tuples, text becomes a Path where one is wanted.
+    """
+    hint = _meant_by(hint)
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint):
+        return _from_mapping(hint, data, where)
+    if origin in (typing.Union, types.UnionType):
+        others = [each for each in inside if each is not type(None)]
+        if data is None and len(others) < len(inside):
+            return None
+        if len(others) == 1:
+            return from_plain(others[0], data, where)
+    if origin is tuple and inside[1:] == (Ellipsis,) and isinstance(data, list):
+        return tuple(from_plain(inside[0], each, f"{where}[{i}]") for i, each in enumerate(data))
+    if hint is float and data == "inf":
+        return math.inf
+    if hint is Path and isinstance(data, str):
+        return Path(data)
+    if not fits(data, hint):
+        words = ", ".join(map(repr, inside))
+        wrong = f"must be one of {words}" if origin is typing.Literal else "has the wrong type"
+        raise ValueError(f"{where} {wrong}")
+    return float(data) if hint is float else data
+
+
+def _from_mapping(kind: Any, data: Any, where: str) -> Any:
+    """Return a dataclass from a mapping with its fields, of which some may have defaults."""
+    here = where or "the file"
+    if not isinstance(data, dict):
+        raise ValueError(f"{here} must be a table")
+    known = {each.name: each for each in dataclasses.fields(kind) if each.init}
+    if others := sorted(data.keys() - known.keys()):
+        raise ValueError(
+            f"{here} has the unknown key {others[0]!r}; valid keys are {', '.join(sorted(known))}"
+        )
+    none = dataclasses.MISSING
+    needed = [n for n, f in known.items() if f.default is none and f.default_factory is none]
+    if lacking := [name for name in needed if name not in data]:
+        raise ValueError(f"{here} lacks {', '.join(lacking)}")
+    hints, at = typing.get_type_hints(kind), f"{where}." if where else ""
+    return kind(**{name: from_plain(hints[name], data[name], at + name) for name in data})
 
 
 def _name(kind: Any) -> str:

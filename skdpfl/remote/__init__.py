@@ -5,6 +5,7 @@ _letters     what server and silos say to each other
 _row         one silo's row of a plan
 _gate        a silo's rules: it prices, pays, writes down, answers once
 _releases    what it computes, and refuses to compute
+_audit       a log of it for auditors, chained by digests
 _memory      what it has agreed to, paid and answered, on disk
 _federation  the server's side (``_exchange``: letters out, answers in)
 _journal     what the server keeps on disk, so that one that was killed goes on

@@ -1,6 +1,5 @@
 from skdpfl.remote._declared import (
     declare as declare,
-    fits as fits,
     pack as pack,
     unpack as unpack,
 )
@@ -21,6 +20,8 @@ from skdpfl.remote._records import SiloRecords as SiloRecords
 from skdpfl.remote._roster import (
     new_silo_key as new_silo_key,
     public_key as public_key,
+    sign_text as sign_text,
+    signed_by as signed_by,
 )
 from skdpfl.remote._terms import Refused as Refused
 from skdpfl.remote._score import (

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from skdpfl import algorithms, losses, models, scaling
-from skdpfl._codec import declare, fits, pack, unpack
+from skdpfl._codec import declare, pack, unpack
 from skdpfl.algorithms import theory
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.privacy import sampling
@@ -18,7 +18,7 @@ from skdpfl.privacy.mechanisms import (
     SiloMessages,
 )
 
-__all__ = ["declare", "fits", "pack", "unpack"]
+__all__ = ["declare", "pack", "unpack"]
 
 
 def _is_sent(kind: Any) -> bool:

@@ -12,8 +12,8 @@ from skdpfl.remote._letters import Answer, Ask, Done, End, Offer, Refusal, Waiti
 from skdpfl.remote._socket import Courier
 from skdpfl.remote._terms import Refused
 
-#: seconds between two questions whether a person has said yes
-_PAUSE = 5.0
+#: seconds between two questions whether a person has said yes, and to wait for a silo's disk
+_PAUSE, _BUSY = 5.0, 60.0
 
 
 class SilosMissing(RuntimeError):
@@ -37,7 +37,7 @@ def exchange(
     waiting, attempts, begin = set(letters), 0, time.monotonic()
     while waiting and attempts < n_attempts:
         sent = {n: written[id(letter)] for n, letter in letters.items() if n in waiting}
-        came, on_people = courier.deliver(sent), False
+        came, patient = courier.deliver(sent), 0.0
         for name in sorted(waiting & came.keys()):
             answer = _opened(came[name], kind, letters[name])
             if isinstance(answer, kind):
@@ -45,11 +45,12 @@ def exchange(
                 del reasons[name]
             else:
                 reasons[name] = answer.reason if isinstance(answer, Waiting) else str(answer)
-                on_people |= isinstance(answer, Waiting)
+            if isinstance(answer, Waiting):
+                patient = max(patient, _BUSY if answer.busy else patience)
             if isinstance(answer, kind | Refused):  # it will not say anything else
                 waiting.discard(name)
-        if on_people and time.monotonic() - begin < patience:
-            time.sleep(min(_PAUSE, patience))
+        if time.monotonic() - begin < patient:
+            time.sleep(min(_PAUSE, patient))
         else:
             attempts += 1
     return answers, reasons

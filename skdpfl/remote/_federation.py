@@ -150,8 +150,8 @@ class RemoteFederation(federation.Federation):
         _check_declared(task, "The fit has a part")
         shared = work.plan if work.plan.shares_noise else None
         self._check_masked(shared is not None, smallest_cohort(work.plan), self.masked)
-        made = _row.whole_plans_of if self.masked or shared is not None else _row.rows_of
-        self._offer(made(work.plan, sums), seed, self.estimator, task)
+        rows = _row.rows_of(work.plan, sums, self.masked or shared is not None)
+        self._offer(rows, seed, self.estimator, task)
         self._shared = shared
 
     def agree_on_sums(
@@ -182,7 +182,7 @@ class RemoteFederation(federation.Federation):
 
     def _offer(
         self,
-        rows: Sequence[_row.Row | _row.SumRow | _row.WholePlan],
+        rows: Sequence[_row.Row],
         seed: int | None,
         called: str,
         task: Task | None,
@@ -208,7 +208,7 @@ class RemoteFederation(federation.Federation):
         each = [agreed[name] for name in self.names]
         self._keys = tuple(letter.key or "" for letter in each)
         self._signatures = tuple(letter.signature for letter in each)
-        if isinstance(rows[0], _row.Together) and not all(self._keys):
+        if rows[0].masked and not all(self._keys):
             raise SilosMissing("Some silos agreed to masked sums, but sent no key.")
 
     def ask(self, question: federation.Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:

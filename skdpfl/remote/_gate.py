@@ -1,5 +1,6 @@
 """The rules by which a silo takes part: what it checks, charges and stores before it answers."""
 
+import errno
 import hashlib
 import logging
 import os
@@ -7,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,16 +21,18 @@ from skdpfl.federation import Named
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote import _letters
+from skdpfl.remote._audit import AuditLog
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned, planned
 from skdpfl.remote._roster import public_key, signature
-from skdpfl.remote._row import SumRow, Together, ran
 from skdpfl.remote._terms import LIMITS, Refused, Terms, in_words
 
 _LOG = logging.getLogger("skdpfl.remote")
+#: errors after which the same letter may succeed
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 #: letters about one fit
 _ASKED = _letters.Offer | _letters.Ask | _letters.End | _letters.Done
 _ERROR = "An error occurred at the silo; its log has the details."
@@ -94,13 +98,17 @@ class Gate:
             raise TypeError(f"records must be SiloRecords; got {type(records).__name__}.")
         if ledger.record is None:
             raise ValueError("The ledger of a silo needs a file: PrivacyLedger(..., path=...).")
-        self.records, self.terms, self._key = records, terms or Terms(), key
-        if self.terms.silos is not None:
-            _check_own_key(self.terms.silos, records.name, key)
+        self.records = records
+        self.set_terms(terms or Terms(), key)
         self.allow_simulation = allow_simulation
         self._memory = SiloMemory(ledger, folder, counter)
         self._digest = _digest_of(records)
         self._last: tuple[bytes, _letters.Offer] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the silo's state."""
+        return self._memory.store.folder
 
     @property
     def longest_letter(self) -> int:
@@ -130,13 +138,42 @@ class Gate:
                 return self._answered(letter, data)
         except (Refused, WireError) as error:
             reason = str(error)
-        except LedgerError as error:  # speaks of files only
-            _LOG.error("The ledger of silo %s. %s", self.records.name, error)
-            reason = "This silo's ledger cannot be used; the silo's log says why."
         except Exception as error:  # no error may tell the server of a record
-            _log_error(f"Silo {self.records.name}", error)
-            reason = _ERROR
+            if isinstance(error, LedgerError):  # speaks of files only
+                _LOG.error("The ledger of silo %s. %s", self.records.name, error)
+                reason = "This silo's ledger cannot be used; the silo's log says why."
+            else:
+                _log_error(f"Silo {self.records.name}", error)
+                reason = _ERROR
+            if is_passing(error):
+                return pack(_letters.Waiting(fit, "This silo lacks room at the moment.", busy=True))
+        self._note(fit, reason)
         return refusal(fit, reason)
+
+    def _note(self, fit: str, reason: str) -> None:
+        """Write a refusal to the audit log."""
+        try:
+            self._audit.refused(fit, reason)
+        except OSError as error:
+            _log_error(f"The audit log of silo {self.records.name}", error)
+
+    @property
+    def _audit(self) -> AuditLog:
+        return self._memory.store.audit
+
+    def set_terms(self, terms: Terms, key: str | None) -> None:
+        """Answer by other terms from now on, such as a new roster; raise if the key is not on it.
+
+        Parameters
+        ----------
+        terms : Terms
+            What its operator agreed to.
+        key : str or None
+            The silo's private key.
+        """
+        if terms.silos is not None:
+            _check_own_key(terms.silos, self.records.name, key)
+        self.terms, self._key = terms, key
 
     def _answered(self, letter: object, data: bytes) -> bytes:
         if isinstance(letter, _letters.Hello):
@@ -151,7 +188,7 @@ class Gate:
                 return self._settled(letter)
         if isinstance(letter, _letters.Done):
             with self._at_work():
-                self._memory.store.forget_secrets(letter.fit)
+                self._memory.done(letter.fit)
             return data
         letter.check_size()
         letter.check_silo(self.records.name, self.allow_simulation)
@@ -188,6 +225,8 @@ class Gate:
             own, public = self._keyed(offer) if offer.masked else (None, {})
             kept |= public
             self._memory.agree(offer.fit, kept, own)
+            shown = {k: v for k, v in offer.shown().items() if v is not None}
+            self._audit.add("agreed", **shown, epsilon=spent.epsilon, delta=spent.delta)
         said = (kept["public"], kept["signature"]) if offer.masked else ()
         return pack(_letters.Agreement(offer.fit, spent.epsilon, *said))
 
@@ -201,8 +240,8 @@ class Gate:
     def _check_offer(self, offer: _letters.Offer, spent: PrivacySpent) -> None:
         """Raise unless this silo can take part in a fit."""
         self.terms.check(spent)  # before the records: sizes may be a secret by the terms
-        if isinstance(row := offer.row, Together):
-            self.terms.check_others(row.silos, row.colluding if row.shares_noise else None)
+        if (row := offer.row).masked:
+            self.terms.check_others(row.silos, row.promise.colluding if row.shares_noise else None)
         self.records.check(offer.facts)
         offer.check_parts()
         self._check_budget(spent)
@@ -236,14 +275,13 @@ class Gate:
         """Whether a person approved the fit; stores the question once."""
         said = self._memory.store.verdict(data)
         if said is None:
-            row = offer.row
             question = offer.shown() | {
                 "epsilon": spent.epsilon,
                 "delta": spent.delta,
                 "unit": spent.unit,
                 "neighbours": spent.neighbours,
-                "rounds": 0 if isinstance(row, SumRow) else len(row.steps),
-                "colluding": spent.colluding,
+                "rounds": 0 if offer.row.plan is None else offer.row.plan.n_rounds,
+                "colluding": spent.colluding if spent.trust == "secagg" else None,
             }
             self._memory.store.ask_person(data, question)
         elif not said:
@@ -289,6 +327,8 @@ class Gate:
             self._memory.store.keep_secrets(ask.fit, release.secrets)
         now = {"words": words, "answer": _array(answer)}
         self._memory.answered(ask.fit, kept | now | state)
+        if state.get("round") == offer.row.last_round:
+            self._audit.add("last round", fit=ask.fit, rounds=offer.row.last_round + 1)
         return answer
 
     def _settled(self, letter: _letters.End) -> bytes:
@@ -302,7 +342,7 @@ class Gate:
                 raise Refused(
                     "A fit that ended before its rounds, or by an error, is charged as a whole."
                 )
-            spent = ran(offer.row, n_rounds).spent(offer.seed)
+            spent = offer.row.truncated(n_rounds).spent(offer.seed)
         if letter.rounds > n_rounds:
             raise Refused("The server's journal has rounds that this silo has no record of.")
         with in_words():  # those of the ledger
@@ -339,6 +379,15 @@ def _check_own_key(roster: Mapping[str, str], name: str, key: str | None) -> Non
             f"The roster must contain each silo's public key, also that of {name!r}. Give this "
             "silo's private key, and put the matching public key on the roster."
         )
+
+
+def is_passing(error: BaseException | None) -> bool:
+    """Whether an error is one of room that somebody can make: on the disk, or for files."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def answer_of(make: Callable[[], Gate], data: bytes) -> bytes:

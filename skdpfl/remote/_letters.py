@@ -40,7 +40,7 @@ from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare, pack
 from skdpfl.remote._measures import Predictor, Scored
-from skdpfl.remote._row import Row, SharedSums, SumRow, Together, WholePlan
+from skdpfl.remote._row import Row
 from skdpfl.remote._terms import LIMITS, Refused, in_words
 from skdpfl.scaling import CurveScaling
 
@@ -124,11 +124,11 @@ class Task:
         maps = work.features, work.target, work.class_weights
         return cls(work.model, work.loss, work.algorithm, float(work.alpha), *maps)
 
-    def check(self, row: Row | WholePlan, facts: Facts) -> None:
+    def check(self, plan: PrivacyPlan, facts: Facts) -> None:
         """Raise unless the task matches the records and the plan of an offer."""
-        if isinstance(row, WholePlan) and row.shares_noise:
-            self._check_shared(row)
-        steps = row.steps
+        if plan.shares_noise:
+            self._check_shared(plan)
+        steps = plan.steps
         declared = tuple(self.algorithm.n_gradients(r) for r in range(len(steps)))
         n_classes = None if facts.classes is None else len(facts.classes)
         weighted = n_classes if self.class_weights is None else len(self.class_weights)
@@ -158,14 +158,14 @@ class Task:
             self.features.curves.check(n_features)
         return self.features.curves.width
 
-    def _check_shared(self, row: WholePlan) -> None:
+    def _check_shared(self, plan: PrivacyPlan) -> None:
         """Raise unless shared noise can protect what the silos send."""
-        if row.unit == "record" and not sends_one_gradient(self.algorithm):
+        if plan.unit == "record" and not sends_one_gradient(self.algorithm):
             raise Refused(
                 "With shared noise, silos send one fresh gradient per round; the fit's algorithm "
                 "sends something else."
             )
-        if row.width != self.model.size:
+        if plan.size != self.model.size:
             raise Refused("The fit's model does not have the size that the plan was priced for.")
 
     def work(self, plan: PrivacyPlan, dtype: np.dtype) -> Work:
@@ -199,7 +199,7 @@ class Offer:
     requester: str
     purpose: str
     facts: Facts
-    row: Row | SumRow | WholePlan
+    row: Row
     index: int
     seed: int | None
     task: Task | None = None
@@ -208,7 +208,7 @@ class Offer:
     @property
     def masked(self) -> bool:
         """Whether the silo's messages are masked."""
-        return isinstance(self.row, Together)
+        return self.row.masked
 
     @cached_property
     def agreed(self) -> bytes:
@@ -217,11 +217,16 @@ class Offer:
         It covers every field but the silo's number and size, and in fits without masks its row:
         what silos sign, bind their masks to, and show to the person who approves.
         """
-        common = self.row.common if isinstance(self.row, Together) else ()
+        common = self.row.common if self.masked else ()
         facts = replace(self.facts, n_records=None)
         alike = {each.name: getattr(self, each.name) for each in fields(self)}
         alike |= {"index": 0, "facts": facts, "row": common}
         return hashlib.sha256(b"skdpfl offer 2" + pack(alike)).digest()
+
+    @property
+    def digest(self) -> str:
+        """The start of the digest that all silos sign, for people to compare."""
+        return self.agreed.hex()[:_SHORT]
 
     def longest_ask(self, size: int) -> int:
         """Return the most bytes that a question of a fit with an offer of this size can need.
@@ -239,15 +244,16 @@ class Offer:
         task, facts, row = self.task, self.facts, self.row
         names = [f"x{i}" for i in range(min(facts.n_features, _SHOWN))]
         shown: dict[str, Any] = {
-            "offer": self.agreed.hex()[:_SHORT],
+            "offer": self.digest,
             **{k: getattr(self, k) for k in ("fit", "estimator", "requester", "purpose", "masked")},
             "features": list((facts.feature_names or names)[:_SHOWN]),
             "n_features": facts.n_features,
             "classes": facts.classes and list(facts.classes[:_SHOWN]),
-            "silos": list(row.silos[:_SHOWN]) if isinstance(row, Together) else None,
+            "silos": list(row.silos[:_SHOWN]) if row.masked else None,
         }
-        if isinstance(row, WholePlan):
-            shown["shares"] = (row.weights / row.weights.sum())[:_SHOWN].round(4).tolist()
+        if row.masked and row.plan is not None:
+            weights = row.plan.weights
+            shown["shares"] = (weights / weights.sum())[:_SHOWN].round(4).tolist()
         if task is not None:
             parts = {"model": task.model, "loss": task.loss, "algorithm": task.algorithm}
             shown |= {name: f"{part!r:.200}" for name, part in parts.items()}
@@ -269,7 +275,7 @@ class Offer:
             )
         if sum(len(plan.mus) for plan in self.row.sums) > LIMITS.releases:
             raise Refused(f"A fit can have at most {LIMITS.releases} releases besides its rounds.")
-        steps = () if isinstance(self.row, SumRow) else self.row.steps
+        steps = () if self.row.plan is None else self.row.plan.steps
         if len(steps) > LIMITS.rounds or sum(steps) > LIMITS.steps:
             raise Refused(
                 f"A fit with remote silos can have at most {LIMITS.rounds:,} rounds, and "
@@ -292,8 +298,8 @@ class Offer:
     def check_parts(self) -> None:
         """Raise unless row, facts and task match each other."""
         row = self.row
-        if isinstance(row, SumRow):
-            row.check(self.facts)
+        if row.plan is None:
+            row.check_first(self.facts)
             return
         if self.facts.dtype == "object":
             raise Refused(
@@ -302,7 +308,7 @@ class Offer:
             )
         if self.task is None:
             raise Refused("An offer of a fit must contain its model, loss and algorithm.")
-        self.task.check(row, self.facts)
+        self.task.check(row.plan, self.facts)
 
 
 @dataclass(frozen=True)
@@ -321,10 +327,14 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A person at the silo has to approve first; the same offer may be sent again."""
+    """A person at the silo has to approve first, or it has no room now; the letter may come again.
+
+    ``busy``: no person has to do with it.
+    """
 
     fit: str
     reason: str
+    busy: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,10 +423,8 @@ declare(Accuracy, BalancedAccuracy, Closeness, Confusion, R2, RocAuc)
 declare(
     Predictor,
     Scored,
-    SumRow,
-    SharedSums,
     Row,
-    WholePlan,
+    PrivacyPlan,
     Facts,
     Hello,
     Introduction,

@@ -46,6 +46,7 @@ from skdpfl._durable import replace_file
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.remote._audit import AuditLog
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Offer
 from skdpfl.remote._terms import LIMITS, Refused
@@ -74,6 +75,7 @@ class SiloStore:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.audit = AuditLog(self.folder / "audit.log")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -145,13 +147,15 @@ class SiloStore:
         return self.folder / f"{_digest_of(fit)}.secrets"
 
     def ask_person(self, offer: bytes, question: dict[str, Any]) -> None:
-        """Store an offer that a person has to approve; if there are many, delete the oldest."""
-        path = self._question(offer, "asked")
+        """Store an offer that a person has to approve; none pushes out another one."""
+        path, oldest = self._question(offer, "asked"), time.time() - LIMITS.waiting_days * 86400
         if path.exists():
             return
-        asked = sorted(self.folder.glob("*.asked"), key=lambda p: p.stat().st_mtime)
-        for old in asked[: max(0, len(asked) + 1 - LIMITS.waiting_offers)]:
-            old.unlink()
+        for old in self.folder.glob("*.asked"):
+            if old.stat().st_mtime < oldest:
+                old.unlink()
+        if len(self.questions()) >= LIMITS.waiting_offers:
+            raise Refused("Too many fits wait for the approval of a person at this silo.")
         replace_file(path, json.dumps(question | {"asked": time.time()}).encode())
 
     def verdict(self, offer: bytes) -> bool | None:
@@ -165,9 +169,13 @@ class SiloStore:
         done = {path.stem for word in ("yes", "no") for path in self.folder.glob(f"*.{word}")}
         return {digest: question for digest, question in found.items() if digest not in done}
 
-    def say(self, digest: str, yes: bool) -> None:
-        """Store a person's decision on an offer."""
-        replace_file(self.folder / f"{digest}.{'yes' if yes else 'no'}", b"")
+    def say(self, digest: str, yes: bool, who: str) -> None:
+        """Store a person's decision on an offer, and who that is."""
+        with self.locked():
+            question = self.questions()[digest]
+            replace_file(self.folder / f"{digest}.{'yes' if yes else 'no'}", who.encode())
+            shown = {k: question[k] for k in ("fit", "offer", "estimator", "requester", "purpose")}
+            self.audit.add("approved" if yes else "refused by a person", who=who, **shown)
 
     def _question(self, offer: bytes, ending: str) -> Path:
         return self.folder / f"{hashlib.sha256(offer).hexdigest()[:_SHORT]}.{ending}"
@@ -306,14 +314,27 @@ class SiloMemory:
         with self._open() as ledger:
             entry = next((each for each in ledger.entries if each.name == name), None)
             if entry is None:
-                ledger.charge(name, offer.row.spent(offer.seed))
+                spent = offer.row.spent(offer.seed)
+                ledger.check(spent)
+                price = {"epsilon": spent.epsilon, "delta": spent.delta}
+                self.store.audit.add("charged", fit=offer.fit, offer=offer.digest, **price)
+                ledger.charge(name, spent)
             elif entry.settled:  # whatever copy of the memory is here
                 raise Refused("This fit was settled at the price of fewer rounds.")
+
+    def done(self, fit: str) -> None:
+        """Delete the secrets of a fit's masks."""
+        if self.store.secrets(fit):
+            self.store.forget_secrets(fit)
+            self.store.audit.add("done", fit=fit)
 
     def settle(self, fit: str, kept: dict[str, Any], spent: PrivacySpent | None) -> None:
         """Store that a fit has ended, then charge this cost instead; None: it was not paid for."""
         ended = kept | {"ended": True, "settled": True}
         self.store.forget_secrets(fit)
+        if "settled" not in kept:
+            price = None if spent is None else spent.epsilon
+            self.store.audit.add("ended early", fit=fit, rounds=kept["round"] + 1, epsilon=price)
         if spent is None:
             self.store.write(fit, ended)
             return

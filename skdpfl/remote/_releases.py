@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpfl.federation import Silo, SumPlan
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Ask, Offer, Part, Task
 from skdpfl.remote._masks import FEWEST, mask, masked, on_grid
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._roster import secrets_of
-from skdpfl.remote._row import Row, SumRow, Together, WholePlan, checked
+from skdpfl.remote._row import Row, checked
 from skdpfl.remote._terms import Refused, in_words
 
 #: a clip norm that is learnt stays within this factor of the first one
@@ -42,7 +43,7 @@ def streams_of(offer: Offer) -> Streams:
     if offer.seed is None:
         return streams_for(None)
     streams = streams_for(offer.seed)
-    return streams if isinstance(offer.row, Together) else streams.of_silo(offer.index)
+    return streams if offer.masked else streams.of_silo(offer.index)
 
 
 def planned(
@@ -59,16 +60,14 @@ def planned(
     its masks.
     """
     row, X, streams = offer.row, records.features(offer.facts), streams_of(offer)
-    task = None if isinstance(row, SumRow) else _the_task(ask, offer, kept)
-    i, n = (row.index, len(row.silos)) if isinstance(row, Together) else (0, 1)
-    silo = Silo.alone(i, X, records.targets(offer.facts), n, streams, records.sample_weight)
-    if task is not None and not isinstance(row, SumRow):
-        plan = row.attempts if isinstance(row, WholePlan) else row.plan
-        silo.start(task.work(plan, X.dtype))
+    task, n = _the_task(ask, offer, kept), len(row.silos)
+    silo = Silo.alone(row.index, X, records.targets(offer.facts), n, streams, records.sample_weight)
+    if task is not None:
+        silo.start(task.work(row.attempts, X.dtype))
     if kept["silo"] is not None:
         silo.restore(kept["silo"])
     asked, met = None if ask.purpose == "round" else _plan_of(ask, row), dict[str, Any]()
-    hidden = isinstance(row, Together) if asked is None else asked.budgets.shares_noise
+    hidden = row.masked if asked is None else asked.budgets.shares_noise
     if not hidden and ask.part is not None:
         raise Refused("This silo did not agree to masked sums.")
     if hidden:  # before the question, which it says the number of
@@ -84,7 +83,7 @@ def planned(
     return Planned(draw, lambda: {"task": task, "silo": silo.save()} | met, own)
 
 
-def _plan_of(ask: Ask, row: Row | SumRow | WholePlan) -> SumPlan:
+def _plan_of(ask: Ask, row: Row) -> SumPlan:
     """Return the plan of a sum besides the rounds."""
     plan = next((plan for plan in row.sums if plan.purpose == ask.purpose), None)
     if plan is None:
@@ -92,9 +91,7 @@ def _plan_of(ask: Ask, row: Row | SumRow | WholePlan) -> SumPlan:
     return plan
 
 
-def _checked_part(
-    ask: Ask, row: Row | SumRow | WholePlan, plan: SumPlan | None, last: int, failed: int
-) -> Part:
+def _checked_part(ask: Ask, row: Row, plan: SumPlan | None, last: int, failed: int) -> Part:
     """Return the data of a masked sum, after a check that it is in the plan and has this silo.
 
     Rounds come in order, and so do the sums of a ``plan`` besides them; ``last`` is the last one
@@ -102,15 +99,14 @@ def _checked_part(
     and only as often as was priced, so a silo gives the planned answers and at most the spare ones.
     """
     part = ask.part
-    assert isinstance(row, Together)
     if part is None:
         raise Refused("This silo agreed to masked sums only; the letter lacks the data of one.")
     among, everyone = part.among, np.arange(len(row.silos))
     if plan is not None:
         _check_attempt(part.round, ask.number, plan.numbers, plan.budgets.spare, last, failed)
-    elif isinstance(row, WholePlan):
-        rounds = range(len(row.steps))
-        _check_attempt(part.round, ask.number, rounds, row.spare_rounds, last, failed)
+    elif row.plan is not None:
+        rounds = range(row.plan.n_rounds)
+        _check_attempt(part.round, ask.number, rounds, row.plan.spare_rounds, last, failed)
         everyone = row.cohort_of(part.round)
     else:
         raise Refused("A round needs a task, which comes with the first one.")
@@ -119,9 +115,10 @@ def _checked_part(
         raise Refused(
             f"A masked sum needs at least {FEWEST} different silos of a round, including this one."
         )
-    if row.shares_noise and len(among) - row.colluding < 1:
+    colluding = row.promise.colluding
+    if row.shares_noise and len(among) - colluding < 1:
         raise Refused(
-            f"Of {len(among)} shares of the noise, colluding={row.colluding} silos would know all."
+            f"Of {len(among)} shares of the noise, colluding={colluding} silos would know all."
         )
     if not 0 < part.step < math.inf:
         raise Refused("The grid step of a masked sum must be a positive number.")
@@ -151,9 +148,8 @@ def _hidden(
 ) -> np.ndarray:
     """Return a silo's masked message; its pads follow from offer, task and the whole question."""
     row, steps = offer.row, draw()
-    assert isinstance(row, Together)
-    if isinstance(row, WholePlan) and not row.shares_noise:
-        weight = float(row.weights[row.index])
+    if row.plan is not None and not row.shares_noise:
+        weight = float(row.plan.weights[row.index])
         steps = on_grid(steps, weight, part.step, len(part.among))
     question = replace(ask, task=None, part=replace(part, keys=None, signatures=()))
     what = pack((offer.agreed.hex(), None if task is None else task.digest, question))
@@ -167,13 +163,13 @@ def _of_silo(
     row = offer.row
     if ask.purpose != "round":
         return _sum_of_silo(ask, silo, offer, task, dtype)
-    if task is None or isinstance(row, SumRow):
+    if task is None or row.plan is None:
         raise Refused("A round needs a task, which comes with the first one.")
     with in_words():
         silo.check_due(ask.number)
     if not task.algorithm.accepts(ask.content, task.model.size):
         raise Refused("The broadcast does not fit the algorithm and its model.")
-    _check_clip_norm(ask.clip_norm, row)
+    _check_clip_norm(ask.clip_norm, row.plan)
     among = 1 if ask.part is None else len(ask.part.among)
     return partial(silo.round, ask.number, ask.content, ask.clip_norm, among=among)
 
@@ -183,7 +179,7 @@ def _sum_of_silo(
 ) -> Callable[[], Any]:
     """Return one of the agreed noised sums as a planned release."""
     row = offer.row
-    work = None if task is None or isinstance(row, SumRow) else task.work(row.plan, dtype)
+    work = None if task is None else task.work(row.priced, dtype)
     plan, part = _plan_of(ask, row), ask.part
     number = ask.number if part is None else part.round
     question = checked(plan, number, ask.content, offer.facts, work, ask.number - number)
@@ -198,9 +194,10 @@ def _the_task(ask: Ask, offer: Offer, kept: dict[str, Any]) -> Task | None:
     """Return the fit's task, which must not change after the first round."""
     task: Task | None = kept["task"]
     if task is None and ask.task is not None:
-        assert offer.task is not None and not isinstance(offer.row, SumRow)
+        if offer.row.plan is None or offer.task is None:
+            raise Refused("A fit's task is for rounds, and none were agreed to.")
         ask.task.check_offered(offer.task)
-        ask.task.check(offer.row, offer.facts)
+        ask.task.check(offer.row.plan, offer.facts)
     if task is None or ask.task is None:
         return ask.task if task is None else task
     if task.digest != ask.task.digest:
@@ -208,10 +205,10 @@ def _the_task(ask: Ask, offer: Offer, kept: dict[str, Any]) -> Task | None:
     return task
 
 
-def _check_clip_norm(clip_norm: float, row: Row | WholePlan) -> None:
+def _check_clip_norm(clip_norm: float, plan: PrivacyPlan) -> None:
     """Raise unless the clip norm of whole silos' messages is valid for the plan's noise."""
-    if row.unit != "silo":
+    if plan.unit != "silo":
         return
-    away = clip_norm / row.clip_norm
+    away = clip_norm / plan.clip_norm
     if not (math.isfinite(clip_norm) and 1 / _FARTHEST <= away <= _FARTHEST):
         raise Refused("The clip norm of a message must be a number near that of the plan.")

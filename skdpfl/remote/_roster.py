@@ -24,7 +24,6 @@ from typing import Any
 from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Offer, Part
 from skdpfl.remote._masks import needing_extra, pair_secrets
-from skdpfl.remote._row import Together
 from skdpfl.remote._terms import Refused, valid_key
 
 
@@ -61,6 +60,24 @@ def public_key(private: str) -> str:
     return _signer(private).public_key().public_bytes_raw().hex()
 
 
+def sign_text(private: str, text: str) -> str:
+    """Return the signature of a text by a private key, as hexadecimal digits."""
+    signed: bytes = _signer(private).sign(text.encode())
+    return signed.hex()
+
+
+def signed_by(public: str, signature: str, text: str) -> bool:
+    """Return whether a text was signed with the private key of a public one."""
+    from cryptography.exceptions import InvalidSignature
+
+    key = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+    try:
+        key.verify(bytes.fromhex(signature), text.encode())
+    except InvalidSignature:
+        return False
+    return True
+
+
 def signature(private: str, offer: Offer, key: str) -> str:
     """Return a silo's signature of its key for a fit."""
     found: bytes = _signer(private).sign(_words(offer.agreed, offer.row.name, key))
@@ -69,7 +86,7 @@ def signature(private: str, offer: Offer, key: str) -> str:
 
 def check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> None:
     """Raise unless each silo's key for the fit was signed with its key on the roster."""
-    assert isinstance(offer.row, Together) and part.keys is not None
+    assert part.keys is not None
     from cryptography.exceptions import InvalidSignature
 
     for name, key, signed in zip(offer.row.silos, part.keys, part.signatures, strict=True):
@@ -92,7 +109,6 @@ def secrets_of(
     Both are made from the keys of the first letter, and stored in the place of the private key.
     """
     row = offer.row
-    assert isinstance(row, Together)
     listed = None if part.keys is None else pack((part.keys, part.signatures))
     given = None if listed is None else hashlib.sha256(listed).hexdigest()
     if "secrets" in own:

@@ -1,4 +1,4 @@
-"""One silo's row of a plan, which the silo prices for itself, or all rows of a plan.
+"""What one silo is asked for: a plan and sums, of itself alone or of all silos, which it prices.
 
 A silo runs the plan of a federation of itself alone: if each silo adds its own noise, its messages
 depend on other silos only through the server's broadcast. So they are those of the whole plan, bit
@@ -15,34 +15,59 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from skdpfl.federation import SumPlan, SumQuestion
-from skdpfl.privacy.events import Guarantee, Guaranteed, compose
-from skdpfl.privacy.mechanisms import Mechanism, SiloGradients, SiloMessages
+from skdpfl.privacy.events import compose
+from skdpfl.privacy.mechanisms import SiloGradients, SiloMessages
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import PrecisionError
-from skdpfl.privacy.sampling import (
-    Disjoint,
-    Halving,
-    PoissonSampling,
-    Sampling,
-    WithoutReplacement,
-)
+from skdpfl.privacy.sampling import Disjoint, Halving, PoissonSampling, WithoutReplacement
 from skdpfl.privacy.silo_releases import composition_of
 from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.remote._terms import Refused, in_words
 
+#: what a plan in a letter leaves out: cohorts and sums come beside it, the rest is not believed
+_LEFT_OUT: dict[str, Any] = {
+    "schedule": None,
+    "setup": (),
+    "gradients_only": False,
+    "silo_fraction": 1.0,
+    "noise_of_sum": None,
+}
 
-class Together(Guaranteed):
-    """What all silos of masked sums receive alike."""
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """The plan of one silo, or of all ``silos`` if their sums are masked, and whose copy it is.
+
+    ``plan`` is None for sums outside of fits, whose price is at ``delta_of_sums``. ``cohorts`` has
+    the concatenated cohorts of all rounds, and their sizes; None if all silos are in every round.
+    ``first`` is the first sum outside of a fit, if it is known: a silo that cannot compute it says
+    so before any silo pays.
+    """
 
     name: str
     silos: tuple[str, ...]
-    #: what each is told of itself
-    own: ClassVar[tuple[str, ...]] = ("name",)
+    plan: PrivacyPlan | None
+    cohorts: tuple[np.ndarray, np.ndarray] | None
+    sums: tuple[SumPlan, ...]
+    delta_of_sums: float = 0.0
+    first: Any = None
+
+    def __post_init__(self) -> None:
+        _check(len(set(self.silos)) == len(self.silos) and self.name in self.silos)
+        if self.plan is None:
+            _check(0 < self.delta_of_sums < 1 and self.sums and self.cohorts is None)
+        else:
+            _check_plan(self.plan, self.silos)
+            _check_cohorts(self)
+            _check_rounds(self, self.plan)
+        _check(self.promise.colluding >= 0 and self.promise.trust in ("silo", "secagg"))
+        _check(self.masked or not self.shares_noise)
+        _check_sums(self)
 
     @cached_property
     def index(self) -> int:
@@ -50,321 +75,176 @@ class Together(Guaranteed):
         return self.silos.index(self.name)
 
     @property
+    def masked(self) -> bool:
+        """Whether rounds, and sums with shared noise, are masked among all silos."""
+        return len(self.silos) > 1
+
+    @property
     def common(self) -> tuple[Any, ...]:
         """What must be equal for every silo."""
-        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
-        return tuple(getattr(self, name) for name in names if name not in self.own)
+        return tuple(getattr(self, each.name) for each in fields(self) if each.name != "name")
 
-    def _check_together(self) -> None:
-        _check(len(set(self.silos)) == len(self.silos) and self.name in self.silos)
+    @property
+    def promise(self) -> Any:
+        """What has unit, trust, neighbours and colluding silos: the plan, or the sums' budgets."""
+        shared = (each.budgets for each in self.sums if each.budgets.shares_noise)
+        return self.plan or next(shared, None) or self.sums[0].budgets
 
-
-@dataclass(frozen=True, eq=False)
-class SumRow(Guaranteed):
-    """One silo's noised sums outside of fits, for scores and transformers.
-
-    ``size`` is None if it is secret. ``first`` is the first sum, if it is known: a silo that cannot
-    compute it says so before any silo pays.
-    """
-
-    name: str
-    size: int | None
-    delta: float
-    guarantee: Guarantee
-    sums: tuple[SumPlan, ...]
-    first: Any
-
-    def __post_init__(self) -> None:
-        _check(self.unit == "silo" if self.size is None else self.unit == "record" and self.size)
-        _check(self.trust in ("silo", "secagg") and 0 < self.delta < 1 and self.sums)
-        _check((self.trust == "secagg") == isinstance(self, Together))
-        _check_sums(self)
-
-    def spent(self, seed: int | None) -> PrivacySpent:
-        """Price the sums, as this silo does for itself."""
-        i = self.index if isinstance(self, Together) else 0
-        return cost_of_sums(self.sums, self.delta, (self.name,), None, seed, self, i)
-
-    def check(self, facts: PublicOfRecords) -> None:
-        """Raise unless the first sum can be computed from these records."""
-        plan = self.sums[0]
-        if self.first is None:  # it follows from public numbers, but is not known yet
-            return
-        checked(plan, plan.first, self.first, facts, None)
-
-
-@dataclass(frozen=True, eq=False)
-class SharedSums(Together, SumRow):
-    """Sums outside of fits with shared noise; some may have each silo's own noise."""
-
-    silos: tuple[str, ...]
-
-    own: ClassVar[tuple[str, ...]] = ("name", "size")
-
-    def __post_init__(self) -> None:
-        self._check_together()
-        super().__post_init__()
-
-
-def sum_rows_of(
-    names: Sequence[str], sums: Sequence[SumPlan], first: Any, delta: float
-) -> list[SumRow]:
-    """Return each silo's rows of sums outside of fits; all rows if noise is shared.
-
-    Sums that remote silos would have to send without noise are refused.
-    """
-    finite = all(np.isfinite(mu).all() for plan in sums for mu in plan.mus)
-    check_noised(finite, sums[0].budgets.trust)
-    given = next((p.budgets for p in sums if p.budgets.shares_noise), sums[0].budgets)
-    rows = list[SumRow]()
-    for i, name in enumerate(names):
-        size = int(given.silo_sizes[i]) if given.unit == "record" else None
-        if given.shares_noise:
-            whole = given.guarantee, tuple(sums), first, tuple(names)
-            rows.append(SharedSums(name, size, delta, *whole))
-        else:
-            mine = tuple(plan.of_silo(i) for plan in sums)
-            rows.append(SumRow(name, size, delta, given.guarantee, mine, first))
-    return rows
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PlanNumbers(Guaranteed):
-    """The numbers of a plan that all silos have alike, and what one is asked beside the rounds."""
-
-    steps: tuple[int, ...]
-    clip_norm: float
-    guarantee: Guarantee
-    sampling: Sampling
-    cohort: str
-    noise_schedule: tuple[str, float, int] | None
-    mechanism: Mechanism
-    sums: tuple[SumPlan, ...]
-
-    @staticmethod
-    def of(plan: PrivacyPlan) -> dict[str, Any]:
-        """Return a plan's numbers, but for what is asked beside the rounds."""
-        alike = {name: getattr(plan, name) for name in _ALIKE}
-        return alike | {"steps": tuple(plan.steps), "clip_norm": float(plan.clip_norm)}
-
-    def with_own(self, index: int, **own: Any) -> PrivacyPlan:
-        """Return the plan of these and other numbers; ``setup`` is what the silo is asked beside.
-
-        Where there is none it is refused, in words about public numbers.
-        """
-        setup = compose([e for each in self.sums for e in each.composition(index)])
-        alike = {name: getattr(self, name) for name in _ALIKE}
-        with in_words():
-            return PrivacyPlan(**alike, setup=(setup,) if setup else (), **own)
-
-
-_ALIKE = tuple(each.name for each in fields(PlanNumbers) if each.name != "sums")
-
-
-@dataclass(frozen=True, eq=False)
-class Row(PlanNumbers):
-    """The public numbers of one silo in a plan.
-
-    ``size`` is None if it is secret, ``rounds`` None if the silo is in all of them.
-    """
-
-    name: str
-    size: int | None
-    noise_multiplier: float
-    delta: float
-    rounds: tuple[int, ...] | None
-
-    def __post_init__(self) -> None:
-        _check_numbers(self)
-        _check_sums(self)
-
-    def spent(self, seed: int | None) -> PrivacySpent:
-        """Price the plan, as this silo does for itself."""
-        return self.plan.spent(simulation_seed=seed)
-
-    @cached_property
-    def plan(self) -> PrivacyPlan:
-        """The plan of a federation of this silo alone."""
-        schedule = None
-        if self.rounds is not None:
-            mine = set(self.rounds)
-            own, none = np.zeros(1, int), np.zeros(0, int)
-            schedule = tuple(own if r in mine else none for r in range(len(self.steps)))
-        return self.with_own(
-            0,
-            silo_ids=(self.name,),
-            silo_sizes=None if self.size is None else np.array([self.size]),
-            noise_multiplier=np.array([self.noise_multiplier]),
-            delta=np.array([self.delta]),
-            schedule=schedule,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class WholePlan(Together, PlanNumbers):
-    """All silos' public numbers in a plan, and whose copy it is.
-
-    ``sizes`` is None if they are secret. ``cohorts`` has the concatenated cohorts of all rounds,
-    and their sizes; None if all silos are in every round. With trust "secagg" silos share noise:
-    ``width`` is the length of a message, and ``spare_rounds`` are priced with the others.
-    """
-
-    name: str
-    silos: tuple[str, ...]
-    sizes: np.ndarray | None
-    weights: np.ndarray
-    noise_multiplier: np.ndarray
-    delta: np.ndarray
-    cohorts: tuple[np.ndarray, np.ndarray] | None
-    width: int | None
-    spare_rounds: int
-
-    def __post_init__(self) -> None:
-        n = len(self.silos)
-        self._check_together()
-        for each in (self.weights, self.noise_multiplier, self.delta, self.sizes):
-            _check(each is None or (each.shape == (n,) and ((each > 0) & (each < np.inf)).all()))
-        self._check_cohorts(n)
-        _check(self.spare_rounds >= 0)
-        _check_numbers(self)
-        _check_sums(self)
-        if self.shares_noise and self.unit == "record":
-            _check(max(self.steps) == 1)
-        if self.unit == "silo":  # all are noised alike, whoever prices it
-            _check((self.noise_multiplier == self.noise_multiplier[0]).all())
-        _check_spare(self)
-
-    def _check_cohorts(self, n: int) -> None:
-        if self.cohorts is None:
-            return
-        who, many = self.cohorts
-        _check(who.dtype.kind == many.dtype.kind == "i" and many.shape == (len(self.steps),))
-        _check((many >= 0).all() and many.sum() == len(who) and who.ndim == 1)
-        _check(((who >= 0) & (who < n)).all())
-        _check(all((np.diff(cohort) > 0).all() for cohort in self._schedule or ()))
+    @property
+    def shares_noise(self) -> bool:
+        """Whether each silo adds only a share of the noise."""
+        return bool(self.promise.trust == "secagg")
 
     @property
     def size(self) -> int | None:
-        """Its number of records; None if secret."""
-        return None if self.sizes is None else int(self.sizes[self.index])
-
-    def cohort_of(self, round: int) -> np.ndarray:
-        """The silos of a round."""
-        return np.arange(len(self.silos)) if self._schedule is None else self._schedule[round]
+        """The number of its records; None if secret."""
+        sizes = self.promise.silo_sizes
+        return None if sizes is None or self.promise.unit == "silo" else int(sizes[self.index])
 
     @cached_property
-    def _schedule(self) -> tuple[np.ndarray, ...] | None:
+    def schedule(self) -> tuple[np.ndarray, ...] | None:
+        """The cohort of each round; None if all silos are in every round."""
         if self.cohorts is None:
             return None
         return tuple(np.split(self.cohorts[0], np.cumsum(self.cohorts[1])[:-1]))
 
+    def cohort_of(self, round: int) -> np.ndarray:
+        """The silos of a round."""
+        return np.arange(len(self.silos)) if self.schedule is None else self.schedule[round]
+
     @cached_property
     def rounds(self) -> tuple[int, ...] | None:
         """The rounds that this silo is in; None for all."""
-        if self._schedule is None:
+        if self.schedule is None:
             return None
-        return tuple(r for r, cohort in enumerate(self._schedule) if self.index in cohort)
+        return tuple(r for r, cohort in enumerate(self.schedule) if self.index in cohort)
+
+    @property
+    def last_round(self) -> int:
+        """The last round that this silo is in; -2 if there is none."""
+        if self.plan is None:
+            return -2
+        return self.plan.n_rounds - 1 if self.rounds is None else max(self.rounds, default=-2)
+
+    @cached_property
+    def priced(self) -> PrivacyPlan:
+        """The plan with its cohorts and this silo's sums besides the rounds.
+
+        Where there is none it is refused, in words about public numbers.
+        """
+        assert self.plan is not None
+        setup = compose([e for each in self.sums for e in each.composition(self.index)])
+        with in_words():
+            return replace(self.plan, schedule=self.schedule, setup=(setup,) if setup else ())
+
+    @cached_property
+    def attempts(self) -> PrivacyPlan:
+        """The plan that this silo runs: spare rounds are further rounds of all silos."""
+        plan = self.priced
+        if not plan.spare_rounds:
+            return plan
+        steps = plan.steps + plan.steps[-1:] * plan.spare_rounds
+        return replace(plan, steps=steps, schedule=None, spare_rounds=0)
 
     def spent(self, seed: int | None) -> PrivacySpent:
-        """Price the plan, as this silo does for itself."""
-        plan, z = self.plan, float(self.noise_multiplier[self.index])
+        """Price the plan and the sums, as this silo does for itself."""
+        i, names = self.index, (self.name,)
+        if self.plan is None:
+            return cost_of_sums(self.sums, self.delta_of_sums, names, None, seed, self.promise, i)
+        plan, z = self.priced, float(self.plan.noise_multiplier[i])
         return PrivacySpent.from_compositions(
-            self.guarantee,
-            delta=float(self.delta[self.index]),
-            compositions=[composition_of(plan, plan.mechanism, self.index, z)],
-            silo_ids=(self.name,),
+            plan.guarantee,
+            delta=float(plan.delta[i]),
+            compositions=[composition_of(plan, plan.mechanism, i, z)],
+            silo_ids=names,
             group_of_silo=[0],
             noise_multiplier=z * plan.factor_range[0] if plan.mechanism.gaussian else None,
             n_releases=plan.mechanism.n_releases(plan) + sum(p.n_releases for p in self.sums),
             simulation_seeds=frozenset(() if seed is None else (seed,)),
         )
 
-    @cached_property
-    def attempts(self) -> PrivacyPlan:
-        """The plan that this silo runs: spare rounds are further rounds of all silos."""
+    def truncated(self, n_rounds: int) -> Row:
+        """Return the plan of the first rounds, which is the cost of a fit that ended after them.
+
+        The noise and sampling of a round do not depend on the number of rounds if silos add their
+        own noise by the mechanisms of this package; other fits count as a whole.
+        """
         plan = self.plan
-        if not self.spare_rounds:
-            return plan
-        steps = plan.steps + plan.steps[-1:] * self.spare_rounds
-        return replace(plan, steps=steps, schedule=None, spare_rounds=0)
+        own = plan is not None and type(plan.mechanism) in (SiloGradients, SiloMessages)
+        if plan is None or not own or plan.trust != "silo":
+            raise Refused(
+                "A fit of this kind is charged as a whole, however many of its rounds ran."
+            )
+        cohorts = self.cohorts
+        if cohorts is not None:
+            many = cohorts[1][:n_rounds]
+            cohorts = cohorts[0][: many.sum()], many
+        return replace(self, plan=replace(plan, steps=plan.steps[:n_rounds]), cohorts=cohorts)
 
-    @cached_property
-    def plan(self) -> PrivacyPlan:
-        """The whole plan."""
-        return self.with_own(
-            self.index,
-            silo_ids=self.silos,
-            silo_sizes=self.sizes,
-            weights=self.weights,
-            noise_multiplier=self.noise_multiplier,
-            delta=self.delta,
-            schedule=self._schedule,
-            size=self.width,
-            spare_rounds=self.spare_rounds,
-        )
+    def check_first(self, facts: PublicOfRecords) -> None:
+        """Raise unless the first sum can be computed from these records, if it is known."""
+        if self.first is not None:
+            checked(self.sums[0], self.sums[0].first, self.first, facts, None)
 
 
-def ran(row: Row | WholePlan, n_rounds: int) -> Row | WholePlan:
-    """Return the plan of the first rounds, which is the cost of a fit that ended after them.
-
-    The noise and sampling of a round do not depend on the number of rounds if silos add their own
-    noise by the mechanisms of this package; other fits count as a whole.
-    """
-    if row.trust != "silo" or type(row.mechanism) not in (SiloGradients, SiloMessages):
-        raise Refused("A fit of this kind is charged as a whole, however many of its rounds ran.")
-    steps = row.steps[:n_rounds]
-    if isinstance(row, Row):
-        mine = row.rounds and tuple(r for r in row.rounds if r < n_rounds)
-        return replace(row, steps=steps, rounds=mine)
-    if row.cohorts is None:
-        return replace(row, steps=steps)
-    who, many = row.cohorts
-    many = many[:n_rounds]
-    return replace(row, steps=steps, cohorts=(who[: many.sum()], many))
-
-
-def whole_plans_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[WholePlan]:
-    """Return each silo's copy of a plan; refuse plans that remote silos cannot run."""
-    _check_can_run(plan)
-    cohorts = None
-    if plan.schedule is not None:
-        many = np.array([len(cohort) for cohort in plan.schedule])
-        cohorts = np.concatenate(plan.schedule).astype(np.int64), many
-    first = WholePlan(
-        name=plan.silo_ids[0],
-        silos=tuple(plan.silo_ids),
-        sizes=None if plan.silo_sizes is None else np.asarray(plan.silo_sizes, np.int64),
-        weights=np.asarray(plan.weights, float),
-        noise_multiplier=plan.noise_multiplier,
-        delta=plan.delta,
-        cohorts=cohorts,
-        sums=tuple(sums),
-        width=plan.size,
-        spare_rounds=plan.spare_rounds,
-        **PlanNumbers.of(plan),
-    )
-    return [replace(first, name=name) for name in plan.silo_ids]
-
-
-def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[Row]:
+def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan], masked: bool) -> list[Row]:
     """Return each silo's row of a plan; refuse plans that remote silos cannot run."""
     _check_can_run(plan)
-    rounds: list[list[int]] = [[] for _ in range(plan.n_silos)]
-    for r, cohort in enumerate(plan.schedule or ()):
-        for i in cohort.tolist():
-            rounds[i].append(r)
+    names, steps = tuple(plan.silo_ids), tuple(plan.steps)
+    bare = replace(plan, **_LEFT_OUT, steps=steps, clip_norm=float(plan.clip_norm))
+    if masked:
+        whole = Row(names[0], names, bare, _cohorts_of(plan.schedule), tuple(sums))
+        return [replace(whole, name=name) for name in names]
+    mine: list[list[np.ndarray]] = [[] for _ in names]
+    for cohort in plan.schedule or ():
+        here = set(cohort.tolist())
+        for i, rounds in enumerate(mine):
+            rounds.append(np.zeros(int(i in here), np.int64))
     return [
         Row(
-            name=plan.silo_ids[i],
-            size=None if plan.silo_sizes is None else int(plan.silo_sizes[i]),
-            noise_multiplier=float(plan.noise_multiplier[i]),
-            delta=float(plan.delta[i]),
-            rounds=None if plan.schedule is None else tuple(rounds[i]),
-            sums=tuple(each.of_silo(i) for each in sums),
-            **PlanNumbers.of(plan),
+            name,
+            (name,),
+            _alone(bare, i),
+            _cohorts_of(None if plan.schedule is None else mine[i]),
+            tuple(each.of_silo(i) for each in sums),
         )
-        for i in range(plan.n_silos)
+        for i, name in enumerate(names)
     ]
+
+
+def _alone(plan: PrivacyPlan, i: int) -> PrivacyPlan:
+    """Return the plan of a federation of one silo alone."""
+    return replace(
+        plan,
+        silo_ids=(plan.silo_ids[i],),
+        silo_sizes=None if plan.silo_sizes is None else plan.silo_sizes[i : i + 1],
+        noise_multiplier=plan.noise_multiplier[i : i + 1],
+        delta=plan.delta[i : i + 1],
+        weights=np.ones(1),
+    )
+
+
+def _cohorts_of(schedule: Sequence[np.ndarray] | None) -> tuple[np.ndarray, np.ndarray] | None:
+    if schedule is None:
+        return None
+    many = np.array([len(cohort) for cohort in schedule])
+    return np.concatenate(schedule).astype(np.int64), many
+
+
+def sum_rows_of(
+    names: Sequence[str], sums: Sequence[SumPlan], first: Any, delta: float
+) -> list[Row]:
+    """Return each silo's rows of sums outside of fits; all rows if noise is shared.
+
+    Sums that remote silos would have to send without noise are refused.
+    """
+    finite = all(np.isfinite(mu).all() for plan in sums for mu in plan.mus)
+    check_noised(finite, sums[0].budgets.trust)
+    if any(plan.budgets.shares_noise for plan in sums):
+        every = tuple(names)
+        return [Row(name, every, None, None, tuple(sums), delta, first) for name in names]
+    own = [tuple(plan.of_silo(i) for plan in sums) for i in range(len(names))]
+    return [Row(n, (n,), None, None, own[i], delta, first) for i, n in enumerate(names)]
 
 
 def _check_can_run(plan: PrivacyPlan) -> None:
@@ -399,67 +279,71 @@ def _check(holds: object) -> None:
         raise Refused("The numbers in this silo's row of the plan are inconsistent.")
 
 
-def _check_numbers(row: Row | WholePlan) -> None:
+def _check_plan(plan: PrivacyPlan, silos: tuple[str, ...]) -> None:
     """Raise unless each number is within its range, so that the priced plan can run."""
-    n_rounds, z = len(row.steps), np.asarray(row.noise_multiplier)
-    _check(n_rounds and all(k >= 1 for k in row.steps))
-    _check(row.unit == "silo" if row.size is None else row.unit == "record" and row.size >= 1)
-    _check(0 < row.clip_norm < math.inf and np.all(np.asarray(row.delta) < 1) and z.size)
-    _check(np.all((z > 0) & (z < math.inf)) and np.all(np.asarray(row.delta) > 0))
-    if row.rounds is not None:
-        _check(all(a < b for a, b in zip((-1, *row.rounds), (*row.rounds, n_rounds), strict=True)))
-        _check(row.unit == "record" or row.trust == "secagg")
-    _check(row.trust == "silo" or (isinstance(row, WholePlan) and row.trust == "secagg"))
-    _check(row.mechanism.serves == (row.unit, row.trust))
-    _check_sampling(row)
+    _check(plan.silo_ids == silos and all(getattr(plan, k) == v for k, v in _LEFT_OUT.items()))
+    _check(plan.steps and all(k >= 1 for k in plan.steps) and 0 < plan.clip_norm < math.inf)
+    for each in (plan.weights, plan.noise_multiplier, plan.delta, plan.silo_sizes):
+        _check(each is None or each.shape == (len(silos),))
+        _check(each is None or ((each > 0) & (each < np.inf)).all())
+    _check((plan.delta < 1).all() and plan.spare_rounds >= 0)
+    _check((plan.unit == "silo") == (plan.silo_sizes is None))
+    _check(plan.silo_sizes is None or plan.silo_sizes.dtype.kind in "iu")
+    _check(plan.mechanism.serves == (plan.unit, plan.trust))
+    if plan.shares_noise and plan.unit == "record":
+        _check(max(plan.steps) == 1)
+    if plan.unit == "silo":  # all are noised alike, whoever prices it
+        _check((plan.noise_multiplier == plan.noise_multiplier[0]).all())
 
 
-def _check_spare(row: WholePlan) -> None:
-    """Raise unless a failed round can be repeated with new batches."""
-    if not row.spare_rounds:
+def _check_cohorts(row: Row) -> None:
+    if row.cohorts is None or row.plan is None:
         return
-    if row.noise_schedule is not None:
-        raise Refused("Spare rounds of remote silos need noise_schedule=None.")
-    if isinstance(row.sampling, Disjoint) and row.rounds is not None:
-        raise Refused('Spare rounds with sampling="disjoint" need all silos in each round.')
+    who, many = row.cohorts
+    _check(who.dtype.kind == many.dtype.kind == "i" and many.shape == (row.plan.n_rounds,))
+    _check((many >= 0).all() and many.sum() == len(who) and who.ndim == 1)
+    _check(((who >= 0) & (who < len(row.silos))).all())
+    _check(all((np.diff(cohort) > 0).all() for cohort in row.schedule or ()))
+    _check(row.plan.unit == "record" or row.shares_noise)
 
 
-def _check_sampling(row: Row | WholePlan) -> None:
-    """Raise unless batches can be drawn in every step that the silo is in."""
-    sampling = row.sampling
+def _check_rounds(row: Row, plan: PrivacyPlan) -> None:
+    """Raise unless batches can be drawn in every step, also if failed rounds are repeated."""
+    sampling, spare = plan.sampling, plan.spare_rounds
     if isinstance(sampling, PoissonSampling | WithoutReplacement):
         _check(0 < sampling.rate <= 1)
     if isinstance(sampling, Halving):
-        k, whole = sampling.n_phases, row.rounds is None
-        _check(whole and 1 <= k <= sampling.n_steps and sum(row.steps) <= sampling.n_steps)
-        _check(row.size is None or row.size >> k >= 1)
-        _check(not (isinstance(row, WholePlan) and row.spare_rounds))
+        k, n = sampling.n_phases, sampling.n_steps
+        _check(row.rounds is None and 1 <= k <= n and sum(plan.steps) <= n)
+        _check((row.size is None or row.size >> k >= 1) and not spare)
     if isinstance(sampling, Disjoint):
-        own = range(len(row.steps)) if row.rounds is None else row.rounds
+        own = range(plan.n_rounds) if row.rounds is None else row.rounds
         size = math.inf if row.size is None else row.size
-        spare = row.spare_rounds if isinstance(row, WholePlan) else 0
-        _check(sum(row.steps[r] for r in own) + spare <= sampling.n_parts <= size)
+        _check(sum(plan.steps[r] for r in own) + spare <= sampling.n_parts <= size)
+    if spare and plan.noise_schedule is not None:
+        raise Refused("Spare rounds of remote silos need noise_schedule=None.")
+    if spare and isinstance(sampling, Disjoint) and row.rounds is not None:
+        raise Refused('Spare rounds with sampling="disjoint" need all silos in each round.')
 
 
-def _check_sums(row: Row | SumRow | WholePlan) -> None:
+def _check_sums(row: Row) -> None:
     """Raise unless the sums are of the row's records, and priced as they run."""
     purposes = [plan.purpose for plan in row.sums]
     _check(len(set(purposes)) == len(purposes) and "round" not in purposes)
-    among, i, colluding = 1, 0, 0
-    if isinstance(row, Together):
-        among, i, colluding = len(row.silos), row.index, row.colluding
-    shape, sizes = (among,), row.sizes if isinstance(row, WholePlan) else None
+    promise, shape = row.promise, (len(row.silos),)
+    sizes = None if row.plan is None else row.plan.silo_sizes
     for plan in row.sums:
         given = plan.budgets
-        _check((given.unit, given.neighbours) == (row.unit, row.neighbours))
-        _check(given.trust == row.trust or (given.trust == "silo" and isinstance(row, SharedSums)))
+        _check((given.unit, given.neighbours) == (promise.unit, promise.neighbours))
+        _check(given.trust == promise.trust or (given.trust == "silo" and row.plan is None))
         _check(given.every >= 1 and (given.most is None or given.most >= 1))
-        _check(not given.shares_noise or given.colluding == colluding)
+        _check(given.colluding == (promise.colluding if given.shares_noise else 0))
         _check(given.spare in (0, 1))
         _check(given.silo_sizes.shape == given.mu.shape == shape)
-        _check(row.size is None or given.silo_sizes[i] == row.size)
-        _check(row.size is None or (given.silo_sizes > 0).all())
+        _check(given.unit == "silo" or (given.silo_sizes > 0).all())
         _check(sizes is None or (given.silo_sizes == sizes).all())
+        same = given.silo_sizes == row.sums[0].budgets.silo_sizes
+        _check(given.unit == "silo" or np.all(same))
         _check(plan.mus and plan.first >= 0 and 0 <= plan.failure < 1)
         _check(all(mu.shape == shape and mu.dtype.kind == "f" for mu in plan.mus))
         _check(all(((mu > 0) & (mu < math.inf)).all() for mu in (given.mu, *plan.mus)))

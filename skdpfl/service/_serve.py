@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from skdpfl._durable import replace_file
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import (
     Doorway,
@@ -39,7 +40,7 @@ from skdpfl.remote import (
     receive,
     send,
 )
-from skdpfl.service._settings import BadFile, SiloSettings
+from skdpfl.service._settings import BadFile, SiloSettings, read_settings
 from skdpfl.service._tables import read_records
 
 _LOG = logging.getLogger("skdpfl.service")
@@ -58,7 +59,7 @@ def make_gate(settings: SiloSettings) -> Gate:
     check_files(settings)
     _import(settings)
     ledger = PrivacyLedger(budget.epsilon, budget.delta, path=budget.file)
-    return Gate(
+    gate = Gate(
         read_records(settings),
         ledger,
         terms=settings.agreed,
@@ -67,10 +68,15 @@ def make_gate(settings: SiloSettings) -> Gate:
         key=None if settings.roster.silos is None else key_of(settings),
         allow_simulation=settings.terms.allow_simulation,
     )
+    _check_serial(settings, gate.folder)
+    return gate
 
 
 def key_of(settings: SiloSettings) -> str:
-    """Return the silo's private key; raise a BadFile unless the roster has the public one."""
+    """Return the silo's private key that is on the roster: the last one where there is none.
+
+    While a key is replaced the file has two, a line each.
+    """
     path, roster = settings.roster.key, settings.roster.silos
     if path is None or not path.exists():
         raise BadFile(
@@ -78,13 +84,15 @@ def key_of(settings: SiloSettings) -> str:
             "skdpfl silo key"
         )
     try:
-        private = path.read_text("ascii").strip()
-        public = public_key(private)
+        keys = {public_key(key): key for key in path.read_text("ascii").split()}
     except (OSError, ValueError) as error:
         raise BadFile(f"{path}: this is not a key ({type(error).__name__})") from error
-    if roster is not None and roster[settings.records.name][: len(public)] != public:
-        raise BadFile(f"{settings.path}: roster.silos has another key for this silo than {path}")
-    return private
+    if roster is None:
+        return list(keys.values())[-1]
+    listed = roster[settings.records.name].partition(" ")[0]
+    if listed not in keys:
+        raise BadFile(f"{settings.path}: the roster has another key for this silo than {path}")
+    return keys[listed]
 
 
 def _import(settings: SiloSettings) -> None:
@@ -96,22 +104,42 @@ def _import(settings: SiloSettings) -> None:
             raise BadFile(f"{settings.path}: there is no module {name!r} (imports)") from None
 
 
+def _check_serial(settings: SiloSettings, folder: Path) -> None:
+    """Raise if the gate has seen a later roster of the consortium."""
+    seen, serial = folder / "roster", settings.roster.serial
+    last = int(seen.read_text("ascii")) if seen.exists() else 0
+    if settings.roster.signed is not None and serial < last:
+        raise BadFile(f"{settings.roster.signed}: roster {serial} was replaced by number {last}")
+    if serial > last:
+        replace_file(seen, str(serial).encode())
+
+
 def check_files(settings: SiloSettings) -> None:
     """Raise if others can read secret files, or write files that the gate relies on."""
     ledger = Path(settings.ledger.file)
     folder = settings.ledger.folder or Path(f"{ledger}.fits")
     counter = settings.ledger.counter or Path(f"{ledger}.count")
-    others = settings.log.file, settings.roster.key
-    for path in (settings.records.file, ledger, folder, counter, *others):
-        if path is not None and path.exists() and path.stat().st_mode & 0o027:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            raise BadFile(f"{path}: others can read it or write to it (mode {mode:o}): chmod o= ")
-    if settings.path.stat().st_mode & 0o022:
-        raise BadFile(f"{settings.path}: others can write to it: chmod go-w")
-    for path in (settings.path, settings.records.file):
-        if path is not None and path.exists() and path.stat().st_uid not in (0, os.getuid()):
+    secret = settings.records.file, ledger, folder, counter, settings.log.file, settings.roster.key
+    for path in (*secret, settings.token, settings.path):
+        if path is None or not path.exists():
+            continue
+        state, forbidden = path.stat(), 0o022 if path == settings.path else 0o027
+        if state.st_mode & forbidden:
+            mode, remedy = stat.S_IMODE(state.st_mode), "go-w" if forbidden == 0o022 else "g-w,o="
+            raise BadFile(f"{path}: others can read it or write to it ({mode:o}): chmod {remedy}")
+        if state.st_uid not in (0, os.getuid()):
             raise BadFile(f"{path}: it belongs to neither root nor the gate's user")
+        _check_folder(path.parent)
     allowed_users(settings)
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise if others can put another file in the place of one in this folder."""
+    state = folder.stat()
+    others = state.st_mode & 0o022 and not state.st_mode & stat.S_ISVTX
+    if others or state.st_uid not in (0, os.getuid()):
+        mode = stat.S_IMODE(state.st_mode)
+        raise BadFile(f"{folder}: others can replace its files (mode {mode:o}): chmod go-w")
 
 
 def allowed_users(settings: SiloSettings) -> set[int]:
@@ -137,12 +165,14 @@ def serve(settings: SiloSettings) -> None:
     start_log(settings)
     desk = _Desk(settings)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGHUP, lambda *_: None)  # wakes the loop, which reloads
     with _listening(settings) as door, _woken_by_signals() as alarm:
         _LOG.info("serving", extra={"socket": settings.socket, "user": os.getuid()})
 
         def wait() -> None:
             while door not in select.select([door, alarm], [], [])[0]:
-                alarm.recv(64)
+                if signal.SIGHUP in alarm.recv(64):
+                    desk.reload()
 
         Doorway(door, desk.meet, _PLACES).serve(wait)
 
@@ -151,11 +181,26 @@ class _Desk:
     """Where letters are taken in, one after the other, and answers given out."""
 
     def __init__(self, settings: SiloSettings) -> None:
-        self._gate = make_gate(settings)
+        self._settings, self._gate = settings, make_gate(settings)
         self._token, self._pace = _token(settings), settings.terms.pace
         # who can read the files may ask for its health
         self._users = allowed_users(settings) | {0, os.getuid()}
         self._turn, self._large = threading.Lock(), threading.Semaphore()
+
+    def reload(self) -> None:
+        """Read the file again: terms, roster and users; open the log anew. Keep what is invalid."""
+        try:
+            settings = read_settings(self._settings.path)
+            check_files(settings)
+            key = None if settings.roster.silos is None else key_of(settings)
+            _check_serial(settings, self._gate.folder)
+            with self._turn:
+                self._gate.set_terms(settings.agreed, key)
+            self._users = allowed_users(settings) | {0, os.getuid()}
+            start_log(settings)
+            _LOG.info("reloaded")
+        except (BadFile, OSError, ValueError) as error:
+            _LOG.error("not reloaded: %s", error)
 
     def meet(self, line: socket.socket, short: bool) -> None:
         """Answer one letter, if its sender is allowed; a ``short`` visit is for health only."""

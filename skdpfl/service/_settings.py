@@ -25,8 +25,8 @@
     users = ["flower"]                      # who may bring letters
     key = "north.key"                       # this silo's key, made by "skdpfl silo key"
 
-    [roster.silos]                          # who may be in common sums, with their public keys
-    north = "64 hexadecimal digits"
+    signed = "study.roster"                 # who may be in common sums, as a file that the
+    signer = "64 hexadecimal digits"        # consortium signed; or [roster.silos] north = "key"
 
     [log]
     file = "gate.log"                       # JSON lines; left out: standard error
@@ -39,11 +39,13 @@ import datetime
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
-from skdpfl.remote import Terms, fits
+from skdpfl._codec import from_plain
+from skdpfl.remote import Terms
+from skdpfl.service._consortium import BadRoster, read_roster
 
 _KEY = "[0-9a-f]{64}( until [0-9]{4}-[0-9]{2}-[0-9]{2})?"
 
@@ -102,11 +104,24 @@ class LedgerTable:
 
 @dataclass(frozen=True)
 class RosterTable:
-    """The operating system's users who may bring letters, and the silos of masked sums."""
+    """The operating system's users who may bring letters, and the silos of masked sums.
+
+    These are in ``silos``, or in a file that the consortium ``signed`` with the key ``signer``.
+    """
 
     users: tuple[int | str, ...] = ()
     key: Path | None = None
     silos: Mapping[str, Any] | None = None
+    signed: Path | None = None
+    signer: str = ""
+    serial: int = field(default=0, init=False)
+
+    def read(self) -> None:
+        """Take the silos from the signed file, if there is one."""
+        if self.signed is not None and self.silos is None:
+            found = read_roster(self.signed, self.signer)
+            object.__setattr__(self, "silos", found["silos"])
+            object.__setattr__(self, "serial", found["serial"])
 
 
 @dataclass(frozen=True)
@@ -121,15 +136,15 @@ class LogTable:
 class SiloSettings:
     """A whole file."""
 
-    path: Path
     socket: str
-    token: Path | None
-    imports: tuple[str, ...]
     records: RecordsTable
     terms: TermsTable
     ledger: LedgerTable
-    roster: RosterTable
-    log: LogTable
+    roster: RosterTable = field(default_factory=RosterTable)
+    log: LogTable = field(default_factory=LogTable)
+    token: Path | None = None
+    imports: tuple[str, ...] = ()
+    path: Path = field(default=Path(), init=False)
 
     @property
     def agreed(self) -> Terms:
@@ -139,106 +154,53 @@ class SiloSettings:
         return Terms(*given, self.roster.silos, t.colluding)
 
 
-_TABLES: dict[str, type] = {
-    "records": RecordsTable,
-    "terms": TermsTable,
-    "ledger": LedgerTable,
-    "roster": RosterTable,
-    "log": LogTable,
-}
-
-
 def read_settings(path: str | Path) -> SiloSettings:
     """Return the settings in a file; raise a BadFile with a one-line text if it is invalid."""
     path = Path(path).absolute()
     try:
         with path.open("rb") as file:
-            given = tomllib.load(file)
+            settings: SiloSettings = from_plain(SiloSettings, tomllib.load(file))
     except OSError as error:
         raise BadFile(f"{path}: {error.strerror or 'it cannot be read'}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise BadFile(f"{path}: {error}") from error
-    known = {*_TABLES, "socket", "token", "imports"}
-    _refuse_others(path, "", given, known)
-    tables = {name: _table(path, name, given.get(name)) for name in _TABLES}
-    first = _address(path, given), _token(path, given), _imports(path, given)
-    settings = SiloSettings(path, *first, **tables)
+    settings = _placed(settings, path.parent)
+    object.__setattr__(settings, "path", path)
+    try:
+        settings.roster.read()
+    except BadRoster as error:
+        raise BadFile(str(error)) from error
     _check(settings)
     return settings
 
 
-def _address(path: Path, given: Mapping[str, Any]) -> str:
-    socket = given.get("socket")
-    if not isinstance(socket, str) or not socket:
-        raise BadFile(f'{path}: socket = "..." is missing, a path or "127.0.0.1:PORT"')
+def _placed(table: Any, folder: Path) -> Any:
+    """Return a table whose paths are relative to the file's folder."""
+    found = {each.name: getattr(table, each.name) for each in fields(table) if each.init}
+    for name, value in found.items():
+        if isinstance(value, Path):
+            found[name] = folder / value
+        elif is_dataclass(value):
+            found[name] = _placed(value, folder)
+    return replace(table, **found)
+
+
+def _check_socket(settings: SiloSettings) -> None:
+    """Make a socket's path absolute; raise unless a port is one of this computer, with a token."""
+    path, socket = settings.path, settings.socket
     host, _, port = socket.rpartition(":")
-    if "/" in socket or not host:
-        return str(path.parent / socket)
-    if host not in ("127.0.0.1", "localhost", "[::1]") or not port.isdecimal():
+    has_port = bool(host) and "/" not in socket
+    if has_port and (host not in ("127.0.0.1", "localhost", "[::1]") or not port.isdecimal()):
         raise BadFile(f"{path}: socket must be a path, or a port of this computer (127.0.0.1:PORT)")
-    return socket
-
-
-def _token(path: Path, given: Mapping[str, Any]) -> Path | None:
-    token = given.get("token")
-    return None if token is None else path.parent / str(token)
-
-
-def _imports(path: Path, given: Mapping[str, Any]) -> tuple[str, ...]:
-    names = given.get("imports", [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadFile(f"{path}: imports must be a list of modules that declare classes")
-    return tuple(names)
-
-
-def _table(path: Path, name: str, given: Any) -> Any:
-    """Return a table as its class."""
-    kind = _TABLES[name]
-    optional = name in ("roster", "log")
-    if not isinstance(given, dict) and not (given is None and optional):
-        raise BadFile(f"{path}: the table [{name}] is missing")
-    given, hints = given or {}, get_type_hints(kind)
-    _refuse_others(path, name, given, hints)
-    found = {}
-    for each in fields(kind):
-        if each.name in given:
-            found[each.name] = _value(path, f"{name}.{each.name}", given[each.name], hints)
-    try:
-        return kind(**found)
-    except TypeError:
-        needed = [f.name for f in fields(kind) if f.name not in found and _is_needed(f)]
-        raise BadFile(f"{path}: [{name}] lacks {', '.join(needed)}") from None
-
-
-def _is_needed(each: Any) -> bool:
-    from dataclasses import MISSING
-
-    return each.default is MISSING and each.default_factory is MISSING
-
-
-def _refuse_others(path: Path, table: str, given: Mapping[str, Any], known: Any) -> None:
-    others = sorted(set(given) - set(known))
-    if others:
-        where = f"[{table}]" if table else "the file"
+    if not has_port:
+        object.__setattr__(settings, "socket", str(path.parent / socket))
+    if has_port != (settings.token is not None):
         raise BadFile(
-            f"{path}: {where} has the unknown key {others[0]!r}; valid keys are "
-            f"{', '.join(sorted(known))}"
+            f"{path}: a port needs token = FILE; whoever brings letters sends the file's content "
+            "first"
+            if has_port
+            else f"{path}: token is for a port only; roster.users lists who may use a path"
         )
-
-
-def _value(path: Path, key: str, value: Any, hints: Mapping[str, Any]) -> Any:
-    """Return a value in the type of its field."""
-    hint = hints[key.split(".")[1]]
-    choices = get_args(hint)
-    if Path in (hint, *choices) and isinstance(value, str):
-        return path.parent / value
-    if isinstance(value, list):
-        value = tuple(value)
-    if not fits(value, hint):
-        named = ", ".join(map(repr, choices)) if get_origin(hint) is Literal else ""
-        wrong = f"must be one of {named}" if named else "has the wrong type"
-        raise BadFile(f"{path}: {key} {wrong}")
-    return float(value) if hint is float else value
 
 
 def _check(settings: SiloSettings) -> None:
@@ -258,14 +220,7 @@ def _check(settings: SiloSettings) -> None:
         raise BadFile(f"{path}: terms.colluding must be a number of silos, 0 or more")
     if not (settings.ledger.epsilon > 0 and 0 < settings.ledger.delta < 1):
         raise BadFile(f"{path}: ledger.epsilon must be above 0, and delta between 0 and 1")
-    has_port = not Path(settings.socket).is_absolute()
-    if has_port != (settings.token is not None):
-        raise BadFile(
-            f"{path}: a port needs token = FILE; whoever brings letters sends the file's content "
-            "first"
-            if has_port
-            else f"{path}: token is for a port only; roster.users lists who may use a path"
-        )
+    _check_socket(settings)
     others = sorted(set(records.bounds) - {*records.features, records.target})
     if others:
         raise BadFile(f"{path}: records.bounds has {others[0]!r}, which is not a feature")

@@ -6,6 +6,8 @@ Each command prints lines and returns the status 0 or 1.
 import argparse
 import json
 import os
+import pwd
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,9 +19,12 @@ import pandas as pd
 from skdpfl import estimators, remote
 from skdpfl._adapted import HEADS, SiloAdapted
 from skdpfl._arguments import at_least
+from skdpfl._durable import replace_file
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.service._serve import allowed_users, key_of, make_gate, serve
+from skdpfl.service._consortium import lines_of, read_key, read_roster, write_roster
+from skdpfl.service._kit import join, write_kit
+from skdpfl.service._serve import allowed_users, make_gate, serve
 from skdpfl.service._settings import BadFile, SiloSettings, read_settings
 from skdpfl.service._tables import read_features, read_records
 
@@ -30,16 +35,50 @@ _HEALTH, _AGAIN = 15.0, 0.2
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands of a silo's operator to a parser."""
     commands = parser.add_subparsers(dest="command", required=True)
+    words = "write a new hospital's file, key, folders and systemd unit; print its public line"
+    add_init(commands.add_parser("init", help=words, description=words))
     for name, (run, words) in _COMMANDS.items():
         command = commands.add_parser(name, help=words, description=words)
         command.add_argument("file", type=Path, help="hospital.toml")
         if name == "check":
             command.add_argument("--offer", type=Path, help="the file of an offer, to see its cost")
+        if name == "key":
+            words = "add a new key, used once it is on the roster; then delete the old line"
+            command.add_argument("--new", action="store_true", help=words)
+        if name == "join":
+            command.add_argument("roster", type=Path, help="the file that the consortium signed")
+            command.add_argument("signer", help="its public key, learnt without the server")
         if name == "predict":
             _add_files(command)
         if name in ("approve", "refuse"):
-            command.add_argument("number", help="the number of the fit, as shown by pending")
+            words = 'the number of the fit, as shown by pending; refuse takes "all", too'
+            command.add_argument("number", help=words)
         command.set_defaults(run=_in_one_line, silo=run)
+
+
+def add_init(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of init."""
+    command.add_argument("name", help="the silo's name: its identity")
+    command.add_argument("--records", type=Path, required=True, help="a CSV file")
+    command.add_argument("--target", required=True, help="the column to be predicted")
+    command.add_argument("--classes", nargs="*", default=(), help="all labels; none: numbers")
+    command.add_argument("--folder", type=Path, default=Path(), help="where the files are written")
+    command.add_argument("--user", default="skdpfl", help="the gate's user, for the systemd unit")
+    command.add_argument("--unattended", action="store_true", help="no person approves fits")
+    command.set_defaults(run=init)
+
+
+def add_consortium(commands: Any) -> None:
+    """Add the command of a consortium to a parser's commands."""
+    words = "join hospitals' public lines into one signed file, and print the signer's key"
+    command = commands.add_parser("roster", help=words, description=words)
+    command.add_argument("lines", nargs="+", type=Path, help="files with the lines of hospitals")
+    command.add_argument(
+        "--key", type=Path, required=True, help="the consortium's key; made if new"
+    )
+    command.add_argument("--until", required=True, help="the roster's last day, as 2027-11-30")
+    command.add_argument("--to", type=Path, required=True, help="the file to write")
+    command.set_defaults(run=sign_roster)
 
 
 def _add_files(command: argparse.ArgumentParser) -> None:
@@ -99,14 +138,48 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
 
 
 def _key(settings: SiloSettings, asked: argparse.Namespace) -> int:
-    """Make this silo's key if there is none, and print the public one."""
+    """Make this silo's key if there is none, or another one, and print the public part."""
     path = settings.roster.key
     if path is None:
         raise BadFile(f'{settings.path}: [roster] lacks key = "FILE", where the key is to be')
-    if not path.exists():
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(remote.new_silo_key() + "\n")
-    print(f'{settings.records.name} = "{remote.public_key(key_of(settings))}"')
+    text = read_key(path)
+    if asked.new:
+        text += f"\n{remote.new_silo_key()}\n"
+        replace_file(path, text.encode())
+    print(f'{settings.records.name} = "{remote.public_key(text.split()[-1])}"')
+    return 0
+
+
+def _join(settings: SiloSettings, asked: argparse.Namespace) -> int:
+    """Name a signed roster in the file, after it was verified."""
+    join(settings.path, settings.records.name, asked.roster, asked.signer)
+    silos = read_settings(settings.path).roster.silos or ()
+    print(f"{settings.path}: masked sums with {', '.join(silos)}")
+    return 0
+
+
+def init(asked: argparse.Namespace) -> int:
+    """Write a new hospital's files, and print the line to send."""
+    given = {name: getattr(asked, name) for name in ("records", "target", "classes", "user")}
+    try:
+        line = write_kit(asked.name, asked.folder, **given, approval=not asked.unattended)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"skdpfl silo: {error}") from None
+    print(f"{asked.folder}: look at hospital.toml; the line to send:", file=sys.stderr)
+    print(line)
+    return 0
+
+
+def sign_roster(asked: argparse.Namespace) -> int:
+    """Join hospitals' public lines into one signed file."""
+    try:
+        roster = write_roster(asked.to, asked.key, lines_of(asked.lines), asked.until)
+        signer = remote.public_key(read_key(asked.key))
+        read_roster(asked.to, signer)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"skdpfl consortium: {error}") from None
+    print(f"{asked.to}: roster {roster['serial']} of {', '.join(roster['silos'])}", file=sys.stderr)
+    print(signer)
     return 0
 
 
@@ -149,10 +222,10 @@ def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> int:
     """Show what each fit cost."""
     ledger = _opened(settings)
     for number, entry in enumerate(ledger.entries, start=1):
-        name, _, offer = entry.name.partition(", offer ")
+        name, _, offer = entry.name.rpartition(", offer ")  # a server chose the name
         cost = f"epsilon={entry.spent.epsilon:<10.6g} delta={entry.spent.delta:g}"
         ended = "  (ended early)" if entry.settled else ""
-        print(f"{number:4}  {cost}  {offer[:12]:12}  {name!r}{ended}")  # a server chose the name
+        print(f"{number:4}  {cost}  {offer[:12]:12}  {name!r}{ended}")
     print(_left(settings))
     return 0
 
@@ -200,11 +273,24 @@ def _listed(values: Sequence[Any]) -> str:
 def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:
     """Approve or refuse a pending fit."""
     store = _store(settings)
-    found = [digest for digest in store.questions() if digest.startswith(asked.number)]
-    if len(found) != 1 or len(asked.number) < 4:
+    every = not yes and asked.number == "all"
+    found = [d for d in store.questions() if every or d.startswith(asked.number)]
+    if not every and (len(found) != 1 or len(asked.number) < 4):
         raise BadFile(f"no fit, or more than one, has the number {asked.number}: see pending")
-    store.say(found[0], yes)
-    print(f"{found[0][:12]}: {'yes' if yes else 'no'}")
+    user, behind = pwd.getpwuid(os.getuid()).pw_name, os.environ.get("SUDO_USER")
+    who = f"{behind} as {user}" if behind else user
+    for digest in found:
+        store.say(digest, yes, who)
+        print(f"{digest[:12]}: {'yes' if yes else 'no'}, said by {who}")
+    return 0
+
+
+def _audit(settings: SiloSettings, asked: argparse.Namespace) -> int:
+    """Print the audit log, and check that no line was changed or removed."""
+    log = _store(settings).audit
+    for line in log.lines():
+        print(json.dumps(line))
+    print(f"the log is whole; its digest is {log.digest()}")
     return 0
 
 
@@ -258,10 +344,12 @@ _COMMANDS: dict[str, tuple[Callable[[SiloSettings, argparse.Namespace], int], st
     "serve": (_serve, "answer letters at the socket, until the process is ended"),
     "check": (_check, "read everything as the gate would, and print its settings"),
     "key": (_key, "make this silo's key if there is none, and print its line for rosters"),
+    "join": (_join, "name a signed roster in the file, after it was verified"),
     "status": (_status, "check that the gate answers; status 1 if it does not"),
     "pending": (_pending, "list the fits that a person has to approve"),
     "approve": (lambda s, a: _say(s, a, True), "approve a fit"),
     "refuse": (lambda s, a: _say(s, a, False), "refuse a fit"),
+    "audit": (_audit, "print the log for auditors; status 1 if it was changed"),
     "ledger": (_ledger, "list the cost of each fit"),
     "predict": (_predict, "predict new records with a joint model and this silo's own part"),
 }

@@ -66,22 +66,23 @@ def plain_rows(offer):
     """Yield offers whose plans take long to price, by name."""
     bare = dataclasses.replace(unpack(offer).row, sums=())
 
-    def offered(schedule=None, sampling=bare.sampling, **fields):
-        row = dataclasses.replace(bare, noise_schedule=schedule, sampling=sampling)
+    def offered(steps, noise_multiplier, schedule=None, sampling=bare.plan.sampling):
+        z = np.full(1, noise_multiplier)
+        plan = dataclasses.replace(
+            bare.plan, noise_schedule=schedule, sampling=sampling, noise_multiplier=z
+        )
+        row = dataclasses.replace(bare, plan=plan)
         data = pack(dataclasses.replace(unpack(offer), row=row))
-        for name, value in fields.items():
-            data = with_field(data, "v", "row", "v", name, value=value)
-        return data
+        return with_field(data, "v", "row", "v", "plan", "v", "steps", value=steps)
 
     for count in (5_000_000, 200_000, 50_000):
-        yield f"{count:,} rounds", offered(steps=[1] * count, noise_multiplier=1e4)
-    yield "a round of 10^12 steps", offered(steps=[10**12, 1], noise_multiplier=1e4)
+        yield f"{count:,} rounds", offered([1] * count, 1e4)
+    yield "a round of 10^12 steps", offered([10**12, 1], 1e4)
     for z in (1e-9, 1e4):
         for schedule in (None, ("step", 0.99999, 3)):
             for sampling in (Everyone(), PoissonSampling(0.01), WithoutReplacement(0.3)):
                 name = f"{sampling}, {schedule}, z={z:g}"
-                many = {"steps": [10] * 50_000, "noise_multiplier": z}
-                yield name, offered(schedule, sampling, **many)
+                yield name, offered([10] * 50_000, z, schedule, sampling)
 
 
 def small_ones(offer, ask):
@@ -164,7 +165,7 @@ def letters_of_a_fit(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit_elsewhere(fit, here)
-    assert isinstance(unpack(here.letters[0][1]).row.sampling, PoissonSampling)
+    assert isinstance(unpack(here.letters[0][1]).row.plan.sampling, PoissonSampling)
     return [letter for name, letter in here.letters if name == "north"]
 
 

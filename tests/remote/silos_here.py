@@ -1,6 +1,6 @@
 """Silos in this process that are reached by letters only; each letter meets a new Gate."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -63,6 +63,13 @@ class Here(Courier):
             if answer is not None:
                 came[name] = answer
         return came
+
+
+def with_plan(row, **changes):
+    """Return what a silo is offered with other numbers of the row, or else of its plan."""
+    mine = {k: v for k, v in changes.items() if k in {f.name for f in fields(row)}}
+    rest = {k: v for k, v in changes.items() if k not in mine}
+    return replace(row, **mine, plan=replace(row.plan, **rest))
 
 
 def problem(kind="Classifier", n=160):

@@ -241,7 +241,9 @@ def test_every_algorithm_is_sent():
     kinds = [getattr(algorithms, name) for name in sorted(set(algorithms.__all__) - bases)]
     sent = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
     assert len(sent) >= 8
-    known = {"stages": (theory.Stage(2, 1.0),), "mean": np.zeros(2)}
+    stages = (theory.Stage(2, 1.0),)
+    phases = (theory.Phase(2, stages, 1.0, 1.0),)
+    known = {"stages": stages, "phases": phases, "mean": np.zeros(2)}
     for kind in sent:
         missing = dataclasses.MISSING
         needed = [f.name for f in fields_of(kind) if f.default is f.default_factory is missing]

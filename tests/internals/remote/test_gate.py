@@ -13,6 +13,8 @@ from skdpfl.algorithms import Scaffold, ScaffoldBroadcast
 from skdpfl.exceptions import LedgerError
 from skdpfl.models import MLP
 from skdpfl.privacy import Guarantee, PrivacyLedger
+from skdpfl.privacy.events import Gaussian
+from skdpfl.privacy.mechanisms import ServerGradients
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, WithoutReplacement
 from skdpfl.remote import Gate, Refused, SiloRecords, Terms, pack, unpack
 from skdpfl.remote._letters import (
@@ -38,7 +40,7 @@ from skdpfl.scaling import (
     Moments,
     Slopes,
 )
-from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
+from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem, with_plan
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +84,9 @@ def refused(answer, words):
 
 def offer_of(said, **changes):
     offer = said[0][0]
-    row = {k: v for k, v in changes.items() if k in {f.name for f in dataclasses.fields(offer.row)}}
-    rest = {k: v for k, v in changes.items() if k not in row}
-    return dataclasses.replace(offer, row=dataclasses.replace(offer.row, **row), **rest)
+    rest = {k: v for k, v in changes.items() if k in {f.name for f in dataclasses.fields(offer)}}
+    row = {k: v for k, v in changes.items() if k not in rest}
+    return dataclasses.replace(offer, row=with_plan(offer.row, **row), **rest)
 
 
 # ---- before it agrees ---------------------------------------------------------------------------
@@ -115,7 +117,7 @@ def test_it_refuses_what_its_ledger_cannot_pay(tmp_path, said):
 def test_it_computes_the_price_itself(tmp_path, said):
     """A row with less noise is not the plan that its terms allow, whatever the server says."""
     silo = Silo(tmp_path, said[1], terms=Terms(epsilon=3.0, delta=1e-4))
-    less = offer_of(said, noise_multiplier=said[0][0].row.noise_multiplier / 1.05)
+    less = offer_of(said, noise_multiplier=said[0][0].row.plan.noise_multiplier / 1.05)
     refused(silo.tell(less), "as the silo computes it, this fit costs epsilon=3.")
     assert isinstance(silo.tell(said[0][0]), Agreement)
     more_steps = offer_of(said, steps=(1, 2), fit="longer")
@@ -138,17 +140,20 @@ def test_releases_beside_the_rounds_are_part_of_the_price(silo, said):
 
 
 FACTS = {
-    "another name": ({"name": "east"}, "this silo is 'north'"),
+    "another name": (
+        {"name": "east", "silos": ("east",), "silo_ids": ("east",)},
+        "this silo is 'north'",
+    ),
     "another release": ({"release": "9.9"}, "The server has skdpfl 9.9, this silo"),
     "a seed": ({"seed": 3}, "whoever knows the seed knows the noise"),
-    "sizes apart": ({"size": 7}, "are inconsistent"),
+    "sizes apart": ({"silo_sizes": np.array([7])}, "are inconsistent"),
 }
 
 
 @pytest.mark.parametrize("name", FACTS)
 def test_it_refuses_offers_for_others(silo, said, name):
     changes, words = FACTS[name]
-    if "size" in changes:
+    if "silo_sizes" in changes:
         with pytest.raises(ValueError, match=words):
             offer_of(said, **changes)
         return
@@ -195,9 +200,13 @@ BAD_ROWS = {
     "no noise": {"noise_multiplier": np.nan},
     "clip": {"clip_norm": np.inf},
     "no rounds": {"steps": ()},
-    "rounds": {"rounds": (1, 0)},
-    "later round": {"rounds": (0, 2)},
-    "trust": {"guarantee": Guarantee(trust="server")},
+    "rounds": {"cohorts": (np.zeros(3, int), np.array([2, 1]))},
+    "later round": {"cohorts": (np.zeros(2, int), np.array([1, 0, 1]))},
+    "another silo": {"cohorts": (np.array([0, 1]), np.array([1, 1]))},
+    "trust": {"guarantee": Guarantee(trust="server"), "mechanism": ServerGradients()},
+    "cohorts in the plan": {"schedule": (np.zeros(1, int),) * 2},
+    "a price of its own": {"setup": (((Gaussian(9.0), 1),),)},
+    "noise of its own": {"noise_of_sum": 1.0},
     "delta": {"delta": 0.0},
     "a negative rate": {"sampling": PoissonSampling(-0.5)},
     "no rate": {"sampling": PoissonSampling(float("nan"))},
@@ -326,7 +335,7 @@ def test_sizes_and_labels_are_no_answer_where_the_terms_keep_them_secret(tmp_pat
     answers = []
     for size in (n - 1, n, n + 1):
         facts = dataclasses.replace(said[0][0].facts, n_records=size)
-        offer = offer_of(said, size=size, sums=(), facts=facts, fit=f"{size}")
+        offer = offer_of(said, silo_sizes=np.array([size]), sums=(), facts=facts, fit=f"{size}")
         answers.append(silo.tell(offer).reason)
     assert len(set(answers)) == 1 and "agreed to unit='silo'" in answers[0]
 
@@ -456,9 +465,12 @@ def test_the_task_is_that_of_the_plan(silo, said):
     told(silo, said[0][:k])
     first = said[0][k]
     model = dataclasses.replace(first.task.model, n_features=3)
-    for changes in ({"model": model}, {"algorithm": scaffold()}):
+    for changes, words in (
+        ({"model": model}, "agreed plan"),
+        ({"algorithm": scaffold()}, "offered"),
+    ):
         task = dataclasses.replace(first.task, **changes)
-        refused(silo.tell(dataclasses.replace(first, task=task)), "agreed plan")
+        refused(silo.tell(dataclasses.replace(first, task=task)), words)
     told(silo, [first])
     later = dataclasses.replace(said[0][k + 1], task=dataclasses.replace(first.task, alpha=1.0))
     refused(silo.tell(later), "must not change")
@@ -498,7 +510,7 @@ def test_files_are_the_owners_alone(silo, said):
     silo.tell(Hello())
     files = [p for p in silo.path.parent.rglob("*") if p.is_file()]
     assert {p.name for p in files if not p.suffix} == {"lock", "mark"}
-    assert {p.suffix for p in files} == {".ledger", ".fit", ".count", ""}
+    assert {p.suffix for p in files} == {".ledger", ".fit", ".count", ".log", ""}
     for path in files:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE((silo.path.parent / "north.ledger.fits").stat().st_mode) == 0o700
@@ -581,7 +593,7 @@ def test_errors_inside_do_not_leave_the_silo(monkeypatch, caplog, silo, said):
     def fails(offer):
         raise KeyError(secret)
 
-    monkeypatch.setattr("skdpfl.remote._gate.streams_of", fails)
+    monkeypatch.setattr("skdpfl.remote._releases.streams_of", fails)
     answer = silo.tell(said[0][1])
     refused(answer, "its log has the details")
     assert secret not in answer.reason and "KeyError in fails" in caplog.text

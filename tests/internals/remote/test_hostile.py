@@ -18,7 +18,7 @@ from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Gate, SiloRecords, WireError, pack, unpack
 from skdpfl.remote._letters import Agreement, Answer, Ask, Offer
-from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
+from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem, with_plan
 
 FITS = {
     "scales, rounds, temperature": {"n_rounds": 2, "feature_bounds": (-4, 4)},
@@ -92,8 +92,8 @@ def changed(letter, rng):
     """Return a letter with something else in one place."""
     if isinstance(letter, Offer):
         choices = [{"estimator": "b"}, {"index": 7}, {"seed": 1}, {"task": None}]
-        row = {"noise_multiplier": letter.row.noise_multiplier * rng.choice([0.5, 2.0])}
-        choices.append({"row": dataclasses.replace(letter.row, **row)})
+        z = letter.row.plan.noise_multiplier * rng.choice([0.5, 2.0])
+        choices.append({"row": with_plan(letter.row, noise_multiplier=z)})
     else:
         choices = [{"number": int(rng.integers(-1, 5))}, {"clip_norm": 7.0}, {"task": None}]
         choices.append(

@@ -116,7 +116,7 @@ def text_bytes(monkeypatch, gate, letters):
 
 def name(monkeypatch, gate, letters):
     long = "x" * (LIMITS.name + 1)
-    for place in (("fit",), ("estimator",), ("requester",), ("row", "v", "name")):
+    for place in (("fit",), ("estimator",), ("requester",)):
         path = "v", *place
         refused(gate, with_field(letters[0], *path, value=long), "at most 200 characters")
     labels = with_field(letters[0], "v", "facts", "v", "classes", value=["a", long])
@@ -135,12 +135,14 @@ def classes(monkeypatch, gate, letters):
 
 
 def rounds(monkeypatch, gate, letters):
-    data = with_field(letters[0], "v", "row", "v", "steps", value=[1] * (LIMITS.rounds + 1))
+    data = with_field(
+        letters[0], "v", "row", "v", "plan", "v", "steps", value=[1] * (LIMITS.rounds + 1)
+    )
     refused(gate, data, "at most 50,000 rounds")
 
 
 def steps(monkeypatch, gate, letters):
-    data = with_field(letters[0], "v", "row", "v", "steps", value=[LIMITS.steps, 1])
+    data = with_field(letters[0], "v", "row", "v", "plan", "v", "steps", value=[LIMITS.steps, 1])
     refused(gate, data, "500,000 steps in total")
 
 

@@ -25,7 +25,15 @@ from skdpfl.remote._letters import Agreement, Ask, Done, Offer, Refusal
 from skdpfl.remote._masks import new_key, public_of, total_of
 from skdpfl.remote._roster import signature
 from skdpfl.scaling import AffineScaling
-from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
+from tests.remote.silos_here import (
+    NAMES,
+    Here,
+    estimator,
+    fit_elsewhere,
+    fit_here,
+    problem,
+    with_plan,
+)
 
 PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
 KEYS = {name: new_silo_key() for name in NAMES}
@@ -112,13 +120,13 @@ def test_keys_that_silos_did_not_sign_bring_nothing(tmp_path, name):
 
 
 OTHER_PLANS = {
-    "weights": lambda row: replace(row, weights=row.weights[::-1].copy()),
-    "noise": lambda row: replace(row, noise_multiplier=row.noise_multiplier * 2),
-    "rounds": lambda row: replace(row, steps=(*row.steps, 1)),
-    "sizes of others": lambda row: replace(row, sizes=row.sizes + (np.arange(4) == 3)),
-    "cohorts": lambda row: replace(
-        row, cohorts=(np.tile(np.arange(4), 3), np.full(3, 4)), steps=row.steps
+    "weights": lambda row: with_plan(row, weights=row.plan.weights[::-1].copy()),
+    "noise": lambda row: with_plan(row, noise_multiplier=row.plan.noise_multiplier * 2),
+    "rounds": lambda row: with_plan(row, steps=(*row.plan.steps, 1)),
+    "sizes of others": lambda row: with_plan(
+        row, silo_sizes=row.plan.silo_sizes + (np.arange(4) == 3)
     ),
+    "cohorts": lambda row: replace(row, cohorts=(np.tile(np.arange(4), 3), np.full(3, 4))),
 }
 
 
@@ -261,9 +269,11 @@ def test_invented_silos_are_refused_with_the_offer(tmp_path):
             return letter
         row, more = letter.row, lambda a: np.append(a, a[:1])
         arrays = {
-            n: more(getattr(row, n)) for n in ("sizes", "weights", "noise_multiplier", "delta")
+            n: more(getattr(row.plan, n))
+            for n in ("silo_sizes", "weights", "noise_multiplier", "delta")
         }
-        return replace(letter, row=replace(row, silos=(*row.silos, "ghost"), **arrays))
+        silos = (*row.silos, "ghost")
+        return replace(letter, row=with_plan(row, silos=silos, silo_ids=silos, **arrays))
 
     here = Hostile(tmp_path, change)
     with pytest.raises(SilosMissing, match="not on this silo's roster"):

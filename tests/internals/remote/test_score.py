@@ -5,13 +5,12 @@ import pytest
 
 from skdpfl.federation import R2, Accuracy, BalancedAccuracy, Closeness, RocAuc, SumPlan
 from skdpfl.models import LinearModel
-from skdpfl.privacy import Guarantee
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.remote import Refused, SilosMissing, score_federation
 from skdpfl.remote._letters import Facts
 from skdpfl.remote._measures import Predictor, Scored
-from skdpfl.remote._row import SumRow, checked
+from skdpfl.remote._row import Row, checked
 from skdpfl.scaling import SquashScaling
 from tests.made_sums import budgets_of
 from tests.remote.silos_here import NAMES, Here, estimator, fit_here, problem
@@ -49,7 +48,7 @@ def test_accuracies_are_those_of_the_records(tmp_path, squashed):
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
 def test_a_row_prices_what_it_is_asked_for(neighbours):
     plan, what = asked(1.4, neighbours=neighbours)
-    row = SumRow("a", 50, 1e-5, Guarantee(neighbours=neighbours), (plan,), what)
+    row = Row("a", ("a",), None, None, (plan,), 1e-5, what)
     assert row.spent(None).epsilon == pytest.approx(gaussian_epsilon(1.4, 1e-5), rel=1e-6)
     change = 2 if neighbours == "replace" else 1
     assert row.spent(None).costs[0].composition == ((Gaussian(change / 1.4), 1),)
@@ -87,7 +86,7 @@ def test_other_models_and_numbers_are_refused(tmp_path):
     for wrong in ({"mu": 0.0}, {"mu": np.nan}, {"n": 0}):
         plan, what = asked(**wrong)
         with pytest.raises(Refused, match="are inconsistent"):
-            SumRow("a", wrong.get("n", 50), 1e-5, Guarantee(), (plan,), what)
+            Row("a", ("a",), None, None, (plan,), 1e-5, what)
 
 
 def sum_at(mu=1.0, **options):

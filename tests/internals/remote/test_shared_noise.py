@@ -42,6 +42,7 @@ from tests.remote.silos_here import (
     fit_here,
     problem,
     schema,
+    with_plan,
 )
 from tests.remote.test_transformers import HereRaw, found_by
 
@@ -251,9 +252,9 @@ def test_spare_rounds_with_dealt_batches_have_some_of_their_own(tmp_path):
         )
     offer = next(unpack(data) for _, data in here.letters)
     with pytest.raises(Refused, match="noise_schedule=None"):
-        replace(offer.row, noise_schedule=("round", 0.9, 0))
+        with_plan(offer.row, noise_schedule=("round", 0.9, 0))
     with pytest.raises(Refused, match="are inconsistent"):  # no batch is left for it
-        replace(offer.row, spare_rounds=2)
+        with_plan(offer.row, spare_rounds=2)
 
 
 # ---- sums apart from a fit ----------------------------------------------------------------------
@@ -444,8 +445,8 @@ def test_whole_silos_are_noised_by_what_each_prices(tmp_path):
     def change(letter):
         if not isinstance(letter, Offer):
             return letter
-        z = letter.row.noise_multiplier * np.array([1e-3, 1, 1, 1])
-        return replace(letter, row=replace(letter.row, noise_multiplier=z))
+        z = letter.row.plan.noise_multiplier * np.array([1e-3, 1, 1, 1])
+        return replace(letter, row=with_plan(letter.row, noise_multiplier=z))
 
     options = {"epsilon": 20.0, "delta": 0.01, "scaling": None, "trust": "secagg"}
     here = Here(tmp_path, problem(), keys=KEYS, terms=Terms(unit="silo", delta=0.2))
@@ -507,7 +508,9 @@ def forge(name, letter):
 
 def two_plans(name, letter):
     if name == "west" and isinstance(letter, Offer):
-        return replace(letter, row=replace(letter.row, weights=letter.row.weights[::-1].copy()))
+        return replace(
+            letter, row=with_plan(letter.row, weights=letter.row.plan.weights[::-1].copy())
+        )
     return letter
 
 
@@ -516,10 +519,11 @@ def invent(name, letter):
         return letter
     row = letter.row
     more = {
-        n: np.append(getattr(row, n), getattr(row, n)[0])
-        for n in ("sizes", "weights", "delta", "noise_multiplier")
+        n: np.append(getattr(row.plan, n), getattr(row.plan, n)[0])
+        for n in ("silo_sizes", "weights", "delta", "noise_multiplier")
     }
-    return replace(letter, row=replace(row, silos=(*row.silos, "ghost"), **more))
+    silos = (*row.silos, "ghost")
+    return replace(letter, row=with_plan(row, silos=silos, silo_ids=silos, **more))
 
 
 def beyond(name, letter):

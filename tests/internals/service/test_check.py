@@ -70,16 +70,20 @@ FILES = {
         "has the unknown key 'epsilonn'; valid keys are",
     ),
     "another table": ("[roster]", "[rooster]", "the file has the unknown key 'rooster'"),
-    "a key is missing": ('target = "ill"', "", r"\[records\] lacks target"),
-    "a table is missing": ("[ledger]", "[log]\n[ledgers]", "unknown key 'ledgers'|twice"),
+    "a key is missing": ('target = "ill"', "", "records lacks target"),
+    "a table is missing": (
+        "[ledger]",
+        "[log]\n[ledgers]",
+        "the unknown key 'ledgers'",
+    ),
     "imports of nothing": (
         "[records]",
         'imports = ["no_such_module"]\n[records]',
         "no module 'no_s",
     ),
-    "imports that are none": ("[records]", "imports = 3\n[records]", "imports must be a list"),
+    "imports that are none": ("[records]", "imports = 3\n[records]", "imports has the wrong type"),
     "the wrong type": ("epsilon = 3.0", 'epsilon = "3"', "terms.epsilon has the wrong type"),
-    "a list of others": ('"c", "d"]', '"c", 4]', "records.features has the wrong type"),
+    "a list of others": ('"c", "d"]', '"c", 4]', r"records.features\[3\] has the wrong type"),
     "another word": (
         "[terms]",
         '[terms]\nunit = "row"',
@@ -222,7 +226,7 @@ def test_what_others_can_read_is_not_used(hospital, name):
 
 def test_a_file_that_others_can_write_is_not_used(hospital):
     hospital.file.chmod(0o622)
-    with pytest.raises(SystemExit, match="others can write to it"):
+    with pytest.raises(SystemExit, match="write to it"):
         check(hospital)
 
 

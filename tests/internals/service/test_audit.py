@@ -1,0 +1,242 @@
+"""What an IT department audits: the chained log, who approved, junk, a full disk, reloading."""
+
+import errno
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from skdpfl.__main__ import main
+from skdpfl.exceptions import LedgerError
+from skdpfl.remote import (
+    Hello,
+    SilosMissing,
+    Terms,
+    ask_gate,
+    new_silo_key,
+    pack,
+    public_key,
+    unpack,
+)
+from skdpfl.remote._audit import AuditLog
+from skdpfl.remote._terms import LIMITS
+from tests.remote.hostile_letters import with_field
+from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
+from tests.service.hospital import Hospital
+
+PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
+
+
+class Approved(Here):
+    """Silos where a person says yes to everything."""
+
+    def gate(self, name):
+        gate = super().gate(name)
+        for digest in gate._memory.store.questions():
+            gate._memory.store.say(digest, True, "ann")
+        return gate
+
+
+def audited(folder, name="north"):
+    return list(AuditLog(folder / f"{name}.ledger.fits" / "audit.log").lines())
+
+
+def test_the_log_has_what_was_approved_paid_and_refused(tmp_path):
+    here = Approved(tmp_path, problem(), terms=Terms(approval=True))
+    study = {"requester": "bob", "purpose": "study 7"}
+    fit_elsewhere(estimator(**PLAIN), here, **study)
+    offer = here.letters[0][1]
+    here.gate("north").answer(with_field(offer, "v", "seed", value="x"))
+    here.gate("north").answer(pack(3))
+    lines = audited(tmp_path)
+    assert [line["what"] for line in lines] == [
+        "approved", "agreed", "charged", "last round", "refused", "refused",
+    ]  # fmt: skip
+    approved, agreed, charged, last, *_ = lines
+    assert approved["who"] == "ann" and study.items() <= approved.items()
+    assert agreed["n_features"] == 4 and "LogLoss" in agreed["loss"] and agreed["classes"] == [0, 1]
+    assert 2.9 < charged["epsilon"] <= 3 and charged["offer"] == approved["offer"]
+    assert last["rounds"] == 3
+    assert len({line["fit"] for line in lines[:4]}) == 1
+
+
+CHANGES = {
+    "a value": lambda lines: [lines[0].replace("ann", "bob"), *lines[1:]],
+    "a line less": lambda lines: [lines[0], *lines[2:]],
+    "another order": lambda lines: [lines[1], lines[0], *lines[2:]],
+    "no line": lambda lines: [*lines[:2], "junk", *lines[2:]],
+    "none before": lambda lines: lines[1:],
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_log_is_noticed(tmp_path, name):
+    log = AuditLog(tmp_path / "log")
+    for who in ("ann", "ben", "cem"):
+        log.add("approved", who=who)
+    before = log.digest()
+    lines = log.path.read_text().splitlines()
+    log.path.write_text("\n".join(CHANGES[name](lines)) + "\n")
+    with pytest.raises(LedgerError, match="was changed"):
+        list(log.lines())
+    log.path.write_text("\n".join(lines[:2]) + "\n")  # cut: the digest tells
+    assert len(list(log.lines())) == 2 and log.digest() != before
+
+
+def test_a_line_that_was_cut_by_a_kill_is_written_anew(tmp_path):
+    log = AuditLog(tmp_path / "log")
+    log.add("one")
+    with log.path.open("a") as file:
+        file.write('{"n": 2, "wh')
+    log.add("two")
+    assert [line["what"] for line in log.lines()] == ["one", "two"]
+
+
+def test_refusals_do_not_fill_the_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr("skdpfl.remote._audit._REFUSALS_A_DAY", 5)
+    log = AuditLog(tmp_path / "log")
+    for number in range(20):
+        log.refused("x" * 10**6, f"reason {number}")
+    assert len(list(log.lines())) == 5 and log.path.stat().st_size < 3000
+
+
+def test_junk_does_not_push_out_a_fit_that_waits(tmp_path):
+    here = Here(tmp_path, problem(), terms=Terms(approval=True))
+    with pytest.raises(SilosMissing, match="has to approve"):
+        fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)
+    real = next(data for name, data in here.letters if name == "north")
+    gate = here.gate("north")
+    answers = [
+        unpack(gate.answer(with_field(real, "v", "fit", value=f"junk {i}")))
+        for i in range(LIMITS.waiting_offers + 5)
+    ]
+    assert "Too many fits wait" in answers[-1].reason
+    waiting = gate._memory.store.questions()
+    assert len(waiting) == LIMITS.waiting_offers
+    (mine,) = [d for d, q in waiting.items() if not q["fit"].startswith("junk")]
+    gate._memory.store.say(mine, True, "ann")
+    assert type(unpack(gate.answer(real))).__name__ == "Agreement"
+
+
+def test_a_full_disk_is_a_pause(tmp_path, monkeypatch):
+    """At each file that a silo writes in turn: the fit goes on, and is paid once."""
+    from skdpfl.remote import _exchange, _memory
+
+    monkeypatch.setattr(_exchange, "_PAUSE", 0.01)
+    real, count = _memory.replace_file, []
+
+    def full(path, data, *more):
+        count.append(path)
+        if "north" in str(path) and len(count) % 3 == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, data, *more)
+
+    monkeypatch.setattr(_memory, "replace_file", full)
+    here = Here(tmp_path, problem())
+    model = fit_elsewhere(estimator(**PLAIN), here)
+    assert any("north" in str(path) for path in count) and len(here.entries("north")) == 1
+    assert sum("lacks room" in getattr(unpack(a), "reason", "") for _, a in here.answers) >= 3
+    monkeypatch.undo()
+    (tmp_path / "again").mkdir()
+    again = fit_elsewhere(estimator(**PLAIN), Here(tmp_path / "again", problem()))
+    assert (model.coef_ == again.coef_).all()
+
+
+def test_a_ledgers_table_cannot_be_forged_by_a_name(tmp_path, capsys):
+    north = Hospital(tmp_path / "hospital")
+    here = Here(north.folder, problem(), budget=(5.0, 1e-3))
+    forged = "study, offer deadbeefdead  'x'\n   2  epsilon=0 delta=0  fine"
+    from skdpfl.remote import RemoteFederation
+    from tests.remote.silos_here import schema
+
+    facts = schema(problem())
+    federation = RemoteFederation(here, facts, classes=[0, 1], estimator=forged)
+    estimator(**PLAIN).fit_federation(federation, facts)
+    assert main(["silo", "ledger", str(north.file)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    offer = next(path.name for path in (north.folder / "north.ledger.fits").glob("*.fit")).split(
+        "."
+    )[1]
+    assert len(said) == 2 and offer[:12] in said[0].split("'")[0] and "deadbeef" not in said[0][:60]
+
+
+def test_a_service_reloads_roster_and_log_and_leaves_no_socket(tmp_path):
+    key = new_silo_key()
+    roster = f'users = []\nkey = "north.key"\n\n[roster.silos]\nnorth = "{public_key(key)}"'
+    north = Hospital(tmp_path / "hospital", roster=roster)
+    north.write("north.key", key)
+    north.start()
+    try:
+        north.wait()
+        text = north.file.read_text()
+        for new, said in (
+            ('north = "00"', "not reloaded"),
+            (f'east = "{"ab" * 32}"\nnorth =', "reloaded"),
+        ):
+            north.file.write_text(text.replace("north =", new, 1))
+            (north.folder / "gate.log").rename(north.folder / "gate.log.1")
+            os.kill(north.process.pid, signal.SIGHUP)
+            written(north.folder, said)
+            if said == "not reloaded":  # the log is still the old file
+                (north.folder / "gate.log.1").rename(north.folder / "gate.log")
+        assert (north.folder / "gate.log").exists()  # opened anew
+        assert unpack(ask_gate(north.socket, pack(Hello()))).name == "north"
+    finally:
+        north.stop()
+    assert not os.path.exists(north.socket)
+
+
+def written(folder, what, patience=30.0):
+    """Wait until a line is in a log."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        texts = [path.read_text() for path in folder.glob("gate.log*")]
+        found = [json.loads(line)["what"] for text in texts for line in text.splitlines()]
+        if any(each.startswith(what) for each in found):
+            return
+        time.sleep(0.1)
+    raise TimeoutError(what)
+
+
+def at_a_port(folder):
+    """Return a hospital with a key, a roster, and a token for its port."""
+    key, more = new_silo_key(), {"socket": "127.0.0.1:7", "token": 'token = "token.txt"'}
+    roster = f'key = "north.key"\n\n[roster.silos]\nnorth = "{public_key(key)}"'
+    north = Hospital(folder / "hospital", roster=roster, **more)
+    north.write("token.txt", "0123456789abcdef")
+    north.write("north.key", key)
+    return north
+
+
+RIGHTS = {
+    "a token for all": ("token.txt", 0o666, "token.txt: others can read it or write to it"),
+    "a folder for all": ("", 0o777, "others can replace its files"),
+    "a key for the group": ("north.key", 0o640, None),
+    "a key that the group writes": ("north.key", 0o660, "north.key: others can read it or write"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHTS)
+def test_rights_that_let_others_in_are_seen_by_check(tmp_path, name):
+    path, mode, words = RIGHTS[name]
+    north = at_a_port(tmp_path)
+    (north.folder / path).chmod(mode)
+    command = ["silo", "check", str(north.file)]
+    if words is None:
+        assert main(command) == 0
+        return
+    with pytest.raises(SystemExit, match=words):
+        main(command)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("path", ["north.key", "token.txt", "north.ledger", "records.csv", ""])
+def test_files_of_another_user_are_seen_by_check(tmp_path, path):
+    north = at_a_port(tmp_path)
+    command = ["silo", "check", str(north.file)]
+    assert main(command) == 0
+    os.chown(north.folder / path, 65534, 65534)
+    with pytest.raises(SystemExit, match=r"belongs to neither|others can replace"):
+        main(command)

@@ -1,0 +1,153 @@
+"""A kit per hospital, and a consortium's roster: signed, in order, with a last day."""
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("cryptography")
+
+from skdpfl.__main__ import main
+from skdpfl.service._consortium import write_roster
+from tests.service.hospital import ROOT, frame
+
+DAYS = datetime.timedelta(days=30)
+LATER = str(datetime.date.today() + DAYS)
+
+
+@pytest.fixture
+def kit(tmp_path, capsys):
+    """A hospital's folder as init writes it, its line, and a roster that it joined."""
+    records = tmp_path / "records.csv"
+    frame().to_csv(records, index=False)
+    records.chmod(0o600)
+    folder = tmp_path / "north"
+    more = "--records", str(records), "--target", "ill", "--classes", "0", "1"
+    assert main(["silo", "init", "north", "--folder", str(folder), *more]) == 0
+    (tmp_path / "north.line").write_text(capsys.readouterr().out)
+    (tmp_path / "others.line").write_text(f'east = "{"ab" * 32}"\nsouth = "{"cd" * 32}"\n')
+    join(tmp_path, folder, capsys)
+    return folder
+
+
+def sign(folder, capsys, until=LATER, lines=("north.line", "others.line")):
+    """Sign a roster, and return the signer's key."""
+    files = [str(folder / each) for each in lines]
+    paths = "--key", str(folder / "key"), "--to", str(folder / "study.roster")
+    assert main(["consortium", "roster", *files, *paths, "--until", until]) == 0
+    return capsys.readouterr().out.strip()
+
+
+def join(top, folder, capsys):
+    signer = sign(top, capsys)
+    command = ["silo", "join", str(folder / "hospital.toml"), str(top / "study.roster"), signer]
+    assert main(command) == 0
+    assert "east, north, south" in capsys.readouterr().out
+
+
+def check(kit):
+    return main(["silo", "check", str(kit / "hospital.toml")])
+
+
+def test_a_new_hospital_passes_its_check(kit, capsys):
+    assert check(kit) == 0
+    said = capsys.readouterr().out
+    assert "a person approves each" in said and "roster    east, north, south" in said
+    modes = {p.name: p.stat().st_mode & 0o777 for p in (kit, *kit.rglob("*"))}
+    assert modes["state"] == 0o700 and modes["run"] == modes["north"] == 0o755
+    assert modes["hospital.toml"] == modes["north.key"] == 0o600
+    unit = (kit / "skdpfl-gate-north.service").read_text()
+    assert f"silo serve {kit}/hospital.toml" in unit and "User=skdpfl" in unit
+    more = "--records", str(kit.parent / "records.csv"), "--target", "ill"
+    with pytest.raises(SystemExit, match="File exists"):  # nothing is written over
+        main(["silo", "init", "north", "--folder", str(kit), *more])
+
+
+def changed(**changes):
+    def change(path):
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
+
+
+FORGERIES = {
+    "another key": (changed(silos={"north": "00" * 32}), "was not signed by"),
+    "a later day": (changed(until="2999-01-01"), "was not signed by"),
+    "a larger number": (changed(serial=9), "was not signed by"),
+    "no roster": (lambda path: path.write_text("[]"), "this is not a roster"),
+    "none": (lambda path: path.unlink(), "this is not a roster"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_roster_that_was_changed_is_refused(kit, name):
+    change, words = FORGERIES[name]
+    change(kit.parent / "study.roster")
+    with pytest.raises(SystemExit, match=words):
+        check(kit)
+
+
+def test_a_roster_of_another_signer_is_refused(kit, capsys):
+    (kit.parent / "study.roster").unlink()
+    (kit.parent / "key").unlink()
+    sign(kit.parent, capsys)
+    with pytest.raises(SystemExit, match="was not signed by"):
+        check(kit)
+
+
+def test_a_roster_has_a_last_day_and_gives_way_to_later_ones(kit, capsys):
+    """An old file that is put back would bring a revoked key back."""
+    path, top = kit.parent / "study.roster", kit.parent
+    old = path.read_bytes()
+    assert check(kit) == 0
+    (top / "others.line").write_text(f'south = "{"cd" * 32}"\n')  # east is revoked
+    sign(top, capsys)
+    assert json.loads(path.read_text())["serial"] == 2
+    assert check(kit) == 0 and "roster    north, south" in capsys.readouterr().out
+    path.write_bytes(old)
+    with pytest.raises(SystemExit, match="roster 1 was replaced by number 2"):
+        check(kit)
+    path.unlink()
+    keys = {"north": "00" * 32}
+    write_roster(path, top / "key", keys, str(datetime.date.today() - DAYS))
+    with pytest.raises(SystemExit, match="was valid until"):
+        check(kit)
+
+
+def test_a_key_is_replaced_without_a_gap(kit, capsys):
+    """The old one is used until the new one is on the roster."""
+    file = str(kit / "hospital.toml")
+    assert main(["silo", "key", file, "--new"]) == 0
+    (kit.parent / "north.line").write_text(capsys.readouterr().out)
+    assert check(kit) == 0  # by the old one
+    sign(kit.parent, capsys)
+    assert check(kit) == 0
+    lines = (kit / "state" / "north.key").read_text().split()
+    assert len(lines) == 2
+    (kit / "state" / "north.key").write_text(lines[0])
+    with pytest.raises(SystemExit, match="another key for this silo"):
+        check(kit)
+
+
+def test_lines_that_differ_are_refused(kit, capsys):
+    (kit.parent / "more.line").write_text(f'east = "{"ef" * 32}"\n')
+    with pytest.raises(SystemExit, match="two keys of 'east'"):
+        sign(kit.parent, capsys, lines=("north.line", "others.line", "more.line"))
+    sign(kit.parent, capsys, lines=("others.line",))
+    with pytest.raises(SystemExit, match="lacks this silo, 'north'"):
+        check(kit)
+
+
+@pytest.mark.slow
+def test_three_hospitals_from_nothing_to_a_joint_model(tmp_path):
+    """Eleven commands, as ``examples/consortium.sh`` has them."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHON": sys.executable}
+    command = ["bash", str(ROOT / "examples" / "consortium.sh"), str(tmp_path)]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    assert "A joint model of east, north, south" in done.stdout
