@@ -159,6 +159,7 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
 
     #: what private searches, displays and scores elsewhere refuse
     stays_at_silos = True
+    holds = "estimator_"
 
     def __init__(
         self, estimator: Any, head: Literal["intercept", "ridge"] | None = "intercept"

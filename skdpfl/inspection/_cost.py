@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
@@ -11,14 +11,27 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skdpfl._adapted import SiloAdapted
 from skdpfl._functions import Declared
-from skdpfl._pipelines import gives_out_width, is_as_released, learns_nothing, told_alike
+from skdpfl._pipelines import (
+    gives_out_width,
+    is_as_released,
+    keeps_rows_apart,
+    learns_nothing,
+    told_alike,
+)
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import _on_split, _parts
+from skdpfl.inspection import _parts
+from skdpfl.inspection._on_split import (
+    Unknown,
+    budget,
+    costs_on_splits,
+    follows_labels,
+    follows_sizes,
+)
 from skdpfl.privacy.events import Exact, Guarantee
-from skdpfl.privacy.spending.as_fitted import changed
+from skdpfl.privacy.spending.as_fitted import changed_around, differences, own_digests
+from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
 
 
@@ -48,13 +61,23 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
 
     Notes
     -----
-    For searches the fits of all candidates on all splits are charged, by their plans at the sizes
-    of the training sets, plus the refit; the choice by exact scores is not covered by a budget and
-    gives a warning. If sizes depend on labels or groups, they cannot be recovered: with
-    ``delta="auto"``, which follows from them, the cost is then infinite. Ensembles are charged for
-    all their members; if a record can be drawn several times (bagging with replacement) each member
-    is priced for the largest multiplicity. An estimator in a ``FrozenEstimator`` counts as if it
-    was fitted there.
+    A cost is known for estimators of this package, and for scikit-learn's pipelines, ensembles,
+    multi-output and multi-label estimators, ``FixedThresholdClassifier``, ``SelectFromModel``,
+    ``TransformedTargetRegressor`` and searches around them. Anything else that is fitted makes it
+    infinite: other classes, subclasses with a ``fit`` of their own (what they carry as
+    ``privacy_spent_`` is not believed), searches and shared budgets in stacks, chains and searches,
+    which fit them on splits as well. A ledger around the fit has the exact cost of anything::
+
+        with PrivacyLedger() as ledger:
+            anything.fit(X, y)
+        ledger.spent
+
+    The fits of searches, stacks and chains on splits are charged by their plans at the sizes of the
+    training sets; a choice by exact scores is not covered by a budget and gives a warning. If sizes
+    depend on labels or groups, they cannot be recovered: with ``delta="auto"``, which follows from
+    them, the cost is then infinite, and so it is with given noise, and where all fits have a copy
+    of one generator. Ensembles are charged for all their members, for each copy of a record that
+    bagging made. An estimator in a ``FrozenEstimator`` counts as if it was fitted there.
 
     In a ``FunctionTransformer``, only functions that act entrywise, such as ``np.log1p`` and
     ``np.clip``, are known not to mix records. Any function is free in a
@@ -83,44 +106,30 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     simulation (seeded))
     """
     _check(fitted)
-    names = Declared(public)
-    found = list(_visit(fitted, "", names))
-    names.check()
-    if _parts.was_in_a_pipeline(fitted):
-        warn(
-            f"This {type(fitted).__name__} was fitted as a part of a Pipeline, and this is the "
-            "cost of the part alone: what other steps read is not in it. Ask for the whole "
-            "pipeline.",
-            PrivacyLeakWarning,
-        )
-    paid = told_alike([f for f in found if isinstance(f, PrivacySpent)])
-    leaks = [f for f in found if isinstance(f, _parts.Leak)]
-    for leak in leaks:
-        warn(
-            f"{leak.path or type(fitted).__name__}: {leak.what}, which no budget covers. "
-            f"{leak.way_out}",
-            PrivacyLeakWarning,
-        )
-    unpaid = (
-        [_nothing(paid, exact=True)]
-        if any(leak.what not in _parts.PAID_FITS for leak in leaks)
-        else []
-    )
-    _warn_if_noise_repeats(paid)
-    return total([*paid, *unpaid] or [_nothing(paid, exact=False)])
-
-
-def _warn_if_noise_repeats(costs: Sequence[PrivacySpent]) -> None:
-    """Warn once if two of the fits drew their noise from the same integer seed."""
-    counts = Counter(seed for cost in costs for seed in cost.simulation_seeds)
-    repeated = [seed for seed, times in counts.items() if times > 1]
+    bill = _Bill(Declared(public))
+    bill.add(fitted)
+    bill.public.check()
+    for leak in bill.leaks.values():
+        where = leak.path or type(fitted).__name__
+        warn(f"{where}: {leak.what}, which no budget covers. {leak.way_out}", PrivacyLeakWarning)
+    around = getattr(getattr(fitted, "_as_fitted", None), "around", ())
+    if any("Pipeline ending in" in kind for kind, _ in around):
+        warn(f"{type(fitted).__name__} {_A_PART}", PrivacyLeakWarning)
+    seeds = Counter(seed for cost in bill.costs for seed in cost.simulation_seeds)
+    repeated = [(seed, times) for seed, times in seeds.items() if times > 1]
     if repeated:
-        warn(
-            f"{counts[repeated[0]]} fits drew their noise from random_state={repeated[0]}: it "
-            "repeats, and together they may reveal the records exactly. The cost is that of fresh "
-            "noise: use random_state=None, or a generator instead of an integer.",
-            PrivacyLeakWarning,
-        )
+        warn(_REPEATED.format(seed=repeated[0][0], times=repeated[0][1]), PrivacyLeakWarning)
+    return total(bill.all_costs() or [_nothing([], exact=False)])
+
+
+_A_PART = (
+    "was fitted as a part of a Pipeline, and this is the cost of the part alone: what other steps "
+    "read is not in it. Ask for the whole pipeline."
+)
+_REPEATED = (
+    "{times} fits drew their noise from random_state={seed}: it repeats, and together they may "
+    "reveal the records exactly. The cost is that of fresh noise: use random_state=None."
+)
 
 
 def _check(fitted: Any) -> None:
@@ -131,158 +140,186 @@ def _check(fitted: Any) -> None:
             "several fits, use sum(privacy_spent(one) for one in estimators)."
         )
     inner = fitted.steps[-1][1] if isinstance(fitted, Pipeline) else fitted
-    if hasattr(inner, "plan_for") and not hasattr(inner, "privacy_spent_"):
+    if isinstance(inner, Recorded) and not hasattr(inner, "privacy_spent_"):
         raise NotFittedError(f"This {type(inner).__name__} is not fitted yet, so it has no cost.")
     if type(inner).__module__.startswith("sklearn."):
         check_is_fitted(inner)
 
 
-def _visit(
-    obj: Any, path: str, public: Declared, chosen: bool = False, covered: bool = False
-) -> Iterator[PrivacySpent | _parts.Leak]:
-    """Yield the costs and leaks of a fitted object and its parts.
+class _Splits(NamedTuple):
+    """Training sets that copies were fitted on."""
 
-    ``chosen``: their plans depend on an output of an earlier step. ``covered``: what has a cost of
-    its own is paid for by what is around it, unless it is frozen.
-    """
-    if path and public.covers(path):
-        yield from _parts.leaks_of_declared(obj, path)
-        return
-    if isinstance(obj, FrozenEstimator):  # its earlier fit counts as well
-        obj, covered = obj.estimator, False
-    if isinstance(obj, SiloAdapted) and is_as_released(obj):
-        if path:
-            yield _parts.Leak(path, _parts.HEADS, _parts.WITHOUT_HEADS)
-        yield from _visit(obj.estimator_, path, public, chosen)
-    elif _parts.is_priced(obj):
-        # a search's plans see what earlier steps of its pipelines found
-        best = getattr(obj, "best_estimator_", None)
-        if not covered:
-            yield from _paid(obj, path, chosen or gives_out_width(best))
-        yield from _beside(obj, path, public)
-    elif isinstance(obj, BaseSearchCV) and is_as_released(obj):
-        yield from _search(obj, path, public, chosen)
-    elif (inside := _parts.parts(obj)) is not None:
-        times, found = _parts.multiplicity(obj), []
+    cv: Any
+    #: how many; None: unknown
+    number: int | None
+    #: by path, the parts of what was fitted to all records
+    twins: dict[str, Any]
+    #: whether these have the same parameters
+    kept: bool
+
+
+class _At(NamedTuple):
+    """Where a part is in an object, and what pays for it."""
+
+    path: str = ""
+    #: its plan depends on an output of an earlier step
+    chosen: bool = False
+    #: costs of its own are paid for by what is around it, unless it is frozen
+    covered: bool = False
+    #: one fit on each training set; only what fits its parts once has a price there
+    splits: _Splits | None = None
+
+    def inside(self, name: str, **changes: Any) -> "_At":
+        """Return where a part of this part is."""
+        return self._replace(path=_parts.joined(self.path, name), **changes)
+
+
+class _Bill:
+    """The costs of the fits that made an object, in their order, and what no budget covers."""
+
+    def __init__(self, public: Declared) -> None:
+        self.public, self.costs = public, list[PrivacySpent]()
+        self.leaks = dict[tuple[str, str], _parts.Leak]()
+        self._frozen: list[Any] = []
+        self._own: Collection[str] = ()  # steps declared to the search around them
+
+    def all_costs(self) -> list[PrivacySpent]:
+        """Return all costs; the last one is infinite if not all fits are paid for."""
+        paid = all(leak.paid for leak in self.leaks.values())
+        return told_alike(self.costs) + ([] if paid else [_nothing(self.costs, exact=True)])
+
+    def add(self, obj: Any, at: _At = _At()) -> None:  # noqa: B008
+        """Add what the fits of an object and its parts cost."""
+        whole = at.splits is None and is_as_released(obj)
+        if at.path and self._is_declared(obj, at.path):
+            return
+        if isinstance(obj, FrozenEstimator):  # its earlier fit counts as well, once
+            if all(obj.estimator is not each for each in self._frozen):
+                self._frozen.append(obj.estimator)
+                self.add(obj.estimator, at._replace(covered=False, splits=None))
+        elif at.splits is None and (model := _parts.held(obj)) is not None:
+            self._wrapped(obj, model, at)
+        elif _parts.is_private(obj):
+            self._private(obj, at)
+        elif whole and isinstance(obj, BaseSearchCV) and hasattr(obj, "best_estimator_"):
+            self._search(obj, at)
+        elif (inside := (_parts.members if whole else _parts.steps)(obj)) is not None:
+            self._members(obj, inside, at)
+        elif not learns_nothing(obj):
+            self._note(_parts.leak_of(obj, at.path))
+
+    def _note(self, *leaks: _parts.Leak) -> None:
+        for leak in leaks:
+            self.leaks.setdefault((leak.path, leak.what), leak)
+
+    def _is_declared(self, step: Any, path: str) -> bool:
+        """Return whether a step was declared; note if its function mixes records anyway."""
+        own = any(f"__{path}".endswith(f"__{name}") for name in self._own)
+        if found := self.public.covers(path) or own:
+            self._note(*_parts.leaks_of_declared(step, path))
+        return found
+
+    def _members(self, obj: Any, inside: _parts.Parts, at: _At) -> None:
+        """Add the costs of members, and note what is learnt beside them."""
+        chosen = at.chosen
         for name, part in inside:
-            place = f"{path}__{name}" if path else name
-            found.append(list(_visit(part, place, public, chosen, covered)))
-            chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
-        for each in _told_alike(found) if isinstance(obj, Pipeline) else found:
-            yield from (of_copies(f, times) if isinstance(f, PrivacySpent) else f for f in each)
-        yield from _parts.leaks_of_changes(obj, _parts.private_parts(obj), path)
-        yield from _cross_fits(obj, path, chosen)
-        yield from _parts.own_leaks(obj, path, public)
-    elif not learns_nothing(obj):
-        yield _parts.leak_of(obj, path)
+            here = at.inside(name, chosen=chosen)
+            self.add(part, here)
+            known = at.splits.twins.get(here.path) if at.splits else part
+            chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(known))
+        if at.splits is None:
+            self._note(*_parts.changed_after(at.path, obj, _changed_around(obj)))
+        if at.splits is None and isinstance(obj, (*_parts.STACKS, *_parts.CHAINS)):
+            self._cross_fits(obj, inside[: len(obj.estimators_)], at)
+        self._note(*_parts.own_leaks(obj, at.path, self.public))
 
+    def _wrapped(self, obj: Any, model: Any, at: _At) -> None:
+        """Add the cost of a search, a shared budget, or silos' own parts, of this package."""
+        if getattr(obj, "stays_at_silos", False) and at.path:
+            self._note(_parts.Leak(at.path, _parts.HEADS, "Put the joint model there."))
+        if pays := _parts.is_private(obj):  # a search's plans see what earlier steps found
+            found = gives_out_width(getattr(obj, "best_estimator_", None))
+            self._private(obj, at._replace(chosen=at.chosen or found))
+        before, self._own = self._own, getattr(obj, "public", ())
+        self.add(model, at._replace(covered=at.covered or pays))
+        self._own = before
 
-def _paid(fitted: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _parts.Leak]:
-    """Yield the cost of a fit; if its plan depends on an output, that of its whole budget."""
-    spent: PrivacySpent = fitted.privacy_spent_
-    if chosen and (names := changed(fitted)):
-        yield _parts.changed_after(path, type(fitted).__name__, names)
-    if chosen and fitted.epsilon is None:
-        yield _parts.Leak(
-            path,
-            f"{type(fitted).__name__} was given noise_multiplier, whose cost depends on the "
-            "number of columns that an earlier step learnt",
-            "Give it an epsilon, or the earlier step max_categories or max_features.",
-        )
-    yield chosen_by_outputs(spent, _on_split.budget(fitted)) if chosen else spent
-
-
-def _beside(search: Any, path: str, public: Declared) -> Iterator[PrivacySpent | _parts.Leak]:
-    """Yield costs outside the search's, or shared budget's, own: steps that it does not pay for."""
-    if not getattr(search, "pays_for_parts", False):
-        return
-    best = getattr(search, search._fitted)
-    steps = best.steps if isinstance(best, Pipeline) else [("", best)]
-    if isinstance(best, Pipeline):
-        yield from _parts.leaks_of_changes(best, _parts.private_parts(best), path)
-        if not is_as_released(best):
-            yield _parts.leak_of(best, path)
-    own = Declared(search.public)
-    for name, part in steps:
-        place = "__".join(filter(None, (path, name)))
-        here = list(_visit(part, place, public, covered=True))
-        told = list(_visit(part, name, own, covered=True))  # what was declared to the search
-        yield from min(here, told, key=lambda each: sum(isinstance(f, _parts.Leak) for f in each))
-
-
-def _told_alike(
-    found: list[list[PrivacySpent | _parts.Leak]],
-) -> list[list[PrivacySpent | _parts.Leak]]:
-    """Return the costs of a pipeline's steps, with their common trust."""
-    told = iter(told_alike([f for each in found for f in each if isinstance(f, PrivacySpent)]))
-    return [[next(told) if isinstance(f, PrivacySpent) else f for f in each] for each in found]
-
-
-def _cross_fits(obj: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _parts.Leak]:
-    """Yield the costs of fits on splits that were used for predictions only."""
-    try:
-        members = list(_parts.cross_fits(obj))
-        for member, found in members:
-            if names := changed(member):
-                yield _parts.changed_after(path, type(member).__name__, names)
-            yield from _on_split.costs_on_splits(member, member, obj.cv, chosen=chosen or found)
-        if members and _on_split.follows_labels(obj.cv, classifier=is_classifier(obj)):
-            yield _parts.Leak(path, _parts.FOLDS, _parts.OTHER_FOLDS)
-        whole = any(member.privacy_spent_.unit == "silo" for member, _ in members)
-        if whole and _on_split.follows_sizes(obj.cv):
-            yield _parts.Leak(path, _parts.SIZES, _parts.OTHER_SIZES)
-    except _parts.Unknown:
-        what = f"the cost of the fits of {type(obj).__name__} on its splits cannot be recovered"
-        yield _parts.Leak(path, what, _parts.BY_LEDGER)
-
-
-def _search(
-    search: BaseSearchCV, path: str, public: Declared, chosen: bool
-) -> Iterator[PrivacySpent | _parts.Leak]:
-    """Yield the cost of every fit of a search."""
-    best = getattr(search, "best_estimator_", None)
-    if best is None:
-        what = "the fits of a search without refit cannot be recovered"
-        yield _parts.Leak(path, what, "Use refit=True, or record the search in a PrivacyLedger.")
-        return
-    kept = clone(search.estimator).set_params(**search.best_params_)
-    if names := _on_split.changed_candidate(kept, best):
-        yield _parts.changed_after(path, f"the estimator of {type(search).__name__}", names)
-    yield from _parts.leaks_of_changes(search, _parts.private_parts(best), path)
-    halves = getattr(search, "resource", None) == "n_samples"  # training sets of several sizes
-    cv = iter(()) if halves else search.cv
-    beside: dict[str, _parts.Leak] = {}
-    for params in search.cv_results_["params"]:
-        candidate = clone(search.estimator).set_params(**params)
-        beside |= {leak.path: leak for leak in _parts.leaks_of_candidate(candidate, path, public)}
+    def _private(self, part: Any, at: _At) -> None:
+        """Add the cost of private fits; if plans depend on an output, that of whole budgets."""
+        if at.covered:
+            return
+        fitted = at.splits.twins.get(at.path) if at.splits else part
+        before = getattr(fitted, "_as_fitted", None)
+        if before is not None and (at.splits.kept if at.splits else at.chosen):
+            names = differences(before.own, own_digests(part))
+            self._note(*_parts.changed_after(at.path, part, names))
         try:
-            yield from _on_split.costs_of_candidate(
-                candidate, best, cv, search.n_splits_, chosen=chosen
+            costs = (
+                costs_on_splits(part, fitted, *at.splits[:2])
+                if at.splits
+                else [part.privacy_spent_]
             )
-        except _parts.Unknown:
-            what = (
-                f"the cost of candidates of {type(search.estimator).__name__} cannot be recovered"
-            )
-            yield _parts.Leak(path, what, _parts.BY_LEDGER)
-            break
-    yield from (found := list(_visit(best, path, public, chosen)))
-    told = [each.path for each in found if isinstance(each, _parts.Leak)]
-    yield from (leak for place, leak in beside.items() if place not in told)
-    also = ""
-    if _on_split.follows_labels(search.cv, classifier=is_classifier(search)):
-        also = f"  Besides, {_parts.FOLDS}, which no budget covers. {_parts.OTHER_FOLDS}"
-    whole = any(isinstance(each, PrivacySpent) and each.unit == "silo" for each in found)
-    if whole and _on_split.follows_sizes(search.cv):
-        also += f"  Besides, {_parts.SIZES}, which no budget covers. {_parts.OTHER_SIZES}"
-    yield _parts.Leak(
-        path,
-        _parts.SCORES,
-        "The returned cost is that of the fits only; DPRandomizedSearchCV covers the choice too."
-        + also,
-    )
+            if at.chosen and part.epsilon is None:
+                raise Unknown("that of given noise depends on columns that a step learnt")
+        except Unknown as why:
+            self._note(_parts.unknown(at.path, part, why))
+            return
+        for cost in costs:
+            found = chosen_by_outputs(cost, budget(part)) if at.chosen else cost
+            self.costs.append(of_copies(found, 1 if before is None else before.times))
+
+    def _cross_fits(self, obj: Any, inside: _parts.Parts, at: _At) -> None:
+        """Add the costs of fits on splits for predictions, which the next fit reads."""
+        chain = isinstance(obj, _parts.CHAINS)
+        if chain and obj.cv is None:
+            return
+        for name, member in inside[:-1] if chain else inside:
+            here = at.inside(name)
+            if not keeps_rows_apart(member):
+                self._note(_parts.unknown(here.path, member, "its predictions may mix records"))
+            twins = dict(_parts.by_path(member, here.path))
+            if not isinstance(obj.cv, str):
+                self.add(member, here._replace(splits=_Splits(obj.cv, None, twins, kept=True)))
+            elif all(member is not each for _, each in obj.estimators):  # a copy
+                self._note(*_parts.changed_after(at.path, obj, ["cv"]))
+        self._note(*_folds(obj, obj, at.path))
+
+    def _search(self, search: BaseSearchCV, at: _At) -> None:
+        """Add the cost of every fit of a search."""
+        best, twins = search.best_estimator_, dict(_parts.by_path(search.best_estimator_, at.path))
+        halves = getattr(search, "resource", None) == "n_samples"  # training sets of several sizes
+        cv = iter(()) if halves else search.cv
+        for i, params in enumerate(search.cv_results_["params"]):
+            splits = _Splits(cv, search.n_splits_, twins, kept=i == search.best_index_)
+            self.add(clone(search.estimator).set_params(**params), at._replace(splits=splits))
+        self.add(best, at)
+        self._note(*_parts.changed_after(at.path, search, _changed_around(search, best)))
+        also = [f"Besides, {leak.what}. {leak.way_out}" for leak in _folds(search, best, at.path)]
+        way_out = " ".join([_parts.BY_SCORES, *also])
+        self._note(_parts.Leak(at.path, _parts.SCORES, way_out, paid=True))
 
 
-def _nothing(paid: list[PrivacySpent], *, exact: bool) -> PrivacySpent:
+def _folds(obj: Any, fitted: Any, path: str) -> Iterator[_parts.Leak]:
+    """Yield leaks of folds that depend on what is protected."""
+    if follows_labels(obj.cv, classifier=is_classifier(obj)):
+        yield _parts.Leak(path, _parts.BY_LABEL, _parts.BY_INDEX, paid=True)
+    whole = any(part.privacy_spent_.unit == "silo" for part in _parts.private_parts(fitted))
+    if whole and follows_sizes(obj.cv):
+        yield _parts.Leak(path, _parts.BY_SIZE, _parts.BY_ID, paid=True)
+
+
+def _changed_around(obj: Any, fitted: Any = None) -> list[str]:
+    """Return the parameters of a meta-estimator, or of steps in it, that changed after its fit."""
+    names = changed_around(obj, _parts.private_parts(obj if fitted is None else fitted))
+    asked = {name: step for name, step, _ in getattr(obj, "transformers", ())}
+    for name, step, _ in getattr(obj, "transformers_", ()):  # copies of a ColumnTransformer's steps
+        if all(hasattr(each, "get_params") for each in (step, asked.get(name))):
+            unlike = differences(own_digests(asked[name]), own_digests(step))
+            names += [f"{name}__{each}" for each in unlike]
+    return names
+
+
+def _nothing(paid: Sequence[PrivacySpent], *, exact: bool) -> PrivacySpent:
     """Return a cost of zero, or infinity, that can be added to the others."""
     return PrivacySpent.from_compositions(
         paid[0].guarantee if paid else Guarantee(),

@@ -1,136 +1,70 @@
-"""Members of fitted meta-estimators, and the fits that they made and discarded.
+"""What is known of objects around private estimators, and leaks: what no budget covers.
 
-Also leaks: what fits around private estimators learn at no privacy cost, and remedies.
+Whatever is not known here has no price, since its fits may have done anything.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    StackingClassifier,
-    StackingRegressor,
-    VotingClassifier,
-    VotingRegressor,
-)
+from sklearn import ensemble, multiclass, multioutput
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.feature_selection import SelectFromModel
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
-from sklearn.multioutput import (
-    ClassifierChain,
-    MultiOutputClassifier,
-    MultiOutputRegressor,
-    RegressorChain,
-)
-from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl._functions import WAYS_OUT, Declared, mixes, name_of
-from skdpfl._pipelines import (
-    chosen_by_functions,
-    fits_as_released,
-    gives_out_width,
-    is_as_released,
-    learns_nothing,
-    leaves,
-    steps_inside,
-)
-from skdpfl.privacy.spending.as_fitted import changed_around, differences, own_digests
+from skdpfl._pipelines import chosen_by_functions, fits_as_released, is_as_released, leaves
+from skdpfl._pipelines import steps_inside as steps_of_columns
 from skdpfl.privacy.spending.ledger import Recorded
 
-_BAGS = (BaggingClassifier, BaggingRegressor)
-_STACKS = (StackingClassifier, StackingRegressor)
-_CHAINS = (ClassifierChain, RegressorChain)
-#: ensembles in which only the members read the records; others may weight or draw records by exact
-#: errors (boosting) and are not supported
-ENSEMBLES = (
-    *_BAGS,
-    *_STACKS,
-    *_CHAINS,
-    VotingClassifier,
-    VotingRegressor,
-    MultiOutputClassifier,
-    MultiOutputRegressor,
-    OneVsOneClassifier,
-    OneVsRestClassifier,
-    OutputCodeClassifier,
-)
+BAGS = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
+STACKS = (ensemble.StackingClassifier, ensemble.StackingRegressor)
+CHAINS = (multioutput.ClassifierChain, multioutput.RegressorChain)
+VOTES = (ensemble.VotingClassifier, ensemble.VotingRegressor)
+OUTPUTS = (multioutput.MultiOutputClassifier, multioutput.MultiOutputRegressor)
+LABELS = (multiclass.OneVsRestClassifier, multiclass.OutputCodeClassifier)
+#: containers of scikit-learn's, and the attributes that hold their fitted members, each of which
+#: was fitted once; those of stacks and chains on the splits of ``cv``, too
+MEMBERS = {
+    (*BAGS, *STACKS, *CHAINS, *VOTES, *OUTPUTS, *LABELS): ("estimators_", "final_estimator_"),
+    (FixedThresholdClassifier,): ("estimator_",),
+}
+#: those that may stand in a pipeline; without the underscore it is the part before a fit
+STEPS = {
+    (SelectFromModel,): ("estimator_",),
+    (TransformedTargetRegressor,): ("regressor_", "transformer_"),
+}
+Parts = list[tuple[str, Any]]
 
 
-#: what learns by the estimators only that are its parameters
-_AROUND = (
-    *ENSEMBLES,
-    CalibratedClassifierCV,
-    ColumnTransformer,
-    FeatureUnion,
-    FixedThresholdClassifier,
-    Pipeline,
-    SelectFromModel,
-    TransformedTargetRegressor,
-)
-
-
-#: what fits each of its parts once
-_ONCE = (Pipeline, ColumnTransformer, FeatureUnion, SelectFromModel, TransformedTargetRegressor)
-
-
-class Unknown(Exception):
-    """The cost of discarded fits cannot be recovered."""
-
-
-def parts(obj: Any) -> list[tuple[str, Any]] | None:
-    """Return the fitted estimators inside a meta-estimator; None if it is not a known kind."""
-    if not is_as_released(obj):
+def steps(obj: Any) -> Parts | None:
+    """Return the parts of a pipeline and the like, fitted or not; None of anything else."""
+    if not is_as_released(obj) or (isinstance(obj, SelectFromModel) and _reads_more(obj)):
         return None
-    if isinstance(obj, TransformedTargetRegressor):
-        return [("regressor", obj.regressor_), ("transformer", obj.transformer_)]
-    selects = isinstance(obj, SelectFromModel) and not _reads_more(obj)
-    if selects or isinstance(obj, FixedThresholdClassifier):  # the threshold is a parameter
-        return [("estimator", obj.estimator_)]
-    if isinstance(obj, CalibratedClassifierCV):
-        members = [c.estimator for c in obj.calibrated_classifiers_]
-    elif isinstance(obj, ENSEMBLES):
-        members = obj.estimators_
-    else:
-        return steps_inside(obj)
-    # a member of a voting ensemble that was dropped is a text
-    found = [(f"estimator{i}", m) for i, m in enumerate(members) if not isinstance(m, str)]
-    final = getattr(obj, "final_estimator_", None)
-    return found if final is None else [*found, ("final_estimator", final)]
+    if not (names := _names(obj, STEPS)):
+        return steps_of_columns(obj)
+    end = "_" if hasattr(obj, names[0]) else ""
+    found = [(name[:-1], getattr(obj, name[:-1] + end)) for name in names]
+    if not end and len(found) == 2 and found[1][1] is None:
+        how = {"inverse_func": obj.inverse_func, "check_inverse": obj.check_inverse}
+        found[1] = ("transformer", FunctionTransformer(obj.func, **how))
+    return found
 
 
-def is_priced(obj: Any) -> bool:
-    """Whether an object has its own ``privacy_spent_``, from a fit of this package.
-
-    What others carry under that name, subclasses with their own ``fit`` included, is not believed.
-    """
-    ours = isinstance(obj, Recorded) and fits_as_released(obj)
-    return ours and hasattr(obj, "privacy_spent_")
-
-
-def was_in_a_pipeline(obj: Any) -> bool:
-    """Whether an object was fitted as a step of a scikit-learn pipeline."""
-    fit = getattr(obj, "_as_fitted", None)
-    return fit is not None and any("Pipeline ending in" in kind for kind, _ in fit.around)
+def members(obj: Any) -> Parts | None:
+    """Return the fitted parts of a meta-estimator, ensemble or pipeline; None of anything else."""
+    if not is_as_released(obj) or not (names := _names(obj, MEMBERS)):
+        return steps(obj)
+    found: Parts = []
+    for name in names:
+        value = getattr(obj, name, "drop")
+        several = enumerate(value) if isinstance(value, list) else [("", value)]
+        found += [(f"{name.rstrip('s_')}{i}", each) for i, each in several]
+    return [(name, each) for name, each in found if not isinstance(each, str)]
 
 
-def unpaid_parts(candidate: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (path, step) of steps of an unfitted estimator that would learn without privacy."""
-    given = {"": candidate, **candidate.get_params(deep=True)}
-    frozen = tuple(f"{path}__" for path, part in given.items() if isinstance(part, FrozenEstimator))
-    for path, part in given.items():
-        if path.startswith(frozen) or not hasattr(part, "fit"):
-            continue
-        if isinstance(part, TransformedTargetRegressor):
-            part = FunctionTransformer(part.func)
-        around = isinstance(part, _AROUND) and is_as_released(part)
-        if not (around or isinstance(part, Recorded)):
-            yield from ((at, each) for at, each in leaves(part, path) if not learns_nothing(each))
+def _names(obj: Any, table: dict[Any, tuple[str, ...]]) -> tuple[str, ...]:
+    return next((names for kinds, names in table.items() if isinstance(obj, kinds)), ())
 
 
 def _reads_more(selector: SelectFromModel) -> bool:
@@ -138,120 +72,83 @@ def _reads_more(selector: SelectFromModel) -> bool:
     return callable(selector.max_features) or callable(selector.importance_getter)
 
 
-def cross_fits(obj: Any) -> Iterator[tuple[Any, bool]]:
-    """Yield the private parts that were also fitted on the splits of ``obj.cv``, for predictions.
+def by_path(obj: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and part of an object and of what pipelines in it put together."""
+    yield path, obj
+    for name, part in steps(obj) or ():
+        yield from by_path(part, joined(path, name))
 
-    With each: whether an earlier step of its pipeline had learnt its number of columns. Stacking,
-    and chains with ``cv``, predict each record by models of the other splits; chains do so for all
-    members except the last.
+
+def joined(*names: str) -> str:
+    """Return the path of a part."""
+    return "__".join(filter(None, names))
+
+
+def held(obj: Any) -> Any:
+    """Return the fitted model inside a search and the like of this package; None of others."""
+    return getattr(obj, getattr(type(obj), "holds", ""), None) if fits_as_released(obj) else None
+
+
+def is_private(obj: Any) -> bool:
+    """Whether an object has a cost of its own, that of a fit of this package.
+
+    What others carry as ``privacy_spent_``, subclasses with their own ``fit`` included, is not
+    believed.
     """
-    if not isinstance(obj, (*_STACKS, *_CHAINS)):
-        return
-    cv = obj.cv
-    if isinstance(obj, _CHAINS) and cv is None:
-        return
-    if isinstance(cv, str) and cv == "prefit":
-        given = [each for _, each in obj.estimators]
-        if not all(any(member is each for each in given) for member in obj.estimators_):
-            raise Unknown("cv changed after the fit, which made copies of its members")
-        return
-    for member in obj.estimators_ if isinstance(obj, _STACKS) else obj.estimators_[:-1]:
-        check_plain(member)  # predictions by its own code may mix records
-        yield from _paying_parts(member)
-
-
-def check_plain(member: Any) -> None:
-    """Raise Unknown unless each fit of a member fits each of its private parts once."""
-    if isinstance(member, FrozenEstimator) or is_priced(member):
-        if getattr(member, "pays_for_parts", False) or not is_as_released(member):
-            raise Unknown(type(member).__name__)
-    elif isinstance(member, _ONCE) and (inside := parts(member)) is not None:
-        for _, part in inside:
-            check_plain(part)
-    elif not learns_nothing(member):
-        raise Unknown(type(member).__name__)
+    return isinstance(obj, Recorded) and fits_as_released(obj)
 
 
 def private_parts(obj: Any) -> list[Any]:
     """Return the fitted private estimators inside an object, without those inside searches."""
-    return [part for part, _ in _paying_parts(obj)]
-
-
-def _paying_parts(member: Any, chosen: bool = False) -> Iterator[tuple[Any, bool]]:
-    """Yield the private estimators in a member, and whether an earlier step chose their plan."""
-    if isinstance(member, Recorded):
-        yield member, chosen
-    else:
-        for _, part in parts(member) or []:
-            yield from _paying_parts(part, chosen)
-            chosen = chosen or (isinstance(member, Pipeline) and gives_out_width(part))
-
-
-def multiplicity(obj: Any) -> int:
-    """Return the largest number of copies of a record in a member's sample.
-
-    Members that take weights see each record once; its number of copies is a factor of its loss,
-    which is clipped afterwards.
-    """
-    if not isinstance(obj, _BAGS):
-        return 1
-    fits = [getattr(part, "_as_fitted", None) for part in private_parts(obj)]
-    if all(fits):
-        return max((fit.times for fit in fits if fit), default=1)
-    return max(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_)
+    if isinstance(obj, Recorded):
+        return [obj]
+    return [each for _, part in members(obj) or () for each in private_parts(part)]
 
 
 class Leak(NamedTuple):
-    """Something fitted without a privacy cost: where, what, and a remedy."""
+    """Something that no budget covers: where, what, a remedy, and whether the fits are paid."""
 
     path: str
     what: str
     way_out: str
+    paid: bool = False
 
 
-#: the way out where fits were discarded
-BY_LEDGER = "Record it in a PrivacyLedger, which records every fit."
-
+#: the way out where it is not known what was fitted
+BY_LEDGER = "A ledger records what runs: with PrivacyLedger() as ledger: ...fit(X, y); ledger.spent"
 SCORES = "the choice was based on exact scores of the records"
-OUT_OF_BAG = "oob_score_ and the out-of-bag predictions were computed from the exact records"
-FOLDS = "folds depend on the labels, so that changing one label moves other records between them"
-SIZES = (
-    "folds depend on the sizes of silos, which unit='silo' protects: changing one silo's size "
-    "moves other silos, or their records, between them"
-)
+BY_SCORES = "The cost is that of the fits only; DPRandomizedSearchCV covers the choice, too."
 HEADS = "its heads are fitted to the records without noise, and may be in what is learnt around it"
-WITHOUT_HEADS = "Put the joint model there, and adapt it afterwards."
-#: the leaks for which the cost of the fits is still reported: what is given out beside them
-PAID_FITS = (SCORES, OUT_OF_BAG, FOLDS, SIZES)
-#: the ways out of the last two
-OTHER_SIZES = (
-    "Use folds of whole silos that depend on ids alone: LeaveOneSiloOut() or "
-    "SiloKFold(shuffle=True)."
+BY_LABEL = "folds depend on the labels, so that changing one label moves other records between them"
+BY_INDEX = "Give cv=KFold(5) or cv=SiloStratifiedKFold(5); for classifiers, folds of cv=5 do."
+BY_SIZE = (
+    "folds depend on sizes that unit='silo' protects: changing one silo's size moves other silos"
 )
-OTHER_FOLDS = (
-    "Give cv=SiloStratifiedKFold(5) or cv=KFold(5), whose folds do not depend on labels; for "
-    "classifiers, those of cv=5 do."
+BY_ID = "Use folds of whole silos by ids alone: LeaveOneSiloOut() or SiloKFold(shuffle=True)."
+WEIGHTED = "records were drawn by weights, divided by the sum of all records' weights"
+OUT_OF_BAG = "oob_score_ and the out-of-bag predictions were computed from the exact records"
+CHOSEN = "a function of the records chose the columns"
+BY_NAME = (
+    "Name them, choose them by make_column_selector, or declare the step by public=[{name!r}] if "
+    "they depend on the columns' names and types only."
 )
+RESTORE = "Restore the parameters or fit again; a PrivacyLedger records every fit when it runs."
+DECLARE = (
+    "Declare what it needs (categories, constants), use a private transformer, or name it in "
+    "public=[{name!r}] if it was fitted on public data only. "
+)
+MIXES = "mixes records: in a test on made-up rows, its output for one row changed with the others"
 
 
 def leak_of(step: Any, path: str) -> Leak:
-    """Return the leak of a step that learns without privacy."""
+    """Return the leak of a step that is not known to learn nothing."""
     name = path.rsplit("__", 1)[-1] or "name"
-    if not isinstance(step, FunctionTransformer):
-        return Leak(
-            path,
-            f"{type(step).__name__} learnt from the records",
-            "Declare what it needs (categories, constants), use a private transformer, or name it "
-            "in public=[...] if it was fitted on public data only.",
-        )
-    if mixes(step):
-        return _mixing(step, path)
-    return Leak(
-        path,
-        f"it is unknown whether {name_of(step)}, a function that gets all records at once, mixes "
-        "them",
-        WAYS_OUT.format(public=f"privacy_spent(..., public=[{name!r}])"),
-    )
+    if isinstance(step, FunctionTransformer):
+        what = f"it is unknown whether {name_of(step)}, which gets all records at once, mixes them"
+        way_out = WAYS_OUT.format(public=f"privacy_spent(..., public=[{name!r}])")
+        return _mixing(step, path) if mixes(step) else Leak(path, what, way_out)
+    what = f"{type(step).__name__} learnt from the records, or it is not known what it learnt"
+    return Leak(path, what, DECLARE.format(name=name) + BY_LEDGER)
 
 
 def leaks_of_declared(step: Any, path: str) -> Iterator[Leak]:
@@ -262,75 +159,28 @@ def leaks_of_declared(step: Any, path: str) -> Iterator[Leak]:
 
 
 def _mixing(step: FunctionTransformer, path: str) -> Leak:
-    what = (
-        f"{name_of(step)} mixes records: in a test on made-up rows, its output for one row changed "
-        "with the others"
-    )
-    return Leak(path, what, WAYS_OUT.partition("; or")[0] + ".")
+    return Leak(path, f"{name_of(step)} {MIXES}", WAYS_OUT.partition("; or")[0] + ".")
 
 
-def leaks_of_candidate(candidate: Any, path: str, public: Declared) -> Iterator[Leak]:
-    """Yield the leaks of a search's candidate, of which the best one may have none."""
-    for inner, step in unpaid_parts(candidate):
-        place = "__".join(filter(None, (path, inner)))
-        if public.covers_part(place):
-            yield from leaks_of_declared(step, place)
-        else:
-            yield leak_of(step, place)
+def unknown(path: str, obj: Any, why: object) -> Leak:
+    """Return the leak of fits whose cost is not known."""
+    what = f"the cost of fits of {type(obj).__name__} cannot be recovered ({why})"
+    return Leak(path, what, BY_LEDGER)
 
 
-def leaks_of_changes(obj: Any, fits: Iterable[Any], path: str) -> Iterator[Leak]:
-    """Yield a leak if parameters that determine the cost of a fit have changed since."""
-    names = changed_around(obj, fits)
-    if isinstance(obj, ColumnTransformer):  # copies of its steps were fitted
-        asked = {name: step for name, step, _ in obj.transformers}
-        for name, step, _ in obj.transformers_:
-            if name in asked and hasattr(step, "get_params") and hasattr(asked[name], "get_params"):
-                unlike = differences(own_digests(asked[name]), own_digests(step))
-                names += [f"{name}__{each}" for each in unlike]
+def changed_after(path: str, obj: Any, names: list[str]) -> Iterator[Leak]:
+    """Yield the leak of a cost that would be priced by other parameters than the fit's."""
     if names:
-        yield changed_after(path, type(obj).__name__, names)
-
-
-def changed_after(path: str, kind: str, names: Iterable[str]) -> Leak:
-    """Return the leak of a cost that would be priced by other parameters than the fit's."""
-    return Leak(
-        path,
-        f"{', '.join(names)} of {kind} changed after the fit, so its cost is unknown",
-        "Restore the parameters or fit again; a PrivacyLedger records every fit when it runs.",
-    )
+        what = f"{', '.join(names)} of {type(obj).__name__} changed after the fit"
+        yield Leak(path, f"{what}, so its cost is unknown", RESTORE)
 
 
 def own_leaks(obj: Any, path: str, public: Declared) -> Iterator[Leak]:
     """Yield what a meta-estimator itself learns, in addition to its members."""
     for name in chosen_by_functions(obj):
-        place = f"{path}__{name}" if path else name
-        if not public.covers(place):
-            yield Leak(
-                place,
-                "a function of the records chose the columns",
-                "Name them, choose them by make_column_selector, or declare the step by "
-                f"public=[{name!r}] if they depend on the columns' names and types only.",
-            )
-    if isinstance(obj, OneVsOneClassifier):
-        yield Leak(
-            path,
-            "OneVsOneClassifier fits each member to the records of two labels, whose numbers are "
-            "learnt from the records and visible in its plan",
-            "Use OneVsRestClassifier, or the estimator itself, which takes several labels.",
-        )
-    if isinstance(obj, BaggingClassifier | BaggingRegressor):
-        if obj.oob_score:
-            yield Leak(path, OUT_OF_BAG, "Fit with oob_score=False, and score on other records.")
-        if getattr(obj, "_sample_weight", None) is not None:
-            yield Leak(
-                path,
-                "records were drawn by weights, divided by the sum of all records' weights",
-                "Fit without sample_weight.",
-            )
-    if isinstance(obj, CalibratedClassifierCV):
-        yield Leak(
-            path,
-            "CalibratedClassifierCV fitted its calibration on exact predictions of the records",
-            "Calibrate on public data, or use predict_proba of loss='log_loss' as it is.",
-        )
+        if not public.covers(place := joined(path, name)):
+            yield Leak(place, CHOSEN, BY_NAME.format(name=name))
+    if isinstance(obj, BAGS) and obj.oob_score:
+        yield Leak(path, OUT_OF_BAG, "Fit with oob_score=False; score on other records.", paid=True)
+    if isinstance(obj, BAGS) and getattr(obj, "_sample_weight", None) is not None:
+        yield Leak(path, WEIGHTED, "Fit without sample_weight.")

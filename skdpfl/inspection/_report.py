@@ -13,7 +13,7 @@ import math
 import os
 import platform
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from importlib.metadata import version
@@ -21,14 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 
 from skdpfl import __version__
 from skdpfl._arguments import at_most, epsilon_text
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._cost import privacy_spent
-from skdpfl.inspection._parts import private_parts
-from skdpfl.privacy.spending.ledger import PrivacyLedger
+from skdpfl.inspection._parts import held, joined, members
+from skdpfl.privacy.spending.ledger import PrivacyLedger, Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: more silos than this are summed up
@@ -104,17 +105,63 @@ def report(
     leaks = [str(each.message) for each in caught if each.category is PrivacyLeakWarning]
     for message in leaks:
         warn(message, PrivacyLeakWarning)
-    parts = _paying(fitted)
-    known = spent, type(fitted).__name__, tuple(map(_facts, parts)), tuple(leaks), tuple(public)
-    return PrivacyReport(*known, None if ledger is None else LedgerFacts.of(ledger))
+    parts = list(_parts_of(fitted))
+    return PrivacyReport(
+        spent,
+        type(fitted).__name__,
+        tuple(_facts(part) for _, part in parts if isinstance(part, Recorded)),
+        tuple(leaks),
+        tuple(public),
+        None if ledger is None else LedgerFacts.of(ledger),
+        constants={k: v for path, part in parts for k, v in _constants(part, path)},
+    )
 
 
-def _paying(fitted: Any) -> list[Any]:
-    """Return the fitted private parts, including those of a search's best estimator."""
-    found = private_parts(fitted)
-    for name in ("best_estimator_", "estimator_"):  # searches, and what is adapted to silos
-        found = found or private_parts(getattr(fitted, name, None))
-    return found
+def _parts_of(fitted: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and part of all innermost parts, of a search those of its best estimator."""
+    inner = getattr(fitted, "best_estimator_", held(fitted))
+    inner = fitted.estimator if isinstance(fitted, FrozenEstimator) else inner
+    if inner is not None:
+        yield from _parts_of(inner, path)
+    elif (inside := members(fitted)) is not None:
+        for name, part in inside:
+            yield from _parts_of(part, joined(path, name))
+    elif not isinstance(fitted, str | None):
+        yield path, fitted
+
+
+#: parameters that are constants of the records' columns
+_CONSTANTS = ("categories", "feature_bounds", "fill_value", "func", "function", "knots", "kw_args",
+              "target_bounds")  # fmt: skip
+
+
+def _constants(part: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the declared constants of a part: its place, name and column, and the value."""
+    given = part.get_params(deep=False)
+    names = getattr(part, "feature_names_in_", None)
+    names = [f"x{i}" for i in range(getattr(part, "n_features_in_", 0))] if names is None else names
+    for name in _CONSTANTS:
+        value = given.get(name)
+        if value is None or isinstance(value, str):
+            continue
+        for column, each in _by_column(value, list(names)):
+            yield f"{path or type(part).__name__}: {name}{column}", _short(each)
+
+
+def _by_column(value: Any, names: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the column of a constant, and its value there."""
+    if isinstance(value, Mapping):
+        yield from ((f" of {column}", each) for column, each in value.items())
+    elif callable(value):
+        yield "", getattr(value, "__name__", value)
+    elif np.ndim(value) == 0:
+        yield "", value
+    elif len(value) == len(names) and not (len(value) == 2 and np.ndim(value[0]) == 0):
+        yield from zip((f" of {name}" for name in names), value, strict=True)
+    elif len(value) == 2 and np.ndim(value[0]) == 1 and len(value[0]) == len(names):
+        yield from zip((f" of {name}" for name in names), zip(*value, strict=True), strict=True)
+    else:
+        yield "", value
 
 
 @dataclass(frozen=True)
@@ -158,6 +205,8 @@ def _facts(part: Any) -> PartFacts:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, list | tuple | np.ndarray):
+        return _some(_short(each) for each in value)
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
@@ -217,6 +266,8 @@ class PrivacyReport:
         Steps that were declared to cost nothing.
     ledger : object or None
         The facts of all fits on these records.
+    constants : dict
+        Each declared constant by its step, name and column.
     made : str
         The date of the report.
     """
@@ -227,6 +278,7 @@ class PrivacyReport:
     leaks: tuple[str, ...]
     public: tuple[str, ...]
     ledger: LedgerFacts | None = None
+    constants: dict[str, str] = field(default_factory=dict)
     made: str = field(
         default_factory=lambda: datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     )
@@ -252,7 +304,7 @@ class PrivacyReport:
             budget += f" (epsilon by silo: {_some(f'{s}: {e}' for s, e in each.items())})"
         said += (
             f"It is differentially private against {self._seen_by()}, for {self._change()}, with "
-            f"{budget}; the releases were composed by their privacy loss distributions. "
+            f"{budget}; the releases were composed {_COMPOSED[spent.accountant]}. "
         )
         said += "No other step of it read the records." if not self.leaks else " ".join(self.leaks)
         said += "" if self.ledger is None else f" {self.ledger.words}"
@@ -262,8 +314,9 @@ class PrivacyReport:
 
     def _data(self) -> str:
         """Return text with the numbers of records and silos."""
-        facts = self.parts[-1].public if self.parts else {}
-        n, silos = facts.get("number of records"), next(iter(facts), "")
+        facts = next((part.public for part in reversed(self.parts) if part.public), {})
+        n = facts.get("number of records")
+        silos = next((name for name in facts if "silo" in name), "")
         return (f"{n} records of " if n else "the records of ") + (silos or "the silos")
 
     def _change(self) -> str:
@@ -413,7 +466,8 @@ class PrivacyReport:
         rows["parameters"] = "all that are named above, declared ranges and categories among them"
         if self.public:
             rows["steps declared to cost nothing"] = ", ".join(self.public)
-        return _table(rows)
+        declared = f"<p>{_VOUCH}</p>{_table(self.constants)}" if self.constants else ""
+        return _table(rows) + declared
 
     def _versions(self) -> dict[str, str]:
         names = ("numpy", "scipy", "scikit-learn", "pandas")
@@ -421,6 +475,14 @@ class PrivacyReport:
         return found | {name: version(name) for name in names} | {"Page made": self.made}
 
 
+_COMPOSED = {
+    "gdp": "as Gaussian mechanisms (Gaussian differential privacy)",
+    "pld": "by their privacy loss distributions",
+}
+_VOUCH = (
+    "Whoever declared these constants vouches that none was computed from the records; if one was, "
+    "the cost above does not hold:"
+)
 _LIMITS = (
     "<ul><li>What is true of people in general: if smoking makes ill, the result says so, whether "
     "or not somebody was in the data.</li>"

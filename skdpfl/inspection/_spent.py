@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from skdpfl._arguments import check_choice
 from skdpfl.inspection._cost import privacy_spent
 from skdpfl.inspection._display import COLOURS, GREY, Display
-from skdpfl.inspection._parts import is_priced
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: the number of points of a curve over rounds or fits, about
@@ -122,7 +120,7 @@ class PrivacySpentDisplay(Display):
         PrivacySpentDisplay
         """
         check_choice("kind", kind, ("silos", "rounds"))
-        spent = _finite(_spent(estimator))
+        spent = _finite(privacy_spent(estimator))
         if kind == "rounds":
             plan = getattr(estimator, "plan_", None)
             if plan is None:
@@ -174,16 +172,6 @@ class PrivacySpentDisplay(Display):
             kind="fits",
             budget=ledger.epsilon,
         ).plot(ax)
-
-
-def _spent(estimator: Any) -> PrivacySpent:
-    """Return the privacy cost of a fitted estimator, nested ones included."""
-    if is_priced(estimator):
-        spent: PrivacySpent = estimator.privacy_spent_
-        return spent
-    if hasattr(estimator, "plan_for"):
-        raise NotFittedError(f"This {type(estimator).__name__} is not fitted yet.")
-    return privacy_spent(estimator)
 
 
 def _finite(spent: PrivacySpent) -> PrivacySpent:

@@ -40,6 +40,7 @@ from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import read_guarantee
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.spending.as_fitted import as_fitted, times_drawn
 from skdpfl.privacy.spending.cost import at_delta
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
@@ -127,7 +128,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
     """
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
-    _fitted = "estimator_"
+    holds = "estimator_"
 
     fit_federation = not_elsewhere(
         "Let each silo prepare its records by public numbers, and fit the last step by itself."
@@ -191,6 +192,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
                 f"The fit cost {spent!r}, which differs from its price, so its result is withheld."
             )
         self.estimator_, self.privacy_spent_ = model, spent
+        self._as_fitted = as_fitted(self, times_drawn())
         self.epsilons_ = {path: float(step.epsilon) for path, step in paying.items()}
         self.epsilons_[name] = float(epsilon)
         return self

@@ -167,7 +167,7 @@ def steps_before_last(model: Any, *, whole: bool = False) -> Iterator[tuple[str,
 
 def _best_has(method: str) -> Callable[[Any], bool]:
     def check(search: Any) -> bool:
-        return hasattr(getattr(search, search._fitted, search.estimator), method)
+        return hasattr(getattr(search, search.holds, search.estimator), method)
 
     return check
 
@@ -203,14 +203,14 @@ class BestModel:
 
     estimator: Any
     #: the attribute that has the model
-    _fitted = "best_estimator_"
+    holds = "best_estimator_"
     #: the cost covers the fits of all private parts, except frozen ones
     pays_for_parts = True
 
     @property
     def _best(self) -> Any:
-        check_is_fitted(self, self._fitted)
-        return getattr(self, self._fitted)
+        check_is_fitted(self, self.holds)
+        return getattr(self, self.holds)
 
     predict = _of_best("predict", "predictions", "(n_samples,)")
     predict_proba = _of_best("predict_proba", "probabilities", _CLASSES)

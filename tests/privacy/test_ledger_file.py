@@ -421,20 +421,6 @@ def test_caches_of_fitted_steps_know_an_estimator_again(path):
         assert joblib.hash(model()) == before
 
 
-def test_a_ledger_that_cannot_be_kept_leaves_nothing(monkeypatch, tmp_path):
-    def failing(*args):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(os, "fsync", failing)
-    with pytest.raises(LedgerError, match=r"No space left.*Free space"), PrivacyLedger(1.0):
-        pass
-    assert not os.listdir(tmp_path)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
-    with pytest.raises(LedgerError, match="temporary privacy ledger cannot be created"):
-        PrivacyLedger(1.0).__enter__()
-
-
 # ---- killed processes ------------------------------------------------------------------------
 
 #: kills a process just before its n-th call of the operating system that changes something

@@ -32,6 +32,8 @@ except ImportError:  # not a POSIX system
 #: which file it is, its size, and when it was written to
 _State = tuple[int, int, int, int]
 
+#: a folder of files that are never written to a disk, which other processes can open
+_IN_MEMORY = "/dev/shm"
 #: seconds to wait for another process
 PATIENCE = 60.0
 
@@ -250,12 +252,13 @@ def absolute(path: Any) -> str:
 
 
 def temporary_path() -> str:
-    """Return a path in a new folder that only this user can enter."""
+    """Return a path in a new folder that only this user can enter, in memory if possible."""
+    place = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK | os.X_OK) else tempfile.gettempdir()
     try:
-        return os.path.join(tempfile.mkdtemp(prefix="skdpfl-ledger-"), "ledger.jsonl")
+        return os.path.join(tempfile.mkdtemp(prefix="skdpfl-ledger-", dir=place), "ledger.jsonl")
     except OSError as error:
         raise LedgerError(
-            f"A temporary privacy ledger cannot be created in {tempfile.gettempdir()!r}: "
+            f"A temporary privacy ledger cannot be created in {place!r}: "
             f"{error.strerror}. No fit is admitted. Free space there, or give a path."
         ) from error
 

@@ -171,3 +171,27 @@ def test_what_a_killed_writer_left_is_in_nobody_s_way(full):
     with PrivacyLedger(path=full) as ledger:
         ledger.charge("more", SMALL)
     assert os.listdir(full.parent) == [full.name]
+
+
+def test_a_ledger_that_cannot_be_kept_leaves_nothing(monkeypatch, tmp_path):
+    def failing(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("skdpfl.privacy.spending.journal._IN_MEMORY", "none")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(LedgerError, match=r"No space left.*Free space"), PrivacyLedger(1.0):
+        pass
+    assert not os.listdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(LedgerError, match="temporary privacy ledger cannot be created"):
+        PrivacyLedger(1.0).__enter__()
+
+
+def test_a_ledger_without_a_file_writes_to_no_disk():
+    with PrivacyLedger() as ledger:
+        path = ledger._journal.path
+        assert os.path.exists(path)
+    assert not os.path.exists(path)
+    if os.path.isdir("/dev/shm"):
+        assert path.startswith("/dev/shm/")
