@@ -201,27 +201,49 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
         if not plan.unbounded.any():
             noise = plan.noise(plan.counts)
             sure = _has_values(shares, noise, found[0], _grid(plan.counts)) & ~found[1]
-            return _narrower(low, high, where, found[0], sure)
+            return _narrower(low, high, where, found[0], sure, _grid(plan.counts))
         (low[where], high[where], counted.wide[where]), counted.beyond[where] = found[:2]
         counted = counted._replace(unseen=found[2], gathered=found[3])
     return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
 
 
 def _narrower(
-    low: Array, high: Array, where: np.ndarray, found: Ranges, sure: np.ndarray
+    low: Array,
+    high: Array,
+    where: np.ndarray,
+    found: Ranges,
+    sure: np.ndarray,
+    grid: MagnitudeGrid,
 ) -> tuple[Boxes, Counted]:
-    """Return the bounds, or ranges by counts that are sure, much narrower and within them."""
+    """Return the bounds, or ranges by counts that are sure, much narrower and within them.
+
+    Counts tell the octaves of a column's values: those of years within (1970, 2020) are between
+    1024 and 2048. Where in them the values lie is a guess, which must not overrule bounds.
+    """
     where = where.copy()
     where[where] = sure
     inner_low, inner_high = low.copy(), high.copy()
     inner_low[where] = np.maximum(low[where], found.low[sure])
     inner_high[where] = np.minimum(high[where], found.high[sure])
     width = inner_high - inner_low
-    narrowed, outside = (width > 0) & (width < _NARROWER * (high - low)), width < 0
+    at_most, octaves = _NARROWER * (high - low), _whole_octaves(found, grid)
+    known = np.full(width.size, np.inf)
+    known[where] = (np.minimum(high[where], octaves.high[sure])) - (
+        np.maximum(low[where], octaves.low[sure])
+    )
+    narrowed, outside = (width > 0) & (width < at_most) & (known < at_most), known < 0
     low, high = np.where(narrowed, inner_low, low), np.where(narrowed, inner_high, high)
     nothing = np.zeros(low.size, bool)
     counted = Counted(np.zeros(low.size), nothing, narrowed, outside)
     return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
+
+
+def _whole_octaves(found: Ranges, grid: MagnitudeGrid) -> Ranges:
+    """Return ranges with ends at edges of the grid's bins."""
+    edges = np.concatenate([[-np.inf], np.sort(grid.edges), [np.inf]])
+    below = edges[np.searchsorted(edges, found.low, side="right") - 1]
+    above = edges[np.searchsorted(edges, found.high, side="left")]
+    return found._replace(low=below, high=above)
 
 
 def _has_values(shares: Array, noise: Array, found: Ranges, grid: MagnitudeGrid) -> np.ndarray:

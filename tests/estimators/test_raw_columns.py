@@ -102,6 +102,16 @@ def test_bounds_that_miss_the_data_are_told_of(d):
     assert told >= 3
 
 
+@pytest.mark.parametrize("bounds", [(1970, 2020), (1900, 2020), (2000, 2030), (60, 64)])
+def test_bounds_inside_an_octave_are_right(bounds):
+    """Counts tell octaves: years were said to be outside their bounds, and real values cut."""
+    X = np.random.default_rng(0).uniform(*bounds, (4000, 2))
+    y, silos = X[:, 1] > sum(bounds) / 2, np.arange(4000) % 4
+    model = ISRLDPClassifier(3.0, feature_bounds=bounds, random_state=0)
+    model.fit(X, y, silos=silos)  # a warning would be an error
+    assert model.score(X, y) > 0.95
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # many bounds are far too wide
 def test_no_scale_within_wide_bounds_is_too_small():
     """Bounds of up to a thousand times the range; noise of counts must not invent a small scale."""
