@@ -21,7 +21,6 @@ MODULES = {
     "skdpfl.algorithms.average_noise",
     "skdpfl.algorithms.theory",
     "skdpfl.privacy.mechanisms.binomial",
-    "skdpfl.privacy.mechanisms.cap",
     "skdpfl.privacy.mechanisms.privunit",
 }
 #: the path of something private, as patches name it

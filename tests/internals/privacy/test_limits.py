@@ -10,8 +10,7 @@ from skdpfl.privacy.calibration import check_budget, check_budget_parameters, de
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian, PoissonGaussian, compose
 from skdpfl.privacy.lower_bounds import Rates, epsilon_from_rates
 from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
-from skdpfl.privacy.mechanisms.cap import privunit
-from skdpfl.privacy.mechanisms.privunit import ScalarDP, split_epsilon
+from skdpfl.privacy.mechanisms.privunit import ScalarDP, privunit, split_epsilon
 from skdpfl.privacy.mechanisms.whole_silos import LearntClip
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from skdpfl.privacy.public_numbers import check_schedule

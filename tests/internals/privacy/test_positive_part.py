@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from skdpfl.privacy import shuffling
-from skdpfl.privacy.pricing import positive_part
-from skdpfl.privacy.pricing.positive_part import GridLaw, positive_part_of_sum
+from skdpfl.privacy.shuffling import GridLaw, positive_part_of_sum
 
 #: so small that what lies beyond the window does not count
 NOTHING = 1e-280
@@ -46,7 +45,7 @@ def test_sums_are_never_below_fractions_and_hardly_above(n):
 
 def test_a_transform_that_errs_as_much_as_is_allowed(monkeypatch):
     """Each frequency is wrong by its share, in the phase that lowers the result the most."""
-    rng, power = np.random.default_rng(0), positive_part._power
+    rng, power = np.random.default_rng(0), shuffling._power
     law, n = GridLaw(-40, 0.9 * rng.dirichlet(np.ones(100)), 0.25), 12
     told = positive_part_of_sum(law, n, NOTHING)
     true = float(np.maximum(sums(law, n), 0.0) @ distribution(law, n))
@@ -64,8 +63,8 @@ def test_a_transform_that_errs_as_much_as_is_allowed(monkeypatch):
         lowered = -float(values @ np.fft.irfft(error, size))
         return exactly + error
 
-    monkeypatch.setattr(positive_part, "_power", worst)
-    monkeypatch.setattr(positive_part, "next_fast_len", lambda size, real: 2 * size)
+    monkeypatch.setattr(shuffling, "_power", worst)
+    monkeypatch.setattr(shuffling, "next_fast_len", lambda size, real: 2 * size)
     found = positive_part_of_sum(law, n, NOTHING)
     assert lowered > 1e-14 * true
     assert found >= true * (1 - 1e-15)
@@ -101,7 +100,7 @@ LAWS = {
 def test_what_lies_beyond_the_window(name, tolerance):
     """E (S; S > W) by convolution; W no further than the inequality needs at its best theta."""
     law, n = LAWS[name]
-    end, beyond = positive_part._range(law, n, tolerance)
+    end, beyond = shuffling._range(law, n, tolerance)
     values, masses = sums(law, n), distribution(law, n)
     above = values > end * (1 + 1e-12)
     assert float(values[above] @ masses[above]) <= beyond <= tolerance

@@ -12,19 +12,17 @@ import pytest
 from skdpfl.privacy import shuffling
 from skdpfl.privacy.events import FixedSizeGaussian, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
-from skdpfl.privacy.pricing.positive_part import (
-    _exponential_moments,
-    _integer_power,
-    positive_part_of_sum,
-    spread,
-)
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from skdpfl.privacy.shuffling import (
     CELLS,
+    _exponential_moments,
+    _integer_power,
     blanket_delta,
     largest_kappa,
+    positive_part_of_sum,
     shuffled_levels,
     shuffled_profile,
+    spread,
 )
 
 
