@@ -9,9 +9,13 @@ changes the results of others. :func:`skdpfl.privacy.check_independent` tests th
 
 import copy
 import dataclasses
+import hashlib
+import io
+import pickle
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,7 +28,7 @@ GENERATED = frozenset((
     "__annotations_cache__", "__static_attributes__", "__firstlineno__", "__dict__", "__weakref__",
     "__slots__", "__match_args__", "__dataclass_fields__", "__dataclass_params__", "__init__",
     "__post_init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__replace__",
-    "__abstractmethods__", "_abc_impl", "__orig_bases__", "__parameters__",
+    "__abstractmethods__", "__slotnames__", "_abc_impl", "__orig_bases__", "__parameters__",
 ))  # fmt: skip
 
 
@@ -95,3 +99,94 @@ def anew(value: Any, fitted: Mapping[str, Any] | None = None) -> Callable[[], An
     """
     shared = [fitted[name] for name in _UNREAD_FITTED if name in fitted] if fitted else []
     return lambda: copy.deepcopy(value, {id(each): each for each in shared})
+
+
+# ---- what no copy holds apart --------------------------------------------------------------------
+
+#: packages whose classes and functions keep nothing of records
+_RELEASED = frozenset(sys.stdlib_module_names) | {
+    "joblib", "numpy", "pandas", "scipy", "skdpfl", "sklearn", "torch",
+}  # fmt: skip
+
+
+def shared_state(part: Any) -> dict[str, str]:
+    """Return digests of what a user's code could keep outside of an object, by name.
+
+    That is the attributes of classes, closures, defaults, and the globals that functions name, of
+    all code that the object and its attributes are made of. What cannot be pickled, and what lies
+    in other modules' variables, is not seen.
+    """
+    found: dict[str, str] = {}
+    code = _Pickler.read(part)[1]
+    for each in code:  # which grows
+        for name, value in _places(each):
+            found[name], more = _Pickler.read(value)
+            code += [new for new in more if not any(new is old for old in code)]
+    return found
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Return the names whose digests differ, or "" if none does."""
+    return ", ".join(name for name in after if after[name] != before.get(name))
+
+
+def digest(value: Any) -> str:
+    """Return a digest of a value and its attributes."""
+    return _Pickler.read(value)[0]
+
+
+def _places(code: Any) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of what a function or a class may keep."""
+    where = f"{code.__module__}.{code.__qualname__}"
+    if isinstance(code, type):
+        for name, value in list(vars(code).items()):
+            if name not in GENERATED:
+                yield f"{where}.{name}", value
+        return
+    kept = code.__defaults__, code.__kwdefaults__, vars(code)
+    yield f"{where} (defaults)", kept
+    for name, cell in zip(code.__code__.co_freevars, code.__closure__ or (), strict=True):
+        yield f"{where} ({name})", getattr(cell, "cell_contents", None)
+    for name in _names(code.__code__) & code.__globals__.keys():
+        yield f"{code.__module__}.{name}", code.__globals__[name]
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the names in a function and in those within it."""
+    within = (c for c in code.co_consts if isinstance(c, CodeType))
+    return set(code.co_names).union(*map(_names, within))
+
+
+class _Pickler(pickle.Pickler):
+    """A pickler by value: ``code`` lists the users' functions and classes that it meets."""
+
+    @classmethod
+    def read(cls, value: Any) -> tuple[str, list[Any]]:
+        """Return the digest of a value, and the users' code in it."""
+        buffer = io.BytesIO()
+        pickler = cls(buffer, 4)
+        pickler.code = []
+        pickler.dump(value)
+        return hashlib.blake2b(buffer.getbuffer(), digest_size=16).hexdigest(), pickler.code
+
+    code: list[Any]
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Return what is pickled for an object; of code and what cannot be pickled, the name."""
+        if isinstance(obj, property | staticmethod | classmethod):
+            wrapped = [getattr(obj, name, None) for name in ("fget", "fset", "__func__")]
+            return list, (wrapped,)
+        if obj is str or obj is list:
+            return NotImplemented
+        if isinstance(obj, FunctionType | type):
+            if obj.__module__ and obj.__module__.partition(".")[0] not in _RELEASED:
+                self.code.append(obj)
+            return str, (f"{obj.__module__}.{obj.__qualname__}",)
+        if not isinstance(obj, ModuleType):
+            try:
+                reduced = obj.__reduce_ex__(4)
+                if isinstance(reduced, tuple):
+                    return reduced
+            except Exception:  # whatever a class raises that cannot be pickled
+                pass
+        return str, (f"{type(obj).__module__}.{type(obj).__qualname__}",)

@@ -2,22 +2,26 @@
 
 Algorithms, losses and models from outside see one silo or record at a time. A class with
 ``stackable = True`` declares that it may see many at once. Here that is tested on made-up numbers:
-ordinary ones, zeros, ties and extremes. A fit runs these tests before it charges anything. No test
+ordinary ones, zeros, ties and extremes. What the code of any of them keeps (attributes, closures,
+globals) is compared before and after. A fit runs these tests before it charges anything. No test
 can prove independence: the author has to know of numbers that are treated differently.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpfl._apart import anew
+from skdpfl._apart import anew, differences, digest, shared_state
 from skdpfl.algorithms import Algorithm, Gradient, Released, takes_stacks
 from skdpfl.losses import LogLoss, Loss, SquaredError, record_by_record
 from skdpfl.models import Activation, Architecture, Model, one_by_one
 from skdpfl.privacy.randomness.streams import streams_for
 
+#: packages whose classes are not from outside
+_OURS = "skdpfl", "builtins", "abc", "typing", "typing_extensions"
 #: silos and records of a trial; its rounds
 _MANY, _ROUNDS = 5, 2
 #: how far results may lie apart by rounding, relative to the largest
@@ -47,8 +51,9 @@ def check_independent(part: Any, *, size: int = 7) -> None:
     Raises
     ------
     ValueError
-        If the results differ, so that silos or records are mixed; or if a record's clipped gradient
-        is longer than the clip norm.
+        If the results differ, so that silos or records are mixed; if a record's clipped gradient is
+        longer than the clip norm; or if the trial changed an attribute, a class, a closure or a
+        global that the code names.
 
     Notes
     -----
@@ -69,39 +74,68 @@ def check_independent(part: Any, *, size: int = 7) -> None:
     """
     if isinstance(part, Architecture):
         part = part.build(size, 1)
-    if isinstance(part, Algorithm):
-        _try_algorithm(part, size)
-    elif isinstance(part, Loss):
-        _try_loss(part)
-    elif isinstance(part, Model):
-        _try_model(part)
-    elif isinstance(part, Activation):
-        _try_activation(part)
-    else:
-        raise TypeError(
-            "check_independent takes an algorithm, a loss, a model, an architecture or an "
-            f"activation; got {type(part).__name__}."
-        )
+    with _tried(part) as own:
+        if isinstance(part, Algorithm):
+            _try_algorithm(own, size)
+        elif isinstance(part, Loss):
+            for n_outputs in (1, 3) if part.is_classifier else (1,):
+                _try_loss(own, n_outputs)
+        elif isinstance(part, Model):
+            _try_model(own)
+        elif isinstance(part, Activation):
+            _try_activation(own)
+        else:
+            raise TypeError(
+                "check_independent takes an algorithm, a loss, a model, an architecture or an "
+                f"activation; got {type(part).__name__}."
+            )
 
 
 def check_declared(algorithm: Algorithm, loss: Loss, model: Model) -> None:
-    """Raise if a part of a fit from outside is declared stackable, but mixes records in a test."""
-    if _is_declared(algorithm) and takes_stacks(algorithm):
-        _try_algorithm(algorithm, model.size)
-    if _is_declared(loss) and record_by_record(loss) is loss:
-        _try_loss(loss)
-    if one_by_one(model) is model:
-        activation = getattr(model, "activation", None)
-        if isinstance(activation, Activation) and _is_declared(activation):
-            _try_activation(activation)
-        if _is_declared(model):
-            _try_model(model)
+    """Raise if a part of a fit from outside mixes silos or records in a test.
+
+    A part that is declared stackable may mix them within a call. Others see one at a time, on fresh
+    copies, but may keep something that no copy holds apart.
+    """
+    if _is_from_outside(algorithm):
+        with _tried(algorithm) as own:
+            _try_algorithm(own, model.size, stacks=takes_stacks(algorithm))
+    if _is_from_outside(loss):
+        with _tried(loss) as own:
+            _try_loss(record_by_record(own), model.n_outputs)
+    activation = getattr(model, "activation", None)
+    if _is_from_outside(model) or one_by_one(model) is not model:
+        with _tried(model) as own:
+            _try_model(one_by_one(own))
+    elif isinstance(activation, Activation) and _is_from_outside(activation):
+        with _tried(activation) as own:
+            _try_activation(own)
 
 
-def _is_declared(part: Any) -> bool:
-    """Whether a class from outside is declared stackable."""
-    outside = [kind for kind in type(part).__mro__ if kind.__module__.split(".")[0] != "skdpfl"]
-    return any("stackable" in vars(kind) for kind in outside)
+def _is_from_outside(part: Any) -> bool:
+    """Whether a class is a user's."""
+    return any(kind.__module__.split(".")[0] not in _OURS for kind in type(part).__mro__)
+
+
+@contextmanager
+def _tried(part: Any) -> Iterator[Any]:
+    """Give a copy for a trial; raise if it, or the code that it is made of, keeps something."""
+    own, before, error = anew(part)(), shared_state(part), None
+    attributes = digest(own)
+    try:
+        yield own
+    except ValueError as raised:
+        error = raised
+    changes = differences(before, shared_state(part))
+    if digest(own) != attributes:
+        changes = ", ".join(filter(None, ["its attributes", changes]))
+    if changes:
+        raise ValueError(
+            f"{type(part).__name__} keeps something of a call: {changes} changed. What it keeps of "
+            "one record or silo reaches the next, which no cost covers. Return results only."
+        ) from error
+    if error is not None:
+        raise error
 
 
 def _mixes(part: Any, what: str, how: str) -> ValueError:
@@ -149,18 +183,23 @@ def _silos(size: int) -> Iterator[NDArray]:
     yield np.zeros((_MANY, size))
 
 
-def _try_algorithm(algorithm: Algorithm, size: int) -> None:
-    """Raise if messages or memories differ between a stack of silos and silos one by one."""
-    new = anew(algorithm)
+def _try_algorithm(algorithm: Algorithm, size: int, *, stacks: bool = True) -> None:
+    """Raise if messages or memories differ between a stack of silos and silos one by one.
+
+    ``stacks``: whether silos are tried together at all.
+    """
+    new = (lambda: algorithm) if stacks else anew(algorithm)
     slopes = np.random.default_rng(1).uniform(0.1, 1.0, (_MANY, size))
     for offsets in _silos(size):
         state = algorithm.init(np.random.default_rng(2).normal(size=size))
         memory = np.zeros((_MANY, algorithm.memory_size(size)))
         for r in range(_ROUNDS):
             shared, n_steps = algorithm.broadcast(state), algorithm.n_gradients(r)
-            stack = new().local(shared, memory.copy(), _MadeUp(slopes, offsets, n_steps))
             each = zip(slopes, offsets, memory, strict=True)
             alone = [new().local(shared, m.copy(), _MadeUp(a, b, n_steps)) for a, b, m in each]
+            stack = alone
+            if stacks:
+                stack = new().local(shared, memory.copy(), _MadeUp(slopes, offsets, n_steps))
             if not _alike(stack, alone):
                 raise _mixes(
                     algorithm,
@@ -168,9 +207,10 @@ def _try_algorithm(algorithm: Algorithm, size: int) -> None:
                     "messages of several silos together differ from those of each alone",
                 )
             kept = np.array(alone)
-            after = new().remember(shared, memory.copy(), kept.copy())
             pairs = zip(memory, kept, strict=True)
-            apart = [new().remember(shared, m.copy(), k.copy()) for m, k in pairs]
+            after = apart = [new().remember(shared, m.copy(), k.copy()) for m, k in pairs]
+            if stacks:
+                after = new().remember(shared, memory.copy(), kept.copy())
             if not _alike(after, apart):
                 raise _mixes(
                     algorithm,
@@ -207,26 +247,21 @@ def _raws(n: int, n_outputs: int) -> Iterator[NDArray]:
     yield np.zeros((n, n_outputs))
 
 
-def _try_loss(loss: Loss) -> None:
+def _try_loss(loss: Loss, n_outputs: int) -> None:
     """Raise if values or slopes differ between records together and one by one."""
-    norms, new = np.random.default_rng(5).uniform(0.5, 2.0, _MANY), anew(loss)
-    for n_outputs in (1, 3) if loss.is_classifier else (1,):
-        y = _targets(loss, _MANY, n_outputs)
-        for raw in _raws(_MANY, n_outputs):
-            for name in ("value", "gradient"):
-                with np.errstate(all="ignore"):
-                    together = getattr(new(), name)(y, raw.copy(), squared_norms=norms)
-                    stack = getattr(new(), name)(
-                        y[None], raw[None].copy(), squared_norms=norms[None]
-                    )
-                    alone = [
-                        getattr(new(), name)(y[[j]], raw[[j]], squared_norms=norms[[j]])[0]
-                        for j in range(_MANY)
-                    ]
-                if not (_alike(together, alone) and _alike(stack[0], alone)):
-                    raise _mixes(
-                        loss, "records", f"{name} of a batch differs from that of each record alone"
-                    )
+    norms = np.random.default_rng(5).uniform(0.5, 2.0, _MANY)
+    y = _targets(loss, _MANY, n_outputs)
+    for raw in _raws(_MANY, n_outputs):
+        for name in ("value", "gradient"):
+            of = getattr(loss, name)
+            with np.errstate(all="ignore"):
+                together = of(y, raw.copy(), squared_norms=norms)
+                stack = of(y[None], raw[None].copy(), squared_norms=norms[None])
+                alone = [of(y[[j]], raw[[j]], squared_norms=norms[[j]])[0] for j in range(_MANY)]
+            if not (_alike(together, alone) and _alike(stack[0], alone)):
+                raise _mixes(
+                    loss, "records", f"{name} of a batch differs from that of each record alone"
+                )
 
 
 # ---- models --------------------------------------------------------------------------------------
@@ -234,7 +269,6 @@ def _try_loss(loss: Loss) -> None:
 
 def _try_model(model: Model) -> None:
     """Raise if raw predictions or sums differ between records together and one by one."""
-    model = anew(model)()
     loss = SquaredError() if model.n_outputs == 1 else LogLoss()
     params = model.init(streams_for(0).stream("trial"))
     params = params + 0.1 * np.random.default_rng(6).normal(size=params.shape)
@@ -275,12 +309,11 @@ def _try_sums(model: Model, params: NDArray, X: NDArray, y: NDArray, loss: Loss)
 
 def _try_activation(activation: Activation) -> None:
     """Raise if one number changes the values for others."""
-    new = anew(activation)
     for z in _silos(_MANY):
-        together = new().value(z.copy())
-        alone = [[new().value(np.array([[v]]))[0, 0] for v in row] for row in z]
-        slopes = [[new().slope(np.array([[v]]))[0, 0] for v in row] for row in together]
-        same = _alike(together, alone) and _alike(new().slope(together.copy()), slopes)
+        together = activation.value(z.copy())
+        alone = [[activation.value(np.array([[v]]))[0, 0] for v in row] for row in z]
+        slopes = [[activation.slope(np.array([[v]]))[0, 0] for v in row] for row in together]
+        same = _alike(together, alone) and _alike(activation.slope(together.copy()), slopes)
         if not same:
             raise _mixes(
                 activation,

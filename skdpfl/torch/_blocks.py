@@ -52,7 +52,7 @@ def blocks_for(
 
     ``most`` is the number of records that fit into memory at once.
     """
-    if not (tape.together or tape.maps):  # each record passes alone
+    if tape.alone:
         return Blocks((1,), False)
     m, sizes = len(rows), [size for size in SIZES if size <= most] or [most]
     looked_for = False

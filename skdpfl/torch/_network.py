@@ -18,15 +18,16 @@ from skdpfl.models import Architecture, Maps, Model, NetworkRules
 from skdpfl.privacy.randomness.streams import Stream
 from skdpfl.torch import _probe
 from skdpfl.torch._blocks import Blocks, blocks_for, cut, filled
-from skdpfl.torch._by_rows import by_rows
 from skdpfl.torch._fitted import FittedModule, Layout, Params, drawn, maps_of
-from skdpfl.torch._tape import Tape, factors_of, full_precision, one_thread
+from skdpfl.torch._tape import WAYS, Tape, factors_of, full_precision, one_thread
 
 #: numbers held at once for records' gradients, and records that predictions are made for at once
 _AT_ONCE, _PREDICTED = 2**24, 1024
+#: errors that follow from sizes, not from a record
+_SCARCE = MemoryError, torch.OutOfMemoryError
 #: what is known of a network once its module was made
 _PREPARED = {
-    "_layout", "_last", "_computes", "_own_code", "_found", "_module", "_threads", "_blocks",
+    "_layout", "_last", "_found", "_module", "_threads", "_blocks",
 }  # fmt: skip
 
 
@@ -69,11 +70,7 @@ class TorchNetwork(Model):
         self._last = _probe.last_layer(module, self._layout.shapes)
         exact = copy.deepcopy(module).double()
         _probe.refuse_single(exact, self.n_features)
-        known = by_rows(module, _some_rows(module, self.n_features))
-        #: what computes gradients: the module, or the graph of its operations
-        self._computes, self._own_code = module if known is None else known, known is not module
-        exact = exact if known is None else copy.deepcopy(known).double()
-        self._found = _probe.probe(exact, self._layout.shapes, self.n_features, known is not None)
+        self._found = _probe.probe(exact, self._layout.shapes, self.n_features)
         self._module, self._threads = module, threading.local()
         self._blocks: dict[np.dtype, Blocks] = {}
         return self
@@ -109,8 +106,8 @@ class TorchNetwork(Model):
 
     @property
     def fitted_by_rows(self) -> bool:
-        """Whether all of the module's code is PyTorch's, and known not to mix records."""
-        return not self._own_code
+        """Whether the module is a plain stack, which does not mix records."""
+        return self._found.way == "stacked"
 
     @property
     def numbers_per_record(self) -> int:
@@ -148,11 +145,26 @@ class TorchNetwork(Model):
         for i in np.ndindex(shape):
             tape = self._tape(X.dtype)
             given = self._layout.split(params[i].astype(X.dtype), torch.device(self.device))
-            with torch.no_grad():
-                for rows in _pieces(X.shape[-2], _PREDICTED):
-                    z = tape.raw(given, self._tensor(X[i][rows]))
-                    out[i][rows] = z.cpu().numpy()
+            for rows in _pieces(X.shape[-2], _PREDICTED):
+                out[i][rows] = self._raw(tape, given, X[i][rows])
         return out
+
+    def _raw(self, tape: Tape, given: Params, X: NDArray) -> NDArray:
+        """Return raw predictions (n, k); NaN for records that the module cannot take."""
+        try:
+            return self._checked(tape.raw(given, self._tensor(X))).cpu().numpy()
+        except _SCARCE:
+            raise
+        except Exception:  # of any kind: an error would tell of the record
+            if len(X) == 1:
+                return np.full((1, self.n_outputs), np.nan, X.dtype)
+        return np.concatenate([self._raw(tape, given, X[[j]]) for j in range(len(X))])
+
+    def _checked(self, raw: torch.Tensor) -> torch.Tensor:
+        """Return raw predictions if their shape is that of records."""
+        if raw.ndim != 2 or raw.shape[1] != self.n_outputs:
+            raise ValueError(f"raw predictions of shape {tuple(raw.shape)}")
+        return raw
 
     def clipped_gradient_sum(
         self,
@@ -228,8 +240,48 @@ class TorchNetwork(Model):
         loss: Loss,
         clip_norm: float,
     ) -> NDArray:
+        """Return a block's clipped sum; records that the module cannot take count as zero.
+
+        The others keep their places and bits: copies of one that it takes, of weight zero, replace
+        these.
+        """
+
+        def total(rows: NDArray, shares: NDArray) -> NDArray:
+            return self._sum(given, X[rows], y[rows], norms[rows], shares, loss, clip_norm)
+
+        def is_taken(j: int) -> bool:
+            try:
+                total(np.full(len(X), j), shares)
+            except _SCARCE:
+                raise
+            except Exception:
+                return False
+            return True
+
+        everyone = np.arange(len(X))
+        try:
+            return total(everyone, shares)
+        except _SCARCE:
+            raise
+        except Exception:  # of any kind: an error would tell of a record
+            good = np.array([is_taken(j) for j in range(len(X))])
+        if not good.any():
+            return np.zeros(self.size, X.dtype)
+        return total(np.where(good, everyone, good.argmax()), np.where(good, shares, 0))
+
+    def _sum(
+        self,
+        given: Params,
+        X: NDArray,
+        y: NDArray,
+        norms: NDArray,
+        shares: NDArray,
+        loss: Loss,
+        clip_norm: float,
+    ) -> NDArray:
+        """Return a block's clipped sum; raise what the module raises."""
         tape, records = self._tape(X.dtype), self._tensor(X)
-        raw = tape.forward(given, records)
+        raw = self._checked(tape.forward(given, records))
         slopes = loss.gradient(y, raw.detach().cpu().numpy(), squared_norms=norms)
         parts = tape.parts(given, records, raw, self._tensor(slopes))
         finite = np.isfinite(norms) & np.isfinite(slopes).all(axis=-1)
@@ -276,15 +328,9 @@ class TorchNetwork(Model):
             kept = self._threads.tapes = {}
         kind = np.dtype(dtype)
         if kind not in kept:
-            module = copy.deepcopy(self._computes).to(self.device, _torch_dtype(kind))
-            kept[kind] = Tape(module, self._layout.shapes, *self._found[:4])
+            module = copy.deepcopy(self._module).to(self.device, _torch_dtype(kind))
+            kept[kind] = WAYS[self._found.way](module, list(self._layout.shapes))
         return kept[kind]
-
-
-def _some_rows(module: torch.nn.Module, n_features: int) -> torch.Tensor:
-    """Return made-up rows in the dtype of a module."""
-    dtype = next(p.dtype for p in module.parameters() if p.is_floating_point())
-    return _probe.made_up_rows(copy.deepcopy(module).double(), n_features).to(dtype)
 
 
 def _pieces(n: int, most: int) -> list[slice]:
@@ -324,13 +370,15 @@ class TorchModel(Architecture):
     -----
     **Formal guarantee.** A record's part of a clipped sum is a function of that record, with a norm
     of at most the clip norm, for the numbers as stored (:mod:`skdpfl.torch._tape`). Whole batches
-    pass a module only if all its operations are known not to mix records
-    (:mod:`skdpfl.torch._by_rows`): PyTorch's usual layers, and code that its tracer reduces to
-    them. Any other module, such as one with branches on values, sees each record alone, under
-    ``vmap`` or one by one, which is slower. Layers that mix records (BatchNorm) or keep statistics
-    of them are refused, and so are modules that mix made-up rows. No bit of a record's part depends
-    on how many other records were drawn (:mod:`skdpfl.torch._blocks`): records are computed in
-    blocks of fixed sizes, or one by one if made-up rows show that the position in a block matters.
+    pass plain stacks of PyTorch's layers only (:mod:`skdpfl.torch._stack`). Any other module sees
+    each record alone: under ``vmap`` or, if that is not possible or its gradients differ from the
+    module's own on made-up rows, in a loop with copies of module, parameters and buffers, which is
+    slower. What a module keeps in globals, closures or class attributes no copy holds apart: it is
+    refused if made-up rows show it. Layers that mix records (BatchNorm) or keep statistics of them
+    are refused, and so are modules that mix made-up rows. No bit of a record's part depends on how
+    many other records were drawn (:mod:`skdpfl.torch._blocks`): records are computed in blocks of
+    fixed sizes, or one by one if made-up rows show that the position in a block matters. A record
+    that a module cannot take (a token out of range) counts as zero.
 
     "auto" chooses rounds, steps and clip norms by the rules of :class:`skdpfl.models.MLP`.
 

@@ -7,47 +7,86 @@ alternative.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from itertools import starmap
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
+from skdpfl._apart import differences, shared_state
 from skdpfl._warnings import warn
 from skdpfl.torch._fitted import Params
-from skdpfl.torch._tape import Call, Tape, watched_layers
+from skdpfl.torch._stack import is_stack
+from skdpfl.torch._tape import WAYS, Alone, Tape, watched_layers
 
 #: outputs of made-up rows, together and one by one, agree to this
 TOLERANCE = 1e-8
 
 
 def refuse_layers(module: nn.Module) -> None:
-    """Raise for the first layer that mixes records, keeps statistics of them, or is random."""
+    """Raise for the first layer or parameter that cannot be trained record by record."""
     for path, layer in module.named_modules():
         where = f"{type(layer).__name__}{f' (layer {path!r})' if path else ''}"
-        if isinstance(layer, _BatchNorm):
+        for refused, reason in _REFUSED:
+            if refused(layer):
+                raise ValueError(f"{where} {reason}")
+    for path, parameter in module.named_parameters():
+        if parameter.dtype not in (torch.float32, torch.float64):
             raise ValueError(
-                f"{where} mixes records: a record's output depends on the others in the batch, so "
-                "clipping does not bound its effect. Use torch.nn.GroupNorm or LayerNorm, which "
-                "normalise each record by itself."
+                f"Parameter {path!r} is {parameter.dtype}: parameters must be torch.float32 or "
+                "torch.float64, since clipping bounds sums in these. Call .float() in the factory."
             )
-        if isinstance(layer, _NormBase) and layer.track_running_stats:
+        hooks = parameter._backward_hooks, getattr(parameter, "_post_accumulate_grad_hooks", None)
+        if any(hooks):
             raise ValueError(
-                f"{where} keeps statistics of the records, which the privacy cost does not cover. "
-                "Use track_running_stats=False, or torch.nn.GroupNorm."
+                f"Parameter {path!r} has hooks, which no gradient of a single record passes. Leave "
+                "them out, or put what they do into forward."
             )
-        if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.max_norm is not None:
-            raise ValueError(
-                f"{where} with max_norm changes weights when a record uses them, and so the "
-                "results of other records. Leave max_norm out."
-            )
-        if isinstance(layer, _DropoutNd) and layer.p > 0:
-            raise ValueError(
-                f"{where} draws random numbers that random_state does not control. Leave it out: "
-                "clipping and noise already regularise."
-            )
+
+
+_Refused = tuple[Callable[[Any], bool], str]
+#: layers that are refused, and why
+_REFUSED: tuple[_Refused, ...] = (
+    (
+        lambda layer: isinstance(layer, _BatchNorm),
+        "mixes records: a record's output depends on the others in the batch, so clipping does not "
+        "bound its effect. Use torch.nn.GroupNorm or LayerNorm, which normalise each record by "
+        "itself.",
+    ),
+    (
+        lambda layer: isinstance(layer, _NormBase) and layer.track_running_stats,
+        "keeps statistics of the records, which the privacy cost does not cover. Use "
+        "track_running_stats=False, or torch.nn.GroupNorm.",
+    ),
+    (
+        lambda layer: isinstance(layer, _EMBEDDINGS) and layer.max_norm is not None,
+        "with max_norm changes weights when a record uses them, and so the results of other "
+        "records. Leave max_norm out.",
+    ),
+    (
+        lambda layer: isinstance(layer, _EMBEDDINGS) and layer.sparse,
+        "has sparse gradients, but noise is added to every weight. Leave sparse=True out.",
+    ),
+    (
+        lambda layer: isinstance(layer, _DropoutNd) and layer.p > 0,
+        "draws random numbers that random_state does not control. Leave it out: clipping and noise "
+        "already regularise.",
+    ),
+    (
+        lambda layer: isinstance(layer, torch.jit.ScriptModule),
+        "is scripted, and cannot be copied for single records. Give the module that it was made "
+        "from.",
+    ),
+    (
+        lambda layer: isinstance(layer, nn.DataParallel | nn.parallel.DistributedDataParallel),
+        "splits a batch among devices. Give the module inside it, and TorchModel(device=...).",
+    ),
+)
+_EMBEDDINGS = nn.Embedding, nn.EmbeddingBag
 
 
 def refuse_single(module: nn.Module, n_features: int) -> None:
@@ -165,86 +204,119 @@ def move(module: nn.Module, names: Collection[str], rows: torch.Tensor) -> None:
 
 #: numbers in the gradients of made-up rows, unless three rows have more
 _FORMED = 2**22
-#: what PyTorch raises where vmap has no rule, or a branch needs a number
-_UNSUPPORTED = RuntimeError, TypeError, ValueError, IndexError, AttributeError
 #: how far parameters without a gradient are moved, to see whether predictions change
 _CHANGE = 1e-4
+#: gradients of made-up rows are those of a loop over records to this, relative to the largest
+_SAME = 1e-10
 
 
 class Findings(NamedTuple):
-    """How gradients are computed, and the memory and work for a record.
+    """How gradients are computed, one of :data:`WAYS`, and the memory and work for a record.
 
-    ``together``: the module is known not to mix records, else each one passes it alone.
-    ``watched``: hooks see the gradients of Linear layers and convolutions; ``maps``: vmap works;
-    ``channels_last``: convolutions may change the memory order of their results. ``numbers`` is the
-    number of values per record, in layers and gradients; ``work`` is the number of multiplications
-    by weights, for convolutions at each position.
+    ``numbers`` is the number of values per record, in layers and gradients; ``work`` is the number
+    of multiplications by weights, for convolutions at each position.
     """
 
-    watched: bool
-    maps: bool
-    channels_last: bool
-    together: bool
+    way: str
     numbers: int
     work: int
 
 
-def probe(
-    module: nn.Module, names: Collection[str], n_features: int, together: bool = True
-) -> Findings:
+def probe(module: nn.Module, names: Collection[str], n_features: int) -> Findings:
     """Return the findings for a module in double precision; raise if it mixes records.
 
-    If a layer's weights are used outside it, or its first axis is not that of records, gradients by
-    hooks differ from those of single records on made-up rows. Parameters are changed in place: if
-    they start at zero (gates, last layers), nothing before them could be tested. ``together``:
-    whether the module is known not to mix records.
+    What runs a batch at once is compared, on made-up rows, with the original module: one copy for
+    each record, and a backward pass in its own parameters. So whatever ``forward`` does (no_grad,
+    a backward of its own, hooks on layers) is done in the fit, or the module is run in a loop.
+    Parameters are changed in place: if they start at zero (gates, last layers), nothing before them
+    could be tested.
     """
     rows = made_up_rows(module, n_features)
-    refuse_mixing(module, rows)
-    move(module, names, rows)
-    refuse_mixing(module, rows)
-    params = {name: p.detach() for name, p in module.named_parameters()}
-    formed = sum(params[name].numel() for name in names)
+    with refuse_memory(module):
+        refuse_mixing(module, rows)
+        move(module, names, rows)
+        refuse_mixing(module, rows)
+    params = {name: module.get_parameter(name).detach().clone() for name in names}
+    formed = sum(p.numel() for p in params.values())
     rows = rows[-max(3, _FORMED // formed) :]
-    want = _one_by_one(module, params, names, rows)
+    raw, want = _one_by_one(module, params, rows)
     _warn_of_untrained(module, rows, [name for name in names if not want[name].any()])
 
-    def agrees(tape: Tape) -> bool:
+    def agrees(way: str) -> bool:
         try:
-            found = _gradients(tape, params, rows)
-            raw = tape.raw(params, rows.clone())
-        except _UNSUPPORTED:  # by vmap; layers that see records elsewhere
+            tape = WAYS[way](module, names)
+            found, together = _gradients(tape, params, rows), tape.raw(params, rows.clone())
+        except Exception:  # whatever vmap has no rule for: the loop does not need it
             return False
-        if not torch.allclose(raw, apart, atol=1e-10):
-            return False
-        pairs = ((found[name], want[name]) for name in names)
-        return all(f.shape == w.shape and torch.allclose(f, w, atol=1e-10) for f, w in pairs)
+        pairs = [(found[name], want[name]) for name in names]
+        return all(starmap(_same, [(together, raw), *pairs]))
 
-    apart = Tape(module, names, maps=False, together=False).raw(params, rows)
-    maps = agrees(Tape(module, names, watched=False, together=together))
-    tape = Tape(module, names, maps=maps)
-    watched = channels_last = agrees(tape)
-    if not watched:  # it may read results by their order in memory, as view() does
-        tape = Tape(module, names, maps=maps, channels_last=False)
-        watched = agrees(tape)
-    tape.forward(params, rows)
-    passing = sum(2 * (c.entered.numel() + c.left.numel()) for c in tape.calls) // len(rows)
-    work = formed + sum(_repeated(module, call) for call in tape.calls if watched)
-    return Findings(watched and together, maps, channels_last, together, passing + formed, work)
+    if is_stack(module, rows) and agrees("stacked"):
+        way = "stacked"
+    else:
+        way = "mapped" if not _has_rules() and agrees("mapped") else "alone"
+    numbers, repeated = _sizes(module, names, rows[:1])
+    return Findings(way, numbers + formed, formed + repeated)
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    largest = max(1.0, float(b.abs().max()))
+    return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=_SAME * largest)
+
+
+def _has_rules() -> bool:
+    """Whether the user wrote a rule for ``vmap``, which sees all records of a block."""
+    kinds, usual = torch.autograd.Function.__subclasses__(), torch.autograd.Function.vmap
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    users = (kind for kind in kinds if not kind.__module__.startswith("torch."))
+    return any(kind.vmap is not usual for kind in users)
 
 
 def _one_by_one(
-    module: nn.Module, params: Params, names: Collection[str], rows: torch.Tensor
-) -> Params:
-    """Return the gradients of made-up rows, computed record by record."""
+    module: nn.Module, params: Params, rows: torch.Tensor
+) -> tuple[torch.Tensor, Params]:
+    """Return raw predictions and gradients of made-up rows, computed record by record."""
+    tape = Alone(module, list(params))
     try:
-        return _gradients(Tape(module, names, watched=False, maps=False), params, rows)
-    except RuntimeError as error:
-        error.add_note(
-            "Gradients of single records could not be computed. If forward uses "
-            "torch.utils.checkpoint, leave it out: it would run forward again with other weights."
+        return tape.raw(params, rows), _gradients(tape, params, rows)
+    except Exception as error:  # of whatever kind users' code and PyTorch raise
+        raise ValueError(
+            f"Gradients of {type(module).__name__} for single records cannot be computed: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+@contextmanager
+def refuse_memory(module: nn.Module) -> Iterator[None]:
+    """Raise if a module's code keeps something within, where no copy of the module is apart."""
+    before = shared_state(module)
+    yield
+    if changes := differences(before, shared_state(module)):
+        raise ValueError(
+            f"{type(module).__name__} changes {changes} when it is called. Records would reach "
+            "others by it, since it is not part of the module; keep nothing in forward."
         )
-        raise
+
+
+def _sizes(module: nn.Module, names: Collection[str], row: torch.Tensor) -> tuple[int, int]:
+    """Return the number of values in watched layers, and that of multiplications by weights.
+
+    The latter beyond one for each weight: a convolution uses its weights at each position.
+    """
+    module, numbers, work = copy.deepcopy(module), 0, 0
+
+    def watch(layer: nn.Module, entered: Any, left: torch.Tensor) -> None:
+        nonlocal numbers, work
+        numbers += 2 * (sum(value.numel() for value in entered) + left.numel())
+        weight = layer.get_parameter("weight")
+        work += (left.numel() // len(weight) - 1) * weight.numel()
+
+    for layer in watched_layers(module, names).values():
+        layer.register_forward_hook(watch)
+    with torch.no_grad():
+        module(row.clone())
+    return numbers, work
 
 
 def _warn_of_untrained(module: nn.Module, rows: torch.Tensor, names: Collection[str]) -> None:
@@ -280,18 +352,11 @@ def last_layer(module: nn.Module, names: Collection[str]) -> str | None:
     return path if type(watched_layers(module, names).get(path)) is nn.Linear else None
 
 
-def _repeated(module: nn.Module, call: Call) -> int:
-    """Return the number of a record's multiplications by a layer's weights beyond one for each."""
-    weight = module.get_submodule(call.path).get_parameter("weight")
-    positions = call.left[0].numel() // len(weight)
-    return (positions - 1) * weight.numel()
-
-
 def _gradients(tape: Tape, params: Params, rows: torch.Tensor) -> Params:
     """Return the gradients (n, .) of made-up slopes, by parameter."""
     raw = tape.forward(params, rows)
     slopes = torch.randn(raw.shape, generator=made_up_generator(), dtype=raw.dtype)
-    found = {name: p.new_zeros((len(rows), p.numel())) for name, p in params.items()}
+    found = {name: p.new_zeros(len(rows), p.numel()) for name, p in params.items()}
     for part in tape.parts(params, rows, raw, slopes):
         if part.left is None:
             found[part.names[0]] = part.in_order(part.right)

@@ -12,22 +12,25 @@ Shapes (one silo; T positions of a convolution, or of a sequence)::
   one product; G is not formed.
 - *formed*: convolutions and layers passed more than once. G is formed, layer by layer: terms of
   positions may cancel, so that norms of a and s do not bound the rounding of their sum.
-- *mapped*: all other parameters. G by ``torch.func.vmap`` of the gradient of one record, or, where
-  a module cannot be mapped, record by record.
+- *mapped*: all other parameters, and all parameters of modules that are no stack. G by
+  ``torch.func.vmap`` of the gradient of one record, or, where a module cannot be mapped, record by
+  record.
 
 Formal guarantee
 ----------------
 That of `Model.clipped_gradient_sum`. *Proof.* The module's output for a record depends on that
-record only: its graph is known to keep records apart, or each record passes a copy of it alone,
-parameters and buffers included, under ``vmap`` or in a loop (an operation's own rule for ``vmap``,
-if the user wrote one, is theirs to prove). So row j of every a, s and G does, and its bits depend
-neither on its place nor on the number of records (:mod:`skdpfl.torch._blocks`). Norms of
-stored numbers are summed in float64 and rounded once; `skdpfl.models.clip_factors` turns them into
-a factor f with ``|f G_j| <= C``, all layers jointly (a formed layer has norms 1 and |G_j|). Ghost
-layers add up products of stored (a, 1) and f s, the others of f and stored G: one product for each
-record and coordinate, added up in some order, at most ``chunk`` of them before chunks are. Products
-are in the full precision of their dtype (a lower one that is set for torch is refused). Where a
-norm, a slope or the target is not finite, the record's rows are set to zero, before clipping.
+record only: a stack keeps records apart (:mod:`skdpfl.torch._stack`); any other module is run for
+one record, under ``vmap`` on a copy for each block, where no code can read a record's values (an
+operation's own rule for ``vmap``, if the user wrote one, is theirs to prove), or in a loop, on a
+copy for each record. Copies share no storage: parameters and buffers are copied, too. So row j of
+every a, s and G depends on record j only, and its bits depend neither on its place nor on the
+number of records (:mod:`skdpfl.torch._blocks`). Norms of stored numbers are summed in float64 and
+rounded once; `skdpfl.models.clip_factors` turns them into a factor f with ``|f G_j| <= C``, all
+layers jointly (a formed layer has norms 1 and |G_j|). Ghost layers add up products of stored (a, 1)
+and f s, the others of f and stored G: one product for each record and coordinate, added up in some
+order, at most ``chunk`` of them before chunks are. Products are in the full precision of their
+dtype (a lower one that is set for torch is refused). Where a norm, a slope or the target is not
+finite, the record's rows are set to zero, before clipping.
 """
 
 from __future__ import annotations
@@ -35,10 +38,10 @@ from __future__ import annotations
 import copy
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -66,48 +69,142 @@ class Call(NamedTuple):
     left: torch.Tensor
 
 
-class Tape:
-    """A module with hooks that record the layers' inputs and output gradients.
+class Tape(Protocol):
+    """A module in one thread, as one of the three classes below.
 
-    Each thread has its own tape, with its own copy of the module.
-
-    Parameters
-    ----------
-    module : Module
-        The module, which is copied.
-    names : collection of str
-        The trained parameters.
-    watched : bool
-        Whether Linear layers and convolutions have hooks; otherwise all parameters are mapped.
-    maps : bool
-        Whether vmap is used; otherwise the others' gradients are computed record by record.
-    channels_last : bool
-        Whether, on a CPU, convolutions of images give their channels next to each other in memory:
-        pooling and other convolutions then take less time.
-    together : bool
-        Whether the module is known not to mix records (:mod:`skdpfl.torch._by_rows`); otherwise
-        each record passes it alone, on a fresh copy for each block.
+    ``forward`` returns raw predictions (n, k), and ``parts`` the gradients after it, for the slopes
+    of the raw predictions; ``raw`` returns raw predictions alone. ``alone``: whether records are
+    run in a loop.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        names: Collection[str],
-        watched: bool = True,
-        maps: bool = True,
-        channels_last: bool = True,
-        together: bool = True,
-    ) -> None:
-        self.plain = copy.deepcopy(module).requires_grad_(False)
-        self.module, self.maps, self.together = copy.deepcopy(self.plain), maps, together
-        self.layers = watched_layers(self.module, names) if watched and together else {}
-        self.channels_last = False
-        if all(p.device.type == "cpu" for p in self.module.parameters()):
+    alone: bool
+
+    def forward(self, params: Params, X: torch.Tensor) -> torch.Tensor: ...
+
+    def raw(self, params: Params, X: torch.Tensor) -> torch.Tensor: ...
+
+    def parts(
+        self, params: Params, X: torch.Tensor, raw: torch.Tensor, slopes: torch.Tensor
+    ) -> list[GradientPart]: ...
+
+
+class Alone:
+    """A module that each record passes on a copy of its own, parameters and buffers included."""
+
+    alone = True
+
+    def __init__(self, module: nn.Module, names: Collection[str]) -> None:
+        self.plain, self.names = copy.deepcopy(module), list(names)
+        for name, parameter in self.plain.named_parameters():
+            parameter.requires_grad_(name in self.names)
+        self._passed: list[tuple[torch.Tensor, list[torch.Tensor]]] = []
+
+    def forward(self, params: Params, X: torch.Tensor) -> torch.Tensor:
+        """Return raw predictions, and keep what leads to them."""
+        with torch.enable_grad():
+            self._passed = list(self._pass(params, X))
+        return torch.stack([raw.detach() for raw, _ in self._passed])
+
+    @torch.no_grad()
+    def raw(self, params: Params, X: torch.Tensor) -> torch.Tensor:
+        """Return raw predictions alone."""
+        return torch.stack([raw for raw, _ in self._pass(params, X)])
+
+    def _pass(
+        self, params: Params, X: torch.Tensor
+    ) -> Iterator[tuple[torch.Tensor, list[torch.Tensor]]]:
+        """Yield each record's raw predictions and the parameters of its own copy."""
+        module = copy.deepcopy(self.plain)
+        with torch.no_grad():
+            for name in self.names:
+                module.get_parameter(name).copy_(params[name])
+        for x in X:
+            own = copy.deepcopy(module)
+            (raw,) = own(x[None].clone())
+            yield raw, [own.get_parameter(name) for name in self.names]
+
+    def parts(
+        self, params: Params, X: torch.Tensor, raw: torch.Tensor, slopes: torch.Tensor
+    ) -> list[GradientPart]:
+        """Return the gradients after :meth:`forward`."""
+        passed, self._passed = self._passed, []
+        rows = [_of_record(*each, s) for each, s in zip(passed, slopes, strict=True)]
+        columns = zip(self.names, zip(*rows, strict=True), strict=True)
+        return [
+            GradientPart((name,), None, torch.stack(each).reshape(len(X), -1))
+            for name, each in columns
+        ]
+
+
+def _of_record(
+    raw: torch.Tensor, parameters: list[torch.Tensor], slopes: torch.Tensor
+) -> Sequence[torch.Tensor]:
+    """Return a record's gradient in each parameter."""
+    if not raw.requires_grad:  # it depends on none of them
+        return [torch.zeros_like(p) for p in parameters]
+    return torch.autograd.grad(raw, parameters, slopes, materialize_grads=True)
+
+
+class Mapped:
+    """A module under ``torch.func.vmap``: a copy for each block, parameters included."""
+
+    alone = False
+
+    def __init__(self, module: nn.Module, names: Collection[str]) -> None:
+        self.plain, self.mapped = copy.deepcopy(module).requires_grad_(False), list(names)
+
+    def forward(self, params: Params, X: torch.Tensor) -> torch.Tensor:
+        """Return raw predictions."""
+        return self.raw(params, X)
+
+    @torch.no_grad()
+    def raw(self, params: Params, X: torch.Tensor) -> torch.Tensor:
+        """Return raw predictions."""
+        return vmap(partial(_of_one, copy.deepcopy(self.plain), params))(X)
+
+    def parts(
+        self, params: Params, X: torch.Tensor, raw: torch.Tensor, slopes: torch.Tensor
+    ) -> list[GradientPart]:
+        """Return the gradients in mapped parameters."""
+        module = copy.deepcopy(self.plain)
+        mine = {name: params[name] for name in self.mapped}
+        others = {name: value for name, value in params.items() if name not in mine}
+
+        def value(mine: Params, x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+            return (_of_one(module, {**others, **mine}, x) * s).sum()
+
+        each = vmap(grad(value), in_dims=(None, 0, 0))(mine, X, slopes) if mine else {}
+        return [
+            GradientPart((name,), None, gradients.detach().reshape(len(X), -1))
+            for name, gradients in each.items()
+        ]
+
+
+def _of_one(module: nn.Module, params: Params, x: torch.Tensor) -> torch.Tensor:
+    """Return the raw predictions of a single record."""
+    own = {name: value.clone() for name, value in params.items()}
+    raw: torch.Tensor = functional_call(module, own, (x[None].clone(),))[0]
+    return raw
+
+
+class Stacked(Mapped):
+    """A plain stack, with hooks that record the layers' inputs and output gradients.
+
+    Linear layers and convolutions have hooks, other parameters are mapped. On a CPU convolutions of
+    images give their channels next to each other in memory: pooling and other convolutions then
+    take less time.
+    """
+
+    def __init__(self, module: nn.Module, names: Collection[str]) -> None:
+        super().__init__(module, names)
+        self.module = copy.deepcopy(self.plain)
+        self.layers = watched_layers(self.module, names)
+        self.on_cpu = all(p.device.type == "cpu" for p in self.module.parameters())
+        if self.on_cpu:
             use_linear_rows(self.module)
-            self.channels_last = channels_last
         self.calls: list[Call] = []
         for path, layer in self.layers.items():
-            layer.register_forward_hook(self._hook(path), with_kwargs=True)
+            layer.register_forward_hook(self._hook(path))
         # known now: a layer at two paths has no parameters any more once the module was called
         self.names = {path: _names(path, layer) for path, layer in self.layers.items()}
         seen = {name for names in self.names.values() for name in names}
@@ -115,13 +212,12 @@ class Tape:
 
     def _hook(self, path: str) -> Callable[..., torch.Tensor]:
         def watch(
-            layer: nn.Module, args: tuple[Any, ...], named: dict[str, Any], left: torch.Tensor
+            layer: nn.Module, entered: tuple[torch.Tensor], left: torch.Tensor
         ) -> torch.Tensor:
             if not left.requires_grad:
                 left.requires_grad_()
-            entered: torch.Tensor = [*args, *named.values()][0]
-            self.calls.append(Call(path, entered.detach(), left))
-            together = self.channels_last and isinstance(layer, nn.Conv2d)
+            self.calls.append(Call(path, entered[0].detach(), left))
+            together = self.on_cpu and isinstance(layer, nn.Conv2d)
             order = torch.channels_last if together else torch.preserve_format
             # what changes the copy in place does not change what was seen
             return left.clone(memory_format=order)
@@ -131,8 +227,6 @@ class Tape:
     def forward(self, params: Params, X: torch.Tensor) -> torch.Tensor:
         """Return raw predictions, and record the layers' inputs and outputs."""
         self.calls = []
-        if not self.together:
-            return self.raw(params, X)
         with torch.enable_grad():
             raw: torch.Tensor = functional_call(self.module, params, (X.clone(),))
         return raw
@@ -140,21 +234,13 @@ class Tape:
     @torch.no_grad()
     def raw(self, params: Params, X: torch.Tensor) -> torch.Tensor:
         """Return raw predictions alone."""
-        if self.together:
-            found: torch.Tensor = functional_call(self.plain, params, (X,))
-            return found
-        if self.maps:
-            return vmap(partial(_of_one, self._anew(), params))(X)
-        return torch.stack([_of_one(self._anew(), params, x) for x in X])
-
-    def _anew(self) -> nn.Module:
-        """Return a fresh copy of the module, which has seen no record."""
-        return self.plain if self.together else copy.deepcopy(self.plain)
+        found: torch.Tensor = functional_call(self.plain, params, (X,))
+        return found
 
     def parts(
         self, params: Params, X: torch.Tensor, raw: torch.Tensor, slopes: torch.Tensor
     ) -> list[GradientPart]:
-        """Return the gradients after :meth:`forward`; ``slopes`` (n, k) are those of raw."""
+        """Return the gradients after :meth:`forward`."""
         calls, self.calls = self.calls, []
         found: list[GradientPart] = []
         if calls:
@@ -164,54 +250,16 @@ class Tape:
             by_layer: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {}
             for call, s in zip(calls, given, strict=True):
                 if s is not None:
-                    if not len(call.entered) == len(s) == len(X):
-                        raise RuntimeError(
-                            f"Layer {call.path!r} got {len(s)} rows for {len(X)} records: its "
-                            "first axis must be that of the records."
-                        )
                     by_layer.setdefault(call.path, []).append((call.entered, s))
             for path, passes in by_layer.items():
                 found += _of_layer(self.names[path], self.layers[path], passes)
-        if self.mapped:
-            found += self._of_mapped(params, X, slopes)
-        return found
-
-    def _of_mapped(
-        self, params: Params, X: torch.Tensor, slopes: torch.Tensor
-    ) -> Iterator[GradientPart]:
-        """Return the gradients of all other parameters, by vmap or record by record."""
-        mine = {name: params[name] for name in self.mapped}
-        others = {name: value for name, value in params.items() if name not in mine}
-
-        def value(
-            module: nn.Module, mine: Params, x: torch.Tensor, s: torch.Tensor
-        ) -> torch.Tensor:
-            return (_of_one(module, {**others, **mine}, x) * s).sum()
-
-        def of_record(x: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            leaves = {name: p.detach().requires_grad_() for name, p in mine.items()}
-            with torch.enable_grad():
-                found = value(self._anew(), leaves, x, s)
-            if not found.requires_grad:  # it depends on none of them
-                return tuple(map(torch.zeros_like, leaves.values()))
-            return torch.autograd.grad(found, tuple(leaves.values()), materialize_grads=True)
-
-        if self.maps:
-            of_each = grad(partial(value, self._anew()))
-            each = vmap(of_each, in_dims=(None, 0, 0))(mine, X, slopes)
-        else:
-            rows = [of_record(x, s) for x, s in zip(X, slopes, strict=True)]
-            columns = zip(*rows, strict=True)
-            each = {name: torch.stack(c) for name, c in zip(mine, columns, strict=True)}
-        for name, gradients in each.items():
-            yield GradientPart((name,), None, gradients.detach().reshape(len(X), -1))
+        return found + super().parts(params, X, raw, slopes)
 
 
-def _of_one(module: nn.Module, params: Params, x: torch.Tensor) -> torch.Tensor:
-    """Return the raw predictions of a single record, by copies that share no storage."""
-    own = {name: value.clone() for name, value in params.items()}
-    raw: torch.Tensor = functional_call(module, own, (x[None].clone(),))[0]
-    return raw
+#: ways to compute records' gradients, the fastest first
+WAYS: dict[str, type[Stacked | Mapped | Alone]] = {
+    "stacked": Stacked, "mapped": Mapped, "alone": Alone,
+}  # fmt: skip
 
 
 def watched_layers(module: nn.Module, names: Collection[str]) -> dict[str, nn.Module]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from skdpfl import DPFedAvgClassifier, DPFederatedClassifier
+from skdpfl import DPFedAvgClassifier, DPFederatedClassifier, DPFederatedRegressor
 from skdpfl.algorithms import Algorithm, Ball, FedAvg, LocalSGD, Scaffold, takes_stacks
 from skdpfl.losses import Huber, LogLoss, SquaredError, record_by_record
 from skdpfl.models import MLP, Activation, LinearModel, one_by_one
@@ -203,14 +203,63 @@ def test_a_method_that_was_replaced_is_noticed(monkeypatch):
     assert takes_stacks(LocalSGD(0.1))
 
 
+#: what the loss below keeps, and where no copy of it is apart
+LARGEST = [0.0]
+
+
+@dataclass(frozen=True)
+class Global(SquaredError):
+    """Divides by the largest residual of any call."""
+
+    def slope(self, r, squared_norms):
+        LARGEST[0] = max(LARGEST[0], float(np.abs(r).max()))
+        r /= LARGEST[0]
+        return r
+
+
+@dataclass(frozen=True)
+class OfItsClass(SquaredError):
+    """Counts calls in its class."""
+
+    def slope(self, r, squared_norms):
+        type(self).calls = getattr(self, "calls", 0) + 1
+        return r
+
+
+def enclosing():
+    kept = []
+
+    @dataclass(frozen=True)
+    class Enclosed(FedAvg):
+        def local(self, shared, memory, gradient):
+            kept.append(gradient(shared))
+            return -kept[0]
+
+    return Enclosed(0.1)
+
+
 @pytest.mark.parametrize(
-    "part",
-    [Normalised(0.5), AboveMean(), RunningMean([]), Remembers({})],
+    ("part", "message"),
+    [
+        (Normalised(0.5), "mixes silos"), (AboveMean(), "mixes records"),
+        (RunningMean([]), "keeps something of a call: its attributes changed"),
+        (Remembers({}), "keeps .*: its attributes changed"), (Global(), r"LARGEST changed"),
+        (OfItsClass(), r"OfItsClass\.calls"), (enclosing(), r"\(kept\) changed"),
+    ],
     ids=lambda p: type(p).__name__,
-)
-def test_authors_are_told(part):
-    with pytest.raises(ValueError, match=f"{type(part).__name__} mixes (silos|records)"):
+)  # fmt: skip
+def test_authors_are_told(part, message):
+    with pytest.raises(ValueError, match=f"{type(part).__name__} .*{message}"):
         check_independent(part)
+
+
+def test_a_fit_refuses_what_no_copy_holds_apart():
+    LARGEST[0] = 0.0  # what is largest already shows no more
+    X, y, codes = records(60 + SIZES)
+    with pytest.raises(ValueError, match=r"Global keeps something of a call: .*LARGEST"):
+        DPFederatedRegressor(
+            2.0, loss=Global(), scaling=None, target_bounds=(-4, 4), random_state=0
+        ).fit(X, y, silos=codes)
 
 
 @pytest.mark.parametrize(

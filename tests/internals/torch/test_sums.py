@@ -11,7 +11,7 @@ from skdpfl.losses import AbsoluteError
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.torch import TorchModel
 from skdpfl.torch._blocks import SIZES, cut
-from skdpfl.torch._tape import Tape
+from skdpfl.torch._tape import Stacked
 from tests.torch.test_sums import ALL, D, Placed, problem, torch
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
@@ -71,12 +71,12 @@ def test_where_places_differ_records_are_computed_one_by_one(monkeypatch):
     models = {name: TorchModel(ALL[name]).build(D, 4) for name in ("mlp", "conv", "attention")}
     sizes = {model._blocks_of(np.dtype(np.float64)).sizes for model in models.values()}
     assert sizes == {SIZES}
-    forward = Tape.forward
+    forward = Stacked.forward
 
     def placed(self, params, X):
-        return forward(self, params, X) * (1 + 1e-10 * torch.arange(len(X)).to(X)[:, None])
+        return forward(self, params, X) * (1 + 1e-13 * torch.arange(len(X)).to(X)[:, None])
 
-    monkeypatch.setattr(Tape, "forward", placed)
+    monkeypatch.setattr(Stacked, "forward", placed)
     model = TorchModel(ALL["mlp"]).build(D, 4)
     assert model._blocks_of(np.dtype(np.float64)).sizes == (1,)
 

@@ -54,7 +54,7 @@ ATTACKS = {
 def test_a_rare_value_changes_the_sum_by_one_record(name):
     forward, rare = ATTACKS[name]
     model = TorchModel(with_code(forward)).build(D, K)
-    assert not model._found.together
+    assert not model.fitted_by_rows
     params = model.init(streams_for(0).stream("init"))
     rng = np.random.default_rng(1)
     X, y = rng.uniform(0.5, 60, (9, D)), rng.integers(0, K, 9)
@@ -162,7 +162,6 @@ def test_code_beside_forward_sees_one_record_at_a_time(name):
     given = {"clip_norm": 1.0, "weights": nobody}
     sums = [model.clipped_gradient_sum(params, Z, y, LogLoss(), **given) for Z in (X, other)]
     np.testing.assert_array_equal(*sums)
-    assert not model._found.together or name == "call"
     np.testing.assert_array_equal(model.raw(params, X)[:-1], model.raw(params, other)[:-1])
     assert fitted_one_by_one(model) is not model
 
@@ -173,7 +172,7 @@ def test_a_class_that_only_names_its_layers_passes_as_a_batch():
             super().__init__(nn.Linear(d, 4), nn.Tanh(), nn.Linear(4, k))
 
     model = TorchModel(Named).build(D, K)
-    assert model._found.together and fitted_one_by_one(model) is model
+    assert fitted_one_by_one(model) is model
 
 
 RARE = 137.5
