@@ -197,7 +197,7 @@ def _try_algorithm(algorithm: Algorithm, size: int, *, stacks: bool = True) -> N
             shared, n_steps = algorithm.broadcast(state), algorithm.n_gradients(r)
             each = zip(slopes, offsets, memory, strict=True)
             alone = [new().local(shared, m.copy(), _MadeUp(a, b, n_steps)) for a, b, m in each]
-            stack = alone
+            stack: Any = alone
             if stacks:
                 stack = new().local(shared, memory.copy(), _MadeUp(slopes, offsets, n_steps))
             if not _alike(stack, alone):
@@ -208,7 +208,8 @@ def _try_algorithm(algorithm: Algorithm, size: int, *, stacks: bool = True) -> N
                 )
             kept = np.array(alone)
             pairs = zip(memory, kept, strict=True)
-            after = apart = [new().remember(shared, m.copy(), k.copy()) for m, k in pairs]
+            apart = [new().remember(shared, m.copy(), k.copy()) for m, k in pairs]
+            after: Any = apart
             if stacks:
                 after = new().remember(shared, memory.copy(), kept.copy())
             if not _alike(after, apart):
