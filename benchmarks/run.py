@@ -62,7 +62,7 @@ BENCHMARKS = {
     "scales": Benchmark(
         "auto/scaling.py", None, "", "auto/scaling.md", quick="--seeds 1 --epsilons 1"
     ),
-    "means": Benchmark("auto/means.py", 1, "", "auto/means.md", quick="--seeds 1"),
+    "judge": Benchmark("auto/judge.py", 2, "docs/curves.md", "auto/judge.md", quick="--tables 1"),
     "isrl": Benchmark(
         "isrl/table.py", 2, "docs/measurements.md", "isrl/results.md", quick="--problems insurance"
     ),
