@@ -38,6 +38,7 @@ from skdpfl.privacy.sampling import (
     PoissonSampling,
     Sampling,
     WithoutReplacement,
+    WithReplacement,
 )
 from skdpfl.scaling import (
     GIVEN_NOISE,
@@ -434,6 +435,8 @@ def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
         return Disjoint(n_steps)  # the plan lowers this to what the busiest silo uses
     if name == "without_replacement" and rate < 1:
         return WithoutReplacement(rate)
+    if name == "with_replacement":
+        return WithReplacement(rate)
     return Everyone() if rate >= 1 else PoissonSampling(rate)
 
 

@@ -130,8 +130,9 @@ clip_norm : "auto" or float, default="auto"
     ``unit="silo"``, "auto" learns the median norm of the messages from one noised bit per silo and
     round, which is charged; ``clip_norm_`` is the final value. Without privacy (``epsilon=inf``)
     "auto" does not clip; a number does.
-sampling : {"poisson", "without_replacement", "disjoint"}, default="poisson"
-    How a step samples a silo's records. "disjoint" makes one pass over the data.
+sampling : {"poisson", "without_replacement", "with_replacement", "disjoint"}, default="poisson"
+    How a step samples a silo's records. "with_replacement": independent draws, in which a record
+    may come twice and is priced so. "disjoint" makes one pass over the data.
 sampling_rate : "auto" or float, default="auto"
     The share of its records that a silo reads in a step.
 noise_schedule : tuple, default=None

@@ -122,6 +122,11 @@ class _ISRLDP(FederatedEstimator):
     def _check_shuffler(self) -> None:
         """Raise for parameters that are incompatible with trust="shuffler"."""
         solver, sampling = self.solver, self.sampling
+        if sampling == "with_replacement":
+            raise ValueError(
+                'trust="shuffler" sends each record of a batch once: sampling="with_replacement" '
+                'does not go with it; use "without_replacement".'
+            )
         if solver in ("accelerated", "multistage") and sampling != "disjoint":
             raise ValueError(
                 f'trust="shuffler" with solver={solver!r} makes one pass over the data: give '

@@ -40,7 +40,7 @@ _LARGEST_TARGET = 1e150
 CHOICES: dict[str, tuple[Any, ...]] = {
     "unit": ("record", "silo"),
     "neighbours": ("auto", "replace", "add_remove"),
-    "sampling": ("poisson", "without_replacement", "disjoint"),
+    "sampling": ("poisson", "without_replacement", "with_replacement", "disjoint"),
     "scaling": ("auto", "private", None),
 }
 
@@ -294,9 +294,10 @@ def _check_together(params: dict[str, Any]) -> None:
             'sampling="disjoint" splits the records into one batch per step, so sampling_rate must '
             f'be "auto"; got {params["sampling_rate"]!r}.'
         )
-    if params.get("sampling") == "without_replacement" and params["neighbours"] == "add_remove":
+    fixed = params.get("sampling") in ("without_replacement", "with_replacement")
+    if fixed and params["neighbours"] == "add_remove":
         raise ValueError(
-            'sampling="without_replacement" is priced under neighbours="replace" only; '
+            f'sampling="{params["sampling"]}" is priced under neighbours="replace" only; '
             'use sampling="poisson" with neighbours="add_remove".'
         )
 

@@ -28,7 +28,7 @@ from skdpfl.privacy.calibration import calibrate, check_epsilon_says_something, 
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.public_numbers import MOST_STEPS, NoiseSchedule, noise_factors
 
-SamplingName = Literal["poisson", "without_replacement", "disjoint"]
+SamplingName = Literal["poisson", "without_replacement", "with_replacement", "disjoint"]
 
 #: Largest number of steps.
 _MOST_STEPS = 10**9
@@ -42,6 +42,7 @@ def epsilon_of(
     delta: float,
     neighbours: events.Neighbours = "replace",
     sampling: SamplingName = "poisson",
+    batch: int | None = None,
 ) -> float:
     """Return the epsilon of noisy sums over sampled records.
 
@@ -57,12 +58,16 @@ def epsilon_of(
         In (0, 1).
     neighbours : {"replace", "add_remove"}, default="replace"
         The neighbouring relation: one record is replaced, or its contribution is set to zero.
-    sampling : {"poisson", "without_replacement", "disjoint"}, default="poisson"
+    sampling : {"poisson", "without_replacement", "with_replacement", "disjoint"}, \
+            default="poisson"
         How batches are drawn. "poisson": each record independently with probability
         ``sampling_rate``. "without_replacement": an independent uniform batch of fixed size in each
-        step ("replace" only). "disjoint": k = floor(1 / sampling_rate) disjoint batches, drawn once
+        step ("replace" only). "with_replacement": ``batch`` independent uniform draws in each step
+        ("replace" only). "disjoint": k = floor(1 / sampling_rate) disjoint batches, drawn once
         independently of the data and used in turn, so that a record is in at most ceil(n_steps / k)
         of them.
+    batch : int, default=None
+        The number of draws of a step, for "with_replacement" only.
 
     Returns
     -------
@@ -86,7 +91,7 @@ def epsilon_of(
     1.649
     """
     check_choice("neighbours", neighbours, get_args(events.Neighbours))
-    steps = _steps(noise_multiplier, sampling_rate, _whole(n_steps), sampling)
+    steps = _steps(noise_multiplier, sampling_rate, _whole(n_steps), sampling, batch)
     return price_epsilon(steps, check_share("delta", delta), neighbours)
 
 
@@ -98,6 +103,7 @@ def noise_multiplier_for(
     delta: float,
     neighbours: events.Neighbours = "replace",
     sampling: SamplingName = "poisson",
+    batch: int | None = None,
 ) -> float:
     """Return the smallest noise multiplier that meets a budget, rounded up.
 
@@ -105,7 +111,7 @@ def noise_multiplier_for(
     ----------
     epsilon : float
         Greater than 0; ``inf`` means no noise.
-    sampling_rate, n_steps, delta, neighbours, sampling
+    sampling_rate, n_steps, delta, neighbours, sampling, batch
         As for :func:`epsilon_of`.
 
     Returns
@@ -126,9 +132,9 @@ def noise_multiplier_for(
     """
     check_choice("neighbours", neighbours, get_args(events.Neighbours))
     n_steps = _whole(n_steps)
-    _steps(1.0, sampling_rate, n_steps, sampling)
+    _steps(1.0, sampling_rate, n_steps, sampling, batch)
     return calibrate(
-        lambda z: _steps(z, sampling_rate, n_steps, sampling), epsilon, delta, neighbours
+        lambda z: _steps(z, sampling_rate, n_steps, sampling, batch), epsilon, delta, neighbours
     )
 
 
@@ -140,6 +146,7 @@ def n_steps_for(
     delta: float,
     neighbours: events.Neighbours = "replace",
     sampling: SamplingName = "poisson",
+    batch: int | None = None,
     noise_schedule: NoiseSchedule = None,
     local_steps: int = 1,
 ) -> int:
@@ -149,7 +156,7 @@ def n_steps_for(
     ----------
     epsilon : float
         Greater than 0 and finite.
-    noise_multiplier, sampling_rate, delta, neighbours, sampling
+    noise_multiplier, sampling_rate, delta, neighbours, sampling, batch
         As for :func:`epsilon_of`.
     noise_schedule : tuple, default=None
         ``("round", beta, start)`` or ``("step", beta, start)``: noise that decays from
@@ -178,7 +185,7 @@ def n_steps_for(
     check_epsilon_says_something(epsilon)
 
     def fits(n: int) -> bool:
-        steps = _steps(noise_multiplier, sampling_rate, n, sampling)
+        steps = _steps(noise_multiplier, sampling_rate, n, sampling, batch)
         if noise_schedule is not None:
             steps = _decaying(noise_schedule, local_steps, steps)
         return price_epsilon(steps, delta, neighbours) <= epsilon
@@ -193,7 +200,9 @@ def n_steps_for(
     return found
 
 
-def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> events.Composition:
+def _steps(
+    z: float, rate: float, n_steps: int, sampling: SamplingName, batch: int | None
+) -> events.Composition:
     """Return the releases of the steps."""
     z = check_number("noise_multiplier", z, low=0)
     rate = check_rate("sampling_rate", rate)
@@ -201,6 +210,10 @@ def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> event
         return ((events.PoissonGaussian(z, rate), n_steps),)
     if sampling == "without_replacement":
         return ((events.FixedSizeGaussian(z, rate), n_steps),)
+    if sampling == "with_replacement":
+        if batch is None:
+            raise ValueError('sampling="with_replacement" needs batch, the draws of a step.')
+        return ((events.WithReplacementGaussian(z, rate, check_count("batch", batch)), n_steps),)
     per_pass = math.floor(min((1 + 1e-12) / rate, _MOST_STEPS))
     return ((events.Gaussian(z), math.ceil(n_steps / per_pass)),)
 

@@ -177,6 +177,18 @@ class FixedSizeGaussian(Event):
 
 
 @dataclass(frozen=True)
+class WithReplacementGaussian(Event):
+    """A clipped sum over ``batch`` independent uniform draws from n = batch / rate records.
+
+    Priced under the replace-one relation only.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    batch: int
+
+
+@dataclass(frozen=True)
 class Approximate(Event):
     """Any release known to be (epsilon, delta)-DP under the relation it is priced in.
 

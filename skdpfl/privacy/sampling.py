@@ -7,6 +7,7 @@ is a silo's number of records (public), ``z`` the noise multiplier of a step.
     Everyone            all n records                   n              T Gaussian(z)
     PoissonSampling(q)  each with probability q         q n            T PoissonGaussian(z, q)
     WithoutReplacement  b = max(1, round(q n)) of n     b              T FixedSizeGaussian(z, b / n)
+    WithReplacement     b = max(1, round(q n)) draws    b              T WithReplacementGaussian(z)
     Disjoint(T)         the t-th of T equal parts       floor(n / T)   1 Gaussian(smallest z)
     Halving(k, T)       all of the phase's part         first part's   longest phase Gaussian(z)
 
@@ -28,7 +29,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl.privacy.events import Composition, FixedSizeGaussian, Gaussian, PoissonGaussian, compose
+from skdpfl.privacy.events import (
+    Composition,
+    FixedSizeGaussian,
+    Gaussian,
+    PoissonGaussian,
+    WithReplacementGaussian,
+    compose,
+)
 from skdpfl.privacy.randomness.streams import Stream
 
 #: (noise multiplier, how many steps had it)
@@ -117,6 +125,33 @@ class WithoutReplacement(Sampling):
     def composition(self, n: int, levels: Levels) -> Composition:
         rate = self.batch_size(n) / n
         return compose((FixedSizeGaussian(z, rate), count) for z, count in levels)
+
+
+@dataclass(frozen=True)
+class WithReplacement(Sampling):
+    """Independent uniform draws, fresh in each step: a record may be drawn more than once.
+
+    A record that is drawn k times moves the sum k times as far, so this costs more than a batch
+    without replacement; the proof is in :mod:`skdpfl.privacy.pricing.loss_pairs`. Priced under
+    replace-one only.
+    """
+
+    rate: float
+
+    def batch_size(self, n: int) -> int:
+        """Return b = max(1, round(rate n)), the same for each step."""
+        return min(n, max(1, round(self.rate * n)))
+
+    def expected_size(self, n: int) -> float:
+        return float(self.batch_size(n))
+
+    def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
+        size = self.batch_size(n)
+        return [np.sort(stream.integers(0, n, (size,))) for _ in range(n_steps)]
+
+    def composition(self, n: int, levels: Levels) -> Composition:
+        size = self.batch_size(n)
+        return compose((WithReplacementGaussian(z, size / n, size), count) for z, count in levels)
 
 
 @dataclass(frozen=True)

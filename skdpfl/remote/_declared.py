@@ -32,7 +32,12 @@ declare(models.LinearModel, models.Network, models.Start)
 declare(models.TemperedSigmoid, *map(type, models.ACTIVATIONS.values()))
 declare(*filter(_is_sent, (getattr(algorithms, name) for name in algorithms.__all__)))
 declare(theory.Stage, theory.Phase)
-declare(sampling.Everyone, sampling.PoissonSampling, sampling.WithoutReplacement)
+declare(
+    sampling.Everyone,
+    sampling.PoissonSampling,
+    sampling.WithoutReplacement,
+    sampling.WithReplacement,
+)
 declare(sampling.Disjoint, sampling.Halving)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(SharedGradients, SharedMessages)

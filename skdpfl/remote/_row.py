@@ -24,7 +24,13 @@ from skdpfl.privacy.events import compose
 from skdpfl.privacy.mechanisms import SiloGradients, SiloMessages
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import PrecisionError
-from skdpfl.privacy.sampling import Disjoint, Halving, PoissonSampling, WithoutReplacement
+from skdpfl.privacy.sampling import (
+    Disjoint,
+    Halving,
+    PoissonSampling,
+    WithoutReplacement,
+    WithReplacement,
+)
 from skdpfl.privacy.silo_releases import composition_of
 from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.remote._terms import Refused, in_words
@@ -310,7 +316,7 @@ def _check_cohorts(row: Row) -> None:
 def _check_rounds(row: Row, plan: PrivacyPlan) -> None:
     """Raise unless batches can be drawn in every step, also if failed rounds are repeated."""
     sampling, spare = plan.sampling, plan.spare_rounds
-    if isinstance(sampling, PoissonSampling | WithoutReplacement):
+    if isinstance(sampling, PoissonSampling | WithoutReplacement | WithReplacement):
         _check(0 < sampling.rate <= 1)
     if isinstance(sampling, Halving):
         k, n = sampling.n_phases, sampling.n_steps

@@ -41,7 +41,7 @@ from skdpfl.privacy.release import (
     grid_for,
     relative_error,
 )
-from skdpfl.privacy.sampling import Disjoint, Levels, PoissonSampling
+from skdpfl.privacy.sampling import Disjoint, Halving, Levels, PoissonSampling, WithReplacement
 from skdpfl.privacy.shuffling import shuffled_levels
 
 
@@ -297,7 +297,7 @@ def _check_shuffled(plan: PublicNumbers) -> None:
         raise ValueError(
             f'trust="shuffler" is priced under neighbours="replace" only; got {plan.neighbours!r}.'
         )
-    if isinstance(plan.sampling, PoissonSampling):
+    if isinstance(plan.sampling, PoissonSampling | WithReplacement | Halving):
         raise ValueError(
             'trust="shuffler" needs batches of a fixed size, since the number of messages is '
             f"visible; got {plan.sampling!r}. Use WithoutReplacement, Disjoint or Everyone."

@@ -7,6 +7,7 @@ per clip norm, and ``phi_c`` the density of N(c, 1)::
     Poisson, replace         (1-q) phi_0 + q phi_m    (1-q) phi_0 + q phi_-m
     Poisson, add_remove      (1-q) phi_0 + q phi_m    phi_0,  and the same two exchanged
     fixed size, replace      (1-g) phi_0 + g phi_2m   phi_0   where L >= 0, mirrored below
+    with replacement         the same at 2 k m with probability p_k / g, k = 1, 2, ...
     Gaussian, mu             phi_mu/2                 phi_-mu/2
 
 Each loss L(x) = log P/Q increases with x, so intervals of L are intervals of x, whose
@@ -47,6 +48,19 @@ and by the symmetry of the relation delta(-eps) = 1 - e^-eps + e^-eps delta(eps)
 these values is the profile of exactly one pair: that of the table, with the remaining probability
 at L = 0. Composing the two one-sided pairs and taking the larger price would not be a bound.
 
+*With replacement* (b draws, each of n records, replace). The record is drawn k times with
+probability p_k = C(b, k) n^-k (1 - 1/n)^(b-k), at all with probability g = 1 - p_0. Couple the
+samples of the neighbours draw by draw: given k they differ in k places, and so does a sample
+without the record from one with it; the sum moves by at most 2 k m. Advanced joint convexity
+(Balle, Barthe & Gaboardi 2018, theorems 2 and 10) gives for alpha >= 1 ::
+
+    delta(eps) <= sum_k p_k H_{1 + (alpha - 1)/g}(N(2 k m, 1) || N(0, 1))
+               =  sum_k (p_k / g) H_alpha(g N(2 k m, 1) + (1-g) N(0, 1) || N(0, 1))
+
+the profile of the fixed-size pair at rate g and k times the shift, where k is public and has
+probability p_k / g, k >= 1; symmetry as above. So the loss is the mixture of these losses. That k
+counts as public is not attained: the bound is loose where many copies are likely.
+
 **The grid.** For neighbours with output distributions P and Q the privacy loss is L = log dP/dQ
 under P. On the grid ``l_i = i h`` each interval keeps both its probabilities, p_i = P(l_i < L <=
 l_{i+1}) and q_i = Q(...), as two atoms at its ends ("connect the dots", [1]_)::
@@ -73,10 +87,11 @@ References
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from scipy.stats import binom
 
 #: Rounding error of a probability at x standard deviations, a difference of two tails, relative to
 #: the tail and in units of eps: A + B x^2. Each tail has an error of at most 4 + 1.1 x^2 (compared
@@ -276,6 +291,53 @@ class FixedSizePair(ZeroOutPair):
         loss = connect_dots(grid.h, -high, p, q, below, above, above_q)
         loss.probs[high] += max(0.0, 1.0 - loss.probs.sum() - loss.infinite)
         return loss, loss
+
+
+#: the probability of so many copies of a record in a batch that they count as an infinite loss
+MANY_COPIES = 1e-22
+
+
+@dataclass(frozen=True)
+class WithReplacementPair:
+    """``batch`` draws with replacement at ``rate`` = batch / n; ``shift`` is m."""
+
+    rate: float
+    shift: float
+    batch: int
+
+    @cached_property
+    def parts(self) -> tuple[tuple[float, FixedSizePair], ...]:
+        """The probability of k copies, given at least one, and the pair of k, for k = 1, 2, ..."""
+        each = np.arange(1, self.batch + 1)
+        copies = binom(self.batch, self.rate / self.batch).logpmf(each)
+        drawn = -math.expm1(self.batch * math.log1p(-self.rate / self.batch))
+        weights = np.exp(copies) / drawn
+        few = np.cumsum(weights[::-1])[::-1] > MANY_COPIES  # so many copies or more
+        return tuple(
+            (weight, FixedSizePair(drawn, 2 * k * self.shift))
+            for k, weight in zip(each[few].tolist(), weights[few].tolist(), strict=True)
+        )
+
+    def variance(self, largest: float = np.inf) -> float:
+        """Variance of the loss, cut off at ``largest``, given the number of copies."""
+        return sum(weight * pair.variance(largest) for weight, pair in self.parts)
+
+    def largest(self, tail: float) -> float:
+        """A loss that is exceeded with a probability of at most ``tail``."""
+        return max(pair.largest(min(0.5, tail / weight)) for weight, pair in self.parts)
+
+    def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
+        """The loss on the grid in both directions (the same one twice)."""
+        losses = [(weight, pair.grids(grid)[0]) for weight, pair in self.parts]
+        low = min(loss.low for _, loss in losses)
+        probs = np.zeros(max(loss.low + loss.probs.size for _, loss in losses) - low)
+        for weight, loss in losses:
+            probs[loss.low - low :][: loss.probs.size] += weight * loss.probs
+        infinite = sum(weight * loss.infinite for weight, loss in losses)
+        # rounding of the weights, and what is beyond them
+        infinite += MANY_COPIES + max(0.0, 1.0 - float(probs.sum()) - infinite)
+        found = GridLoss(grid.h, low, probs, infinite)
+        return found, found
 
 
 def gaussian_pair(mu: float) -> ReplacePair:

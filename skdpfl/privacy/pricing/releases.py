@@ -130,7 +130,13 @@ def _slope(a: tuple[float, float] | None, b: tuple[float, float]) -> float:
     return (b[1] - delta) / (math.exp(b[0]) - alpha) if math.exp(b[0]) > alpha else -math.inf
 
 
-LossPair = loss_pairs.ReplacePair | loss_pairs.ZeroOutPair | loss_pairs.FixedSizePair | AtomsPair
+LossPair = (
+    loss_pairs.ReplacePair
+    | loss_pairs.ZeroOutPair
+    | loss_pairs.FixedSizePair
+    | loss_pairs.WithReplacementPair
+    | AtomsPair
+)
 
 #: Sampled sums with less noise count as exact, since squares of the loss would overflow.
 NO_NOISE = 1e-60
@@ -195,6 +201,22 @@ def _fixed_size(event: events.FixedSizeGaussian, neighbours: events.Neighbours) 
     return _sampled(z, rate, neighbours, lambda q, shift: loss_pairs.FixedSizePair(q, 2 * shift))
 
 
+def _with_replacement(
+    event: events.WithReplacementGaussian, neighbours: events.Neighbours
+) -> _Price:
+    if neighbours != "replace":
+        raise ValueError(
+            f"neighbours={neighbours!r}: batches with replacement are priced under "
+            "neighbours='replace' only."
+        )
+    z, rate = _noise(event.noise_multiplier), _rate(event.sampling_rate)
+    if rate == 0.0 or z == math.inf:
+        return 0.0, None
+    if z < NO_NOISE:
+        return math.inf, None
+    return 0.0, loss_pairs.WithReplacementPair(rate, 1.0 / z, event.batch)
+
+
 def _sampled(z: float, rate: float, neighbours: events.Neighbours, pair: Any) -> _Price:
     if rate == 0.0 or z == math.inf:
         return 0.0, None
@@ -225,6 +247,7 @@ _PRICES: dict[type, Callable[[Any, events.Neighbours], _Price]] = {
     events.Gaussian: _gaussian,
     events.PoissonGaussian: _poisson,
     events.FixedSizeGaussian: _fixed_size,
+    events.WithReplacementGaussian: _with_replacement,
     events.Approximate: _approximate,
     events.Profile: _profile,
 }
@@ -320,4 +343,8 @@ def _costs_more(x: events.Event, y: events.Event) -> bool:
     if isinstance(x, events.PoissonGaussian | events.FixedSizeGaussian):
         assert isinstance(y, events.PoissonGaussian | events.FixedSizeGaussian)
         return x.noise_multiplier <= y.noise_multiplier and x.sampling_rate >= y.sampling_rate
+    if isinstance(x, events.WithReplacementGaussian):
+        assert isinstance(y, events.WithReplacementGaussian)
+        fewer = x.noise_multiplier <= y.noise_multiplier and x.sampling_rate >= y.sampling_rate
+        return fewer and x.batch == y.batch  # a draw of y is one of x, or of other records
     return False

@@ -14,6 +14,7 @@ Profiles of the events, with m = D / z the distance of the pair's means (D = 2 o
     Gaussian            Phi(m/2 - eps/m) - e^eps Phi(-m/2 - eps/m)
     FixedSizeGaussian   g d_Gaussian(log(1 + (e^eps - 1) / g))
     PoissonGaussian     by its dominating pair, see below
+    WithReplacement     log-mean of e^{(a-1) D} over the numbers of copies, fixed size each
     Approximate         the delta aside, randomised response: (e^eps0 - e^eps)_+ / (1 + e^eps0)
 """
 
@@ -24,6 +25,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from skdpfl.privacy import events
+from skdpfl.privacy.pricing.loss_pairs import MANY_COPIES, WithReplacementPair
 from skdpfl.privacy.pricing.releases import NO_NOISE
 
 _CELLS = 20_000
@@ -62,6 +64,8 @@ def renyi_of_event(event: events.Event, order: float, neighbours: str) -> tuple[
         return _randomised_response(event.epsilon, order), event.delta
     if isinstance(event, events.Profile):
         return _of_profile(event, order), event.deltas[-1]
+    if isinstance(event, events.WithReplacementGaussian):
+        return _with_replacement(event, order, neighbours)
     if not isinstance(event, (events.PoissonGaussian, events.FixedSizeGaussian)):
         raise TypeError(
             f"{type(event).__name__} is refused: the accountant cannot price this event."
@@ -73,6 +77,19 @@ def renyi_of_event(event: events.Event, order: float, neighbours: str) -> tuple[
     if event.noise_multiplier < NO_NOISE:
         return math.inf, 0.0
     return _sampled(event, distance / event.noise_multiplier, order, neighbours), 0.0
+
+
+def _with_replacement(
+    event: events.WithReplacementGaussian, order: float, neighbours: str
+) -> tuple[float, float]:
+    """Return (D, delta): delta is the probability of more copies than are counted."""
+    pair = WithReplacementPair(event.sampling_rate, 1.0, event.batch)
+    logs = []
+    for k, (weight, part) in enumerate(pair.parts, start=1):
+        of_k = events.FixedSizeGaussian(event.noise_multiplier / k, part.rate)
+        divergence, _ = renyi_of_event(of_k, order, neighbours)
+        logs.append(math.log(max(weight, 1e-300)) + (order - 1) * divergence)
+    return float(np.logaddexp.reduce(logs)) / (order - 1), 2 * MANY_COPIES
 
 
 def _sampled(

@@ -1,0 +1,106 @@
+"""sampling="with_replacement": what is drawn, what is summed, and what it costs."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.federation._batches import Batches
+from skdpfl.privacy import epsilon_of, n_steps_for, noise_multiplier_for
+from skdpfl.privacy.events import FixedSizeGaussian, WithReplacementGaussian
+from skdpfl.privacy.pricing.renyi import renyi_of_event
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.sampling import WithReplacement
+from tests.estimators.fits import data
+
+WITH = {"sampling": "with_replacement"}
+
+
+def true_delta(epsilon, z, n, batch):
+    """One step, the larger of two examples: k copies of a record at 1, replaced by one at -1.
+
+    All other records are at 0, or at -1: sums of k and -k, or of 2 k and 0 beside the rest.
+    """
+    x = np.linspace(-60, 60, 200_001)
+    k = np.arange(min(batch, 12) + 1)
+    law = binom(batch, 1 / n).pmf(k)
+
+    def mixture(shift):
+        return norm.pdf(x[:, None], shift * k, z) @ law
+
+    pairs = (mixture(1), mixture(-1)), (mixture(2), mixture(0)), (mixture(0), mixture(2))
+    gaps = [np.maximum(0, p - np.exp(epsilon) * q).sum() for p, q in pairs]
+    return float(max(gaps) * (x[1] - x[0]))
+
+
+@pytest.mark.parametrize(("z", "n", "batch"), [(1.0, 50, 10), (3.0, 20, 10), (0.7, 50, 5)])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5])
+def test_the_price_of_a_step_covers_the_worst_records(z, n, batch, delta):
+    """That of a batch without replacement does not; a margin is what the proof loses."""
+    given = {"noise_multiplier": z, "sampling_rate": batch / n, "n_steps": 1, "delta": delta}
+    epsilon = epsilon_of(**given, **WITH, batch=batch)
+    without = epsilon_of(**given, sampling="without_replacement")
+    assert true_delta(epsilon, z, n, batch) <= delta * (1 + 1e-3)
+    assert true_delta(without, z, n, batch) > 1.01 * delta and without < epsilon
+    assert true_delta(0.4 * epsilon, z, n, batch) > delta
+
+
+@pytest.mark.parametrize("n_steps", [1, 200])
+def test_a_single_draw_is_a_batch_without_replacement(n_steps):
+    given = {"noise_multiplier": 0.8, "sampling_rate": 0.02, "n_steps": n_steps, "delta": 1e-6}
+    want = epsilon_of(**given, sampling="without_replacement")
+    assert epsilon_of(**given, **WITH, batch=1) == pytest.approx(want, rel=2e-3)
+    for order in (2.0, 7.5):
+        one = renyi_of_event(WithReplacementGaussian(0.8, 0.02, 1), order, "replace")
+        assert one[0] == pytest.approx(
+            renyi_of_event(FixedSizeGaussian(0.8, 0.02), order, "replace")[0], rel=1e-9
+        )
+
+
+def test_noise_and_steps_for_a_budget():
+    given = {"sampling_rate": 0.1, "delta": 1e-5, **WITH, "batch": 30}
+    z = noise_multiplier_for(epsilon=2.0, n_steps=40, **given)
+    assert 1.97 < epsilon_of(noise_multiplier=z, n_steps=40, **given) <= 2.0
+    assert n_steps_for(epsilon=2.0, noise_multiplier=z, **given) in (40, 41)
+    with pytest.raises(ValueError, match="needs batch"):
+        epsilon_of(noise_multiplier=1.0, n_steps=4, sampling_rate=0.1, delta=1e-5, **WITH)
+
+
+def test_draws_are_independent_and_uniform():
+    """40,000 draws of 8 records: a share's deviation is 0.0017; six of them are allowed."""
+    sampling, stream = WithReplacement(0.5), streams_for(0).stream("batch", 0)
+    drawn = np.array(sampling.draw(stream, 8, 10_000))
+    assert drawn.shape == (10_000, 4) and sampling.expected_size(8) == 4.0
+    np.testing.assert_allclose(np.bincount(drawn.ravel()) / drawn.size, 1 / 8, atol=0.01)
+    twice = (np.diff(drawn, axis=1) == 0).any(axis=1).mean()
+    assert twice == pytest.approx(1 - 7 * 6 * 5 / 8**3, abs=0.03)
+
+
+def test_a_record_that_is_drawn_twice_counts_twice(monkeypatch):
+    X, y, silos = data("ISRLDPRegressor", n=60, seed=2)
+    drawn, draw = {}, Batches.draw
+
+    def keeping(self, silo, step):
+        return drawn.setdefault((silo, step), draw(self, silo, step))
+
+    monkeypatch.setattr(Batches, "draw", keeping)
+    model = ISRLDPRegressor(
+        np.inf, **WITH, sampling_rate=0.8, n_rounds=1, learning_rate=1.0, average=False,
+        fit_intercept=False, scaling=None, random_state=0,
+    ).fit(X, y, silos=silos)  # fmt: skip
+    want = np.zeros(X.shape[1])
+    for i in range(silos.max() + 1):
+        rows = np.flatnonzero(silos == i)[drawn[i, 0]]
+        want += (silos == i).mean() * (y[rows, None] * X[rows]).mean(axis=0)
+        assert len(np.unique(rows)) < len(rows)
+    np.testing.assert_allclose(model.coef_, want, rtol=1e-9)
+
+
+def test_a_fit_keeps_its_budget_and_says_how_it_sampled():
+    X, y, silos = data("ISRLDPClassifier", n=600)
+    model = ISRLDPClassifier(3.0, **WITH, sampling_rate=0.1, scaling=None, n_rounds=10)
+    spent = model.fit(X, y, silos=silos).privacy_spent_
+    assert 2.9 < spent.epsilon <= 3.0 and model.plan_.sampling == WithReplacement(0.1)
+    for wrong in ({"neighbours": "add_remove"}, {"trust": "shuffler"}):
+        with pytest.raises(ValueError, match="with_replacement"):
+            ISRLDPClassifier(3.0, **WITH, **wrong).plan_for(silo_sizes=[50, 50], n_features=3)
