@@ -241,14 +241,14 @@ def _promise(params: Mapping[str, Any], facts: PublicFacts) -> Promise:
 
 
 def _delta(delta: Any, facts: PublicFacts) -> np.ndarray:
-    """Return each silo's delta; warn if one is at least 1 / n, or too small."""
+    """Return each silo's delta; warn if one is above 1 / n (the papers' choice), or too small."""
     if is_auto(delta):
         return np.full(facts.n_silos, automatic_delta(facts.n_protected))
     values, n = per_silo("delta", delta, facts.silo_ids), facts.n_protected
-    if values.max() >= 1 / n:
+    if values.max() > (1 + 1e-9) / n:
         what = "record" if facts.public_sizes is not None else "silo"
         warn(
-            f"delta={values.max():g} is at least 1 / n_{what}s = {1 / n:.2g}, which would allow to "
+            f"delta={values.max():g} is above 1 / n_{what}s = {1 / n:.2g}, which would allow to "
             f"release a whole {what} with probability delta. Use a smaller delta."
         )
     if values.min() < LEAST_DELTA:

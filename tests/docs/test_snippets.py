@@ -16,6 +16,7 @@ from tests.paid import check_paid
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "docs" / "papers").glob("*.md"))
 PRINTS = re.compile(r"# prints (.*)$", re.MULTILINE)
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -232,7 +232,7 @@ def test_declared_labels_that_do_not_occur(name):
 def test_a_large_delta_is_warned_about(name):
     X, y, silos = data(name)
     estimator = make(name, delta=0.01, scaling=None, n_rounds=2)
-    message = r"delta=0.01 is at least 1 / n_records = 0.0042.*smaller delta"
+    message = r"delta=0.01 is above 1 / n_records = 0.0042.*smaller delta"
     with pytest.warns(UserWarning, match=message) as caught:
         estimator.fit(X, y, silos=silos)
     assert caught[0].filename == __file__

@@ -96,9 +96,10 @@ class Figure:
 
     ``cells(quick)`` gives the cells, small ones where quick. ``starts``: where a full search starts
     on its first axes, in steps of the lattice; one place where a cell is dear and its start is
-    that of an earlier search. ``panels`` and ``lines`` are columns
+    that of an earlier search. ``facts``: what all its runs share and no column says, for the page
+    of what is here of the papers. ``panels`` and ``lines`` are columns
     of the table that tell a picture's panels and a panel's lines apart; ``leave_out`` has the
-    metrics that are not drawn.
+    metrics that are not drawn; ``xlabels`` names the axis of a panel by its first name.
     """
 
     title: str
@@ -109,11 +110,13 @@ class Figure:
     tuning: tuple[int, ...] = TUNING
     starts: tuple[tuple[int, ...], ...] = STARTS
     xlabel: str = "epsilon"
+    xlabels: dict[str, str] = field(default_factory=dict)
     logx: bool = True
     logy: bool = False
     panels: tuple[str, ...] = ("setting",)
     lines: tuple[str, ...] = ("method",)
     leave_out: tuple[str, ...] = field(default=())
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 def figure_of(name: str) -> Figure:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatter, NullLoc
 
 from _common.cells import Figure
 from _common.claims import CLAIM
+from _common.style import style_of
 
 
 class Plain(LogFormatter):
@@ -34,18 +36,19 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path) -> None:
     table = table[~table["metric"].isin((*figure.leave_out, CLAIM))]
     if not len(table):
         return
-    labels = dict.fromkeys(
-        label(names) for names, _ in table.groupby(list(figure.lines), sort=False)
-    )
-    colours = {name: f"C{at % 10}" for at, name in enumerate(labels)}
-    panels = list(table.groupby(list(figure.panels), sort=False))
+    lines = [label(names) for names, _ in table.groupby(list(figure.lines), sort=False)]
+    others: list[str] = []
+    styles = {name: style_of(name, others) for name in dict.fromkeys(lines)}
+    panels = in_groups(list(table.groupby(list(figure.panels), sort=False)))
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     canvas = Canvas(figsize=(3.0 * columns, 2.6 * rows + 0.8), layout="constrained")
     axes = canvas.subplots(rows, columns, squeeze=False).ravel()
     for ax, (names, part) in zip(axes, panels, strict=False):
-        panel(figure, ax, part, colours)
+        panel(figure, ax, part, styles)
         ax.set_title("\n".join(wrap(label(name for name in names if name), 32)), fontsize=9)
+        if figure.xlabels:
+            ax.set_xlabel(figure.xlabels[names[0]])
     for ax in axes[len(panels) :]:
         ax.remove()
     handles = {
@@ -62,27 +65,41 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path) -> None:
     canvas.savefig(path, dpi=110)
 
 
-def panel(figure: Figure, ax: Axes, part: pd.DataFrame, colours: dict[str, str]) -> None:
+def in_groups(panels: list[Any]) -> list[Any]:
+    """Return the panels with those of the same first name side by side."""
+    first = {name: at for at, name in enumerate(dict.fromkeys(names[0] for names, _ in panels))}
+    return sorted(panels, key=lambda panel: first[panel[0][0]])
+
+
+def panel(figure: Figure, ax: Axes, part: pd.DataFrame, styles: dict[str, dict[str, Any]]) -> None:
     """Draw one panel; a method without an x of its own is a horizontal line."""
-    for names, line in part.groupby(list(figure.lines), sort=False):
-        style = {"color": colours[label(names)], "label": label(names)}
-        over = line.dropna(subset=["x"]).groupby("x")["value"].agg(["mean", "sem"]).fillna(0.0)
+    groups = list(part.groupby(list(figure.lines), sort=False))
+    for at, (names, line) in enumerate(groups):
+        name = label(names)
+        once = len(set(line["seed"])) == 1 and len(figure.seeds) > 1 and line["seconds"].max() > 1
+        style = styles[name] | {"label": f"{name} (one seed)" if once else name}
+        over = line.dropna(subset=["x"]).groupby("x")["value"].agg(["mean", "sem"])
         over = over[np.isfinite(over.index)]
+        if figure.logx and len(over) < 12:  # marks beside each other
+            over.index = over.index * np.exp(0.02 * (at - (len(groups) - 1) / 2))
         if len(over) < 2:
             flat(ax, line, over, style)
             continue
-        dots = "o" if len(over) < 12 else None
+        bars = over["sem"] if over["sem"].notna().any() else None
+        every = max(1, len(over) // 12)
         ax.errorbar(
-            over.index, over["mean"], over["sem"], marker=dots, markersize=3, linewidth=1.1,
-            elinewidth=0.8, errorevery=max(1, len(over) // 12), **style,
+            over.index, over["mean"], bars, linewidth=1.1, elinewidth=0.8, errorevery=every,
+            markevery=(at % every, every), **style,
         )  # fmt: skip
     if figure.logx and ax.has_data():
         ax.set_xscale("log")
-        few(ax.xaxis, part["x"].to_numpy())
+    few(ax.xaxis, part["x"].to_numpy())
     if figure.logy:
         ax.set_yscale("log")
         for formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
             formatter(Plain(minor_thresholds=(1.5, 0.4)))
+    elif len(set(part["value"])) == 1:
+        ax.set_ylim(0, 2 * float(part["value"].iloc[0]) or 1)
     metrics = part["metric"].unique()
     ax.set_ylabel(metrics[0] if len(metrics) == 1 else figure.metric)
     ax.set_xlabel(figure.xlabel)
@@ -90,20 +107,21 @@ def panel(figure: Figure, ax: Axes, part: pd.DataFrame, colours: dict[str, str])
 
 
 def few(axis: Axis, values: np.ndarray) -> None:
-    """Label at most five of the places where there are points."""
+    """Label at most six of the places where there are points, the last one always."""
     places = np.unique(values[np.isfinite(values)])
-    if len(places) < 20:
-        shown = places[:: max(1, -(-len(places) // 5))]
+    if 0 < len(places) < 20:
+        shown = places[np.unique(np.linspace(0, len(places) - 1, 6).round().astype(int))]
         axis.set_major_locator(FixedLocator(shown))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_locator(NullLocator())
 
 
-def flat(ax: Axes, line: pd.DataFrame, over: pd.DataFrame, style: dict[str, str]) -> None:
-    """Draw what has one value only: a dot where it is, or a line all along."""
+def flat(ax: Axes, line: pd.DataFrame, over: pd.DataFrame, style: dict[str, Any]) -> None:
+    """Draw what has one value only: a mark where it is, or a line all along."""
     if len(over):
-        ax.plot(over.index, over["mean"], "D", markersize=6, **style)
+        ax.plot(over.index, over["mean"], **style | {"markersize": 6, "linestyle": "none"})
     else:
+        style = {name: style[name] for name in ("color", "label")}
         ax.axhline(line["value"].mean(), linestyle="--", linewidth=1, **style)
 
 

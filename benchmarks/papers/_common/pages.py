@@ -13,7 +13,7 @@ deviation if there are several. ::
     <!-- paper scaffold/accuracy: 3 -->
 
 is the table that every page has, with 3 as the published epsilon: see :func:`compared`. What is
-between ``<!-- coverage -->`` and the end is :mod:`_common.coverage`'s. Rows such
+between ``<!-- coverage -->`` and the end is ``coverage.py``'s. Rows such
 as ``| `scaffold/best` | ... | 5 of 12 |`` get the number of cells that have been run.
 """
 
@@ -24,10 +24,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from coverage import page as coverage
 
 from _common.cells import figure_of
 from _common.claims import CLAIM, PRINTED
-from _common.coverage import page as coverage
 from _common.table import Store, in_order, key
 
 DOCS = Path(__file__).parents[3] / "docs" / "papers"

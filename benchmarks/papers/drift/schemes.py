@@ -79,4 +79,5 @@ def cells(quick: bool) -> list[Cell]:
 FIGURE = Figure(
     "EMNIST: noise that decays, equal budgets", "accuracy", cells, xlabel="round", logx=False,
     panels=("setting", "epsilon"), leave_out=("last accuracy",), tuning=(101, 102, 103),
+    facts={"data": "EMNIST by-merge", "K": 5, "rounds": 30},
 )  # fmt: skip

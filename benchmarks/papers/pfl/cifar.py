@@ -21,4 +21,5 @@ def cells(quick: bool) -> list[Cell]:
 FIGURE = Figure(
     "CIFAR-10: local epochs by rounds, 20 epochs in all", "accuracy", cells,
     xlabel="local epochs a round", panels=("setting", "epsilon"),
+    facts={"data": "CIFAR-10, recompressed"},
 )  # fmt: skip

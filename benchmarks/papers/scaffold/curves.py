@@ -122,4 +122,5 @@ def cells(quick: bool) -> list[Cell]:
 FIGURE = Figure(
     "Synthetic silos, 50 local steps, over the rounds", "accuracy", cells,
     xlabel="round", logx=False, panels=("setting", "metric"), leave_out=("last accuracy",),
+    facts={"data": "synthetic", "K": 50, "rounds": 400},
 )  # fmt: skip

@@ -59,4 +59,5 @@ def cells(quick: bool) -> list[Cell]:
 FIGURE = Figure(
     "EMNIST: the silos' dissimilarity over the rounds", "dissimilarity", cells, xlabel="round",
     logx=False, panels=("metric",), leave_out=("last dissimilarity",),
+    facts={"data": "EMNIST by-merge", "K": 50},
 )  # fmt: skip

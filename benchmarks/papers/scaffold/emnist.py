@@ -54,4 +54,5 @@ def cells(quick: bool) -> list[Cell]:
 FIGURE = Figure(
     "EMNIST, 8 of 40 silos a round", "accuracy", cells, seeds=(0, 1, 2), xlabel="rounds",
     panels=("setting", "epsilon"),
+    facts={"data": "EMNIST by-merge", "K": 10},
 )  # fmt: skip

@@ -113,4 +113,5 @@ FIGURE = Figure(
     "MNIST, 60-200-10 on private components, over the rounds", "accuracy", cells,
     xlabel="round", logx=False, panels=("setting", "epsilon"),
     leave_out=("last accuracy", "epsilon of both"),
+    facts={"data": "MNIST", "K": 10, "rounds": 20},
 )  # fmt: skip

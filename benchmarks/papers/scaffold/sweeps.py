@@ -128,7 +128,12 @@ def cells(quick: bool) -> list[Cell]:
     return found
 
 
+LABELS = {"alpha, beta=0": "alpha", "beta, alpha=0": "beta"}
+LABELS |= {f"{data}, l": "share l of the silos" for data in SWEPT}
+LABELS |= {f"{data}, s": "share s of the records" for data in SWEPT}
 FIGURE = Figure(
-    "One thing changed at a time", "accuracy", cells, xlabel="alpha, beta, l or s", logx=False,
+    "One thing changed at a time", "accuracy", cells, logx=False,
+    xlabels=LABELS,
     starts=((0,),),
+    facts={"K": 10, "curves": "no"},
 )  # fmt: skip
