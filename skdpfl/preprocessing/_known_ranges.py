@@ -65,6 +65,11 @@ class KnownRanges(NamedTuple):
         inside = self.indicators & np.isin(values, (0, 1))
         return KnownRanges(np.minimum(self.low, values), np.maximum(self.high, values), inside)
 
+    def times(self, weight: float) -> KnownRanges:
+        """Return the ranges of columns that are multiplied by a weight."""
+        ends = np.sort([self.low * weight, self.high * weight], axis=0)
+        return KnownRanges(ends[0], ends[1], self.indicators & (weight == 1))
+
     def with_column(self, position: int) -> KnownRanges:
         """Return ranges with an inserted column of unknown range."""
         before, after = self.take(slice(position)), self.take(slice(position, None))
@@ -151,9 +156,13 @@ def _of_columns(step: Any, given: KnownRanges | None) -> KnownRanges:
 
 
 def _of_union(step: Any, given: KnownRanges | None) -> KnownRanges | None:
-    parts = [ranges_after(part, given) for _, part in step.transformer_list if part != "drop"]
-    known = [part for part in parts if part is not None]
-    return joined(known) if known and len(known) == len(parts) else None
+    weights, found = step.transformer_weights or {}, []
+    for name, part in step.transformer_list:
+        own = None if part == "drop" else ranges_after(part, given)
+        if own is None and part != "drop":
+            return None
+        found += [] if own is None else [own.times(weights.get(name, 1))]
+    return joined(found) if found else None
 
 
 def _of_constants(step: Any, given: KnownRanges | None) -> KnownRanges | None:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.metrics import log_loss
-from sklearn.pipeline import make_pipeline, make_union
+from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
     MaxAbsScaler,
@@ -76,6 +76,7 @@ STEPS = {
     "rows of norm 1": (Normalizer(), -1, 1),
     "products": (make_pipeline(HALF, PolynomialFeatures(2, include_bias=False)), 0, 1),
     "side by side": (make_union(HALF, SplineTransformer(knots=KNOTS)), 0, 1),
+    "weighted": (FeatureUnion([("a", HALF)], transformer_weights={"a": -3.0}), -3, 0),
     "imputer": (make_pipeline(HALF, DPSimpleImputer(random_state=0)), 0, 1),
     "nothing more": (make_pipeline(HALF, "passthrough"), 0, 1),
 }
