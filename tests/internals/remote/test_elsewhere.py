@@ -110,7 +110,7 @@ def test_a_fit_waits_for_people_who_say_yes(tmp_path, monkeypatch):
     def approve(name, count, answer):
         store = SiloStore(tmp_path / f"{name}.ledger.fits")
         for digest in store.questions() if count > 10 else ():
-            store.say(digest, True)
+            store.say(digest, True, "ann")
         return answer
 
     here = Here(tmp_path, problem(), spoil=approve, terms=Terms(approval=True))
