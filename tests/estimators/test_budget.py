@@ -289,3 +289,10 @@ def test_one_pass_has_no_budget_of_rounds():
         skdpfl.ISRLDPClassifier(
             1.0, noise_multiplier=9.0, n_rounds="budget", sampling="disjoint"
         ).plan_for(**SIZES)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "Scaffold" not in name])
+def test_the_budget_is_met_with_noise_on_the_sum(name):
+    spent = fit(name, trust="server", sampling_rate=0.5).privacy_spent_
+    assert 0.99 <= spent.epsilon <= 1
+    assert spent.trust == "server"

@@ -1,6 +1,8 @@
 """The compiled products: what they compute, to the bit where promised, and what they refuse."""
 
 import ctypes
+import os
+import subprocess
 import sys
 from itertools import pairwise, product
 
@@ -575,3 +577,15 @@ def test_arguments_are_let_go(function, place):
 def test_the_number_of_arguments_is_checked(function, count):
     with pytest.raises(TypeError, match=f"takes {count} arguments"):
         getattr(products, function)(*arguments(function)[:-1])
+
+
+@pytest.mark.parametrize(("value", "there"), [("0", False), ("1", True), (None, True)])
+def test_they_can_be_turned_off(value, there):
+    environment = {k: v for k, v in os.environ.items() if k != "SKDPFL_COMPILED"}
+    if value is not None:
+        environment["SKDPFL_COMPILED"] = value
+    code = "from skdpfl.models import _products; print(_products.compiled is not None)"
+    out = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert out.stdout.strip() == str(there)

@@ -333,3 +333,18 @@ def test_bad_parameters_are_named(name):
     known = {"dimension": 2, "clip_norm": 1.0, "n_contributors": 3, "levels": 9, "noise_bits": 99}
     with pytest.raises(ValueError, match=name):
         BinomialSum(**(known | {name: BAD[name]}))
+
+
+def test_sums_of_several_records_fit_in():
+    release = BinomialSum(3, 1.0, 2, levels=10, noise_bits=300, records=7)
+    sums = 7.0 * clipped_rows(2, 3, 1.0)
+    encoded = release.encode(sums, np.full((2, 3), 0.5))
+    assert encoded.min() >= 0 and encoded.max() <= 2 * 70
+    assert release.decode(encoded.sum(axis=0) + release.total_bits // 2) == pytest.approx(
+        sums.sum(axis=0), abs=2 * release.unit
+    )
+
+
+def test_calibration_refuses_no_noise():
+    with pytest.raises(ValueError, match="noise_multiplier must be a number in"):
+        binomial_sum(0.0, dimension=2, clip_norm=1.0, n_contributors=3)

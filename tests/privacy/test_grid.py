@@ -201,3 +201,37 @@ def test_bad_arguments():
         ValueError, match="neighbours must be 'replace' or 'add_remove'; got 'swap'"
     ):
         reduced_clip(1.0, 0.1, 1, "swap")
+
+
+def too_fine(released):
+    """Return which results are no multiple of 2^-23 (float32): an event anyone can see."""
+    steps = released.astype(float) * 2**23
+    return steps != np.rint(steps)
+
+
+def test_adding_floats_tells_the_sum_apart():
+    """Noise 1 on a sum of 0 or 2, float32: delta >= 0.4 at every epsilon. On the grid: nothing."""
+    noise = np.random.default_rng(0).standard_normal(100_000, dtype=np.float32)
+    assert too_fine(np.float32(0) + noise).mean() > 0.4
+    assert not too_fine(np.float32(2) + noise).any()
+
+    units = STREAMS.stream("n").units(100_000)
+    gamma = grid_for(1.0, 2, np.float32)
+    for value in (0, 2):
+        # all are on one grid of 2^-20, whatever the sum
+        released = snapped_release(np.full(100_000, value, np.float32), units, gamma)
+        integers = integers_of(released, gamma)
+        np.testing.assert_array_equal(released, (integers * gamma).astype(np.float32))
+        # and the parity of a result tells nothing: half are odd, to 6 standard errors
+        assert abs((integers % 2).mean() - 0.5) < 3 / math.sqrt(100_000)
+
+
+def test_scaled_noise_on_a_grid_that_is_not_its_own_leaves_gaps():
+    """Why each noise level has its own grid: some multiples would be impossible."""
+    units = STREAMS.stream("n").units(400_000)
+    gamma = grid_for(1.0, 1, np.float32)
+    wrong = np.rint(math.sqrt(2) * gamma * units / gamma)
+    impossible = np.setdiff1d(np.arange(-999, 1000), np.rint(math.sqrt(2) * np.arange(-999, 1000)))
+    assert len(impossible) > 400
+    assert not np.isin(wrong, impossible).any()
+    assert np.isin(units, impossible).any()

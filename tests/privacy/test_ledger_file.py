@@ -501,3 +501,17 @@ def test_fifty_kills_at_random_moments(tmp_path):
     counts = json.loads(done.stdout.replace("'", '"'))
     assert counts["kills"] == 50 and counts["under-counted"] == 0
     assert counts["fits in the ledger"] >= counts["fits shown"] > 50
+
+
+def test_no_budget_keeps_the_one_in_the_file(path):
+    with PrivacyLedger(1.0, path=path):
+        model(0.9).fit(X, y)
+    with PrivacyLedger(path=path) as ledger, pytest.raises(BudgetExceeded, match="epsilon=1 "):
+        model(0.9).fit(X, y)
+    assert len(ledger.entries) == 1
+
+
+def test_two_ledgers_on_one_file_count_once(path):
+    with PrivacyLedger(1.0, path=path) as outer, PrivacyLedger(path=path) as inner:
+        model().fit(X, y)
+    assert len(outer.entries) == len(inner.entries) == 1

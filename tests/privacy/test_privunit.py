@@ -312,3 +312,22 @@ def test_messages_are_rounded_to_a_power_of_two_below_a_thousandth_of_a_coordina
     grid = privunit(2.0, dimension).grid
     assert math.frexp(grid)[0] == 0.5
     assert 2**-11 < grid * math.sqrt(dimension) <= 2**-10
+
+
+@pytest.mark.parametrize(
+    ("d", "epsilon", "gamma", "p", "m"),
+    [(50, 4.0, 0.2131, 0.7958, 0.21293), (500, 6.0, 0.0966, 0.8622, 0.09668)],
+)
+def test_known_caps(d, epsilon, gamma, p, m):
+    """Recorded values; the optimum is flat, so gamma and p are only known to 1e-3."""
+    cap = privunit(epsilon, d)
+    assert cap.gamma == pytest.approx(gamma, rel=2e-3)
+    assert cap.probability == pytest.approx(p, rel=1e-3)
+    assert cap.scale == pytest.approx(m, abs=5e-6)
+
+
+@pytest.mark.parametrize(("d", "epsilon"), [c for c in CAPS if c[0] > 1])
+def test_the_cap_is_optimal(d, epsilon):
+    """At the optimum gamma equals m (the derivative of m in gamma vanishes exactly there)."""
+    cap = privunit(epsilon, d)
+    assert cap.gamma == pytest.approx(cap.scale, rel=1e-4)

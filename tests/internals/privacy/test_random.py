@@ -466,3 +466,18 @@ def test_a_word_is_below_a_rate_from_zero_to_one_less_than_its_share_of_them(q):
     assert mask[0, 1].tolist() == [*expected[:2], False]
     alone = _streams.poisson(3, q, lambda n: np.array(words, np.uint64)[:n])
     assert alone.tolist() == np.flatnonzero(expected).tolist()
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    a, b, c = streams_for(5), streams_for(np.int64(5)), streams_for(6)
+    assert a.is_simulation and a.seed == 5
+    draw = [s.stream("noise", 1, 2).words(1500).tolist() for s in (a, b, c)]
+    assert draw[0] == draw[1]
+    assert set(draw[0]).isdisjoint(draw[2])
+
+
+def test_a_stream_is_not_endless():
+    stream = streams_for(0).stream("x")
+    stream._draws = 2**23
+    with pytest.raises(OverflowError, match="use a stream for each round"):
+        stream.random(3)

@@ -222,3 +222,9 @@ def test_randomised_response_of_any_epsilon():
         ours, _ = renyi_of_event(Approximate(epsilon), 1.5, "replace")
         assert ours == pytest.approx(epsilon, rel=1e-9)
     assert renyi_of_event(Approximate(math.inf), 1.5, "replace")[0] == math.inf
+
+
+def test_replace_one_costs_twice_the_distance():
+    # the accountant of dp-accounting 0.6.0 prices REPLACE_ONE by the pair of add-or-remove
+    assert renyi_of_event(Gaussian(1.0), 4.0, "replace")[0] == 8.0
+    assert renyi_of_event(Gaussian(1.0), 4.0, "add_remove")[0] == 2.0
