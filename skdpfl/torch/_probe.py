@@ -49,6 +49,7 @@ def refuse_layers(module: nn.Module) -> None:
 
 
 _Refused = tuple[Callable[[Any], bool], str]
+_EMBEDDINGS = nn.Embedding, nn.EmbeddingBag
 #: layers that are refused, and why
 _REFUSED: tuple[_Refused, ...] = (
     (
@@ -86,7 +87,6 @@ _REFUSED: tuple[_Refused, ...] = (
         "splits a batch among devices. Give the module inside it, and TorchModel(device=...).",
     ),
 )
-_EMBEDDINGS = nn.Embedding, nn.EmbeddingBag
 
 
 def refuse_single(module: nn.Module, n_features: int) -> None:
