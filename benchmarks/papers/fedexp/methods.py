@@ -11,14 +11,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from _common.cells import Axis, Cell, known
 from _common.claims import CLAIM
 
-from skdpfl import DPFedAvgClassifier, DPFederatedRegressor
+from skdpfl import DPFedAvgClassifier, DPFederatedClassifier, DPFederatedRegressor
 from skdpfl.algorithms import (
     Algorithm,
     FedAvg,
@@ -41,26 +41,39 @@ METHODS = ("DP-FedAvg", "DP-FedAvg, server step tuned", "DP-FedEXP", "FedEXP, na
 
 
 @dataclass(frozen=True)
-class WatchedFedExp(FedExp):
-    """FedEXP that keeps its steps; ``excess`` is added to the numerator.
+class PlusFedExp(FedExp):
+    """FedEXP; ``excess`` is added to the numerator.
 
     The naive rule takes the noised messages' mean squared norm as it is: the true one and
     size * std^2.
     """
 
     excess: float = 0.0
-    steps: list[float] = field(default_factory=list, compare=False)
 
     def aggregate(self, state: Any, released: Released) -> Any:
         more = released.squared_norm + self.excess
-        after = super().aggregate(state, dataclasses.replace(released, squared_norm=more))
-        self.steps.append(after.step_sizes[-1])
-        return after
+        return super().aggregate(state, dataclasses.replace(released, squared_norm=more))
+
+
+class _Watched:
+    """What keeps the server's steps of a fit."""
+
+    def _unpack_outcome(self, outcome: Any) -> None:
+        super()._unpack_outcome(outcome)  # type: ignore[misc]
+        self.global_step_sizes_ = getattr(outcome.state, "step_sizes", ())
+
+
+class WatchedRegressor(_Watched, DPFederatedRegressor):
+    """DPFederatedRegressor with the server's steps."""
+
+
+class WatchedClassifier(_Watched, DPFederatedClassifier):
+    """DPFederatedClassifier with the server's steps."""
 
 
 def steps_of(model: Any) -> tuple[tuple[str, float, float], ...]:
     """Return the points (metric, round, step) of FedEXP's steps; none of other methods."""
-    steps = getattr(model.algorithm, "steps", ())
+    steps = getattr(model, "global_step_sizes_", ())
     return tuple(("server step", float(at), step) for at, step in enumerate(steps, start=1))
 
 
@@ -77,7 +90,7 @@ def algorithm(
     """Return the algorithm; ``noise`` is the standard deviation on a message."""
     if "EXP" in method:
         excess = size * noise**2 if "naive" in method else 0.0
-        return WatchedFedExp(learning_rate, local_steps, excess=excess)
+        return PlusFedExp(learning_rate, local_steps, excess=excess)
     if "SCAFFOLD" in method:
         return Scaffold(learning_rate, local_steps, control_rate=control_rate)
     return FedAvg(learning_rate, local_steps, server_step)

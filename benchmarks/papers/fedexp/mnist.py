@@ -18,6 +18,7 @@ from _common.watch import scores_by_round
 from fedexp.methods import (
     LOCAL_NOISE,
     OWN,
+    WatchedClassifier,
     algorithm,
     axes,
     budget,
@@ -26,7 +27,6 @@ from fedexp.methods import (
     scaffold_rate,
     steps_of,
 )
-from skdpfl import DPFederatedClassifier
 from skdpfl.datasets import fetch_mnist
 
 LOCAL_STEPS, ROUNDS = 5, 20
@@ -57,7 +57,7 @@ def accuracy(
     rounds = 5 if quick else ROUNDS
     rate = scaffold_rate(setting, epsilon, 1000, rounds, 7850)
     how = algorithm(method, 7850, LOCAL_STEPS, noise, control_rate=rate, **chosen)
-    model = DPFederatedClassifier(
+    model = WatchedClassifier(
         **budget(setting, epsilon), algorithm=how, unit="silo", n_rounds=rounds,
         clip_norm=clip_norm, scaling=None, average=False, random_state=seed,
     )  # fmt: skip

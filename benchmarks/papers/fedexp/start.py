@@ -12,9 +12,8 @@ from functools import partial
 
 from _common.cells import Cell, Figure
 
-from fedexp.methods import LOCAL_NOISE, OWN, algorithm, budget, priced
+from fedexp.methods import LOCAL_NOISE, OWN, WatchedRegressor, algorithm, budget, priced
 from fedexp.synthetic import LOCAL_STEPS, Size, problem
-from skdpfl import DPFederatedRegressor
 
 FEATURES, STEP, CLIP = 100, 2.7, 0.1
 SILOS, QUICK_SILOS = (10, 30, 100, 300, 1000, 3000, 10_000), (10, 100)
@@ -28,12 +27,12 @@ def first_step(method: str, n_silos: int, seed: int) -> float:
     name = NAIVE if method == NAIVE else CORRECTED
     how = algorithm(name, FEATURES, LOCAL_STEPS, noise, learning_rate=STEP)
     paid = budget(OWN, math.nan) if noise else budget(OWN, math.inf)
-    model = DPFederatedRegressor(
+    model = WatchedRegressor(
         **paid, algorithm=how, unit="silo", n_rounds=1, clip_norm=CLIP, fit_intercept=False,
         scaling=None, average=False, random_state=seed,
     )  # fmt: skip
     model.fit(data.X, data.y, silos=data.silos)
-    return float(how.steps[-1])
+    return float(model.global_step_sizes_[-1])
 
 
 def cells(quick: bool) -> list[Cell]:

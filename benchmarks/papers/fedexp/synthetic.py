@@ -21,6 +21,7 @@ from fedexp.methods import (
     LOCAL_NOISE,
     OWN,
     TRUSTED,
+    WatchedRegressor,
     algorithm,
     axes,
     budget,
@@ -29,7 +30,6 @@ from fedexp.methods import (
     scaffold_rate,
     steps_of,
 )
-from skdpfl import DPFederatedRegressor
 
 LOCAL_STEPS = 5
 
@@ -60,13 +60,13 @@ def problem(size: Size, seed: int) -> tuple[Problem, np.ndarray]:
 
 def model_of(
     method: str, setting: str, epsilon: float, size: Size, seed: int, **chosen: float
-) -> DPFederatedRegressor:
+) -> WatchedRegressor:
     """Return the unfitted model of a method."""
     clip_norm = chosen.pop("clip_norm", "auto")
     noise = LOCAL_NOISE * clip_norm if setting == OWN else 0.0
     rate = scaffold_rate(setting, epsilon, size.silos, size.rounds, size.features)
     how = algorithm(method, size.features, LOCAL_STEPS, noise, control_rate=rate, **chosen)
-    return DPFederatedRegressor(
+    return WatchedRegressor(
         **budget(setting, epsilon), algorithm=how, unit="silo", n_rounds=size.rounds,
         clip_norm=clip_norm, fit_intercept=False, scaling=None, average=False, random_state=seed,
     )  # fmt: skip
