@@ -58,9 +58,9 @@ KNOWN = ("skdpfl", "sklearn", "numpy", "pandas", "scipy", "joblib", "builtins")
 #: what a subclass may have of its own: no fit runs it
 _AFTER_A_FIT = frozenset((
     "__annotations__", "__dict__", "__doc__", "__firstlineno__", "__init__", "__module__",
-    "__qualname__", "__static_attributes__", "__weakref__", "decision_function", "predict",
-    "predict_log_proba", "predict_proba", "score", "set_fit_request", "set_predict_proba_request",
-    "set_predict_request", "set_score_request",
+    "__qualname__", "__slotnames__", "__static_attributes__", "__weakref__", "decision_function",
+    "predict", "predict_log_proba", "predict_proba", "score", "set_fit_request",
+    "set_predict_proba_request", "set_predict_request", "set_score_request",
 ))  # fmt: skip
 #: those that do not: they stop by, or draw numbers for, all rows together
 _TOGETHER = ("IterativeImputer", "MiniBatchNMF", "NMF")
