@@ -8,14 +8,14 @@ import pytest
 
 import skdpfl
 from skdpfl import DPFedAvgRegressor, ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.models import MLP
+from skdpfl.models import MLP, Additive
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))
 SILOS = np.repeat(["north", "south", "west"], 40)
 LINE = X @ [1.0, -1.0, 0.5]
 BOUNDS = {"feature_bounds": (-3, 3)}
-CURVED = {"model": "additive", "epsilon": 30.0}
+CURVED = {"model": Additive(knots=8, interactions=True), "epsilon": 30.0}
 MODELS = {
     "two labels": (ISRLDPClassifier(3.0, random_state=0, **BOUNDS), np.where(LINE > 0, "b", "a")),
     "three labels": (ISRLDPClassifier(3.0, random_state=0), np.digitize(LINE, [-0.5, 0.5])),
@@ -89,11 +89,12 @@ def curve_columns(plain, rows):
     c = plain["curves"]
     values, more = rows.copy(), []
     for curve in c["each"]:
-        j = curve["feature"]
-        x = np.clip(rows[:, j], c["low"][j], c["high"][j])
-        place = (x[:, None] >= np.array(curve["cuts"])).sum(axis=1)
-        values[:, j] = x
-        more.append(np.interp(x, curve["knots"], curve["heights"]))
+        j, edges = curve["feature"], np.array(curve["edges"])
+        values[:, j] = x = np.clip(rows[:, j], c["low"][j], c["high"][j])
+        cell = (np.float32(x)[:, None] >= np.float32(edges[1:-1])).sum(axis=1)
+        middle = ((edges[:-1] + edges[1:]) / 2)[cell]
+        place = (middle[:, None] >= np.array(curve["cuts"])).sum(axis=1)
+        more.append(np.interp(middle, curve["knots"], curve["heights"]))
         more += [np.array(curve["bins"])[place] == k for k in range(c["n_bins"])]
     u = np.clip((rows - c["center"]) / c["scale"], -3, 3)
     more += [u[:, a] * u[:, b] for a, b in c["pairs"]]
