@@ -19,6 +19,7 @@ from skdpfl.privacy.events import (
     Gaussian,
     PoissonGaussian,
     Profile,
+    WithReplacementGaussian,
     compose,
 )
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
@@ -127,6 +128,7 @@ REPORTED = {
     "outsider": two_silos(noise_multiplier=15.0, outsider_compositions=[OUTSIDE], assignment="map"),
     "no privacy": two_silos(B, ((Exact(), 1),)),
     "batches of fixed size": spent(C),
+    "batches with replacement": spent(((WithReplacementGaussian(9.0, 0.1, 20), 50),)),
     "profile": spent(((Profile((0.0, 1.0), (0.1, 1e-6)), 1), (Approximate(0.1, 1e-7), 2))),
     "whole silos": spent(A, unit="silo", trust="server", neighbours="add_remove"),
     "group": spent(((Gaussian(9.0), 4),)).group(3),
@@ -181,6 +183,8 @@ def test_a_report_does_not_tell_seeds():
     assert not (again + two_silos()).epsilon < again.epsilon  # without a warning
 
 
+HALF_A_DRAW = {"event": "WithReplacementGaussian", "count": 1, "batch": 1.5}
+HALF_A_DRAW |= {"noise_multiplier": 9.0, "sampling_rate": 0.1}
 EDITS = {
     "less than it costs": lambda r: r["compositions"][0].update(epsilon=0.01),
     "less for a silo": lambda r: r["per_silo"]["epsilon"].__setitem__(0, 0.01),
@@ -194,6 +198,7 @@ EDITS = {
     "a rate above one": lambda r: r["compositions"][0]["events"][0].update(sampling_rate=1.5),
     "a negative count": lambda r: r["compositions"][0]["events"][0].update(count=-3),
     "half a count": lambda r: r["compositions"][0]["events"][0].update(count=1.5),
+    "half a draw": lambda r: r["compositions"][0].update(events=[HALF_A_DRAW]),
     "not a number": lambda r: r["compositions"][0].update(delta=math.nan),
     "a yes": lambda r: r["compositions"][0].update(delta=True),
     "another relation": lambda r: r.update(neighbours="near"),

@@ -270,6 +270,8 @@ def _release(item: Any, where: str) -> tuple[Event, int]:
 
 def _field(item: dict[str, Any], name: str, where: str) -> Any:
     """Return a number of an event, or a tuple of numbers."""
+    if name == "batch":
+        return whole(item, name, where, 1)
     most = _AT_MOST.get(name, math.inf)
     if name not in ("epsilons", "deltas"):
         return number(item, name, where, most)
