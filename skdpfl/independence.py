@@ -271,7 +271,7 @@ def _try_loss(loss: Loss, n_outputs: int) -> None:
 def _try_model(model: Model) -> None:
     """Raise if raw predictions or sums differ between records together and one by one."""
     loss = SquaredError() if model.n_outputs == 1 else LogLoss()
-    params = model.init(streams_for(0).stream("trial"))
+    params = model.init(streams_for(0).stream("trial"), np.dtype(float))
     params = params + 0.1 * np.random.default_rng(6).normal(size=params.shape)
     y = _targets(loss, _MANY, model.n_outputs).astype(float if model.n_outputs == 1 else int)
     for X in _silos(model.n_features):
