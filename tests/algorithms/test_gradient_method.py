@@ -73,6 +73,10 @@ class Claims(Algorithm):
 
     releases_only_gradients = True
     local, init = louder, MinibatchSGD.init
+    params = MinibatchSGD.params
+
+    def aggregate(self, state, released):
+        return state
 
 
 EVIL = [through_a_mixin, on_the_class, on_the_object, Claims]

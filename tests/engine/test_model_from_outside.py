@@ -159,6 +159,7 @@ def work_of(model, sampling, trust="silo", n_rounds=1, z=1.0, sizes=SIZES, rate=
     return Work(model, SquaredError(), algorithm, plan, np.dtype(float))
 
 
+@pytest.mark.slow
 def test_the_engine_trains_it_under_noise_to_what_no_linear_model_learns():
     sizes = np.array([350, 250, 150])
     X, y = records(sizes.sum())
@@ -174,6 +175,7 @@ def test_the_engine_trains_it_under_noise_to_what_no_linear_model_learns():
     assert np.isfinite(work.plan.spent().epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [ISRLDPRegressor, DPScaffoldRegressor])
 @pytest.mark.parametrize("epsilon", [8.0, np.inf])
 def test_estimators_need_no_more_than_the_model(make, epsilon):

@@ -127,8 +127,11 @@ def test_each_release_happens_and_is_charged_once(seed, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("n_writes", [4, 6, 10, 13, 99])
 def test_a_trusted_server_adds_noise_to_each_answer_once(n_writes, tmp_path, monkeypatch):
-    """Sums of scales and slopes, noised twice, are two releases: also of a fit that had ended."""
-    estimator = DPFedAvgClassifier(9.0, n_rounds=3, local_steps=1, trust="server",
+    """Sums of scales and slopes, noised twice, are two releases: also of a fit that had ended.
+
+    Two classes with a given clip norm ask for slopes; with an automatic one, for shares alone.
+    """
+    estimator = DPFedAvgClassifier(9.0, n_rounds=3, local_steps=1, clip_norm=1.0, trust="server",
                                    scaling="private")  # fmt: skip
     added, real = [], NoisedSum.added
 

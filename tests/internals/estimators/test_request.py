@@ -53,7 +53,7 @@ def test_a_large_delta_is_said_once(name):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         estimator.fit(X, y, silos=silos)
-    assert sum("delta=0.1 is at least" in str(each.message) for each in said) == 1
+    assert sum("delta=0.1 is above 1 / n_records" in str(each.message) for each in said) == 1
 
 
 class Short(LinearRules):
