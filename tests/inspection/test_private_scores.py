@@ -41,7 +41,9 @@ def test_a_large_budget_shows_the_curve_of_the_records(model):
     assert drawn.roc_auc == pytest.approx(roc_auc_score(Y == "yes", scores), abs=0.02)
     assert drawn.roc_auc_noise < 1e-3
     false, true, _ = roc_curve(Y == "yes", scores)
-    assert np.abs(np.interp(drawn.fpr, false, true) - drawn.tpr).max() < 0.02
+    step = 1 / (Y == "no").sum()  # where the curve rises: a point may lie anywhere on the rise
+    below, above = (np.interp(drawn.fpr + move, false, true) for move in (-step, step))
+    assert (below - 0.01 < drawn.tpr).all() and (drawn.tpr < above + 0.01).all()
     assert (np.diff(drawn.fpr) >= 0).all() and (np.diff(drawn.tpr) >= 0).all()
     assert drawn.pos_label == "yes"
     assert drawn.line_.get_label().startswith("ISRLDPClassifier: area 0.")

@@ -18,6 +18,7 @@ from sklearn.preprocessing import (
 import skdpfl
 from skdpfl import ISRLDPClassifier
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
+from skdpfl.models import Additive
 from skdpfl.preprocessing import (
     DPMinMaxScaler,
     DPOneHotEncoder,
@@ -151,8 +152,8 @@ def test_values_beyond_a_range_are_cut():
 
 def test_categories_are_indicators_of_an_additive_model():
     step = columns(DPSimpleImputer(feature_bounds=NUMBERS, random_state=0))
-    piped = make_pipeline(step, clf(epsilon=8.0, model="additive")).fit(X, Y)
-    names = piped[-1].summary().index
+    model = clf(epsilon=8.0, model=Additive(interactions=True))
+    names = make_pipeline(step, model).fit(X, Y)[-1].summary().index
     assert {"x0: rank", "x0 * x2"} <= set(names)
     assert not {"x2: rank", "x2 * x3"} & set(names)
 
