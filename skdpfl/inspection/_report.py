@@ -154,12 +154,13 @@ def _by_column(value: Any, names: list[Any]) -> Iterator[tuple[str, Any]]:
         yield from ((f" of {column}", each) for column, each in value.items())
     elif callable(value):
         yield "", getattr(value, "__name__", value)
-    elif np.ndim(value) == 0:
+    elif not np.iterable(value):
         yield "", value
-    elif len(value) == len(names) and not (len(value) == 2 and np.ndim(value[0]) == 0):
+    elif len(value) == len(names) and not (len(value) == 2 and 0 in map(np.ndim, value)):
         yield from zip((f" of {name}" for name in names), value, strict=True)
-    elif len(value) == 2 and np.ndim(value[0]) == 1 and len(value[0]) == len(names):
-        yield from zip((f" of {name}" for name in names), zip(*value, strict=True), strict=True)
+    elif len(value) == 2 and (len(names),) in map(np.shape, value):
+        ends = ([end] * len(names) if np.ndim(end) == 0 else end for end in value)
+        yield from zip((f" of {name}" for name in names), zip(*ends, strict=True), strict=True)
     else:
         yield "", value
 
