@@ -29,6 +29,8 @@ from _common.cells import figure_of
 from _common.claims import CLAIM, PRINTED
 from _common.table import Store
 
+import skdpfl
+
 ROOT = Path(__file__).parents[2]
 ITEMS = ROOT / "benchmarks" / "papers" / "coverage.csv"
 STATES = ("whole", "partly", "missing")
@@ -72,7 +74,8 @@ def file_of(place: str) -> str:
     """Return the file, from the root, in which a public name is defined."""
     module, name = place.rsplit(".", 1)
     found: Any = getattr(import_module(module), name)
-    return str(Path(inspect.getsourcefile(found) or "").resolve().relative_to(ROOT))
+    library = Path(skdpfl.__file__).resolve().parents[1]
+    return str(Path(inspect.getsourcefile(found) or "").resolve().relative_to(library))
 
 
 def rows_of(name: str, folder: Path) -> pd.DataFrame:
