@@ -74,8 +74,9 @@ def file_of(place: str) -> str:
     """Return the file, from the root, in which a public name is defined."""
     module, name = place.rsplit(".", 1)
     found: Any = getattr(import_module(module), name)
+    file = Path(inspect.getsourcefile(found) or "").resolve()
     library = Path(skdpfl.__file__).resolve().parents[1]
-    return str(Path(inspect.getsourcefile(found) or "").resolve().relative_to(library))
+    return str(file.relative_to(ROOT if file.is_relative_to(ROOT) else library))
 
 
 def rows_of(name: str, folder: Path) -> pd.DataFrame:
