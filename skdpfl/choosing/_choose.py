@@ -147,7 +147,8 @@ class ScalingStep:
         seen = scales.far_features, scales.unseen_features, scales.missed_features
         for doubt in doubts_about(*seen):
             warn(doubt)
-        if not self.plan.is_free and np.isfinite(self.plan.sums.budgets.mu).any():
+        found = self.plan.feature_bounds is None and not self.plan.is_free
+        if found and np.isfinite(self.plan.sums.budgets.mu).any():
             _warn_if_unlike(scales)
         if not self.shifts_target:
             scales = scales.without_shift()
@@ -173,7 +174,8 @@ class ScalingStep:
 def _warn_if_unlike(scales: Scales) -> None:
     """Warn if released scales are so unlike that some must be noise."""
     scale = getattr(scales.features, "scale", None)
-    known = np.ones(1) if scale is None else np.asarray(scale)
+    told = list(scales.far_features)  # with a warning of its own
+    known = np.ones(1) if scale is None else np.delete(scale, told)
     known = known[(known > 0) & np.isfinite(known)]  # infinite: ignored columns
     if len(known) and known.max() >= _UNLIKE_FROM * known.min():
         warn(_UNLIKE.format(known.max() / known.min()))
