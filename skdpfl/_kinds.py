@@ -122,8 +122,8 @@ def _word(value: Any) -> str | None:
 
 def _as_number(value: Any, kind: Kind) -> float:
     """Return a number, or text of one, as a float; NaN if it is neither."""
-    if isinstance(value, str) and kind == "flag":
-        return _FLAGS.get(value.lower(), np.nan)
+    if isinstance(value, str) and (kind == "flag" or value in ("True", "False")):
+        return _FLAGS.get(value.lower(), np.nan)  # a column of objects has True as text
     if not isinstance(value, str | bool | np.bool_ | numbers.Integral | float | np.floating):
         return np.nan
     try:
