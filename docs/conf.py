@@ -56,7 +56,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_.*\.py",
-    "ignore_pattern": r"[/\\](?!plot_)\w+\.py$",  # helpers and servers have no page
+    "ignore_pattern": r"^(?!plot_)",  # helpers and servers have no page
     "download_all_examples": False,
     "show_memory": False,
     "abort_on_example_error": True,
