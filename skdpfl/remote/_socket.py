@@ -243,8 +243,7 @@ class SocketCourier(Courier):
 
     Examples
     --------
-    >>> from skdpfl._codec import LIMITS, WireError
-    from skdpfl.remote import SocketCourier
+    >>> from skdpfl.remote import SocketCourier
     >>> courier = SocketCourier({"north": "/tmp/no-gate.socket"})
     >>> courier.deliver({"north": b"a letter"})  # nobody is there
     {}

@@ -104,7 +104,8 @@ ELSEWHERE = [pair for pair in product(KINDS, [0.01, 0.1, 1.0, 10.0]) if pair not
 def test_the_optimum_untuned(name, options, alike, kind, alpha):
     model, *rest = fitted(name, kind, alpha, **options)
     raw, best = raw_and_best(model, *rest, alike)
-    np.testing.assert_allclose(raw, best, atol=3e-3 if options and alpha == 10 else 5e-4)
+    # accelerated steps take mu = alpha, which the intercept, not penalised, does not have
+    np.testing.assert_allclose(raw, best, atol=1e-2 if options and alpha >= 1 else 5e-4)
 
 
 def ways():
