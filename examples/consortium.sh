@@ -21,6 +21,6 @@ signer=$(skdpfl consortium roster "$out"/*.line --key "$out/consortium.key" \
     --until "$(date -u -d '+1 year' +%F)" --to "$out/study.roster")
 for name in north south east; do
     skdpfl silo join "$out/$name/hospital.toml" "$out/study.roster" "$signer"
-    skdpfl silo serve "$out/$name/hospital.toml" &
+    "${PYTHON:-python}" -m skdpfl silo serve "$out/$name/hospital.toml" &  # what the trap ends
 done
 "${PYTHON:-python}" "$here/consortium.py" fit "$out"
