@@ -13,7 +13,7 @@ import math
 import os
 import platform
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from html import escape
 from importlib.metadata import version
@@ -154,7 +154,7 @@ def _by_column(value: Any, names: list[Any]) -> Iterator[tuple[str, Any]]:
         yield from ((f" of {column}", each) for column, each in value.items())
     elif callable(value):
         yield "", getattr(value, "__name__", value)
-    elif not np.iterable(value):
+    elif not (isinstance(value, Sized) and np.iterable(value)):
         yield "", value
     elif len(value) == len(names) and not (len(value) == 2 and 0 in map(np.ndim, value)):
         yield from zip((f" of {name}" for name in names), value, strict=True)
