@@ -73,7 +73,7 @@ FILES = {
     "a key is missing": ('target = "ill"', "", "records lacks target"),
     "a table is missing": (
         "[ledger]",
-        "[log]\n[ledgers]",
+        "[ledgers]",
         "the unknown key 'ledgers'",
     ),
     "imports of nothing": (
