@@ -1,3 +1,4 @@
+from skdpfl.model_selection._person_folds import SiloGroupKFold as SiloGroupKFold
 from skdpfl.model_selection._randomized import DPRandomizedSearchCV as DPRandomizedSearchCV
 from skdpfl.model_selection._scores import (
     make_silo_scorer as make_silo_scorer,

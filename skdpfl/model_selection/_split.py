@@ -22,21 +22,21 @@ from sklearn.utils.validation import _num_samples
 from skdpfl._arguments import as_generator, check_count, check_flags
 from skdpfl._warnings import LeftOut, warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.silos import Silos, read_silos, split_silo_column
+from skdpfl.silos import Persons, Silos, read_persons, read_silos, split_silo_column
 
 
 class SiloSplitter(BaseCrossValidator):
     """Base class, which reads the silos; subclasses implement the fold of each row."""
 
-    #: with metadata routing silos are requested by default; without it they are passed as `groups`
-    __metadata_request__split = {"silos": True, "groups": UNUSED}  # noqa: RUF012
+    #: with metadata routing requested by default; without it silos are passed as `groups`
+    __metadata_request__split = {"silos": True, "persons": True, "groups": UNUSED}  # noqa: RUF012
 
     silo_column: str | None = None
     #: whether test sets have silos that are not in the training sets
     _leaves_silos_out = False
 
     def split(
-        self, X: Any, y: Any = None, groups: Any = None, *, silos: Any = None
+        self, X: Any, y: Any = None, groups: Any = None, *, silos: Any = None, persons: Any = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Generate the rows of training and test sets.
 
@@ -50,6 +50,8 @@ class SiloSplitter(BaseCrossValidator):
             The silo of each record; the name that scikit-learn uses without metadata routing.
         silos : array-like of shape (n_records,), default=None
             The silo of each record.
+        persons : array-like of shape (n_records,), default=None
+            The person of each record; a warning says if a person's rows fall into several folds.
 
         Yields
         ------
@@ -57,6 +59,8 @@ class SiloSplitter(BaseCrossValidator):
             Row numbers.
         """
         folds, n_folds = self._folds(self._silos(X, groups, silos), y)
+        if persons is not None:
+            self._warn_of_torn(folds, read_persons(persons, len(folds), X))
         by_fold = np.split(
             np.argsort(folds, kind="stable"),
             np.cumsum(np.bincount(folds, minlength=n_folds))[:-1],
@@ -66,13 +70,19 @@ class SiloSplitter(BaseCrossValidator):
             yield np.flatnonzero(folds != fold), marked
 
     def get_n_splits(
-        self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
+        self,
+        X: Any = None,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        silos: Any = None,
+        persons: Any = None,
     ) -> int:
         """Return the number of splits.
 
         Parameters
         ----------
-        X, y, groups, silos : object
+        X, y, groups, silos, persons : object
             As for :meth:`split`; ignored if the number was given.
 
         Returns
@@ -81,6 +91,17 @@ class SiloSplitter(BaseCrossValidator):
             The number given, or that of the silos.
         """
         raise NotImplementedError
+
+    def _warn_of_torn(self, folds: np.ndarray, persons: Persons | None) -> None:
+        """Warn if a person has rows in several folds."""
+        assert persons is not None
+        first = np.empty(len(persons.ids), folds.dtype)
+        first[persons.codes] = folds
+        if (first[persons.codes] != folds).any():
+            warn(
+                f"{type(self).__name__} puts rows of one person into training and test sets, so "
+                "scores also tell how well the model knows the persons. Use SiloGroupKFold."
+            )
 
     def _silos(self, X: Any, groups: Any, silos: Any) -> Silos:
         """Return the silo of each record, from any of the parameters."""
@@ -123,7 +144,13 @@ class SiloFolds(SiloSplitter):
             )
 
     def get_n_splits(
-        self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
+        self,
+        X: Any = None,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        silos: Any = None,
+        persons: Any = None,
     ) -> int:
         return self.n_splits
 
@@ -324,7 +351,13 @@ class LeaveOneSiloOut(SiloSplitter):
         self.silo_column = silo_column
 
     def get_n_splits(
-        self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
+        self,
+        X: Any = None,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        silos: Any = None,
+        persons: Any = None,
     ) -> int:
         return len(self._silos(X, groups, silos).ids)
 

@@ -16,7 +16,12 @@ from sklearn.preprocessing import StandardScaler
 
 from skdpfl import model_selection
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
+from skdpfl.model_selection import (
+    LeaveOneSiloOut,
+    SiloGroupKFold,
+    SiloKFold,
+    SiloStratifiedKFold,
+)
 
 SIZES = {"a": 7, "b": 12, "c": 9, "d": 5}
 SILOS = np.random.default_rng(0).permutation(np.repeat(list(SIZES), list(SIZES.values())))
@@ -325,3 +330,59 @@ def test_lazy_names():
         assert callable(getattr(model_selection, name))
     with pytest.raises(AttributeError, match="has no attribute 'KFold'"):
         _ = model_selection.KFold
+
+
+class TestWholePersons:
+    """SiloGroupKFold: a person's rows in one fold, dealt evenly in each silo."""
+
+    def people(self):
+        """5,000 persons in 6 silos, a tenth in two, with 1 to 4 rows in each."""
+        rng = np.random.default_rng(0)
+        ids, home = np.arange(5000), rng.integers(0, 6, 5000)
+        both = rng.random(5000) < 0.1
+        persons = np.concatenate([ids, ids[both]])
+        silos = np.concatenate([home, (home[both] + 1) % 6])
+        rows = rng.integers(1, 5, len(persons))
+        shuffled = rng.permutation(rows.sum())
+        return persons.repeat(rows)[shuffled], silos.repeat(rows)[shuffled]
+
+    @pytest.mark.parametrize("cv", [SiloGroupKFold(5), SiloGroupKFold(5, shuffle=True)])
+    def test_folds(self, cv):
+        persons, silos = self.people()
+        tests = [set(persons[test]) for _, test in cv.split(None, silos=silos, persons=persons)]
+        assert sum(map(len, tests)) == 5000 == len(set.union(*tests))
+        assert max(map(len, tests)) - min(map(len, tests)) <= 1
+        of_silo = [[len(fold & set(persons[silos == s])) for s in range(6)] for fold in tests]
+        assert np.ptp(of_silo, axis=0).max() < 0.1 * np.min(of_silo)
+
+    def test_fold_ignores_rows(self):
+        """Another order, other rows of others, other features: the same fold of a person."""
+        persons, silos = self.people()
+        cv = SiloGroupKFold(5, shuffle=True, random_state=3)
+
+        def fold_of(rows):
+            frame = pd.DataFrame({"h": silos[rows], "id": persons[rows]})
+            named = clone(cv, safe=False)
+            named.silo_column, named.person_column = "h", "id"
+            found = [set(persons[rows][test]) for _, test in named.split(frame)]
+            return {p: i for i, fold in enumerate(found) for p in fold}
+
+        everyone = np.arange(len(persons))
+        one_each = np.unique(np.stack([persons, silos]), axis=1, return_index=True)[1]
+        assert fold_of(everyone) == fold_of(everyone[::-1]) == fold_of(one_each)
+
+    def test_others_warn(self):
+        persons, silos = self.people()
+        for cv in (SiloStratifiedKFold(5), SiloKFold(5), LeaveOneSiloOut()):
+            with pytest.warns(UserWarning, match="rows of one person .* Use SiloGroupKFold"):
+                folds(cv, persons[:, None], silos=silos, persons=persons)
+        folds(SiloStratifiedKFold(3), X, silos=SILOS, persons=np.arange(N))
+
+    def test_errors(self):
+        for kwargs, message in [
+            ({}, "needs the person of each record"),
+            ({"persons": [0, 1]}, f"X has {N} rows, persons 2"),
+            ({"persons": np.zeros(N)}, "more than the 1 person"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                folds(SiloGroupKFold(2), X, silos=SILOS, **kwargs)
