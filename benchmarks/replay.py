@@ -367,7 +367,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "shared noise, curves": {"trust": "secagg", "model": "additive", "feature_bounds": (-4, 4)},
     "whole silos, shared noise": {"unit": "silo", "trust": "secagg", "epsilon": 8.0},
     "cut": {"clip_features": True, "feature_bounds": (-1, 1)},
-    "shares": {"class_shares": {0: 0.5, 1: 0.5}, "feature_bounds": (-4, 4)},
+    "shares": {"classes": {0: 0.5, 1: 0.5}, "feature_bounds": (-4, 4)},
     "network": {"model": MLP((5,)), "feature_bounds": (-4, 4), "n_rounds": 6},
 }
 LOSSES = {"two": ("hinge", "squared_hinge"), "three": (), "regression": ("huber", "quantile")}

@@ -14,13 +14,14 @@ In an additive model z are the columns of its curves less their means (:class:`E
 Reading checks every field, so that a damaged file raises an error.
 """
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from skdpfl import __version__
 from skdpfl.estimators._noise_error import NoiseError
-from skdpfl.estimators._parameters import named_loss
+from skdpfl.losses import NAMED
 from skdpfl.models import LinearModel
 from skdpfl.privacy.spending.report import keys, listed, one_of, require, text_or_none, whole
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -36,7 +37,7 @@ from skdpfl.scaling import (
 
 SCHEMA, ADDITIVE, VERSION = "skdpfl.LinearModel", "skdpfl.AdditiveModel", 1
 #: parameters that predictions depend on, beside the loss
-PARAMETERS = ("clip_features", "silo_column", "quantile", "huber_delta", "target_bounds")
+PARAMETERS = ("clip_features", "silo_column", "target_bounds")
 KEYS = {
     "schema", "version", "library", "estimator", "loss", "parameters", "classes", "n_features",
     "feature_names", "dtype", "coef", "intercept", "map", "limits", "squashed", "silo_ids",
@@ -54,8 +55,9 @@ def to_plain(model: Any) -> dict[str, Any]:
             f"Only linear models can be written as plain data; got {type(model.model_).__name__}. "
             "Pickle it, or take an MLP's weights from coefs_ and intercepts_."
         )
-    named = named_loss(model._loss())
-    if not named:
+    loss = model._loss()
+    names_of = {kind: name for name, kind in NAMED.items()}
+    if type(loss) not in names_of:
         raise ValueError(
             f"Plain data name the loss, and {model.loss!r} is a user-defined one. Pickle the model "
             "instead."
@@ -74,12 +76,9 @@ def to_plain(model: Any) -> dict[str, Any]:
         "version": VERSION,
         "library": f"skdpfl {__version__}",
         "estimator": type(model).__name__,
-        "loss": named.pop("loss"),
-        "parameters": {
-            name: _plain(named.get(name, getattr(model, name)))
-            for name in PARAMETERS
-            if hasattr(model, name)
-        },
+        "loss": names_of[type(loss)],
+        "parameters": {n: _plain(getattr(model, n)) for n in PARAMETERS if hasattr(model, n)}
+        | {f"loss__{field}": value for field, value in asdict(loss).items()},
         "classes": _plain(getattr(model, "classes_", None)),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
@@ -114,9 +113,10 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     for name, said in (("schema", schema), ("version", VERSION), ("estimator", kind.__name__)):
         one_of(plain, name, (said,), "model")
     text_or_none(plain, "library")
-    given = plain["parameters"]
-    keys(given, set(PARAMETERS) & set(kind._get_param_names()), "parameters")
-    model = kind(loss=one_of(plain, "loss", kind._losses, "model"), **given)
+    model = kind(loss=NAMED[one_of(plain, "loss", kind._losses, "model")]())
+    own = {f"loss__{field}" for field in asdict(model.loss)}
+    keys(plain["parameters"], own | (set(PARAMETERS) & set(kind._get_param_names())), "parameters")
+    model.set_params(**plain["parameters"])
     model._check()
     model.n_features_in_ = d = whole(plain, "n_features", "model", 1)
     if plain["feature_names"] is not None:

@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_array
 
-from skdpfl._arguments import check_not_negative, check_share, naming_no_values
+from skdpfl._arguments import check_not_negative, naming_no_values
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Committed, PublicFacts, with_curvature
@@ -38,9 +38,6 @@ from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import mark_of
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos, check_index
-
-#: how far from 1 shares that were rounded may sum to
-_ROUNDED = 0.02
 
 
 def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndarray | None:
@@ -128,9 +125,9 @@ def warn_of_counted_shares(shares: tuple[float, ...] | None, y: np.ndarray) -> N
     found = np.bincount(class_codes(y, len(shares)), minlength=len(shares)) / len(y)
     if np.allclose(shares, found, rtol=0, atol=1e-9):
         warn(
-            "class_shares equal the labels' shares in y to the last digit, so they were counted "
+            "The shares in classes equal those in y to the last digit, so they were counted "
             "from the records; the privacy cost does not cover that. Give shares that are "
-            "publicly known, or leave class_shares out: two labels are counted within the budget.",
+            "publicly known, or classes without shares: two labels are counted within the budget.",
             PrivacyLeakWarning,
         )
 
@@ -192,36 +189,6 @@ def weights_of_classes(weights: Any, classes: np.ndarray) -> tuple[float, ...] |
     if largest == 0:
         raise ValueError(f"class_weight must be positive for at least one label; got {weights!r}.")
     return tuple(value / largest for value in values)
-
-
-def check_class_shares(shares: Any) -> None:
-    """Raise for shares of classes that are not a public mapping to positive numbers."""
-    if shares is None:
-        return
-    if not isinstance(shares, (Mapping, pd.Series)):
-        raise ValueError(
-            "class_shares must be None or a mapping from label to its public share of the records; "
-            f"got {shares!r}."
-        )
-    for label, value in shares.items():
-        check_share(f"class_shares[{label!r}]", value)
-    total = sum(value for _, value in shares.items())
-    if abs(total - 1) > _ROUNDED:
-        raise ValueError(f"class_shares must sum to 1; those of {shares!r} sum to {total:.4g}.")
-
-
-def shares_of_classes(shares: Any, classes: np.ndarray) -> tuple[float, ...] | None:
-    """Return the share of each class by its code; an error unless each has one."""
-    if shares is None:
-        return None
-    entries, labels = dict(shares.items()), classes.tolist()
-    if set(entries) != set(labels):
-        raise ValueError(
-            f"class_shares needs an entry for each of the labels {labels!r} and no others; got "
-            f"{list(entries)!r}."
-        )
-    total = sum(entries.values())
-    return tuple(float(entries[label]) / total for label in labels)
 
 
 class DataSource(ABC):

@@ -21,8 +21,11 @@ target_bounds : (low, high), default=None
     Public bounds of the target.
 silo_column : str, default=None
     The column of X with the silo ids, instead of ``silos`` in ``fit``.
-classes : array-like, default=None
-    The class labels; by default those in ``y``. They are public.
+classes : array-like or mapping, default=None
+    The class labels, which are public; by default those in ``y``. A mapping from label to its share
+    of the records, if publicly known; the shares sum to 1. If noise hides the signal, log odds are
+    shrunk towards those of the shares. Without shares, two labels are counted within the budget
+    (see ``calibrate``). Shares counted from the records would leak.
 loss : {choices}
     The loss whose weighted mean over the records is minimised: a name, or an object of
     ``skdpfl.losses`` or of your own, whose fields are parameters such as ``loss__q``. Non-smooth
@@ -45,10 +48,6 @@ model : {"linear", "additive", "auto"} or object, default="linear"
     "linear". Or an object such as :class:`skdpfl.models.MLP`, whose parameters are searched as
     ``model__activation``. Networks have ``coefs_`` and ``intercepts_`` instead of ``coef_`` and
     ``intercept_``.
-huber_delta : float, default=1.35
-    The residual at which Huber's loss becomes linear, in units of the (scaled) target.
-quantile : float, default=0.5
-    The quantile that ``loss="quantile"`` predicts.
 scaling : {"auto", "private"} or None, default="auto"
     How features (and the target) are scaled. "auto" uses the bounds; without bounds it estimates
     scales with a part of the budget, if the budget is large enough. None: no scaling.
@@ -63,10 +62,6 @@ class_weight : mapping, default=None
     gradients are clipped. Weights are public numbers and cost nothing; a class without an entry has
     weight 1. They are divided by the largest, so that clipping does not undo them: a common factor
     changes nothing. "balanced" is not allowed, since it counts labels.
-class_shares : mapping, default=None
-    Each label's share of the records, if publicly known; the shares sum to 1. If noise hides the
-    signal, log odds are shrunk towards those of the shares. Without it, two labels are counted
-    within the budget (see ``calibrate``). Shares counted from the records would leak.
 
 Privacy
 -------
@@ -147,12 +142,10 @@ average : bool, float or int, default=True
     decreases to 0 (``global_learning_rate``). False: none; the model is that of the last round. A
     float in (0, 1): this share of the rounds, the last ones. An integer k: the last k rounds, or
     all if there are fewer.
-half : bool, default=False
-    Halve the numerator of the server's step, as FedExP was published (with ``average=2``).
 calibrate : bool, default=True
     Whether probabilities and coefficients of ``loss="log_loss"`` are scaled by the noise: for
     linear models of two classes by a factor towards the labels' shares, which are counted for 1 to
-    15 % of the budget (of mu^2) unless ``class_shares`` are public; for others by a factor that is
+    15 % of the budget (of mu^2) unless ``classes`` has shares; for others by a factor that is
     estimated for 4 to 12 %. Or whether to spend 4 % on shifting the predictions of
     ``loss="quantile"``, so that the wanted share of targets is below them. Only with
     ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and a ``trust`` other than
@@ -239,7 +232,7 @@ temperature_ : float
     The number by which raw predictions, and so the coefficients, were divided after the rounds. If
     noise hides the signal, their distance from the log odds of the labels' shares is divided by it.
 class_shares_ : ndarray of shape (n_classes,) or None
-    The labels' shares: ``class_shares``, or those counted within the budget.
+    The labels' shares: those in ``classes``, or those counted within the budget.
 
 Notes
 -----
@@ -305,6 +298,7 @@ FAMILIES = {
 #: parameters of other libraries' models (scikit-learn, diffprivlib, Opacus) -> the alternative
 INSTEAD = {
     "class_weight": "it is for classifiers; fit takes a sample_weight.",
+    "quantile": "give loss=skdpfl.losses.Quantile(q).",
     "C": "give alpha=1 / (n_records * C).",
     "penalty": "alpha is the strength of the squared penalty; alpha=0 is none.",
     "l1_ratio": "alpha is the strength of a squared (L2) penalty; there is no L1 penalty.",

@@ -26,11 +26,10 @@ class _Extrapolation(Method):
     """FedAvg with adaptive server steps."""
 
     privunit: bool
-    half: bool
 
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
         """Return FedEXP."""
-        return FedExp(settings.learning_rate, settings.steps, self.half)
+        return FedExp(settings.learning_rate, settings.steps)
 
     def local_steps(self, request: Request) -> int:
         """Return the number of local steps for "auto"."""
@@ -113,13 +112,11 @@ class _DPFedEXP(FederatedEstimator):
     unit = "silo"
     mechanism: str = "gaussian"
     local_steps: Any = "auto"
-    half: bool = False
 
     def _method(self) -> Method:
-        return _Extrapolation(self.mechanism == "privunit", bool(self.half))
+        return _Extrapolation(self.mechanism == "privunit")
 
     def _check_own(self) -> None:
-        check_choice("half", self.half, (True, False))
         check_choice("mechanism", self.mechanism, ("gaussian", "privunit"))
         if self.mechanism == "privunit" and self.trust != "silo":
             raise ValueError(

@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_array
 
 from skdpfl._arguments import is_auto, labels_of
 from skdpfl.estimators._base import FederatedEstimator
-from skdpfl.estimators._data import shares_of_classes, weights_of_classes
+from skdpfl.estimators._data import weights_of_classes
 from skdpfl.estimators._docs import with_constructor
-from skdpfl.estimators._parameters import check_target_bounds, targets_of
+from skdpfl.estimators._parameters import check_target_bounds, class_shares, targets_of
 from skdpfl.scaling import read_target_bounds
 
 
@@ -63,7 +63,6 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
     classes: Any = None
     loss: Any = "log_loss"
     class_weight: Any = None
-    class_shares: Any = None
 
     _losses = ("log_loss", "hinge", "squared_hinge")
 
@@ -177,7 +176,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         return weights_of_classes(self.class_weight, self.classes_)
 
     def _class_shares(self) -> tuple[float, ...] | None:
-        return shares_of_classes(self.class_shares, self.classes_)
+        return class_shares(self.classes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -191,8 +190,6 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
 
     target_bounds: Any = None
     loss: Any = "squared_error"
-    huber_delta: float = 1.35
-    quantile: float = 0.5
 
     _losses = ("squared_error", "huber", "absolute_error", "quantile", "poisson")
 

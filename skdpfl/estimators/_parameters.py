@@ -20,12 +20,15 @@ from skdpfl._arguments import (
 from skdpfl._surface import Missing
 from skdpfl._warnings import warn
 from skdpfl.choosing import ACCELERATED, check_cohort, spends_budget
-from skdpfl.estimators._data import check_class_shares, check_class_weight
+from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import NAMED, Loss, Weighted
 from skdpfl.models import Additive, Architecture
 from skdpfl.privacy.calibration import check_epsilon_says_something
 from skdpfl.privacy.public_numbers import MOST_STEPS, check_schedule
 from skdpfl.scaling import read_target_bounds
+
+#: how far from 1 shares that were rounded may sum to
+_ROUNDED = 0.02
 
 #: A budget above this one is probably a mistake.
 _MUCH = 50.0
@@ -61,7 +64,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
     _check_trust(params["trust"], name, words["trust"])
     _check_loss(params.get("loss", words["loss"][0]), words["loss"])
     check_class_weight(params.get("class_weight"))
-    check_class_shares(params.get("class_shares"))
+    class_shares(params.get("classes"))
     _check_numbers(params, words["learning_rate"])
     _check_running(params)
     _check_verbose(params["verbose"])
@@ -85,26 +88,19 @@ def _check_trust(trust: Any, name: str, trusts: tuple[str, ...]) -> None:
     check_choice("trust", trust, trusts)
 
 
-#: loss -> its field, and the parameter that sets it where the loss is given by name
-_OWN = {"huber": ("delta", "huber_delta"), "quantile": ("q", "quantile")}
-
-
-def loss_of(params: Mapping[str, Any]) -> Loss:
-    """Return the loss: the object that was given, or the named one with its parameter."""
-    name = params["loss"]
-    if isinstance(name, Loss):
-        return name
-    field, parameter = _OWN.get(name, ("", ""))
-    return NAMED[name](**({field: float(params[parameter])} if field else {}))
-
-
-def named_loss(loss: Loss) -> dict[str, Any]:
-    """Return the name and parameter of a loss of this package; None for other losses."""
-    for name, kind in NAMED.items():
-        if type(loss) is kind:
-            field, parameter = _OWN.get(name, ("", ""))
-            return {"loss": name} | ({parameter: getattr(loss, field)} if field else {})
-    return {}
+def class_shares(classes: Any) -> tuple[float, ...] | None:
+    """Return the public shares in a parameter ``classes``, in the order of the sorted labels."""
+    if not isinstance(classes, Mapping):
+        return None
+    for label, value in classes.items():
+        check_share(f"classes[{label!r}]", value)
+    total = sum(classes.values())
+    if abs(total - 1) > _ROUNDED:
+        raise ValueError(
+            f"The shares in classes must sum to 1; those of {classes!r} sum to {total:.4g}."
+        )
+    order = np.argsort(np.asarray(list(classes)), kind="stable")
+    return tuple((np.array(list(classes.values()), float)[order] / total).tolist())
 
 
 def _check_loss(loss: Any, losses: tuple[str, ...]) -> None:
@@ -146,10 +142,6 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
         check_count("warm_start_rounds", params["warm_start_rounds"], low=0)
     if params.get("radius") is not None:
         check_positive("radius", params["radius"])
-    if "huber_delta" in params:
-        check_positive("huber_delta", params["huber_delta"])
-    if "quantile" in params:
-        check_share("quantile", params["quantile"])
 
 
 def targets_of(loss: Loss, name: Any) -> str:

@@ -34,11 +34,10 @@ from skdpfl.engine import Progress, run
 from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.estimators._data import DataSource
 from skdpfl.estimators._noise_error import Path
-from skdpfl.estimators._parameters import loss_of
 from skdpfl.estimators._progress import AfterRound
 from skdpfl.estimators._shrinking import shrunk
 from skdpfl.federation import Federation, SiloData, Work
-from skdpfl.losses import Loss, loss_for
+from skdpfl.losses import NAMED, Loss, loss_for
 from skdpfl.privacy.events import masks_of, trust_name
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -125,7 +124,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _loss(self) -> Loss:
         """Return the loss with the given parameters."""
-        return loss_of(vars(self))
+        loss = vars(self)["loss"]
+        return loss if isinstance(loss, Loss) else NAMED[loss]()
 
     def _is_classifier(self) -> bool:
         raise NotImplementedError

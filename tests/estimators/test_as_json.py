@@ -8,6 +8,7 @@ import pytest
 
 import skdpfl
 from skdpfl import DPFedAvgRegressor, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.losses import Quantile
 from skdpfl.models import MLP, Additive
 
 rng = np.random.default_rng(0)
@@ -35,7 +36,7 @@ MODELS = {
     ),
     "quantile": (
         DPFedAvgRegressor(
-            3.0, loss="quantile", quantile=0.9, target_bounds=(-9, 9), clip_features=True,
+            3.0, loss=Quantile(0.9), target_bounds=(-9, 9), clip_features=True,
             random_state=0, **BOUNDS,
         ),
         LINE,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skdpfl import ISRLDPRegressor
+from skdpfl.losses import Quantile
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(800, 4))
@@ -60,6 +61,6 @@ def test_quantiles_cover_what_they_should(q, skewed):
     rest = 2 * rng.exponential(size=3000) if skewed else rng.normal(size=3000)
     y = features @ [2.0, -1, 0.5, 0] + rest
     known = {"feature_bounds": (-5, 5), "target_bounds": (-10, 25), "random_state": 0}
-    model = ISRLDPRegressor(np.inf, loss="quantile", quantile=q, **known)
+    model = ISRLDPRegressor(np.inf, loss=Quantile(q), **known)
     model.fit(features, y, silos=np.arange(3000) % 4)
     assert abs((y <= model.predict(features)).mean() - q) < 0.02

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import skdpfl
 from skdpfl import (
     DPFedAvgClassifier,
     DPFedAvgRegressor,
@@ -256,29 +255,6 @@ def test_without_privacy_nothing_is_clipped():
     X, y, silos = data()
     model = make("FedAvg-server", epsilon=math.inf).fit(X, y, silos=silos)
     assert model.plan_.clip_norm == math.inf
-
-
-@pytest.mark.parametrize("name", ["DPFedEXPClassifier", "DPFedEXPRegressor"])
-def test_the_published_form_halves_the_step_and_averages_two_models(name):
-    X, y, silos = data()
-    options = {
-        "epsilon": math.inf, "n_rounds": 6, "local_steps": 3, "learning_rate": 0.1,
-        "scaling": None, "random_state": 0,
-    }  # fmt: skip
-    cls = getattr(skdpfl, name)
-    published = cls(**options, half=True, average=2).fit(X, y, silos=silos)
-    generic = getattr(skdpfl, name.replace("FedEXP", "Federated"))
-    options = {k: v for k, v in options.items() if k not in ("local_steps", "learning_rate")}
-    algorithm = FedExp(0.1, (3,) * 6, half=True, n_averaged=2)
-    same = generic(**options, algorithm=algorithm, unit="silo", silo_weights="uniform").fit(
-        X, y, silos=silos
-    )
-    np.testing.assert_array_equal(published.coef_, same.coef_)
-    whole = cls(**options, local_steps=3, learning_rate=0.1).fit(X, y, silos=silos)
-    first, halved = whole.global_step_sizes_[0], published.global_step_sizes_[0]
-    assert halved == max(1.0, first / 2)
-    with pytest.raises(ValueError, match="half"):
-        cls(half="yes").plan_for(silo_sizes=[5, 5], n_features=2)
 
 
 @pytest.mark.parametrize(

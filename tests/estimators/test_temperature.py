@@ -53,7 +53,7 @@ def test_it_is_in_the_plan_the_price_and_the_budget(trust, sizes, n_classes, mos
     more = plan.noise_multiplier[0] / off.noise_multiplier[0]
     assert more == pytest.approx(1 / np.sqrt(1 - part), rel=0.005)
     if n_classes == 2:  # nothing is counted
-        clf.set_params(calibrate=True, class_shares={0: 0.3, 1: 0.7})
+        clf.set_params(calibrate=True, classes={0: 0.3, 1: 0.7})
         assert not clf.plan_for(**numbers).setup
 
 
@@ -189,7 +189,7 @@ def test_a_model_of_rare_labels_is_hardly_worse_than_their_share(epsilon, a, mos
         X, y, silos, X_test, y_test = rare(seed, a=a)
         share = y.mean()
         public = round(share, 2)
-        given = {"class_shares": {0: 1 - public, 1: public}} if known else {}
+        given = {"classes": {0: 1 - public, 1: public}} if known else {}
         clf = skdpfl.ISRLDPClassifier(epsilon, random_state=seed, **BOUNDS, **given)
         found = clf.fit(X, y, silos=silos).predict_proba(X_test)
         lost.append(log_loss(y_test, found) - log_loss(y_test, np.full(len(y_test), share)))
@@ -204,7 +204,7 @@ def test_without_a_signal_probabilities_are_those_of_the_public_shares(model, n_
     X, y, silos = logistic(60, n_classes=n_classes)
     shares = {0: 0.9, 1: 0.1} if n_classes == 2 else {0: 0.9, 1: 0.06, 2: 0.04}
     clf = skdpfl.ISRLDPClassifier(
-        0.01, model=model, class_shares=shares, classes=list(shares), random_state=0, **BOUNDS
+        0.01, model=model, classes=dict(reversed(shares.items())), random_state=0, **BOUNDS
     )
     with pytest.warns(UserWarning, match="will drown"):
         clf.fit(X, y, silos=silos)
@@ -217,7 +217,7 @@ def test_class_weights_move_the_anchor_as_they_move_the_optimum():
     odds = []
     for weights in (None, {0: 0.1, 1: 0.9}):
         clf = skdpfl.ISRLDPClassifier(
-            0.01, class_weight=weights, class_shares={0: 0.9, 1: 0.1}, random_state=0, **BOUNDS
+            0.01, class_weight=weights, classes={0: 0.9, 1: 0.1}, random_state=0, **BOUNDS
         )
         with pytest.warns(UserWarning, match="will drown"):
             odds.append(clf.fit(X, y, silos=silos).intercept_[0])
@@ -228,23 +228,22 @@ def test_class_weights_move_the_anchor_as_they_move_the_optimum():
 def test_shares_that_were_counted_are_a_leak():
     X, y, silos, *_ = rare(0)
     share = y.mean()
-    clf = skdpfl.ISRLDPClassifier(8.0, class_shares={0: 1 - share, 1: share}, **BOUNDS)
-    with pytest.warns(skdpfl.exceptions.PrivacyLeakWarning, match="class_shares equal the labels"):
+    clf = skdpfl.ISRLDPClassifier(8.0, classes={0: 1 - share, 1: share}, **BOUNDS)
+    with pytest.warns(skdpfl.exceptions.PrivacyLeakWarning, match="shares in classes equal"):
         clf.fit(X, y, silos=silos)
 
 
 @pytest.mark.parametrize(
     ("shares", "said"),
     [
-        ([0.5, 0.5], "mapping from label"),
         ({0: 0.5, 1: 0.4}, "must sum to 1"),
-        ({0: 1.0, 1: 0.0}, "class_shares"),
-        ({0: 0.5, 2: 0.5}, "an entry for each of the labels"),
+        ({0: 1.0, 1: 0.0}, "classes.0. must be"),
+        ({0: 0.5, 2: 0.5}, "not in classes"),
     ],
     ids=str,
 )
 def test_shares_that_cannot_be_are_refused(shares, said):
     X, y, silos = logistic(40)
-    clf = skdpfl.ISRLDPClassifier(1.0, class_shares=shares, **BOUNDS)
+    clf = skdpfl.ISRLDPClassifier(1.0, classes=shares, **BOUNDS)
     with pytest.raises(ValueError, match=said):
         clf.fit(X, y, silos=silos)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from skdpfl._arguments import check_choice, check_count
+from skdpfl._arguments import check_choice, check_count, labels_of
 from skdpfl.estimators import FederatedEstimator
 from skdpfl.federation import LocalFederation
 from skdpfl.inspection.audits import canaries, judging
@@ -71,7 +71,9 @@ class Attack:
     def _prepare(self) -> None:
         """Choose the silos to attack, from the plan."""
         sizes = dict(zip(self.base.ids, self.base.sizes.tolist(), strict=True))
-        n_classes = 2 if not is_classifier(self.estimator) else len(set(self.estimator.classes))
+        n_classes = (
+            2 if not is_classifier(self.estimator) else len(labels_of(self.estimator.classes))
+        )
         plan = self.estimator.plan_for(
             silo_sizes=sizes, n_features=self.base.X.shape[1], n_classes=n_classes
         )
@@ -268,7 +270,7 @@ def audit_epsilon(
     if is_classifier(estimator) and estimator.classes is None:
         estimator.set_params(classes=[0, 1] if y is None else np.unique(y).tolist())
     if X is not None:
-        classes = np.unique(np.asarray(estimator.classes)) if is_classifier(estimator) else None
+        classes = labels_of(estimator.classes) if is_classifier(estimator) else None
         base = canaries.data_given(X, y, silos, classes)
     else:
         base = canaries.data_of_sizes(silo_sizes, n_features)

@@ -88,8 +88,6 @@ PARAMETERS = {
         {"target_bounds": (-1e300, 1e300)},
         r"within -1e\+150 and 1e\+150",
     ),
-    "huber": ({"huber_delta": 0}, r"huber_delta must be .*got 0"),
-    "quantile": ({"quantile": 1.0}, r"quantile must be a number in \(0, 1\); got 1.0"),
     "column": ({"silo_column": "hospital"}, r"silo_column='hospital'"),
     # what does not go together
     "server, local steps": (

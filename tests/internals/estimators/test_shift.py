@@ -118,7 +118,7 @@ def test_only_questions_of_the_plan_are_answered():
 
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_it_is_in_the_plan_the_price_and_the_budget(trust):
-    model = skdpfl.ISRLDPRegressor(1.0, trust=trust, scaling=None, loss="quantile", quantile=0.1)
+    model = skdpfl.ISRLDPRegressor(1.0, trust=trust, scaling=None, loss=Quantile(0.1))
     plan = model.plan_for(silo_sizes=[500, 400], n_features=5)
     (((event, count),),) = plan.setup
     assert (type(event), count) == (Gaussian, 6)
@@ -154,7 +154,7 @@ def test_a_fit_asks_as_often_as_it_pays(monkeypatch):
             yield here, exact
 
     monkeypatch.setattr(Below, "sums", sums)
-    model = skdpfl.ISRLDPRegressor(2.0, loss="quantile", quantile=0.2, random_state=0, **BOUNDS)
+    model = skdpfl.ISRLDPRegressor(2.0, loss=Quantile(0.2), random_state=0, **BOUNDS)
     model.fit(X, y, silos=silos)
     assert asked == 6 * [[0, 1, 2, 3]]
     assert max(count for _, count in model.plan_.setup[0]) == 6
@@ -165,7 +165,7 @@ def test_what_is_trained_is_the_quantile_that_clipped_slopes_stand_for(kappa, tr
     """Unscaled rows of four columns count as standardised: with the intercept, norm sqrt(5)."""
     X, y, silos = skewed(300)
     model = skdpfl.ISRLDPRegressor(
-        5.0, clip_norm=kappa * np.sqrt(5), loss="quantile", quantile=0.1, scaling=None
+        5.0, clip_norm=kappa * np.sqrt(5), loss=Quantile(0.1), scaling=None
     )
     seen, original = [], ShiftPlan.find
 
@@ -234,9 +234,7 @@ def test_counts_that_drown_move_little():
 def test_predictions_are_shifted(model):
     """By the same number everywhere, in the units of the target."""
     X, y, silos = skewed(600)
-    fit = skdpfl.ISRLDPRegressor(
-        3.0, model=model, loss="quantile", quantile=0.9, random_state=0, **BOUNDS
-    )
+    fit = skdpfl.ISRLDPRegressor(3.0, model=model, loss=Quantile(0.9), random_state=0, **BOUNDS)
     fit.fit(X, y, silos=silos)
     assert 0 < abs(fit.shift_) < 10
     intercept = fit.intercept_ if model == "linear" else fit.intercepts_[-1][0]
@@ -256,7 +254,7 @@ def test_the_shares_below_are_those_asked_for():
         new = skewed(4000, seed + 100)
         for on in distances:
             model = skdpfl.ISRLDPRegressor(
-                3.0, loss="quantile", quantile=0.1, calibrate=on, random_state=seed, **BOUNDS
+                3.0, loss=Quantile(0.1), calibrate=on, random_state=seed, **BOUNDS
             )
             below = new[1] <= model.fit(X, y, silos=silos).predict(new[0])
             distances[on].append(abs(below.mean() - 0.1))
