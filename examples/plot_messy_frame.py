@@ -85,7 +85,7 @@ columns = ColumnTransformer(
 # **One epsilon** for imputer, encoder and model. The columns that come out are known beforehand,
 # but for the wards' names: winter, age, bmi, five wards (one may stay unused), two insurances.
 model = ISRLDPRegressor(
-    feature_bounds=([0, 18, 10] + [0] * 7, [1, 100, 60] + [1] * 7),
+    feature_bounds={"winter": (0, 1), **bounds},  # words become True and False
     target_bounds=(np.log(50.0), np.log(50_000.0)),
     silo_column="clinic",
 )

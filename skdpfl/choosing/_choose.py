@@ -29,7 +29,6 @@ from skdpfl.choosing._noise_level import (
 from skdpfl.choosing._request import Request
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.models import Additive, LinearModel, RuleTask
-from skdpfl.preprocessing import KnownRanges
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import (
@@ -100,17 +99,15 @@ _OF_FLAG = 0.3
 class ScalingStep:
     """How scales are estimated before training; decided without data.
 
-    ``asked``: whether the user asked for clipped features, which are then clipped to the bounds;
-    ``known``: ranges of the output of earlier pipeline steps, to which features are clipped as
-    well. ``remedies`` returns advice for noise that is too large by a factor; None: no warning for
-    a target dominated by noise.
+    ``asked``: whether the user asked for clipped features, which are then clipped to the bounds.
+    ``remedies`` returns advice for noise that is too large by a factor; None: no warning for a
+    target dominated by noise.
     """
 
     plan: ScalingPlan
     shifts_target: bool = True
     clips: bool = False
     asked: bool = False
-    known: KnownRanges | None = None
     remedies: Callable[[float], str] | None = None
     curves: CurvePlan | None = None
 
@@ -155,8 +152,7 @@ class ScalingStep:
         if self.asked and self.plan.feature_bounds is not None:
             scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
         elif self.clips:
-            within = None if self.known is None else self.known[:2]
-            scales = scales.clipped_around(_REACH, within)
+            scales = scales.clipped_around(_REACH)
         if scales.wide_features and not self.asked:
             said = _WIDE_CLIPPED if self.clips else _WIDE
             warn(said.format(values_of(scales.wide_features)))
@@ -206,7 +202,6 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
         shifts_target=request.loss.link != "log",
         clips=request.clips_features and request.curves is None,
         asked=request.asks_to_clip,
-        known=facts.known,
         curves=request.curves,
     )
 

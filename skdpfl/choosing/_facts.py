@@ -20,7 +20,6 @@ import pandas as pd
 
 from skdpfl._arguments import check_choice, is_auto
 from skdpfl.algorithms.theory import effective_silos
-from skdpfl.preprocessing import KnownRanges
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +41,6 @@ class PublicFacts:
     class_shares: tuple[float, ...] | None = None
     #: columns (n_features,) whose values are known to be 0 or 1; None: none
     indicators: np.ndarray | None = None
-    #: ranges of columns that follow from earlier steps of a pipeline; None: nothing is known
-    known: KnownRanges | None = None
     #: whether records stay where nobody else can look: no trust but in silos can be advised
     elsewhere: bool = False
 
@@ -64,13 +61,6 @@ class PublicFacts:
             raise ValueError(f"feature_names has {len(names)} names for {d} features.")
         return replace(self, feature_names=names, indicators=given)
 
-    def with_ranges(self, known: KnownRanges | None, indicators: np.ndarray | None) -> PublicFacts:
-        """Return the facts with ranges from earlier steps, and with indicators of either kind."""
-        if known is None or known.width != self.n_features:
-            return replace(self, indicators=indicators)
-        found = known.indicators if indicators is None else known.indicators | indicators
-        return replace(self, known=known, indicators=found if found.any() else None)
-
     def widened(self, names: Sequence[str]) -> PublicFacts:
         """Return the facts of a table with additional columns."""
         found, more = self.indicators, len(names) - self.n_features
@@ -79,13 +69,10 @@ class PublicFacts:
 
     @property
     def ranges(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The known ranges of columns, NaN if unknown; None if none is known."""
-        if self.known is None and self.indicators is None:
+        """The ranges of indicators, NaN for other columns; None without indicators."""
+        if self.indicators is None:
             return None
-        low, high = np.full((2, self.n_features), np.nan) if self.known is None else self.known[:2]
-        if self.indicators is not None:
-            low, high = np.where(self.indicators, ([0.0], [1.0]), (low, high))
-        return low, high
+        return np.where(self.indicators, 0.0, np.nan), np.where(self.indicators, 1.0, np.nan)
 
     @property
     def n_silos(self) -> int:

@@ -22,7 +22,6 @@ from skdpfl.estimators._docs import refuse_parameters, refusing_parameters, with
 from skdpfl.estimators._noise_error import interactions, shape_functions, summary
 from skdpfl.estimators._training import Trained
 from skdpfl.federation import Federation, Schema
-from skdpfl.preprocessing import ranges_before
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
@@ -248,7 +247,7 @@ class FederatedEstimator(Trained):
         known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, outputs, shares)
         known = replace(known, elsewhere=not hasattr(federation, "data"))
         known = known.with_columns(None, facts.feature_names, facts.indicators)
-        self._before, self._indicators = known.known, known.indicators
+        self._indicators = known.indicators
         return _data.DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 
     def _declare_targets(self) -> None:
@@ -289,7 +288,6 @@ class FederatedEstimator(Trained):
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
         facts = self._facts(sizes.index, sizes.to_numpy(), d, outputs, self._class_shares())
         facts = facts.with_columns(self.feature_bounds, feature_names, indicators)
-        facts = facts.with_ranges(self.__dict__.get("_given_ranges"), facts.indicators)
         request, method = self._request(facts), self._method()
         streams = streams_for(copy.deepcopy(self.random_state))  # fit draws the same schedule
         schedule = self._schedule_from(streams)
@@ -389,9 +387,8 @@ class FederatedEstimator(Trained):
         outputs, shares = self._n_outputs(), self._class_shares()
         sizes = table.silos.sizes
         facts = self._facts(table.silos.ids, sizes, features.shape[1], outputs, shares)
-        before = self.__dict__.get("_given_ranges") or ranges_before(self, X, self.silo_column)
-        facts = facts.with_ranges(before, table.indicators)
-        self._before, self._indicators = facts.known, facts.indicators
+        facts = replace(facts, indicators=table.indicators)
+        self._indicators = facts.indicators
         weights = _data.read_sample_weight(sample_weight, len(features), X, features.dtype)
         class_weights = self._class_weights()
         classes = self.classes_ if self._is_classifier() else None

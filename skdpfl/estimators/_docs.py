@@ -15,8 +15,9 @@ delta : "auto", float or mapping, default="auto"
     1 / (10 n_records), or 1 / (10 n_silos) with ``unit="silo"``.
 feature_bounds : (low, high) or mapping, default=None
     Public bounds of the features: scalars, arrays, Series (by column name if both have names), or a
-    mapping from column to (low, high). A column with low == high is ignored. In a pipeline None
-    means the known ranges of the earlier steps' output.
+    mapping from column to (low, high). A column with low == high is ignored. After the
+    steps of a pipeline, columns have their output's names; columns of True and False need no
+    bounds.
 target_bounds : (low, high), default=None
     Public bounds of the target.
 silo_column : str, default=None

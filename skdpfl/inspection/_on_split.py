@@ -150,9 +150,7 @@ def _of_model(inner: Any, fitted: Any, share: float) -> PrivacySpent:
         ids = ids[: max(1, math.floor(share * len(ids) + 1e-9))]
         sizes, share = np.ones(len(ids)), 1.0
     found = np.maximum(1, np.floor(sizes * share + 1e-9)).astype(int)
-    model = clone(inner)
-    model._given_ranges = getattr(fitted, "_before", None)
-    plan = model.plan_for(
+    plan = clone(inner).plan_for(
         silo_sizes=dict(zip(ids, found.tolist(), strict=True)),
         n_features=fitted.n_features_in_,
         n_classes=len(getattr(fitted, "classes_", (0, 1))),

@@ -192,12 +192,10 @@ class Candidate:
         """Return the cost of the candidate's fit with this budget."""
         if (epsilon, delta) not in self._priced:
             inner = self._paying(self.model(), epsilon, delta)
-            columns = dict(self._columns)
-            inner._given_ranges = columns.pop("known")
             plan = inner.plan_for(
                 silo_sizes=self._sizes,
                 n_classes=2 if self._labels is None else len(self._labels),
-                **columns,
+                **self._columns,
             )
             self._priced[epsilon, delta] = plan.spent()
         return self._priced[epsilon, delta]

@@ -35,7 +35,6 @@ from skdpfl._surface import not_elsewhere
 from skdpfl._warnings import foreign_steps
 from skdpfl.model_selection._candidates import seed_from
 from skdpfl.model_selection._wrapped import BestModel, steps_before_last
-from skdpfl.preprocessing import features_of, ranges_after
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import read_guarantee
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
@@ -178,12 +177,11 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
             spents = [step.privacy_spent_ for step in paying_steps(model).values()]
             together = partial(_together, spents, gives_out_width(before), delta)
             own = delta / 2 if gives_out_width(before) else delta
-            last._given_ranges = features_of(ranges_after(before), Z, last.silo_column)
             price = _price(last, own, Z, y, silos, streams)
             epsilon = largest(lambda e: together(price(e)).epsilon, float(self.epsilon))
             last.set_params(epsilon=epsilon, delta=own, noise_multiplier=None)
             last.fit(Z, y, **routed)
-        del last._schedule_streams, last._given_ranges
+        del last._schedule_streams
         spent = together(last.privacy_spent_)
         if any(cost.trust == "server" for cost in told_alike([*spents, last.privacy_spent_])):
             spent = spent.trusting("server")

@@ -25,7 +25,6 @@ from skdpfl._arguments import refuse_sparse
 from skdpfl._functions import WAYS_OUT, Declared, name_of
 from skdpfl._warnings import foreign_steps, warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.preprocessing import features_of, ranges_after
 from skdpfl.privacy.events import Guarantee, read_guarantee
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.table import public_columns
@@ -85,14 +84,12 @@ def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
 
 def columns_seen(model: Any, X: Any) -> dict[str, Any]:
     """Return public facts of the features of the last step, from some rows."""
-    column, known = _pipelines.private_step(model)[1].silo_column, None
+    column = _pipelines.private_step(model)[1].silo_column
     if isinstance(model, Pipeline) and len(model.steps) > 1:
         few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
         with foreign_steps():
-            before = clone(model[:-1]).fit(few)
-            X = before.transform(few)
-        known = features_of(ranges_after(before), X, column)
-    return public_columns(X, column) | {"known": known}
+            X = clone(model[:-1]).fit(few).transform(few)
+    return public_columns(X, column)
 
 
 def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, Any]:

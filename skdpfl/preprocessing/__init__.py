@@ -10,7 +10,6 @@ from skdpfl.preprocessing._encoder import (
 )
 from skdpfl.preprocessing._frames import limit_rows
 from skdpfl.preprocessing._imputer import DPSimpleImputer
-from skdpfl.preprocessing._known_ranges import KnownRanges, features_of, ranges_after, ranges_before
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource
 from skdpfl.preprocessing._row_transformer import RowTransformer
 from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler, PrivateScaler

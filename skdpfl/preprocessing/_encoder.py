@@ -16,7 +16,6 @@ import pandas as pd
 from skdpfl._arguments import check_count, is_auto
 from skdpfl._kinds import Kind, canonical, in_order, is_label, kind_of_labels
 from skdpfl.federation import Named, SiloBudgets, SumPlan
-from skdpfl.preprocessing._known_ranges import KnownRanges
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource, shared_docs
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Composition, Gaussian, SecureAggregation
@@ -183,6 +182,8 @@ class DPOneHotEncoder(PayingTransformer):
     0.0
     """
 
+    _flags_out = True
+
     epsilon: float = 1.0
     _: KW_ONLY
     categories: Any = "auto"
@@ -306,10 +307,6 @@ class DPOneHotEncoder(PayingTransformer):
             codes = known.get_indexer_for(canonical(X[:, j], kind))
             blocks.append((codes[:, None] == np.arange(self._width(j))).astype(np.float64))
         return np.concatenate(blocks, axis=1)
-
-    def _ranges_out(self, given: KnownRanges | None) -> KnownRanges:
-        width = sum(self._width(j) for j in range(len(self.categories_)))
-        return KnownRanges.of(0.0, 1.0, width, True)
 
     def _width(self, j: int) -> int:
         """The number of output columns of column j."""

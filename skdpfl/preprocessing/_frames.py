@@ -26,8 +26,11 @@ class PassesSilos:
 
     The transformer defines ``_checked(features, reset)``, which validates, ``_map(X, inverse)`` on
     what that returns and, unless features keep their names, ``_names_out``; ``fit`` sets
-    ``_silo_position`` (None: no silo column is given out).
+    ``_silo_position`` (None: no silo column is given out). Frames of ``_flags_out`` hold True and
+    False, which an estimator knows to be indicators.
     """
+
+    _flags_out = False
 
     def transform(self, X: Any) -> Any:
         """Transform the features.
@@ -107,6 +110,7 @@ class PassesSilos:
         kind = output_kind(self)
         if kind == "default" and silos is None:
             return values
+        values = values.astype(bool) if self._flags_out and not inverse else values
         if kind == "default":
             kind = "pandas" if isinstance(X, pd.DataFrame) else "polars"
         position = None if silos is None else self._place(list(X.columns).index(column))

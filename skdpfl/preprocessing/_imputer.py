@@ -28,7 +28,6 @@ from skdpfl._arguments import check_choice
 from skdpfl.federation import BoundedSum, SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
 from skdpfl.preprocessing._encoder import Vocabulary, beside_threshold
-from skdpfl.preprocessing._known_ranges import KnownRanges
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
@@ -324,13 +323,6 @@ class DPSimpleImputer(_paying.PayingTransformer):
                 "feature_bounds, or values in other units."
             )
         return " ".join(said)
-
-    def _ranges_out(self, given: KnownRanges | None) -> KnownRanges | None:
-        bounds = self._bounds()
-        if not isinstance(bounds, int):
-            low, high = np.where(bounds.used, (bounds.low, bounds.high), np.nan)
-            return KnownRanges.of(low, high, self.n_features_in_)
-        return None if given is None else given.including(self.statistics_)
 
     def _map(self, X: np.ndarray, inverse: bool) -> np.ndarray:
         missing = pd.isna(X)

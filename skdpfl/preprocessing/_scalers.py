@@ -8,7 +8,6 @@ import numpy as np
 from skdpfl import scaling
 from skdpfl.federation import SiloBudgets
 from skdpfl.preprocessing import _paying
-from skdpfl.preprocessing._known_ranges import KnownRanges
 from skdpfl.privacy.events import SecureAggregation
 
 #: the range of DPMinMaxScaler: this many standard deviations on each side of the mean
@@ -81,14 +80,6 @@ class PrivateScaler(_paying.PayingTransformer):
     def _set_attributes(self) -> None:
         """Set the fitted attributes of scikit-learn's scaler with the same name."""
         raise NotImplementedError
-
-    def _ranges_out(self, given: KnownRanges | None) -> KnownRanges | None:
-        if self.feature_bounds is None:
-            return None
-        d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
-        bounds = scaling.read_feature_bounds(self.feature_bounds, d, names)
-        low, high = self.scaling_.transform(np.stack([bounds.low, bounds.high]))
-        return KnownRanges.of(low, high, d)
 
     def _map(self, X: scaling.Array, inverse: bool) -> scaling.Array:
         return self.scaling_.inverse(X) if inverse else self.scaling_.transform(X)
@@ -239,10 +230,6 @@ class DPMinMaxScaler(PrivateScaler):
     def _set_attributes(self) -> None:
         self.data_min_, self.data_range_ = self.scaling_.center.copy(), self.scaling_.scale.copy()
         self.data_max_ = self.data_min_ + self.data_range_
-
-    def _ranges_out(self, given: KnownRanges | None) -> KnownRanges | None:
-        found = super()._ranges_out(given)  # a range that was found holds nearly all values
-        return KnownRanges.of(0.0, 1.0, self.n_features_in_) if found is None else found
 
 
 def _range_of(

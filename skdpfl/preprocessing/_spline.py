@@ -8,7 +8,6 @@ import numpy as np
 from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import Federation, Schema, SiloBudgets
 from skdpfl.preprocessing import _paying
-from skdpfl.preprocessing._known_ranges import KnownRanges, joined
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.scaling import Array, CurvePlan, read_feature_bounds
 from skdpfl.table import indicators_of
@@ -153,13 +152,6 @@ class DPSplineTransformer(_paying.PayingTransformer):
         values = np.clip((found[:, :d] - middle) / half, -1, 1)
         found[:, :d] = np.where(low == high, 0.0, values)  # those that are to be ignored
         return found
-
-    def _ranges_out(self, given: KnownRanges | None) -> KnownRanges:
-        d, curves = self.n_features_in_, self.curves_
-        flags = self._indicators if self._indicators is not None else np.zeros(d, bool)
-        own = KnownRanges.of(np.where(self._coded, -1.0, 0.0), self._coded | flags, d, flags)
-        rank, bins = KnownRanges.of(-1.0, 1.0, 1), KnownRanges.of(0.0, 1.0, curves.n_bins, True)
-        return joined([own, *[rank, bins] * len(curves.curves)])
 
     def _names_out(self, names: np.ndarray) -> np.ndarray:
         own = self._names[len(names) :]

@@ -307,19 +307,15 @@ class Scales:
         assert isinstance(features, AffineScaling)  # with bounds scales are affine
         return replace(self, features=replace(features, low=low, high=high))
 
-    def clipped_around(self, n_scales: float, within: tuple[Array, Array] | None = None) -> Scales:
+    def clipped_around(self, n_scales: float) -> Scales:
         """Return scales that clip features at a number of scales from their centers.
 
-        Features are also clipped to ranges (lows, highs), NaN for none. Squashed features are
-        bounded anyway.
+        Squashed features are bounded anyway.
         """
         if not isinstance(self.features, AffineScaling):
             return self
         center, reach = self.features.center, n_scales * self.features.scale
-        low, high = center - reach, center + reach
-        if within is not None:
-            low, high = np.fmax(low, within[0]), np.fmin(high, within[1])
-        return self.clipped(low, high)
+        return self.clipped(center - reach, center + reach)
 
     def without_shift(self) -> Scales:
         """Return scales for a log link: targets divided by their root mean square."""
