@@ -5,6 +5,7 @@
     python benchmarks/replay.py                 # every case once
     python benchmarks/replay.py --seeds 40      # an hour
     python benchmarks/replay.py --only DPPCA
+    python benchmarks/replay.py --random 1000   # and as many random combinations of settings
 
 The first fit is recorded: every noised sum that it released, in order. The second fit has one
 record (or one silo) replaced by a hostile one, and is handed the first fit's released numbers in
@@ -12,6 +13,7 @@ place of its own. What it computes from them, and from public numbers, must then
 last bit; the sums before noise may differ by as much as was priced:
 
     other calls, shapes, grids, noise, divisors, another model       a leak without any noise
+    another warning or error, another letter from a silo's gate      likewise
     more than one silo's row of a sum differs                        silos are mixed
     |S - S'| / deviation above 2 / z (replaced) or 1 / z (zeroed)    a release is underpriced
     sum of (|S - S'| / deviation)^2 above the plan's                 so is the whole fit
@@ -21,13 +23,17 @@ z are the noise multipliers that ``privacy_spent_`` lists. Where only the lack o
 prices records that fits read and those that scores read apart: one of both has to hold. Coins
 (batches, cohorts) follow from the integer seed and are the same in both fits.
 
-Four releases are counted otherwise. What silos hide in a common sum is added up before its noise,
-of which a colluding silo's share does not count. A record's shuffled message is a share of its
-silo's sum: z is that of one message, and K of them have sqrt(K) times its noise. Bits behind a
-shuffler are noised by a binomial draw: it is recorded, and the shift of a sum has to be one that
-the protocol was priced for. A message by PrivUnit has no sum: what is recorded is which randomiser
-took it, whose epsilon is to be what was priced, and that one silo's message alone was another one.
-That the randomisers keep their epsilon is tested by their laws (tests/privacy/test_privunit.py).
+Whole silos have other numbers of records, too. Five releases are counted otherwise. What silos hide
+in a common sum is added up before its noise, of which a colluding silo's share does not count. A
+record's shuffled message is a share of its silo's sum: z is that of one message, and K of them have
+sqrt(K) times its noise. Bits behind a shuffler are noised by a binomial draw: it is recorded, and
+the shift of a sum has to be one that the protocol was priced for. A message by PrivUnit has no sum:
+what is recorded is which randomiser took it, whose epsilon is to be what was priced, and that one
+silo's message alone was another one. That the randomisers keep their epsilon is tested by their
+laws (tests/privacy/test_privunit.py). Counts of names are compared name by name; a name that one
+side alone has must have a count of 1, so that the threshold, whose delta is priced, hides it.
+Batches with replacement, which may hold a record twice, and masks of silos elsewhere, whose keys
+are drawn by chance, are not replayed.
 """
 
 from __future__ import annotations
@@ -42,12 +48,15 @@ import importlib.util
 import itertools
 import math
 import pickle
+import re
 import sys
+import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,20 +65,25 @@ from sklearn.base import clone
 
 import skdpfl
 from skdpfl import inspection
+from skdpfl.federation import Schema
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.models import MLP
 from skdpfl.preprocessing import (
     DPPCA,
     DPMinMaxScaler,
+    DPOneHotEncoder,
     DPSimpleImputer,
     DPSplineTransformer,
     DPStandardScaler,
 )
+from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.mechanisms import ShuffledGradients, ShuffledSums
 from skdpfl.privacy.mechanisms.privunit import PrivateMessages, PrivUnitMechanism
 from skdpfl.privacy.release import grid
 from skdpfl.privacy.release.sharing import SharedNoise
+from skdpfl.remote import Courier, Gate, RemoteFederation, SiloRecords, Terms
+from skdpfl.scaling._value_counts import ColumnCounts, ValueCounts
 
 #: deviations of the noise in units of the grid, by the sum's dtype
 UNITS = {"float32": 2.0**grid.UNIT_BITS, "float64": 2.0**grid.FINE_BITS}
@@ -81,6 +95,8 @@ SLACK = 1 + 1e-9
 _BITS, _RANDOMISED = ShuffledSums.release, PrivUnitMechanism.randomise
 #: what silos hide in a common sum, that sum, and how many of three silos may tell their noise
 _STEPS, _TOTAL, COLLUDING = SharedNoise.steps, SharedNoise.total, 1
+#: what gives out a column's names with their counts
+_GIVER = ValueCounts.giver
 
 
 class Released(NamedTuple):
@@ -92,7 +108,8 @@ class Released(NamedTuple):
     exact: np.ndarray
     public: tuple[bytes, ...]
     deviation: np.ndarray
-    result: np.ndarray
+    result: Any
+    names: tuple[Any, ...] = ()
 
 
 @dataclass
@@ -127,6 +144,28 @@ class Replay:
         result = original(exact, units, gamma, out=out, divisor=divisor)
         self.note(exact_before, (exact_before.shape, units, gamma, divisor), deviation, result)
         return result
+
+    def named(
+        self, counts: ValueCounts, question: Any, streams: Any
+    ) -> Callable[[int, ColumnCounts, int], ColumnCounts]:
+        """Return what notes a column's counts, and gives out those of the recorded fit."""
+        std = counts.noised(question.plan.budgets, question.mu).std
+        original = _GIVER(counts, question, streams)
+
+        def give(silo: int, counted: ColumnCounts, column: int) -> ColumnCounts:
+            number = len(self.sums)
+            names, exact = counted.names, np.array(counted.counts)
+            if self.before is not None and number < len(self.before):
+                names, result = self.before[number].names, self.before[number].result
+                exact = _aligned(names, self.before[number].exact, counted)
+            else:
+                result = original(silo, counted, column)
+                del self.sums[number:]  # the same sum, without its names
+            deviation = np.asarray(std[silo])
+            self.sums.append(Released(exact, (), deviation, result, names))
+            return result
+
+        return give
 
     def bits(
         self, shuffled: ShuffledSums, plan: Any, aggregate: Any, round: int, keys: Any
@@ -166,6 +205,16 @@ class Replay:
         return PrivateMessages(both[:, :-1].copy(), both[:, -1].copy())
 
 
+def _aligned(names: tuple[Any, ...], before: np.ndarray, counted: ColumnCounts) -> np.ndarray:
+    """Return the counts by ``names``; what has no name in one of both must be one record's."""
+    now = dict(zip(map(repr, counted.names), counted.counts.tolist(), strict=True))
+    counts = []
+    for name, recorded in zip(names, before.tolist(), strict=True):
+        alone = recorded if recorded == 1 else math.nan  # NaN is no change that was priced
+        counts.append(now.pop(repr(name), alone))
+    return np.array(counts) + (0.0 if all(count == 1 for count in now.values()) else math.nan)
+
+
 @contextmanager
 def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     """Record all noised sums, wherever they are released."""
@@ -180,11 +229,15 @@ def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     def release(*args: Any, **kwargs: Any) -> np.ndarray:
         return replay.release(original, *args, **kwargs)
 
+    def named(counts: ValueCounts, *args: Any) -> Any:
+        return replay.named(counts, *args)
+
     holders = [m for name, m in list(sys.modules.items()) if name.startswith("skdpfl")
                and vars(m).get("snapped_release") is original]  # fmt: skip
     for module in holders:
         module.snapped_release = release  # type: ignore[attr-defined]
     ShuffledSums.release, PrivUnitMechanism.randomise = bits, randomised  # type: ignore
+    ValueCounts.giver = named  # type: ignore[method-assign]
     SharedNoise.steps = lambda noise, *args: replay.share(noise, *args)  # type: ignore
     SharedNoise.total = lambda noise, *args: replay.total(noise, *args)  # type: ignore
     try:
@@ -192,12 +245,13 @@ def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     finally:
         ShuffledSums.release, PrivUnitMechanism.randomise = _BITS, _RANDOMISED  # type: ignore
         SharedNoise.steps, SharedNoise.total = _STEPS, _TOTAL  # type: ignore
+        ValueCounts.giver = _GIVER  # type: ignore[method-assign]
         for module in holders:
             module.snapped_release = original  # type: ignore[attr-defined]
 
 
 class Data(NamedTuple):
-    """What is fitted, with the number of the record, or the silo, that the neighbour has not."""
+    """What is fitted: records, their silos, and weights where a neighbour lacks a record."""
 
     X: Any
     y: np.ndarray
@@ -205,9 +259,17 @@ class Data(NamedTuple):
     weights: np.ndarray | None = None
 
 
+class Pair(NamedTuple):
+    """Two neighbouring data sets and the silo in which they differ."""
+
+    data: Data
+    neighbour: Data
+    silo: int
+
+
 @dataclass(frozen=True)
 class Case:
-    """An estimator, how it is fitted, and which data have which neighbours."""
+    """An estimator, or a function of the data; what is predicted; which data are neighbours."""
 
     name: str
     estimator: Any
@@ -223,41 +285,66 @@ class Case:
         return model.fit(data.X, data.y, silos=data.silos, **more)
 
 
-def judged(case: Case, data: Data, neighbour: Data) -> list[str]:
+class Outcome(NamedTuple):
+    """All that leaves a fit beside its noised sums."""
+
+    model: Any
+    public: bytes
+    warnings: list[str]
+    error: str
+
+    @classmethod
+    def of(cls, case: Case, data: Data) -> Outcome:
+        """Fit, and keep what comes out of it; an error is an output, too."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                model, error = case.fit(data), ""
+            except ValueError as raised:
+                model, error = None, str(raised)
+        # that one seed served two tables is said to who holds both
+        texts = [str(each.message) for each in caught if "random_state" not in str(each.message)]
+        return cls(model, pickle.dumps(model), texts, error)
+
+
+def judged(case: Case, pair: Pair) -> list[str]:
     """Return what is wrong: nothing, where one record's influence is what was priced."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with replaying() as first:
-            model = case.fit(data)
-        with replaying(first.sums) as second:
-            again = case.fit(neighbour)
+    with replaying() as first:
+        one = Outcome.of(case, pair.data)
+    with replaying(first.sums) as second:
+        other = Outcome.of(case, pair.neighbour)
     faults = []
+    if one.error != other.error:
+        return [f"an error tells of the record: {one.error or other.error}"]
+    if one.error:
+        raise ValueError(one.error)
+    if one.warnings != other.warnings:
+        faults.append(f"warnings differ: {sorted(set(one.warnings) ^ set(other.warnings))}")
     if len(first.sums) != len(second.sums):
         faults.append(f"{len(first.sums)} sums, on the neighbour {len(second.sums)}")
-    moved = []
-    for number, (one, other) in enumerate(zip(first.sums, second.sums, strict=False)):
-        if one.public != other.public:
+    moved: list[float] = []
+    sent: list[float] = []
+    for number, (before, after) in enumerate(zip(first.sums, second.sums, strict=False)):
+        if before.public != after.public:
             faults.append(f"sum {number}: shape, noise, grid or divisor depend on the data")
             break
-        change = np.abs(one.exact.astype(float) - other.exact.astype(float))
-        if one.deviation.ndim:
+        change = np.abs(before.exact.astype(float) - after.exact.astype(float))
+        if before.deviation.ndim:
             rows = np.flatnonzero(change.reshape(len(change), -1).any(axis=1))
             if len(rows) > 1:
                 faults.append(f"sum {number}: {len(rows)} silos' rows differ")
-        if np.all(one.deviation < 0):  # a silo's message by PrivUnit
-            moved.append(float(-one.deviation.max()) if change.any() else 0.0)
+        if np.all(before.deviation < 0):  # a silo's message by PrivUnit
+            sent.append(float(-before.deviation.max()) if change.any() else 0.0)
             continue
-        ratio = np.divide(change, one.deviation, out=np.zeros_like(change), where=change > 0)
+        ratio = np.divide(change, before.deviation, out=np.zeros_like(change), where=change != 0)
         moved.append(float(np.linalg.norm(ratio)))
-    if state(model) != state(again):
+    if one.public != other.public:
         faults.append("the model depends on the record beside its noised sums")
-    found = [overpriced(np.array(moved), priced) for priced in allowed(model, data, neighbour)]
+    found = [
+        overpriced(np.array(moved), sums) + overpriced(np.array(sent), messages)
+        for sums, messages in allowed(one.model, pair)
+    ]
     return faults + min(found, key=len)
-
-
-def state(model: Any) -> bytes:
-    """Return all that a fitted model, or a frame, holds."""
-    return pickle.dumps(model)
 
 
 def cost_of(model: Any) -> Any:
@@ -265,57 +352,44 @@ def cost_of(model: Any) -> Any:
     return model.attrs["privacy_spent"] if hasattr(model, "attrs") else model.privacy_spent_
 
 
-def allowed(model: Any, data: Data, neighbour: Data) -> Iterator[np.ndarray]:
-    """Yield the priced change over the deviation of each release that may read what changed."""
+def allowed(model: Any, pair: Pair) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the priced changes of sums, over their deviations, and the epsilons of messages."""
     spent = cost_of(model).to_dict()
     compositions = spent["compositions"]
     if spent["per_silo"] is not None:
-        silo = str(silo_of(data, neighbour))
-        at = [str(s) for s in spent["per_silo"]["silo"]].index(silo)
+        at = [str(s) for s in spent["per_silo"]["silo"]].index(str(pair.silo))
         compositions = [compositions[spent["per_silo"]["composition"][at]]]
-    change = 1.0 if data.weights is not None else 2.0
+    change = 1.0 if pair.data.weights is not None else 2.0
     if spent["trust"] == "shuffler" and type(model.plan_.mechanism) is ShuffledGradients:
-        plan, at = model.plan_, list(model.silo_ids_).index(silo_of(data, neighbour))
+        plan, at = model.plan_, list(model.silo_ids_).index(pair.silo)
         factors, counts = plan.levels
         each = plan.noise_multiplier[at] * np.sqrt(plan.expected_sizes[at]) * factors
         setup = [each for each in plan.setup_of(at) if isinstance(each[0], Gaussian)]
         moved = [change / e.noise_multiplier for e, n in setup for _ in range(n)]
-        yield np.append(np.repeat(change / each, counts[at]), moved)
+        yield np.append(np.repeat(change / each, counts[at]), moved), np.zeros(0)
         return
     for composition in compositions:
         events = composition["events"]
-        if all(event["event"] == "Approximate" for event in events):
-            yield np.repeat([e["epsilon"] for e in events], [e["count"] for e in events])
-            continue
         noised = [event for event in events if "noise_multiplier" in event]
-        moved = [change / event["noise_multiplier"] for event in noised]
-        yield np.repeat(moved, [event["count"] for event in noised])
-
-
-def silo_of(data: Data, neighbour: Data) -> Any:
-    """Return the silo in which two data sets differ."""
-    return np.asarray(data.silos)[_rows_that_differ(data, neighbour)[0]]
+        sums = [change / event["noise_multiplier"] for event in noised]
+        sent = [event for event in events if event["event"] == "Approximate"]
+        yield (
+            np.repeat(sums, [event["count"] for event in noised]),
+            np.repeat([event["epsilon"] for event in sent], [event["count"] for event in sent]),
+        )
 
 
 def overpriced(moved: np.ndarray, priced: np.ndarray) -> list[str]:
     """Return whether one sum, or all of them, moved by more than was priced."""
     faults = []
-    if moved.size and moved.max() > SLACK * priced.max():
+    if not np.isfinite(moved).all():
+        return ["counts of a name that one side alone has are those of several records"]
+    if moved.size and moved.max() > SLACK * priced.max(initial=0.0):
         faults.append(f"a sum moved by {moved.max():.4g} deviations, priced {priced.max():.4g}")
     if (moved**2).sum() > SLACK * (priced**2).sum():
         total, most = np.sqrt((moved**2).sum()), np.sqrt((priced**2).sum())
         faults.append(f"all sums moved by {total:.4g} deviations, priced {most:.4g}")
     return faults
-
-
-def _rows_that_differ(data: Data, neighbour: Data) -> np.ndarray:
-    """Return the rows in which two data sets differ."""
-    X, other = pd.DataFrame(data.X), pd.DataFrame(neighbour.X)
-    differs = ~((other == X) | (X.isna() & other.isna())).all(axis=1).to_numpy()
-    differs |= np.asarray(data.y) != np.asarray(neighbour.y)
-    if data.weights is not None:
-        differs |= data.weights != neighbour.weights
-    return np.flatnonzero(differs)
 
 
 FAMILIES = ("ISRLDP", "DPScaffold", "DPFedAvg", "DPFedEXP")
@@ -486,12 +560,82 @@ OTHERS |= {
     "DPRocCurveDisplay": scored(inspection.DPRocCurveDisplay),
     "DPConfusionMatrixDisplay": scored(inspection.DPConfusionMatrixDisplay),
 }
+
+
+def worded(ask: Callable[[pd.DataFrame, Data], Any]) -> Callable[[Data], Any]:
+    """Return what is asked of a table of text, with gaps, and names that one record alone has."""
+
+    def asked(data: Data) -> Any:
+        cells = np.clip(np.floor(np.nan_to_num(data.X)), -2, 2).astype(int)
+        words = np.array(["z", "b", "", "c", "a"], dtype=object)[cells + 2]
+        words[words == ""] = None
+        words[np.abs(data.X) >= 1e3] = "q"
+        return ask(pd.DataFrame(words, columns=list("abcd")), data)
+
+    return asked
+
+
+class Gates(Courier):
+    """Silos behind gates in this process, and the bytes of all their answers."""
+
+    def __init__(self, folder: Path, data: Data) -> None:
+        self.answers: list[bytes] = []
+        self.gates, terms = {}, Terms(delta=0.01)
+        for silo in np.unique(data.silos).tolist():
+            mine, name = data.silos == silo, str(silo)
+            records = SiloRecords(name, data.X[mine], data.y[mine], classes=np.unique(data.y))
+            ledger = PrivacyLedger(1e3, 1e-3, path=folder / name)
+            self.gates[name] = Gate(records, ledger, terms=terms, allow_simulation=True)
+
+    def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
+        came = {name: self.gates[name].answer(letter) for name, letter in letters.items()}
+        self.answers += came.values()
+        return came
+
+
+def elsewhere(estimator: Any) -> Callable[[Data], Any]:
+    """Return a fit by letters only, with the bytes that each silo sends."""
+
+    def fit(data: Data) -> Any:
+        sizes = {str(silo): int((data.silos == silo).sum()) for silo in np.unique(data.silos)}
+        schema, classes = Schema(silo_sizes=sizes, n_features=4), np.unique(data.y)
+        model = clone(estimator).set_params(classes=classes.tolist())
+        with tempfile.TemporaryDirectory() as folder:
+            gates = Gates(Path(folder), data)
+            federation = RemoteFederation(gates, schema, classes=classes, estimator="a fit")
+            model.fit_federation(federation, schema)
+        # the server draws the fit's name by chance
+        answers = [re.sub(rb'"fit":"[0-9a-f]{16}"', b"", answer) for answer in gates.answers]
+        return Shown(pickle.dumps((answers, model.coef_)), model.privacy_spent_)
+
+    return fit
+
+
+_CLASSIFIER = skdpfl.ISRLDPClassifier(3.0, feature_bounds=(-4, 4), random_state=3)
+OTHERS |= {
+    "elsewhere": elsewhere(_CLASSIFIER),
+    "elsewhere, scales": elsewhere(skdpfl.ISRLDPClassifier(3.0, random_state=3)),
+    "elsewhere, steps": elsewhere(skdpfl.DPScaffoldClassifier(3.0, random_state=3)),
+    "elsewhere, curves": elsewhere(clone(_CLASSIFIER).set_params(model="additive", epsilon=8.0)),
+    "DPOneHotEncoder": worded(
+        lambda X, data: DPOneHotEncoder(8.0, random_state=3).fit(X, silos=data.silos)
+    ),
+    "DPSimpleImputer most_frequent": worded(
+        lambda X, data: DPSimpleImputer(8.0, strategy="most_frequent", random_state=3).fit(
+            X, silos=data.silos
+        )
+    ),
+    "describe words": worded(
+        lambda X, data: inspection.describe(X, epsilon=8.0, silos=data.silos, random_state=3)
+    ),
+}
+
 SIZES = (40, 25, 31)
 #: what a hostile record holds in all columns
 VALUES = (0.0, 3.9, -1e3, 1e6, -1e150)
 
 
-def data_of(case: Case, seed: int) -> tuple[Data, Data]:
+def data_of(case: Case, seed: int) -> Pair:
     """Return records of three silos, and the same with one record, or one silo, replaced."""
     rng = np.random.default_rng(seed)
     n, hostile = sum(SIZES), rng.choice(VALUES)
@@ -500,17 +644,68 @@ def data_of(case: Case, seed: int) -> tuple[Data, Data]:
     if case.kind != "regression":
         y = np.digitize(y, np.quantile(y, [0.5] if case.kind == "two" else [0.3, 0.7]))
     row = rng.integers(n)
-    rows = np.flatnonzero(silos == silos[row]) if unit(case) == "silo" else np.array([row])
+    silo = int(silos[row])
+    rows = np.flatnonzero(silos == silo) if unit(case) == "silo" else np.array([row])
     if case.zeroed:
         weights = np.ones(n)
         weights[rows] = 0.0
         X[rows] = hostile
-        return Data(X, y, silos, np.ones(n)), Data(X, y, silos, weights)
+        return Pair(Data(X, y, silos, np.ones(n)), Data(X, y, silos, weights), silo)
     other, labels = X.copy(), y.copy()
     other[rows] = hostile
     labels[rows] = -1e6 if case.kind == "regression" else y.max() - y[rows]
     X[rows] *= rng.choice([1.0, 1e3])
-    return Data(X, y, silos), Data(other, labels, silos)
+    data, neighbour = Data(X, y, silos), Data(other, labels, silos)
+    if len(rows) > 1:  # the other silo's number of records is secret as well
+        rest = np.flatnonzero(silos != silo)
+        chosen = np.sort(np.append(rest, rng.choice(rows, rng.integers(len(rows), 3 * len(rows)))))
+        neighbour = Data(other[chosen], labels[chosen], silos[chosen])
+    return Pair(data, neighbour, silo)
+
+
+#: values of settings that are combined at random
+VALUES_OF: dict[str, tuple[Any, ...]] = {
+    "epsilon": (0.5, 3.0, 20.0, {0: 0.5, 1: 1.0, 2: 2.0}),
+    "feature_bounds": ((-4, 4), (-400, 400)),
+    "scaling": ("private", None),
+    "clip_features": (True,),
+    "n_rounds": (2, 5),
+    "learning_rate": (0.3, 30.0),
+    "clip_norm": (0.1, 7.0),
+    "sampling_rate": (0.2, 0.7),
+    "sampling": ("poisson", "without_replacement", "disjoint"),
+    "neighbours": ("replace", "add_remove"),
+    "trust": ("server", "secagg", "shuffler"),
+    "silo_fraction": (0.7,),
+    "alpha": (0.5,),
+    "fit_intercept": (False,),
+    "local_steps": (3,),
+    "noise_schedule": (("step", 0.9, 2), ("linear", 0.5)),
+    "warm_start_rounds": (2,),
+    "momentum": (0.5,),
+    "average": (True, False, 2),
+    "solver": ("accelerated", "multistage", "local", "localized"),
+    "unit": ("silo", "record"),
+    "mechanism": ("privunit",),
+    "model": ("linear", "additive", "auto", MLP((3,))),
+    "loss": ("hinge", "squared_hinge", "huber", "quantile", "poisson"),
+    "class_weight": ({0: 1.0, 1: 3.0},),
+}
+
+
+def combinations(count: int) -> Iterator[tuple[Case, int]]:
+    """Yield fits of three to seven settings drawn at random; some of them are refused."""
+    for seed in range(count):
+        rng = np.random.default_rng([7, seed])
+        kind = str(rng.choice(["two", "three", "regression"]))
+        word = "Regressor" if kind == "regression" else "Classifier"
+        estimator = getattr(skdpfl, f"{rng.choice(FAMILIES)}{word}")(random_state=3)
+        known = sorted(set(VALUES_OF) & set(estimator.get_params()))
+        chosen = rng.choice(known, rng.integers(3, 8), replace=False)
+        settings = {str(k): VALUES_OF[k][rng.integers(len(VALUES_OF[k]))] for k in chosen}
+        estimator.set_params(**settings)
+        name = f"{type(estimator).__name__} {settings}"
+        yield Case(name, estimator, kind, zeroes(estimator)), seed
 
 
 def zeroes(estimator: Any) -> bool:
@@ -535,22 +730,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--random", type=int, default=0, help="fits of settings drawn at random")
     options = parser.parse_args()
     wrong = fits = 0
     refused: dict[str, str] = {}
-    for case in cases():
-        if options.only not in case.name:
+    named = ((c, seed) for c in cases() if options.only in c.name for seed in range(options.seeds))
+    for case, seed in itertools.chain(named, combinations(options.random)):
+        try:
+            found = judged(case, data_of(case, seed))
+        except ValueError as error:
+            refused[str(error)[:90]] = case.name
             continue
-        for seed in range(options.seeds):
-            try:
-                found = judged(case, *data_of(case, seed))
-            except ValueError as error:
-                refused[str(error)[:90]] = case.name
-                break
-            fits += 1
-            wrong += bool(found)
-            for fault in found:
-                print(f"{case.name}, seed {seed}: {fault}", flush=True)
+        fits += 1
+        wrong += bool(found)
+        for fault in found:
+            print(f"{case.name}, seed {seed}: {fault}", flush=True)
     for words, name in refused.items():
         print(f"refused, as {name}: {words}")
     print(f"{fits} fits replayed, {wrong} at fault")
