@@ -550,7 +550,21 @@ def scored(display: Any) -> Callable[[Data], Any]:
     return draw
 
 
+def counted(**how: Any) -> Callable[[Data], Any]:
+    """Return what fits rates: the exposure is a number of the record."""
+
+    def fit(data: Data) -> Any:
+        exposure = np.clip(np.abs(data.X[:, 1]), 1e-3, 1e12)
+        model = skdpfl.ISRLDPRegressor(**({"epsilon": 2.0, "random_state": 3} | how))
+        return model.fit(data.X, data.y * 1.0, silos=data.silos, exposure=exposure)
+
+    return fit
+
+
 OTHERS |= {
+    "rates": counted(loss="poisson"),
+    "rates, shared noise": counted(loss="negative_binomial", trust="secagg", n_rounds=5),
+    "rates, server": counted(loss="tweedie", trust="server", feature_bounds=(-4, 4)),
     "describe": look(inspection.describe),
     "describe bounds": look(inspection.describe, feature_bounds=(-4, 4)),
     "quantile": look(inspection.quantile, feature_bounds=(-4, 4)),

@@ -19,7 +19,7 @@ CASES = {case.name: case for case in cases()}
 FAST = sorted(set(sorted(CASES)[::9]) | {
     "DPConfusionMatrixDisplay", "DPFedEXP regression PrivUnit", "DPRocCurveDisplay",
     "ISRLDP two shuffled batches", "ISRLDP regression shuffled sums", "describe bounds",
-    "DPOneHotEncoder", "elsewhere", "describe words",
+    "DPOneHotEncoder", "elsewhere", "describe words", "rates, server", "rates, shared noise",
 })  # fmt: skip
 
 

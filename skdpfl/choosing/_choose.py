@@ -44,6 +44,7 @@ from skdpfl.scaling import (
     TRAINING,
     CalibrationPlan,
     CurvePlan,
+    ExposurePlan,
     Scales,
     ScalingPlan,
     ShiftPlan,
@@ -110,6 +111,7 @@ class ScalingStep:
     asked: bool = False
     remedies: Callable[[float], str] | None = None
     curves: CurvePlan | None = None
+    exposure: ExposurePlan | None = None
 
     @property
     def squared_row(self) -> float:
@@ -148,7 +150,8 @@ class ScalingStep:
         if found and np.isfinite(self.plan.sums.budgets.mu).any():
             _warn_if_unlike(scales)
         if not self.shifts_target:
-            scales = scales.without_shift()
+            unit = 1.0 if self.exposure is None else self.exposure.typical(federation, streams)
+            scales = scales.without_shift(unit)
         if self.asked and self.plan.feature_bounds is not None:
             scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
         elif self.clips:
@@ -187,9 +190,10 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
     shares = GIVEN_NOISE if request.promise.epsilon is None else TRAINING
     if request.curves is not None:  # whose columns have about the same scale
         shares = dataclasses.replace(shares, counts_in_bounds=0.0)
+    given = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
     return ScalingStep(
         plan_scaling(
-            SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds),
+            given,
             facts.n_features,
             scaling=request.scaling,  # type: ignore[arg-type]
             feature_bounds=request.feature_bounds,
@@ -203,6 +207,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
         clips=request.clips_features and request.curves is None,
         asked=request.asks_to_clip,
         curves=request.curves,
+        exposure=ExposurePlan(given) if facts.has_exposure and request.scaling else None,
     )
 
 
@@ -253,6 +258,8 @@ class Choice(NamedTuple):
         curves = self.scaling.curves
         scales = () if self.scaling.plan.is_free else (self.scaling.plan.sums,)
         scales = scales if curves is None else (*curves.sums, *scales)
+        if self.scaling.exposure is not None:
+            scales = (*scales, self.scaling.exposure.sums)
         after = () if self.calibration is None else (self.calibration.sums,)
         return (*scales, *(sums for sums in after if sums.mus))
 

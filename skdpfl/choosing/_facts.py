@@ -41,6 +41,8 @@ class PublicFacts:
     class_shares: tuple[float, ...] | None = None
     #: columns (n_features,) whose values are known to be 0 or 1; None: none
     indicators: np.ndarray | None = None
+    #: whether records have exposures
+    has_exposure: bool = False
     #: whether records stay where nobody else can look: no trust but in silos can be advised
     elsewhere: bool = False
 

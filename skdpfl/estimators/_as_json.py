@@ -7,7 +7,8 @@ Predictions are computed from a few numbers::
     z = (s(x) - center) / scale               map "squash",  s(x) = a / sqrt(4 + a^2),  a = asinh(x)
     raw = z @ coef.T + intercept
     labels     two: classes[raw > 0], more: classes[argmax raw]
-    numbers    raw; exp(raw) for loss "poisson"; within target_bounds where they clip
+    numbers    raw; exp(raw) for losses with a log link ("poisson", "gamma", "tweedie",
+               "negative_binomial"); within target_bounds where they clip
 
 In an additive model z are the columns of its curves less their means (:class:`Expansion`).
 

@@ -169,6 +169,7 @@ class FederatedEstimator(Trained):
         *unnamed: Any,
         silos: Any = None,
         sample_weight: Any = None,
+        exposure: Any = None,
         **refused: Any,
     ) -> Any:
         """Fit a model within the privacy budget.
@@ -188,8 +189,14 @@ class FederatedEstimator(Trained):
             cover weights that were computed from other records. They are not rescaled, since the
             largest weight is private: divide them by a public number so that most are at most 1.
             Clipping undoes larger ones, and with weights that sum to 1 noise dominates.
+        exposure : array-like of shape (n_samples,), default=None
+            Each record's exposure, above 0: the time, area or number of people that its target was
+            counted over. Its logarithm is added to the raw prediction, so the model is one of
+            rates: of targets per unit of exposure. For losses with a log link only. It is part of
+            the record, and protected like it; a hundredth of the budget (of mu squared) finds a
+            typical exposure, where the fit starts.
         *unnamed
-            Not accepted: ``silos`` and ``sample_weight`` are keyword-only.
+            Not accepted: ``silos``, ``sample_weight`` and ``exposure`` are keyword-only.
         **refused
             Not accepted; the error names the alternative.
 
@@ -200,11 +207,11 @@ class FederatedEstimator(Trained):
         """
         _parameters.refuse_arguments(type(self).__name__, unnamed, refused)
         with fitting(self):
-            return self._fit(X, y, silos, sample_weight)
+            return self._fit(X, y, silos, sample_weight, exposure)
 
-    def _fit(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> Any:
+    def _fit(self, X: Any, y: Any, silos: Any, sample_weight: Any, exposure: Any) -> Any:
         self._check()
-        return self._train(self._read(X, y, silos, sample_weight))
+        return self._train(self._read(X, y, silos, sample_weight, exposure))
 
     def fit_federation(self, federation: Federation, facts: Schema) -> Any:
         """Fit a model with remote silos.
@@ -261,6 +268,7 @@ class FederatedEstimator(Trained):
         n_classes: int = 2,
         feature_names: Any = None,
         indicators: Any = None,
+        exposure: bool = False,
     ) -> PrivacyPlan:
         """Return the plan of a fit on data with these sizes, without any data.
 
@@ -277,6 +285,8 @@ class FederatedEstimator(Trained):
         indicators : sequence of bool, default=None
             Which features are columns of dtype bool; by default those that a ``feature_bounds``
             mapping leaves out.
+        exposure : bool, default=False
+            Whether records have exposures.
 
         Returns
         -------
@@ -288,6 +298,7 @@ class FederatedEstimator(Trained):
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
         facts = self._facts(sizes.index, sizes.to_numpy(), d, outputs, self._class_shares())
         facts = facts.with_columns(self.feature_bounds, feature_names, indicators)
+        facts = replace(facts, has_exposure=bool(exposure))
         request, method = self._request(facts), self._method()
         streams = streams_for(copy.deepcopy(self.random_state))  # fit draws the same schedule
         schedule = self._schedule_from(streams)
@@ -372,7 +383,9 @@ class FederatedEstimator(Trained):
         """
         return from_plain(cls, plain)
 
-    def _read(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> _data.LocalData:
+    def _read(
+        self, X: Any, y: Any, silos: Any, sample_weight: Any, exposure: Any
+    ) -> _data.LocalData:
         """Read the data, and set the attributes with their public numbers."""
         table = Table.read(
             X, y, silos, validate=self._validated, silo_column=self.silo_column, warn=True
@@ -392,9 +405,11 @@ class FederatedEstimator(Trained):
         weights = _data.read_sample_weight(sample_weight, len(features), X, features.dtype)
         class_weights = self._class_weights()
         classes = self.classes_ if self._is_classifier() else None
+        exposure = _data.read_exposure(exposure, len(features), X, features.dtype, self._loss())
+        facts = replace(facts, has_exposure=exposure is not None)
         _data.warn_of_counted(weights, class_weights, y, classes)
         _data.warn_of_counted_shares(shares, y)
-        return _data.LocalData(features, y, table.silos, facts, weights, class_weights)
+        return _data.LocalData(features, y, table.silos, facts, weights, class_weights, exposure)
 
     def _validated(self, features: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return features as numbers and targets encoded for the loss."""

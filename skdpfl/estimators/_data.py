@@ -34,30 +34,56 @@ from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Committed, PublicFacts, with_curvature
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes
+from skdpfl.losses import Loss
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import mark_of
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos, check_index
+from skdpfl.table import FLOATS
+
+
+def _numbers_of(given: Any, n: int, X: Any, name: str) -> np.ndarray:
+    """Return one number of each record (n,), floats; raise if they are invalid."""
+    check_index(given, X, name)
+    listed = np.iterable(given) and not isinstance(given, (str, bytes, Mapping))
+    if not (listed or hasattr(given, "__array__")):
+        raise ValueError(f"{name} must be one number for each of the {n} rows of X; got {given!r}.")
+    with naming_no_values(given, name):
+        found: np.ndarray = check_array(given, ensure_2d=False, dtype=FLOATS, input_name=name)
+    if found.shape != (n,):
+        raise ValueError(
+            f"{name} must be one number for each of the {n} rows of X; got shape {found.shape}."
+        )
+    return found
+
+
+def read_exposure(exposure: Any, n: int, X: Any, dtype: np.dtype, loss: Loss) -> np.ndarray | None:
+    """Return each record's exposure (n,), or None without exposures; raise if they are invalid.
+
+    As with targets, the errors can be seen: they are no part of the guarantee.
+    """
+    if exposure is None:
+        return None
+    if loss.link != "log" or loss.n_outputs() != 1:
+        raise ValueError(
+            "exposure multiplies the mean, so it needs a loss with a log link: "
+            f'"poisson", "negative_binomial", "tweedie" or "gamma"; got {loss!r}.'
+        )
+    found = _numbers_of(exposure, n, X, "exposure")
+    if found.min() <= 0:
+        raise ValueError(
+            f"exposure must be above 0; row {int(np.argmax(found <= 0))} has none. Leave out "
+            "records that were not observed."
+        )
+    limits = np.finfo(dtype)  # no error where a number does not fit single precision, as weights
+    return np.clip(found, limits.tiny, limits.max).astype(dtype, copy=False)
 
 
 def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndarray | None:
     """Return each record's weight (n,), or None without weights; raise if they are invalid."""
     if weights is None:
         return None
-    check_index(weights, X, "sample_weight")
-    listed = np.iterable(weights) and not isinstance(weights, (str, bytes, Mapping))
-    if not (listed or hasattr(weights, "__array__")):
-        raise ValueError(
-            f"sample_weight must be one number for each of the {n} rows of X; got {weights!r}."
-        )
-    both = [np.float64, np.float32]
-    with naming_no_values(weights, "sample_weight"):
-        weights = check_array(weights, ensure_2d=False, dtype=both, input_name="sample_weight")
-    if weights.shape != (n,):
-        raise ValueError(
-            f"sample_weight must be one number for each of the {n} rows of X; got shape "
-            f"{weights.shape}."
-        )
+    weights = _numbers_of(weights, n, X, "sample_weight")
     if weights.min() < 0:
         raise ValueError(
             f"sample_weight must not be negative; row {int(np.argmax(weights < 0))} has a negative "
@@ -248,6 +274,7 @@ class LocalData(DataSource):
     facts: PublicFacts
     weights: np.ndarray | None = None
     class_weights: tuple[float, ...] | None = None
+    exposure: np.ndarray | None = None
 
     @property
     def dtype(self) -> np.dtype:  # type: ignore[override]
@@ -255,7 +282,7 @@ class LocalData(DataSource):
 
     def federation(self, streams: Streams, n_jobs: int | None) -> LocalFederation:
         given = self.X, self.y, self.silos.codes, self.facts.n_silos
-        records = SiloData.from_codes(*given, weights=self.weights)
+        records = SiloData.from_codes(*given, weights=self.weights, exposure=self.exposure)
         return LocalFederation(records, streams, n_jobs)
 
     def assignment(self) -> str:
@@ -266,7 +293,7 @@ class LocalData(DataSource):
 
     def digest(self) -> str:
         digest = hashlib.blake2b(self.silos.digest().encode(), digest_size=16)
-        for values in (self.X, self.y, self.weights):
+        for values in (self.X, self.y, self.weights, self.exposure):
             if values is not None:
                 digest.update(f"{values.shape} {values.dtype}".encode())
                 digest.update(np.ascontiguousarray(values))
@@ -291,7 +318,7 @@ class LocalData(DataSource):
     def for_callbacks(self, keep_y: bool) -> LocalData:
         y = self.y if keep_y else self.y[:0].copy()
         silos = self.silos._replace(codes=self.silos.codes[:0].copy(), rows=None)
-        return replace(self, y=y, silos=silos, weights=None)
+        return replace(self, y=y, silos=silos, weights=None, exposure=None)
 
 
 @dataclass(frozen=True, eq=False)

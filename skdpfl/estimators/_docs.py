@@ -31,9 +31,10 @@ loss : {choices}
     The loss whose weighted mean over the records is minimised: a name, or an object of
     ``skdpfl.losses`` or of your own, whose fields are parameters such as ``loss__q``. Non-smooth
     losses (hinge, absolute error, quantile) are replaced by their Moreau envelope, with a smoothing
-    that is small compared to noise and sampling error. A regressor's "poisson" is for counts and
-    other targets of at least 0, which are scaled but not shifted: ``predict`` returns
-    ``exp(X @ coef_ + intercept_)``.
+    that is small compared to noise and sampling error. A regressor's "poisson" and
+    "negative_binomial" are for counts, "gamma" for amounts, "tweedie" for amounts of which some
+    are 0. Such targets are scaled but not shifted: ``predict`` returns
+    ``exp(X @ coef_ + intercept_)`` times the exposure, and ``score`` is the deviance explained.
 alpha : float, default=0.0
     The penalty ``alpha / 2 * |w|^2`` is added to the mean loss; the intercept is not penalised.
     Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is

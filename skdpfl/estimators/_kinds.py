@@ -4,15 +4,17 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array
 
 from skdpfl._arguments import is_auto, labels_of
 from skdpfl.estimators._base import FederatedEstimator
-from skdpfl.estimators._data import weights_of_classes
+from skdpfl.estimators._data import read_exposure, weights_of_classes
 from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._parameters import check_target_bounds, class_shares, targets_of
+from skdpfl.losses import NAMED, OfLogMean
 from skdpfl.scaling import read_target_bounds
 
 
@@ -20,7 +22,7 @@ class ScoresWithoutSilos:
     """Mixin, before scikit-learn's, whose ``score`` raises with a hint if silos are passed."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **refused: Any) -> float:
-        """Return the accuracy of a classifier, or the R² of a regressor.
+        """Return the accuracy of a classifier, or how much of the targets a regressor explains.
 
         Parameters
         ----------
@@ -38,14 +40,19 @@ class ScoresWithoutSilos:
         float
             The exact score. It is not private: no budget covers it.
         """
-        if "silos" in refused:
-            raise TypeError(
-                "score is one number over all records and takes no silos. For a score per silo, "
-                "use skdpfl.model_selection.silo_scores(estimator, X, y, silos=...)."
-            )
-        if refused:
-            raise TypeError(f"score takes X, y and sample_weight; got {', '.join(refused)}.")
-        return super().score(X, y, sample_weight)  # type: ignore[misc]
+        refuse_in_score(refused)
+        return super().score(X, y, sample_weight)  # type: ignore[misc, no-any-return]
+
+
+def refuse_in_score(refused: Any) -> None:
+    """Raise for arguments that no score takes; silos have their own scores."""
+    if "silos" in refused:
+        raise TypeError(
+            "score is one number over all records and takes no silos. For a score per silo, "
+            "use skdpfl.model_selection.silo_scores(estimator, X, y, silos=...)."
+        )
+    if refused:
+        raise TypeError(f"score takes X, y and sample_weight; got {', '.join(refused)}.")
 
 
 def _has_probabilities(estimator: FederatedEstimator) -> bool:
@@ -191,15 +198,21 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
     target_bounds: Any = None
     loss: Any = "squared_error"
 
-    _losses = ("squared_error", "huber", "absolute_error", "quantile", "poisson")
+    _losses = (
+        "squared_error", "huber", "absolute_error", "quantile",
+        "poisson", "gamma", "tweedie", "negative_binomial",
+    )  # fmt: skip
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, exposure: Any = None) -> np.ndarray:
         """Return the predictions for new records.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Records, with or without the silo column.
+        exposure : array-like of shape (n_samples,), default=None
+            Their exposures, which multiply predictions; None: 1, predictions are rates. For losses
+            with a log link only.
 
         Returns
         -------
@@ -207,11 +220,57 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
             Predictions in the units of ``y``; within ``target_bounds`` if ``clip_features`` is
             True.
         """
-        found = self._loss().predict(self._raw(X))
+        loss, raw = self._loss(), self._raw(X)
+        found = loss.predict(raw)
+        exposures = read_exposure(exposure, len(raw), X, raw.dtype, loss)
+        if exposures is not None:
+            found = found * exposures
         if is_auto(self.clip_features) or not self.clip_features or self.target_bounds is None:
             return found
         bounds = read_target_bounds(self.target_bounds)
         return np.clip(found, *(limit.astype(found.dtype) for limit in (bounds.low, bounds.high)))
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        exposure: Any = None,
+        **refused: Any,
+    ) -> float:
+        """Return the share of the targets' variation that predictions explain, R² or D².
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records, with or without the silo column.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the records in the score.
+        exposure : array-like of shape (n_samples,), default=None
+            Their exposures, for losses with a log link.
+        **refused
+            Not accepted.
+
+        Returns
+        -------
+        float
+            R²; of counts, rates and amounts the deviance explained, D², by the deviance of the
+            loss, as :func:`sklearn.metrics.d2_tweedie_score`: 0 is one rate for all records. It is
+            exact, and not private: no budget covers it.
+        """
+        refuse_in_score(refused)
+        loss = self._loss()
+        if not isinstance(loss, OfLogMean) and exposure is None:
+            return super().score(X, y, sample_weight)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        exposures = read_exposure(exposure, len(y), X, y.dtype, loss)
+        found, ones = self.predict(X, exposure), np.ones(len(y))
+        if not isinstance(loss, OfLogMean):
+            return float(r2_score(y, found, sample_weight=sample_weight))
+        weights = ones if sample_weight is None else np.asarray(sample_weight, float)
+        return _explained(loss, y, found, ones if exposures is None else exposures, weights)
 
     def _check(self) -> None:
         super()._check()
@@ -239,6 +298,21 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
-        counts = self.loss == "poisson" or getattr(self.loss, "target_range", (-1,))[0] >= 0
-        tags.target_tags.positive_only = counts
+        known = NAMED.get(self.loss) if isinstance(self.loss, str) else self.loss
+        tags.target_tags.positive_only = getattr(known, "link", "") == "log"
         return tags
+
+
+def _explained(
+    loss: OfLogMean, y: np.ndarray, found: np.ndarray, exposure: np.ndarray, weights: np.ndarray
+) -> float:
+    """Return D²: 1 less the deviance over that of one rate for all records."""
+    a = loss.homogeneity()
+    alike = weights * exposure ** (1 if a is None else a)
+    rate = np.average(y / exposure, weights=alike)
+    with np.errstate(all="ignore"):
+        left, whole = (
+            float(weights @ loss.deviance(y, means.astype(np.float64)))
+            for means in (found, rate * exposure)
+        )
+    return 1 - left / whole if whole > 0 else float(left <= 0)

@@ -148,6 +148,7 @@ def targets_of(loss: Loss, name: Any) -> str:
     """Return text about the targets that a regressor's loss takes."""
     low, high = loss.target_range
     span = f"of at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
+    span = "above 0" if 0 < low < np.finfo(float).tiny else span
     return f"loss={name!r} takes targets {span}"
 
 
@@ -168,7 +169,7 @@ def check_target_bounds(bounds: Any, loss: Loss, name: Any) -> None:
         return
     low, high = loss.target_range
     given = read_target_bounds(bounds)
-    if given.low[0] < low or given.high[0] > high:
+    if given.low[0] < (0.0 if low > 0 else low) or given.high[0] > high:
         raise ValueError(f"target_bounds={bounds!r}: {targets_of(loss, name)}.")
     if max(abs(given.low[0]), abs(given.high[0])) > _LARGEST_TARGET:
         raise ValueError(
@@ -416,7 +417,7 @@ def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, A
         )
     if arguments:
         names = ", ".join(map(repr, arguments))
-        raise TypeError(f"{name}.fit takes X, y, silos and sample_weight; got {names}.")
+        raise TypeError(f"{name}.fit takes X, y, silos, sample_weight and exposure; got {names}.")
 
 
 NO_PARTIAL_FIT = Missing(

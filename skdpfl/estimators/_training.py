@@ -81,7 +81,7 @@ class Agreed:
         work = replace(
             self.work,
             model=self.request.model.started(scales),
-            loss=training.loss,
+            loss=training.loss.of_scaled(scales.target.scale),
             algorithm=training.algorithm,
             features=scales.features_map,
             target=scales.target_map,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl.losses import with_weights
+from skdpfl.losses import with_offsets, with_weights
 
 #: larger data, in memory or mapped, are gathered and transformed batch by batch, never copied whole
 LARGE = 2**28
@@ -53,6 +53,9 @@ class SiloData:
     class_weights : ndarray of shape (n_classes,), optional
         Weights of the classes, by code; None: 1. With weights of either kind, targets are returned
         as pairs (:func:`skdpfl.losses.with_weights`).
+    exposure : ndarray of shape (n,), optional
+        Exposures of the records, above 0, in units of `typical_exposure`; None: none. With them
+        targets have offsets (:func:`skdpfl.losses.with_offsets`).
     """
 
     X: np.ndarray
@@ -63,6 +66,8 @@ class SiloData:
     y_dtype: np.dtype | None = None
     weights: np.ndarray | None = None
     class_weights: np.ndarray | None = None
+    exposure: np.ndarray | None = None
+    typical_exposure: float = 1.0
 
     @classmethod
     def from_codes(
@@ -74,6 +79,7 @@ class SiloData:
         transform: Transform | None = None,
         y_dtype: np.dtype | None = None,
         weights: np.ndarray | None = None,
+        exposure: np.ndarray | None = None,
     ) -> SiloData:
         """Group rows by their silo's code 0..n_silos-1."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=n_silos))])
@@ -83,7 +89,7 @@ class SiloData:
             small = codes.astype(np.uint16) if n_silos <= 2**16 else codes
             order = np.argsort(small, kind="stable")
             order = order.astype(np.int32) if len(codes) < 2**31 else order
-        return cls(np.asarray(X), y, starts, order, transform, y_dtype, weights)
+        return cls(np.asarray(X), y, starts, order, transform, y_dtype, weights, exposure=exposure)
 
     @classmethod
     def of_one(
@@ -110,8 +116,14 @@ class SiloData:
         y = self.y if target is None else target.transform(self.y).astype(self.y.dtype, copy=False)
         transform = self.transform if features is None else features.transform
         factors = None if class_weights is None else np.asarray(class_weights, self.X.dtype)
-        y_dtype = y_dtype or self.y_dtype
-        return replace(self, y=y, transform=transform, y_dtype=y_dtype, class_weights=factors)
+        return replace(
+            self,
+            y=y,
+            transform=transform,
+            y_dtype=y_dtype or self.y_dtype,
+            class_weights=factors,
+            typical_exposure=getattr(target, "exposure", 1.0),
+        )
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -153,14 +165,17 @@ class SiloData:
         if self.order is None and self.transform is None and self.is_by_row:
             return self
         X, order = np.empty((len(self.X), self.width), self.X.dtype), self.order
-        y = self.y if order is None else self.y[order]
-        weights = self.weights if order is None or self.weights is None else self.weights[order]
+        y, weights, exposure = (
+            each if order is None or each is None else each[order]
+            for each in (self.y, self.weights, self.exposure)
+        )
         if not self.is_by_row:
             X.fill(0)  # allocates memory from front to back, which is ten times faster
         rows = _as_items(X)
         for read, write in self._moves():
             rows[write] = _as_items(self._given(read))
-        return replace(self, X=X, y=y, order=None, transform=None, weights=weights)
+        own = replace(self, X=X, order=None, transform=None, weights=weights)
+        return replace(own, y=self.y if y is None else y, exposure=exposure)
 
     def _moves(self) -> Iterator[tuple[Rows, Rows]]:
         """Yield blocks of rows to read, and their positions in the silos' order.
@@ -223,9 +238,11 @@ class SiloData:
         return self._features(rows, dtype or self.X.dtype), self.targets(rows)
 
     def targets(self, rows: Rows) -> np.ndarray:
-        """Return the targets of the records at ``rows``, with weights as pairs."""
+        """Return the targets of the records at ``rows``, with offsets and weights as pairs."""
         y = self.y[rows]
         y = y if self.y_dtype is None else y.astype(self.y_dtype, copy=False)
+        if self.exposure is not None:
+            y = with_offsets(y, np.log(self.exposure[rows] / self.typical_exposure))
         weights = self._weights(rows)
         return y if weights is None else with_weights(y, weights)
 

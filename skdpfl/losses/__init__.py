@@ -1,9 +1,19 @@
 """Losses: convex functions of a target and a raw prediction (see `Loss`)."""
 
-from skdpfl.losses._base import Loss, Weighted, loss_for, record_by_record, with_weights
+from skdpfl.losses._base import Loss, Weighted, record_by_record, with_weights
 from skdpfl.losses._classification import Hinge, LogLoss, SquaredHinge
 from skdpfl.losses._moreau import Kink, Kinked
-from skdpfl.losses._regression import AbsoluteError, Huber, Poisson, Quantile, SquaredError
+from skdpfl.losses._rates import (
+    Gamma,
+    NegativeBinomial,
+    Offset,
+    OfLogMean,
+    Poisson,
+    Tweedie,
+    loss_for,
+    with_offsets,
+)
+from skdpfl.losses._regression import AbsoluteError, Huber, Quantile, SquaredError
 
 #: every loss of this package, by the estimators' names; the property tests run over all
 NAMED: dict[str, type[Loss]] = {
@@ -15,5 +25,8 @@ NAMED: dict[str, type[Loss]] = {
     "absolute_error": AbsoluteError,
     "quantile": Quantile,
     "poisson": Poisson,
+    "gamma": Gamma,
+    "tweedie": Tweedie,
+    "negative_binomial": NegativeBinomial,
 }
 LOSSES = tuple(NAMED.values())

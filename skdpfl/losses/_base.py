@@ -173,6 +173,10 @@ class Loss(ABC):
             return np.exp(np.minimum(raw, np.log(np.finfo(raw.dtype).max)))
         return softmax(raw) if raw.shape[-1] > 1 else sigmoid(raw)
 
+    def of_scaled(self, scale: float) -> Loss:
+        """Return the loss, but for a factor, of targets divided by `scale` under a log link."""
+        return self
+
     def bounded(self, largest: float) -> Loss:
         """Return a loss with finite curvature that is equal for means of at most `largest`.
 
@@ -259,11 +263,6 @@ def with_weights(y: NDArray, weights: NDArray) -> NDArray:
     return pairs
 
 
-def loss_for(loss: Loss, y: NDArray) -> Loss:
-    """Return the loss for targets ``y``: the loss itself, or weighted if they have weights."""
-    return loss if y.dtype.names is None else Weighted(loss)
-
-
 @dataclass(frozen=True)
 class Weighted(Loss):
     """A loss times each record's weight; targets are pairs, as `with_weights` makes them.
@@ -323,7 +322,7 @@ class Weighted(Loss):
 _UNREAD = frozenset((
     "is_classifier", "is_quadratic", "link", "target_range", "quantile_level", "at_quantile",
     "lipschitz", "curvature", "smoothness", "smooth", "smoothing", "can_be_smoothed", "smoothed",
-    "bounded", "loss_at_zero", "n_outputs", "inverse_link", "predict", "predict_proba",
+    "bounded", "of_scaled", "loss_at_zero", "n_outputs", "inverse_link", "predict", "predict_proba",
 ))  # fmt: skip
 
 

@@ -4,20 +4,19 @@ SquaredError    r^2 / 2
 Huber           r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2)
 AbsoluteError   |r|
 Quantile        max(-q r, (1 - q) r)
-Poisson         exp(z) - y z, for counts, under a log link
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from math import inf, log
-from typing import ClassVar, Literal
+from math import inf
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpfl._arguments import check_number, check_positive, check_share
+from skdpfl._arguments import check_positive, check_share
 from skdpfl.losses._base import Loss
 from skdpfl.losses._moreau import Kink, Kinked
 
@@ -195,75 +194,3 @@ class AbsoluteError(Kinked, OfResidual):
 
     def lipschitz(self, n_outputs: int) -> float:
         return 1.0
-
-
-@dataclass(frozen=True)
-class Poisson(Loss):
-    """Half the Poisson deviance up to a constant, with mean exp(raw); gradient exp(raw) - y.
-
-    Parameters
-    ----------
-    largest : float, default=inf
-        Mean beyond which exp is replaced by its second-order Taylor polynomial. Smaller means are
-        not affected; the curvature is at most `largest`.
-
-    Notes
-    -----
-    Targets are counts, or other non-negative numbers whose mean is a product of effects. Fits
-    scale them, but do not shift them. Under unit="record" gradients are clipped, so no step is
-    longer than with any other loss. Fits without privacy, and those with unit="silo", need a
-    bounded curvature: `largest` is then the largest target, or four times the targets' root mean
-    square. Steps of 1 / `largest` times those of the squared error cannot diverge.
-
-    With Z = log(largest) and u = max(0, z - Z), the mean's part of the loss is
-    ``exp(min(z, Z)) (1 + u + u^2 / 2)``. Its derivative ``exp(min(z, Z)) (1 + u)`` is continuous
-    and increases (convex), and its second derivative is ``exp(min(z, Z)) <= largest``. There is no
-    Lipschitz bound.
-    """
-
-    is_classifier: ClassVar[bool] = False
-    link: ClassVar[Literal["identity", "log", "logit"]] = "log"
-    target_range: ClassVar[tuple[float, float]] = (0.0, inf)
-    largest: float = inf
-
-    def __post_init__(self) -> None:
-        largest = check_number("largest", self.largest, low=0, open_low=True)
-        object.__setattr__(self, "largest", largest)
-
-    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        z = raw[..., 0]
-        mean, beyond = self._split(z, None)
-        mean *= 1 + beyond + beyond * beyond / 2
-        return np.subtract(mean, np.multiply(y, z), out=mean, casting="same_kind")
-
-    def gradient(
-        self,
-        y: NDArray,
-        raw: NDArray,
-        *,
-        squared_norms: NDArray | None = None,
-        out: NDArray | None = None,
-    ) -> NDArray:
-        out, beyond = self._split(raw, out)
-        beyond += 1
-        out *= beyond
-        return np.subtract(out, y[..., None], out=out, casting="same_kind")
-
-    def _split(self, z: NDArray, out: NDArray | None) -> tuple[NDArray, NDArray]:
-        """Return exp(min(z, Z)) and max(0, z - Z)."""
-        most = 30.0 if z.dtype == np.float32 else 300.0  # beyond it squares are infinite
-        end = min(most, log(self.largest)) if self.largest < inf else most
-        beyond = np.maximum(z - z.dtype.type(end), 0)
-        out = np.clip(z, -most, end, out=out)
-        return np.exp(out, out=out), beyond
-
-    def lipschitz(self, n_outputs: int) -> float:
-        return inf
-
-    def curvature(self, n_outputs: int) -> float:
-        """`largest`, the bound on means."""
-        return self.largest
-
-    def bounded(self, largest: float) -> Poisson:
-        """Return the loss with `largest`, at least 1, the mean at raw 0, where fits start."""
-        return replace(self, largest=min(self.largest, max(1.0, largest)))

@@ -52,6 +52,7 @@ from skdpfl.scaling._curves import (
     Expansion,
     Histogram,
 )
+from skdpfl.scaling._exposure import ExposureCounts, ExposurePlan
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import (
     AffineScaling,

@@ -246,12 +246,20 @@ class AffineTarget:
 
 @dataclass(frozen=True)
 class RatioTarget:
-    """Map a target ``y`` with means exp(raw) to ``y / scale``: raw loses log(scale)."""
+    """Map a target ``y`` with means exp(raw) to ``y / scale``: raw loses log(scale).
+
+    Means per unit of exposure become means per ``exposure``: raw gains its logarithm.
+    """
 
     scale: float = 1.0
+    exposure: float = 1.0
 
     def __repr__(self) -> str:
         return f"RatioTarget({self.scale:.3g})"
+
+    @property
+    def _moves(self) -> float:
+        return float(np.log(self.scale) - np.log(self.exposure))
 
     def transform(self, y: Array) -> Array:
         """Map targets; float32 stays float32."""
@@ -260,11 +268,11 @@ class RatioTarget:
 
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Coefficients and intercepts of log means of ``y``, from those of ``y / scale``."""
-        return np.asarray(coef), np.asarray(intercept) + np.log(self.scale)
+        return np.asarray(coef), np.asarray(intercept) + self._moves
 
     def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Coefficients and intercepts of log means of ``y / scale``, from those of ``y``."""
-        return np.asarray(coef), np.asarray(intercept) - np.log(self.scale)
+        return np.asarray(coef), np.asarray(intercept) - self._moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,10 +325,10 @@ class Scales:
         center, reach = self.features.center, n_scales * self.features.scale
         return self.clipped(center - reach, center + reach)
 
-    def without_shift(self) -> Scales:
+    def without_shift(self, exposure: float = 1.0) -> Scales:
         """Return scales for a log link: targets divided by their root mean square."""
         size = float(np.hypot(self.target.scale, getattr(self.target, "center", 0.0)))
-        return replace(self, target=RatioTarget(size))
+        return replace(self, target=RatioTarget(size, exposure))
 
 
 def as_floats(X: Array) -> Array:

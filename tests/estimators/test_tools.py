@@ -20,7 +20,7 @@ from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection import SiloStratifiedKFold, silo_scores
 from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy.events import Approximate
-from tests.estimators.fits import ALL, data, make
+from tests.estimators.fits import ALL, REGRESSORS, data, make
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(240, 3))
@@ -183,7 +183,8 @@ def test_score_points_to_scores_by_silo(name):
     first = np.arange(240) < 100
     weighted = model.score(X, y, sample_weight=first)
     assert weighted == pytest.approx(model.score(X[first], y[first]))
-    assert model.get_metadata_routing().score.requests == {"sample_weight": None}
+    asked = {"sample_weight": None} | ({"exposure": None} if name in REGRESSORS else {})
+    assert model.get_metadata_routing().score.requests == asked
 
 
 def test_sparse_data_are_told_what_they_would_take():

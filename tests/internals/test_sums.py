@@ -37,6 +37,7 @@ from skdpfl.scaling import (
     Boxes,
     Columns,
     Counts,
+    ExposureCounts,
     Histogram,
     Known,
     Labels,
@@ -144,6 +145,7 @@ SUMS = {
     "second moments alone": (SecondMoments(ONES, 2.0, False), None, False),
     "cells of columns": (Histogram(np.arange(D), (EDGES, EDGES[1:], EDGES[:2])), None, True),
     "second moments of scaled ones": (ScaledMoments(ONES, 2.0, False, scale=3 * ONES), None, False),
+    "exposures": (ExposureCounts(), None, True),
     "from outside": (Raw(), None, True),
 }
 NAMES = pytest.mark.parametrize("name", SUMS)
@@ -170,7 +172,8 @@ def of_rows(name, rows, codes):
     of_targets = isinstance(kind, R2) or getattr(kind, "kind", "log_loss") != "log_loss"
     labels = work is WORK or (kind is not None and not of_targets)
     y = (y > 0).astype(np.int8) if labels else y
-    return SiloData.from_codes(rows[:, :D], y, codes, int(codes.max()) + 1)
+    exposure = rows[:, 0] if isinstance(what, ExposureCounts) else None
+    return SiloData.from_codes(rows[:, :D], y, codes, int(codes.max()) + 1, exposure=exposure)
 
 
 def terms_of(name, rows):
