@@ -165,17 +165,18 @@ class SiloData:
         if self.order is None and self.transform is None and self.is_by_row:
             return self
         X, order = np.empty((len(self.X), self.width), self.X.dtype), self.order
-        y, weights, exposure = (
+        y = self.y if order is None else self.y[order]
+        weights, exposure = (
             each if order is None or each is None else each[order]
-            for each in (self.y, self.weights, self.exposure)
+            for each in (self.weights, self.exposure)
         )
         if not self.is_by_row:
             X.fill(0)  # allocates memory from front to back, which is ten times faster
         rows = _as_items(X)
         for read, write in self._moves():
             rows[write] = _as_items(self._given(read))
-        own = replace(self, X=X, order=None, transform=None, weights=weights)
-        return replace(own, y=self.y if y is None else y, exposure=exposure)
+        own = replace(self, X=X, y=y, order=None, transform=None, weights=weights)
+        return replace(own, exposure=exposure)
 
     def _moves(self) -> Iterator[tuple[Rows, Rows]]:
         """Yield blocks of rows to read, and their positions in the silos' order.
