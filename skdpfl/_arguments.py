@@ -164,8 +164,10 @@ def check_average(value: Any) -> bool | float:
 
 
 @contextmanager
-def advising(X: Any, y: Any = None) -> Iterator[None]:
+def advising(X: Any, y: Any = None, *, declares: bool = False) -> Iterator[None]:
     """Explain errors caused by text, missing values or missing labels; pass others on.
+
+    ``declares``: whether kinds of columns can be declared in feature_bounds.
 
     NumPy and scikit-learn quote the value that they cannot read. A record's values must not appear
     in an error, nor in its ``__cause__``. So the error names positions, and has no cause.
@@ -173,7 +175,7 @@ def advising(X: Any, y: Any = None) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        advice = _advice(X, y, error) or _without_values(X, y, error)
+        advice = _advice(X, y, error, declares) or _without_values(X, y, error)
         if advice is None:
             raise
     else:
@@ -237,7 +239,7 @@ def refuse_dates(X: Any) -> None:
         )
 
 
-def _advice(X: Any, y: Any, error: Exception) -> str | None:
+def _advice(X: Any, y: Any, error: Exception, declares: bool) -> str | None:
     """Return advice for an error; None if it needs none."""
     said = str(error)
     if said.startswith("at least one array or dtype"):  # a frame without columns
@@ -258,7 +260,7 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
             "Input X contains NaN. Fill missing values with constants that are public, "
             'SimpleImputer(strategy="constant", fill_value=...), or leave such rows out. A mean or '
             "a median would be learnt from the records: skdpfl.preprocessing.DPSimpleImputer "
-            "learns it within its own epsilon."
+            "learns it within its own epsilon." + (_gaps_hint(X) if declares else "")
         )
     of_labels = isinstance(error, TypeError) or "NaN" in said or "label type" in said
     if y is not None and of_labels and np.any(pd.isna(_flat(y))):
@@ -276,6 +278,17 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
     if of_y and said.startswith("could not convert string to float"):
         return "A regressor needs numbers in y; got labels. Use a classifier for labels."
     return None
+
+
+def _gaps_hint(X: Any) -> str:
+    """Return advice to declare the kind of the first column with gaps."""
+    names = [name for name in getattr(X, "columns", ()) if pd.isna(X[name].to_numpy()).any()]
+    if not names:
+        return ""
+    return (
+        f' Or declare what the column holds, feature_bounds={{{names[0]!r}: "number"}} or a range '
+        "(low, high) beside it: a gap is then the middle of the range, and a flag of its own."
+    )
 
 
 def _ids_hint(names: list[Any]) -> str:

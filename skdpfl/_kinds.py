@@ -12,6 +12,8 @@ date      dates and times              days since 1970
 ========  ===========================  =========================================================
 
 A value that does not fit its column's kind is a gap (NaN, in categories None), as a missing one is.
+Text of a flag is true, false, yes, no, 1 or 0; text of a date is in ISO 8601 (2015-01-31); a number
+in a column of dates is a day since 1970. Times with a zone are read in UTC.
 
 **Formal guarantee.** A value's form is a function of the value and of its column's kind. It does
 not depend on other records, and no value raises an error or gives a warning. Columns with other
@@ -22,15 +24,19 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Collection, Sequence
+from datetime import UTC, date, datetime
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 Kind = Literal["number", "flag", "category", "date"]
+Label = bool | int | float | str
 #: integers beyond are not distinguished from missing values: Python limits the digits of its text
 _LARGEST_INTEGER = 2**63
-_FLAGS = {"true": 1.0, "false": 0.0}
+_FLAGS = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
+#: days from 1970 beyond which a date is a gap; the ordinal of 1970-01-01
+_LAST_DAY, _EPOCH = 10_000_000, date(1970, 1, 1).toordinal()
 
 
 def kind_of(dtype: Any) -> Kind | None:
@@ -49,7 +55,7 @@ def kind_of(dtype: Any) -> Kind | None:
     return "number" if is_real else None
 
 
-_TEXTS = ("object", "str", "<u", ">u", "|u", "large_string", "cat", "enum", "utf8", "null")
+_TEXTS = ("object", "str", "<u", ">u", "|u", "large_string", "cat", "dict", "enum", "utf8", "null")
 
 
 def kinds_of(X: Any) -> tuple[Kind, ...]:
@@ -88,10 +94,15 @@ def canonical(values: Any, kind: Kind) -> np.ndarray:
         return _as_text(values)
     if values.dtype.kind in "biuf":
         found = values.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
+    elif values.dtype.kind == "M":
+        found = values.astype("datetime64[D]").astype(np.float64)
+        found = found if kind == "date" else np.full(len(found), np.nan)
     elif kind == "date":
-        return _as_days(values)
+        found = np.array([_day_of(value) for value in values.tolist()], np.float64)
     else:
         found = np.array([_as_number(value, kind) for value in values.tolist()], np.float64)
+    if kind == "date":
+        return np.where(np.abs(found) <= _LAST_DAY, np.floor(found), np.nan)
     return np.where(np.isin(found, (0.0, 1.0)), found, np.nan) if kind == "flag" else found
 
 
@@ -132,9 +143,42 @@ def _as_number(value: Any, kind: Kind) -> float:
         return np.nan
 
 
-def _as_days(values: np.ndarray) -> np.ndarray:
-    days = pd.to_datetime(pd.Series(values), errors="coerce", utc=True).dt.tz_localize(None)
-    return days.to_numpy("datetime64[D]").astype(np.float64)
+def _day_of(value: Any) -> float:
+    """Return a date or time, or text of one, as days since 1970; NaN if it is neither."""
+    try:
+        value = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+        if isinstance(value, datetime) and value == value:  # not NaT
+            value = value.astimezone(UTC) if value.tzinfo is not None else value
+    except (ValueError, OverflowError):
+        return np.nan
+    if isinstance(value, np.datetime64):
+        return float(value.astype("datetime64[D]").astype(np.float64))
+    if isinstance(value, date) and value == value:
+        return float(value.toordinal() - _EPOCH)
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    return _as_number(value, "number") if real else np.nan
+
+
+def column_values(column: Any) -> np.ndarray:
+    """Return a frame's column (n,) as an array, in which gaps are None or NaN."""
+    if not isinstance(column, pd.Series):  # polars
+        plain = column.dtype.is_numeric() or column.dtype.is_temporal()
+        column = column.cast(_polars_float()) if column.dtype.is_numeric() else column
+        return np.asarray(column.to_numpy() if plain else np.array(column.to_list(), dtype=object))
+    kind, own = kind_of(column.dtype), isinstance(column.dtype, np.dtype)
+    if kind in ("number", "flag") and not own:
+        return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
+    if kind == "date" and not own:
+        column = pd.to_datetime(column, utc=True).dt.tz_localize(None)
+    if kind == "category":
+        column = column.astype(object)
+    return np.asarray(column.to_numpy())
+
+
+def _polars_float() -> Any:
+    import polars as pl
+
+    return pl.Float64
 
 
 def read_values(values: np.ndarray, kinds: Sequence[Kind]) -> np.ndarray:

@@ -24,6 +24,7 @@ from skdpfl import _warnings
 from skdpfl._arguments import advising, refuse_dates, refuse_sparse
 from skdpfl._compat import as_frame, with_names
 from skdpfl._kinds import Kind, kinds_of
+from skdpfl.encoding import Encoding
 from skdpfl.federation import in_rows
 from skdpfl.silos import (
     Persons,
@@ -59,6 +60,8 @@ class Table:
         public. ``persons.most_silos(table.silos)`` is compared with ``silos_per_person``.
     features : DataFrame or array
         The features as given, without the columns of silos and persons.
+    encoding : Encoding or None
+        What they became X by, if they are not numbers only.
     """
 
     X: np.ndarray
@@ -66,6 +69,7 @@ class Table:
     silos: Silos
     persons: Persons | None
     features: Any
+    encoding: Encoding | None = None
 
     @classmethod
     def read(
@@ -78,6 +82,7 @@ class Table:
         persons: Any = None,
         silo_column: Any = None,
         person_column: Any = None,
+        encoding: Callable[[Any], Encoding | None] | None = None,
         warn: bool = False,
     ) -> Table:
         """Read and check the records of a fit; raise if they are not as they have to be.
@@ -94,6 +99,9 @@ class Table:
             its errors quote no value of a record.
         silo_column, person_column : str, default=None
             The columns of X that hold them, instead of the arguments.
+        encoding : callable, default=None
+            Gets the features, and returns the encoding of a frame that holds not only numbers;
+            ``validate`` then gets the encoded numbers.
         warn : bool, default=False
             Whether to warn of columns whose names are those of silos or people.
 
@@ -105,14 +113,17 @@ class Table:
         X = as_frame(X)
         features, silos = split_column(X, silos, silo_column, "silo")
         features, persons = split_column(features, persons, person_column, "person")
-        with advising(features, y):
-            values, y = validate(features, y)
-        refuse_dates(features)
+        schema = None if encoding is None else encoding(features)
+        numbers = features if schema is None else schema.encode(features)
+        with advising(numbers, y, declares=encoding is not None):
+            values, y = validate(numbers, y)
+        if schema is None:
+            refuse_dates(features)
         if warn:
             _warnings.warn_of_forgotten_column(features, silos)
             _warnings.warn_of_people(features)
         owners = read_silos(silos, len(values), X), read_persons(persons, len(values), X)
-        return cls(values, y, *owners, features)
+        return cls(values, y, *owners, features, schema)
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -126,14 +137,23 @@ class Table:
 
 
 def read_new(
-    X: Any, *, validate: Callable[[Any], np.ndarray], without: Sequence[Any] = ()
+    X: Any,
+    *,
+    validate: Callable[[Any], np.ndarray],
+    without: Sequence[Any] = (),
+    encoding: Encoding | None = None,
 ) -> np.ndarray:
-    """Return the features of new records; columns in ``without`` (silos, persons) are left out."""
+    """Return the features of new records; columns in ``without`` (silos, persons) are left out.
+
+    With an encoding ``validate`` checks the columns of X, and values become numbers by it.
+    """
     refuse_sparse(X)
     X = as_frame(X)
     for column in without:
         X = without_column(X, column)
     X = with_names(X)
+    if encoding is not None:
+        return encoding.encode(validate(X))
     with advising(X):
         values = validate(X)
     refuse_dates(X)

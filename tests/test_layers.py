@@ -31,7 +31,7 @@ LAYERS = [
         "_surface",
         "_warnings",
     },
-    {"_kinds", "silos"},
+    {"_declarations", "_kinds", "encoding", "silos"},
     {"privacy", "losses"},
     {"models"},
     {"torch"},

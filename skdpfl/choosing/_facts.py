@@ -20,6 +20,7 @@ import pandas as pd
 
 from skdpfl._arguments import check_choice, is_auto
 from skdpfl.algorithms.theory import effective_silos
+from skdpfl.encoding import Encoding
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,8 @@ class PublicFacts:
     indicators: np.ndarray | None = None
     #: whether records have exposures
     has_exposure: bool = False
+    #: what columns of a frame the features come from, if it holds not only numbers
+    encoding: Encoding | None = None
     #: whether records stay where nobody else can look: no trust but in silos can be advised
     elsewhere: bool = False
 
@@ -63,6 +66,11 @@ class PublicFacts:
             raise ValueError(f"feature_names has {len(names)} names for {d} features.")
         return replace(self, feature_names=names, indicators=given)
 
+    def encoded(self, encoding: Encoding) -> PublicFacts:
+        """Return the facts of a frame with this encoding."""
+        names, flags = encoding.names(), encoding.indicators()
+        return replace(self, encoding=encoding, feature_names=names, indicators=flags)
+
     def widened(self, names: Sequence[str]) -> PublicFacts:
         """Return the facts of a table with additional columns."""
         found, more = self.indicators, len(names) - self.n_features
@@ -71,7 +79,9 @@ class PublicFacts:
 
     @property
     def ranges(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The ranges of indicators, NaN for other columns; None without indicators."""
+        """The known ranges of columns, NaN for others; None if none is known."""
+        if self.encoding is not None:
+            return self.encoding.ranges()
         if self.indicators is None:
             return None
         return np.where(self.indicators, 0.0, np.nan), np.where(self.indicators, 1.0, np.nan)

@@ -292,6 +292,8 @@ def _reliability(promise: Promise, facts: PublicFacts) -> np.ndarray | float:
 
 def _feature_bounds(bounds: Any, facts: PublicFacts) -> Bounds | None:
     known = facts.ranges
+    if facts.encoding is not None:  # which has read the bounds
+        bounds = None
     if bounds is None and known is not None and np.isfinite(known).all():
         bounds = known
     if bounds is None:

@@ -1,6 +1,7 @@
 """Fitted linear and additive models as plain data, which opens anywhere and runs no code.
 
-Predictions are computed from a few numbers::
+Predictions are computed from a few numbers, of the columns that ``encoding`` makes of a frame
+(version 2; :mod:`skdpfl.encoding`), or of those given (version 1)::
 
     z = x                                     map "none"
     z = min(max(x, low), high)                map "limits", column by column
@@ -21,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from skdpfl import __version__
+from skdpfl._declarations import KINDS
+from skdpfl.encoding import Encoding
 from skdpfl.estimators._noise_error import NoiseError
 from skdpfl.losses import NAMED
 from skdpfl.models import LinearModel
@@ -36,7 +39,9 @@ from skdpfl.scaling import (
     SquashScaling,
 )
 
-SCHEMA, ADDITIVE, VERSION = "skdpfl.LinearModel", "skdpfl.AdditiveModel", 1
+SCHEMA, ADDITIVE = "skdpfl.LinearModel", "skdpfl.AdditiveModel"
+#: of models of numbers, and of models with an encoding
+VERSION, ENCODED = 1, 2
 #: parameters that predictions depend on, beside the loss
 PARAMETERS = ("clip_features", "silo_column", "target_bounds")
 KEYS = {
@@ -44,6 +49,8 @@ KEYS = {
     "feature_names", "dtype", "coef", "intercept", "map", "limits", "squashed", "silo_ids",
     "privacy_spent",
 }  # fmt: skip
+#: the most levels of a column in a file
+MOST_LEVELS = 10**6
 #: of an additive model, beside those; of one curve
 CURVES = {"names", "low", "high", "center", "scale", "pairs", "n_bins", "each", "means"}
 CURVE = {"feature", "edges", "shares", "knots", "heights", "cuts", "bins"}
@@ -72,9 +79,11 @@ def to_plain(model: Any) -> dict[str, Any]:
         most = float(np.finfo(np.asarray(model.coef_).dtype).max)
         limits = tuple(np.clip(limit, -most, most) for limit in limits)
     squashed = isinstance(scaling, SquashScaling)
+    encoding = getattr(model, "schema_", None)
+    more = curves if encoding is None else curves | {"encoding": encoding.to_dict()}
     return {
         "schema": ADDITIVE if curves else SCHEMA,
-        "version": VERSION,
+        "version": VERSION if encoding is None else ENCODED,
         "library": f"skdpfl {__version__}",
         "estimator": type(model).__name__,
         "loss": names_of[type(loss)],
@@ -91,7 +100,7 @@ def to_plain(model: Any) -> dict[str, Any]:
         "squashed": [_plain(scaling.center), _plain(scaling.scale)] if squashed else None,
         "silo_ids": _plain(model.silo_ids_),
         "privacy_spent": model.privacy_spent_.to_dict(),
-    } | curves
+    } | _plain(more)
 
 
 def _plain_curves(scaling: CurveScaling) -> dict[str, Any]:
@@ -109,9 +118,11 @@ def _plain_curves(scaling: CurveScaling) -> dict[str, Any]:
 def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     """Return a fitted estimator of a class; raise if the data do not describe one."""
     curved = isinstance(plain, dict) and plain.get("schema") == ADDITIVE
-    keys(plain, KEYS | {"curves"} if curved else KEYS, "model")
-    schema = ADDITIVE if curved else SCHEMA
-    for name, said in (("schema", schema), ("version", VERSION), ("estimator", kind.__name__)):
+    encoded = isinstance(plain, dict) and "encoding" in plain
+    more = ({"curves"} if curved else set()) | ({"encoding"} if encoded else set())
+    keys(plain, KEYS | more, "model")
+    schema, version = ADDITIVE if curved else SCHEMA, ENCODED if encoded else VERSION
+    for name, said in (("schema", schema), ("version", version), ("estimator", kind.__name__)):
         one_of(plain, name, (said,), "model")
     text_or_none(plain, "library")
     model = kind(loss=NAMED[one_of(plain, "loss", kind._losses, "model")]())
@@ -124,6 +135,8 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
         names = listed(plain, "feature_names", "model")
         require(len(names) == d, "feature_names", f"are {len(names)}, not {d}")
         model.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+    model.schema_ = _encoding(plain["encoding"], d) if encoded else None
+    d = d if model.schema_ is None else len(model.schema_.names())
     outputs = 1
     if model._is_classifier():
         classes = listed(plain, "classes", "model")
@@ -148,6 +161,25 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     model.privacy_spent_ = PrivacySpent.from_dict(plain["privacy_spent"])
     model._told_of_silos = []
     return model
+
+
+def _encoding(plain: Any, n_columns: int) -> Encoding:
+    """Return the encoding of a frame."""
+    named = {"name", "kind", "range", "levels", "width", "start", "paid"}
+    require(isinstance(plain, list) and len(plain) == n_columns, "encoding", "is not a list")
+    for column in plain:
+        keys(column, named, "encoding")
+        one_of(column, "kind", KINDS, "encoding")
+    found = Encoding.from_dict(plain)
+    for column in found.columns:
+        levels, ends = column.levels or (), column.range or ()
+        fine = len(set(levels)) == len(levels) <= column.width <= MOST_LEVELS
+        fine = fine and all(isinstance(level, bool | int | float | str) for level in levels)
+        require(fine, "levels", "are not different labels of at most the width")
+        _numbers(list(ends), len(ends), "range")
+        require(column.is_known and len(ends) in (0, 2), "encoding", "lacks a range or levels")
+        require(type(column.start) is int, "start", "is not an integer")
+    return found
 
 
 def _set_curves(model: Any, plain: dict[str, Any], curves: Expansion) -> None:

@@ -15,11 +15,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl import _warnings
 from skdpfl._compat import as_frame, fitting, with_callbacks, with_names
+from skdpfl._declarations import DEFAULT_CATEGORIES, encoding_for, encoding_of
 from skdpfl.choosing import PublicFacts, choose, make_plan, within_budget
+from skdpfl.encoding import Encoding
 from skdpfl.estimators import _data, _parameters
 from skdpfl.estimators._as_json import from_plain, to_plain
 from skdpfl.estimators._docs import refuse_parameters, refusing_parameters, with_constructor
-from skdpfl.estimators._noise_error import interactions, shape_functions, summary
+from skdpfl.estimators._noise_error import (
+    feature_names_of,
+    interactions,
+    shape_functions,
+    summary,
+)
 from skdpfl.estimators._training import Trained
 from skdpfl.federation import Federation, Schema
 from skdpfl.privacy.events import SecureAggregation
@@ -46,6 +53,7 @@ class FederatedEstimator(Trained):
     epsilon: Any = field(default=1.0, kw_only=False)
     delta: Any = "auto"
     feature_bounds: Any = None
+    max_categories: int = DEFAULT_CATEGORIES
     silo_column: Any = None
     alpha: float = 0.0
     fit_intercept: bool = True
@@ -246,6 +254,7 @@ class FederatedEstimator(Trained):
             )
         self._declare_targets()
         self.n_features_in_ = int(facts.n_features)
+        self.schema_: Encoding | None = None
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if facts.feature_names is not None:
             self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
@@ -264,11 +273,12 @@ class FederatedEstimator(Trained):
         self,
         *,
         silo_sizes: Any,
-        n_features: int,
+        n_features: int | None = None,
         n_classes: int = 2,
         feature_names: Any = None,
         indicators: Any = None,
         exposure: bool = False,
+        columns: Any = None,
     ) -> PrivacyPlan:
         """Return the plan of a fit on data with these sizes, without any data.
 
@@ -276,8 +286,8 @@ class FederatedEstimator(Trained):
         ----------
         silo_sizes : mapping or sequence
             Each silo's number of records.
-        n_features : int
-            The number of features, without the silo column.
+        n_features : int, default=None
+            The number of features, without the silo column; by default that of ``columns``.
         n_classes : int, default=2
             The number of labels (classifiers only).
         feature_names : sequence of str, default=None
@@ -287,6 +297,9 @@ class FederatedEstimator(Trained):
             mapping leaves out.
         exposure : bool, default=False
             Whether records have exposures.
+        columns : mapping, default=None
+            The columns of a frame that holds not only numbers, and their kinds: "number",
+            "category", "flag" or "date"; or the ``schema_`` of a fitted estimator.
 
         Returns
         -------
@@ -294,11 +307,16 @@ class FederatedEstimator(Trained):
             Noise and rounds; ``plan.spent()`` is the cost.
         """
         self._check()
-        sizes, d, n_classes = _parameters.check_shape(silo_sizes, n_features, n_classes)
+        schema = None if columns is None else self._encoding_for(columns)
+        width = n_features if schema is None else len(schema.names())
+        sizes, d, n_classes = _parameters.check_shape(silo_sizes, width, n_classes)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
         facts = self._facts(sizes.index, sizes.to_numpy(), d, outputs, self._class_shares())
-        facts = facts.with_columns(self.feature_bounds, feature_names, indicators)
         facts = replace(facts, has_exposure=bool(exposure))
+        if schema is None:
+            facts = facts.with_columns(self.feature_bounds, feature_names, indicators)
+        else:
+            facts = facts.encoded(schema)
         request, method = self._request(facts), self._method()
         streams = streams_for(copy.deepcopy(self.random_state))  # fit draws the same schedule
         schedule = self._schedule_from(streams)
@@ -388,19 +406,32 @@ class FederatedEstimator(Trained):
     ) -> _data.LocalData:
         """Read the data, and set the attributes with their public numbers."""
         table = Table.read(
-            X, y, silos, validate=self._validated, silo_column=self.silo_column, warn=True
+            X,
+            y,
+            silos,
+            validate=self._validated,
+            silo_column=self.silo_column,
+            encoding=self._encoding,
+            warn=True,
         )
         features, y = table.X, table.y
+        self.schema_ = table.encoding
+        if table.encoding is not None:  # names and number are those of the frame
+            validate_data(self, with_names(table.features), skip_check_array=True)
         _parameters.check_named_bounds(
             self.feature_bounds, getattr(self, "feature_names_in_", None)
         )
         exact = np.isscalar(self.epsilon) and self.epsilon == np.inf
-        if self.feature_bounds is None and self.scaling is not None and not exact:
+        unbounded = self.feature_bounds is None and table.encoding is None
+        if unbounded and self.scaling is not None and not exact:
             _warnings.warn_of_dates(table.features)
         outputs, shares = self._n_outputs(), self._class_shares()
         sizes = table.silos.sizes
         facts = self._facts(table.silos.ids, sizes, features.shape[1], outputs, shares)
-        facts = replace(facts, indicators=table.indicators)
+        if table.encoding is None:
+            facts = replace(facts, indicators=table.indicators)
+        else:
+            facts = facts.encoded(table.encoding)
         self._indicators = facts.indicators
         weights = _data.read_sample_weight(sample_weight, len(features), X, features.dtype)
         class_weights = self._class_weights()
@@ -410,6 +441,38 @@ class FederatedEstimator(Trained):
         _data.warn_of_counted(weights, class_weights, y, classes)
         _data.warn_of_counted_shares(shares, y)
         return _data.LocalData(features, y, table.silos, facts, weights, class_weights, exposure)
+
+    def _encoding(self, features: Any) -> Encoding | None:
+        """Return the encoding of a frame with these columns."""
+        declared, others = self.feature_bounds, (self.silo_column,)
+        encoding = encoding_of(features, declared, self.max_categories, others)
+        if encoding is not None and not encoding.is_known:
+            missing = [name for name, column in encoding.items() if not column.is_known]
+            raise ValueError(
+                f"feature_bounds has no range or levels for {missing[:5]!r}: declare them."
+            )
+        return encoding
+
+    def _encoding_for(self, columns: Any) -> Encoding:
+        """Return the encoding of a frame whose columns have these kinds."""
+        kinds = {name: getattr(kind, "kind", kind) for name, kind in columns.items()}
+        return encoding_for(kinds, self.feature_bounds, self.max_categories)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns that have coefficients, or enter the model.
+
+        Parameters
+        ----------
+        input_features : ignored
+            There for the sake of scikit-learn's conventions.
+
+        Returns
+        -------
+        ndarray of str
+            ``schema_.names()`` where a frame was encoded, else the names of the features.
+        """
+        check_is_fitted(self)
+        return np.array(feature_names_of(self), dtype=object)
 
     def _validated(self, features: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return features as numbers and targets encoded for the loss."""
@@ -442,8 +505,10 @@ class FederatedEstimator(Trained):
         """Return raw predictions (n, k) of new records."""
         check_is_fitted(self)
         _warnings.warn_of_unseen_silos(self, as_frame(X))
-        known = partial(validate_data, self, reset=False, dtype=FLOATS)
-        values = read_new(X, validate=known, without=(self.silo_column,))
+        schema = self.__dict__.get("schema_")
+        how = {"dtype": FLOATS} if schema is None else {"skip_check_array": True}
+        known = partial(validate_data, self, reset=False, **how)
+        values = read_new(X, validate=known, without=(self.silo_column,), encoding=schema)
         scaling = self.scaling_
         X = scaling.within(values) if scaling.affine else scaling.transform(values)
         return self.model_.raw_of_fitted(vars(self), X)

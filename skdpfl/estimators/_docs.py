@@ -15,9 +15,12 @@ delta : "auto", float or mapping, default="auto"
     1 / (10 n_records), or 1 / (10 n_silos) with ``unit="silo"``.
 feature_bounds : (low, high) or mapping, default=None
     Public bounds of the features: scalars, arrays, Series (by column name if both have names), or a
-    mapping from column to (low, high). A column with low == high is ignored. After the
-    steps of a pipeline, columns have their output's names; columns of True and False need no
-    bounds.
+    mapping from column to what is public of it: a tuple is a range, a list or set levels, a tuple
+    of two dates a range of days, and "number", "category", "flag" or "date" its kind. A column with
+    low == high is ignored. After the steps of a pipeline, columns have their output's names;
+    columns of True and False need no bounds.
+max_categories : int, default=20
+    The number of columns for a category whose levels are not declared.
 target_bounds : (low, high), default=None
     Public bounds of the target.
 silo_column : str, default=None
@@ -222,6 +225,9 @@ n_features_in_ : int
     The number of features, without the silo column.
 feature_names_in_ : ndarray
     Names of the features, if X has names that are strings.
+schema_ : Encoding or None
+    What each column of a frame holds, and the columns of numbers that it became: a mapping from
+    column to :class:`skdpfl.encoding.EncodedColumn`. None for tables of numbers.
 local_steps_ : int or tuple
     The gradient steps of a silo in a round.
 global_learning_rate_ : float

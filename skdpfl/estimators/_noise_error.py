@@ -125,8 +125,15 @@ def _to_units(model: Model, scales: Scales) -> np.ndarray:
 
 def coef_names(model: Any) -> list[Any]:
     """Return the name of each column that has a coefficient in a fitted estimator."""
-    if isinstance(model.scaling_, CurveScaling):
-        return list(model.scaling_.names)
+    names = feature_names_of(model)
+    more = model.scaling_.names if isinstance(model.scaling_, CurveScaling) else ()
+    return names + list(more[len(names) :])
+
+
+def feature_names_of(model: Any) -> list[Any]:
+    """Return the names of a fitted estimator's features, after its encoding."""
+    if (schema := getattr(model, "schema_", None)) is not None:
+        return list(schema.names())
     names = getattr(model, "feature_names_in_", None)
     return [f"x{i}" for i in range(model.n_features_in_)] if names is None else list(names)
 
@@ -170,7 +177,7 @@ def shape_functions(model: Any) -> dict[Any, pd.DataFrame]:
     indicator, the two rows are its values 0 and 1.
     """
     _check(model)
-    names, ranges = coef_names(model)[: model.n_features_in_], model._ranges
+    names, ranges = feature_names_of(model), model._ranges
     each = zip(ranges.low.tolist(), ranges.high.tolist(), strict=True)
     scaling, parts = model.scaling_, []
     numbers = {}

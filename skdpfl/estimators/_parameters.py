@@ -68,6 +68,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
     _check_numbers(params, words["learning_rate"])
     _check_running(params)
     _check_verbose(params["verbose"])
+    check_count("max_categories", params["max_categories"], high=_MOST_CATEGORIES)
     _check_steps(params)
     _check_model(params)
     _check_weights(params["silo_weights"])
@@ -76,6 +77,10 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
     check_cohort(params)
     _check_whole_silos(params)
     _check_together(params)
+
+
+#: columns of one category, at most
+_MOST_CATEGORIES = 10_000
 
 
 def _check_trust(trust: Any, name: str, trusts: tuple[str, ...]) -> None:

@@ -156,6 +156,7 @@ def _of_model(inner: Any, fitted: Any, share: float) -> PrivacySpent:
         n_classes=len(getattr(fitted, "classes_", (0, 1))),
         feature_names=getattr(fitted, "feature_names_in_", None),
         indicators=getattr(fitted, "_indicators", None),
+        columns=getattr(fitted, "schema_", None),
     )
     return plan.spent()
 

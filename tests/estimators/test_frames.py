@@ -1,0 +1,203 @@
+"""Frames with text, gaps, dates and levels are encoded by what is declared of their columns."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import skdpfl
+from skdpfl.encoding import Encoding
+from tests.estimators.fits import ALL, CLASSIFIERS, make
+
+DECLARED = {
+    "age": (18, 100),
+    "ward": ["lung", "heart", "skin"],
+    "smoker": "flag",
+    "seen": ("2015-01-01", "2020-12-31"),
+    "plan": {3, 7, 11},
+}
+
+
+def raw(n=400, seed=0):
+    """Records as a hospital has them, with gaps in four columns, and targets in 0..1."""
+    rng = np.random.default_rng(seed)
+    ward, smoker = rng.choice(["heart", "lung", "skin"], n).astype(object), rng.random(n) < 0.3
+    frame = pd.DataFrame(
+        {
+            "age": rng.uniform(18, 90, n),
+            "ward": ward,
+            "smoker": smoker.astype(object),
+            "seen": pd.Timestamp("2015-01-05") + pd.to_timedelta(rng.integers(0, 2000, n), "D"),
+            "plan": rng.choice([3, 7, 11], n),
+        }
+    )
+    y = ((ward == "heart") * 1.0 + smoker - (frame.age - 50) / 40 > rng.normal(0.3, 1, n)) * 1.0
+    for name, step in {"age": 7, "ward": 9, "smoker": 5, "seen": 11}.items():
+        frame.loc[::step, name] = None
+    return frame, y.to_numpy(), np.arange(n) % 4
+
+
+def by_hand(frame):
+    """The same columns, encoded by a user of pandas: numbers, and flags of dtype bool."""
+    columns = {"age": frame.age.fillna(59.0), "age_missing": frame.age.isna()}
+    columns |= {f"ward_{level}": frame.ward == level for level in ("heart", "lung", "skin")}
+    columns |= {"ward_missing": frame.ward.isna(), "smoker": frame.smoker == True}  # noqa: E712
+    columns["smoker_missing"] = frame.smoker.isna()
+    days = (frame.seen - pd.Timestamp("2015-01-01")).dt.days
+    columns["seen_days"] = days.fillna(2191 / 2)
+    columns |= {f"seen_weekday_{k}": frame.seen.dt.day_of_week + 1 == k for k in range(1, 8)}
+    columns |= {f"seen_month_{k}": frame.seen.dt.month == k for k in range(1, 13)}
+    columns["seen_missing"] = frame.seen.isna()
+    columns |= {f"plan_{level}": frame.plan == level for level in (3, 7, 11)}
+    return pd.DataFrame(columns | {"plan_missing": frame.plan.isna()})
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_declared_frame_is_the_frame_encoded_by_hand(name):
+    """Declarations cost nothing: the model is the same, bit for bit."""
+    frame, y, silos = raw()
+    frame["smoker"] = frame.smoker.fillna(False).astype(bool)
+    hand, options = by_hand(frame), {"n_rounds": 5, "random_state": 0, "target_bounds": (0, 1)}
+    model = make(name, feature_bounds=DECLARED, **options).fit(frame, y, silos=silos)
+    ranges = {"age": (18, 100), "seen_days": (0, 2191)}
+    same = make(name, feature_bounds=ranges, **options).fit(hand, y, silos=silos)
+    assert model.get_feature_names_out().tolist() == list(hand)
+    assert model.feature_names_in_.tolist() == list(frame) and model.n_features_in_ == 5
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+    np.testing.assert_allclose(model.predict(frame), same.predict(hand), rtol=1e-12)
+    assert model.privacy_spent_.epsilon == same.privacy_spent_.epsilon
+    plan = make(name, feature_bounds=DECLARED, **options)
+    plan = plan.plan_for(silo_sizes=[100] * 4, columns={c: "category" for c in frame})
+    assert (plan.noise_multiplier == model.plan_.noise_multiplier).all()
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS[:1])
+@pytest.mark.parametrize("kind", ["linear", "additive"])
+def test_one_file_predicts_raw_frames(name, kind):
+    frame, y, silos = raw()
+    model = make(name, epsilon=20, model=kind, feature_bounds=DECLARED, random_state=0)
+    plain = json.loads(json.dumps(model.fit(frame, y, silos=silos).to_dict()))
+    same = type(model).from_dict(plain)
+    np.testing.assert_array_equal(same.decision_function(frame), model.decision_function(frame))
+    assert plain["version"] == 2 and same.schema_ == model.schema_
+    assert list(model.summary().index[:2]) == ["age", "age_missing"]
+    for damage in ({"kind": "colour"}, {"width": 0}, {"levels": [None]}, {"start": "x"}):
+        plain["encoding"][1] |= damage
+        with pytest.raises(ValueError, match=r"encoding|levels|start"):
+            type(model).from_dict(plain)
+
+
+def test_a_row_is_read_by_itself():
+    """Other rows change no bit of it: values that fit no kind are gaps, not errors."""
+    frame, y, silos = raw()
+    model = skdpfl.ISRLDPClassifier(feature_bounds=DECLARED, random_state=0)
+    model.set_params(epsilon=20).fit(frame, y, silos=silos)
+    strange = pd.DataFrame(
+        {
+            "age": ["40", "old", np.inf, 10**400, None, True],
+            "ward": ["lung", "moon", 3, ("lung",), None, "heart"],
+            "smoker": ["yes", "maybe", 1, 7, None, True],
+            "seen": ["2019-03-04", "04/03/2019", pd.NaT, 10**30, None, pd.Timestamp(0, tz="UTC")],
+            "plan": ["7", "x", 7.0, 12, None, 3],
+        },
+        dtype=object,
+    )
+    whole = model.schema_.encode(pd.concat([frame.astype(object), strange]))[len(frame) :]
+    alone = [model.schema_.encode(strange[i : i + 1])[0] for i in range(len(strange))]
+    np.testing.assert_array_equal(whole, alone)
+    assert np.isfinite(model.decision_function(strange)).all()
+    found = pd.DataFrame(whole, columns=model.schema_.names())
+    assert found.age.tolist() == [40, 59, 59, 59, 59, 1]
+    assert found.ward_missing.tolist() == [0, 0, 0, 1, 1, 0]
+    assert found.smoker.tolist() == [1, 0.5, 1, 0.5, 0.5, 1]
+    assert found.seen_missing.tolist() == [0, 1, 1, 1, 1, 0] and found.seen_month_3[0] == 1
+    assert found.plan_7.tolist() == [1, 0, 1, 0, 0, 0]
+
+
+def in_polars(frame):
+    own = {name: frame[name].tolist() for name in ("age", "ward", "smoker", "plan")}
+    own = {name: [None if v != v else v for v in values] for name, values in own.items()}
+    own["seen"] = frame.seen.to_numpy().astype("datetime64[us]")
+    return pl.DataFrame(own).select(frame.columns.tolist())
+
+
+#: the same records with other types
+TYPES = {
+    "category": {"ward": "category", "plan": "category"},
+    "nullable": {"age": "Float64", "ward": "string", "smoker": "boolean", "plan": "Int64"},
+    "text": {"plan": str, "age": object},
+    "zone": {"seen": "datetime64[ns, UTC]"},
+    "polars": None,
+}
+
+
+@pytest.mark.parametrize("types", TYPES)
+def test_types_of_columns_change_no_bit(types):
+    frame, y, silos = raw()
+    given = frame.convert_dtypes() if types == "nullable" else frame
+    if types == "zone":
+        given = frame.assign(seen=frame.seen.dt.tz_localize("UTC"))
+    elif types == "polars":
+        given = in_polars(frame)
+    else:
+        given = frame.astype(TYPES[types])
+    model = skdpfl.ISRLDPClassifier(20, feature_bounds=DECLARED, random_state=0)
+    known = model.fit(frame, y, silos=silos).decision_function(frame)
+    np.testing.assert_array_equal(model.fit(given, y, silos=silos).decision_function(given), known)
+
+
+REFUSED = {
+    "a range or two levels": ({"age": [18, 100]}, r"\(18, 100\).*set for levels, \{18, 100\}"),
+    "another name": ({"agee": (18, 100)}, r"names \['agee'\], which X does not have"),
+    "a word": ({"age": "years"}, "must be one of 'number', 'flag', 'category', 'date'"),
+    "three numbers": ({"age": (1, 2, 3)}, r"must be a range as a tuple \(low, high\)"),
+    "turned": ({"age": (100, 18)}, "low <= high"),
+    "no levels": ({"ward": []}, "levels are text, numbers, or True and False; got none"),
+    "a level twice": ({"ward": ["a", 1, "1"]}, "has the level '1' twice"),
+    "a gap as a level": ({"ward": ["a", None]}, "got None of type NoneType"),
+    "days as numbers": ({"seen": (0, 9)}, "needs a tuple of two dates"),
+    "days as levels": ({"seen": ["2015-01-01"]}, "needs a tuple of two dates"),
+    "arrays": ((np.zeros(5), np.ones(5)), "must be a mapping from column"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_declarations_that_say_nothing_are_refused(case):
+    declared, words = REFUSED[case]
+    frame, y, silos = raw(40)
+    model = skdpfl.ISRLDPClassifier(feature_bounds=declared)
+    with pytest.raises(ValueError, match=words):
+        model.fit(frame, y, silos=silos)
+    assert not hasattr(model, "schema_")
+
+
+def test_tables_of_numbers_are_not_encoded():
+    """One gap must not decide the columns; the error says what to declare."""
+    frame, y, silos = raw()
+    numbers = frame[["age", "plan"]]
+    model = skdpfl.ISRLDPClassifier(20, feature_bounds={"age": (18, 100), "plan": (3, 11)})
+    with pytest.raises(ValueError, match=r'NaN.*feature_bounds=\{\'age\': "number"\}'):
+        model.fit(numbers, y, silos=silos)
+    assert model.fit(numbers.fillna(50), y, silos=silos).schema_ is None
+    assert model.get_feature_names_out().tolist() == ["age", "plan"]
+    model.set_params(feature_bounds={"age": (18, 100), "plan": [3, 7, 11]})
+    assert model.fit(numbers, y, silos=silos).schema_["plan"].kind == "category"
+    with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing"):
+        model.predict(numbers[["age"]])
+    with pytest.raises(ValueError, match="several columns named 'age'"):
+        model.fit(pd.concat([numbers, numbers.age], axis=1), y, silos=silos)
+
+
+def test_names_are_different():
+    """A level may be called as the column of gaps is."""
+    frame = pd.DataFrame({"a": ["missing", "b"]})
+    schema = Encoding.from_dict(
+        [{"name": "a", "kind": "category", "levels": ("b", "missing"), "width": 2}]
+    )
+    assert schema.names() == ["a_b", "a_missing", "a_missing_"]
+    assert schema.encode(frame).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert schema.encode(frame.assign(z=1)[["z", "a"]]).tolist() == [[0, 1, 0], [1, 0, 0]]
+    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['a'\]"):
+        schema.encode(frame.rename(columns=str.upper))
