@@ -33,13 +33,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_X_y
 
-from skdpfl._arguments import (
-    advising,
-    check_choice,
-    check_flags,
-    check_not_negative,
-    naming_no_values,
-)
+from skdpfl import _arguments
 from skdpfl._pipelines import private_step
 from skdpfl._warnings import warn
 from skdpfl.choosing import noise_of_plan
@@ -219,15 +213,17 @@ def heterogeneity(
     >>> round(result.upsilon_squared, 6), result.intercept.round(6).tolist()
     (1.0, [1.0])
     """
-    objective = loss if isinstance(loss, Loss) else NAMED[check_choice("loss", loss, NAMED)]()
-    check_flags(fit_intercept=fit_intercept)
-    with advising(X, y):
+    objective = (
+        loss if isinstance(loss, Loss) else NAMED[_arguments.check_choice("loss", loss, NAMED)]()
+    )
+    _arguments.check_flags(fit_intercept=fit_intercept)
+    with _arguments.advising(X, y):
         X, y = check_X_y(X, y, dtype=np.float64, y_numeric=not objective.is_classifier)
     codes, ids = read_silos(silos, len(X))[:2]
     y, n_outputs = _targets(y, objective)
     model = LinearModel(X.shape[1], n_outputs, fit_intercept)
     weights = _weights(silo_weights, codes)
-    penalty = check_not_negative("alpha", alpha) * model.penalty_mask()
+    penalty = _arguments.check_not_negative("alpha", alpha) * model.penalty_mask()
     if coef is None:
         each_record = (weights / np.bincount(codes))[codes]
         params = optimum(model, X, y, objective, each_record, penalty)
@@ -264,7 +260,7 @@ def _spread(
 def _targets(y: NDArray, loss: Loss) -> tuple[NDArray, int]:
     """Return numbers or class codes, and the number of raw predictions."""
     if not loss.is_classifier:
-        with naming_no_values(y, "y"):
+        with _arguments.naming_no_values(y, "y"):
             return y.astype(np.float64), 1
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
@@ -275,13 +271,13 @@ def _targets(y: NDArray, loss: Loss) -> tuple[NDArray, int]:
 def _weights(silo_weights: str, codes: NDArray) -> NDArray:
     """Return p_i, shape (n_silos,)."""
     sizes = np.bincount(codes)
-    check_choice("silo_weights", silo_weights, ("uniform", "size"))
+    _arguments.check_choice("silo_weights", silo_weights, ("uniform", "size"))
     return sizes / sizes.sum() if silo_weights == "size" else np.full(len(sizes), 1 / len(sizes))
 
 
 def _point(model: LinearModel, coef: ArrayLike, intercept: ArrayLike | None) -> NDArray:
     """Return the flat parameters of a given model."""
-    with naming_no_values(coef, "coef"):
+    with _arguments.naming_no_values(coef, "coef"):
         weights = np.atleast_2d(np.asarray(coef, dtype=np.float64))
     shape = (model.n_outputs, model.n_features)
     if weights.shape != shape:

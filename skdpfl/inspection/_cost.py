@@ -11,24 +11,11 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from skdpfl import _pipelines
 from skdpfl._functions import Declared
-from skdpfl._pipelines import (
-    gives_out_width,
-    is_as_released,
-    keeps_rows_apart,
-    learns_nothing,
-    told_alike,
-)
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import _parts
-from skdpfl.inspection._on_split import (
-    Unknown,
-    budget,
-    costs_on_splits,
-    follows_labels,
-    follows_sizes,
-)
+from skdpfl.inspection import _on_split, _parts
 from skdpfl.privacy.events import Exact, Guarantee
 from skdpfl.privacy.spending.as_fitted import changed_around, differences, own_digests
 from skdpfl.privacy.spending.ledger import Recorded
@@ -186,11 +173,13 @@ class _Bill:
     def all_costs(self) -> list[PrivacySpent]:
         """Return all costs; the last one is infinite if not all fits are paid for."""
         paid = all(leak.paid for leak in self.leaks.values())
-        return told_alike(self.costs) + ([] if paid else [_nothing(self.costs, exact=True)])
+        return _pipelines.told_alike(self.costs) + (
+            [] if paid else [_nothing(self.costs, exact=True)]
+        )
 
     def add(self, obj: Any, at: _At = _At()) -> None:  # noqa: B008
         """Add what the fits of an object and its parts cost."""
-        whole = at.splits is None and is_as_released(obj)
+        whole = at.splits is None and _pipelines.is_as_released(obj)
         if at.path and self._is_declared(obj, at.path):
             return
         if isinstance(obj, FrozenEstimator):  # its earlier fit counts as well, once
@@ -205,7 +194,7 @@ class _Bill:
             self._search(obj, at)
         elif (inside := (_parts.members if whole else _parts.steps)(obj)) is not None:
             self._members(obj, inside, at)
-        elif not learns_nothing(obj):
+        elif not _pipelines.learns_nothing(obj):
             self._note(_parts.leak_of(obj, at.path))
 
     def _note(self, *leaks: _parts.Leak) -> None:
@@ -226,7 +215,7 @@ class _Bill:
             here = at.inside(name, chosen=chosen)
             self.add(part, here)
             known = at.splits.twins.get(here.path) if at.splits else part
-            chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(known))
+            chosen = chosen or (isinstance(obj, Pipeline) and _pipelines.gives_out_width(known))
         if at.splits is None:
             self._note(*_parts.changed_after(at.path, obj, _changed_around(obj)))
         if at.splits is None and isinstance(obj, (*_parts.STACKS, *_parts.CHAINS)):
@@ -238,7 +227,7 @@ class _Bill:
         if getattr(obj, "stays_at_silos", False) and at.path:
             self._note(_parts.Leak(at.path, _parts.HEADS, "Put the joint model there."))
         if pays := _parts.is_private(obj):  # a search's plans see what earlier steps found
-            found = gives_out_width(getattr(obj, "best_estimator_", None))
+            found = _pipelines.gives_out_width(getattr(obj, "best_estimator_", None))
             self._private(obj, at._replace(chosen=at.chosen or found))
         before, self._own = self._own, getattr(obj, "public", ())
         self.add(model, at._replace(covered=at.covered or pays))
@@ -255,17 +244,17 @@ class _Bill:
             self._note(*_parts.changed_after(at.path, part, names))
         try:
             costs = (
-                costs_on_splits(part, fitted, *at.splits[:2])
+                _on_split.costs_on_splits(part, fitted, *at.splits[:2])
                 if at.splits
                 else [part.privacy_spent_]
             )
             if at.chosen and part.epsilon is None:
-                raise Unknown("that of given noise depends on columns that a step learnt")
-        except Unknown as why:
+                raise _on_split.Unknown("that of given noise depends on columns that a step learnt")
+        except _on_split.Unknown as why:
             self._note(_parts.unknown(at.path, part, why))
             return
         for cost in costs:
-            found = chosen_by_outputs(cost, budget(part)) if at.chosen else cost
+            found = chosen_by_outputs(cost, _on_split.budget(part)) if at.chosen else cost
             self.costs.append(of_copies(found, 1 if before is None else before.times))
 
     def _cross_fits(self, obj: Any, inside: _parts.Parts, at: _At) -> None:
@@ -275,7 +264,7 @@ class _Bill:
             return
         for name, member in inside[:-1] if chain else inside:
             here = at.inside(name)
-            if not keeps_rows_apart(member):
+            if not _pipelines.keeps_rows_apart(member):
                 self._note(_parts.unknown(here.path, member, "its predictions may mix records"))
             twins = dict(_parts.by_path(member, here.path))
             if not isinstance(obj.cv, str):
@@ -301,10 +290,10 @@ class _Bill:
 
 def _folds(obj: Any, fitted: Any, path: str) -> Iterator[_parts.Leak]:
     """Yield leaks of folds that depend on what is protected."""
-    if follows_labels(obj.cv, classifier=is_classifier(obj)):
+    if _on_split.follows_labels(obj.cv, classifier=is_classifier(obj)):
         yield _parts.Leak(path, _parts.BY_LABEL, _parts.BY_INDEX, paid=True)
     whole = any(part.privacy_spent_.unit == "silo" for part in _parts.private_parts(fitted))
-    if whole and follows_sizes(obj.cv):
+    if whole and _on_split.follows_sizes(obj.cv):
         yield _parts.Leak(path, _parts.BY_SIZE, _parts.BY_ID, paid=True)
 
 

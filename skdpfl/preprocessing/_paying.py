@@ -23,15 +23,8 @@ from skdpfl.federation import (
     SumPlan,
 )
 from skdpfl.preprocessing._frames import PassesSilos
+from skdpfl.privacy import events
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import (
-    Guarantee,
-    SecureAggregation,
-    Unit,
-    read_guarantee,
-    spare_rounds_of,
-    trust_name,
-)
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
@@ -127,7 +120,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
     silo_column: Any
     random_state: Any
     #: if they are no parameters
-    trust: str | SecureAggregation = "silo"
+    trust: str | events.SecureAggregation = "silo"
     neighbours: str = "auto"
     keep_silo_column: bool = True
 
@@ -216,7 +209,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         whole = self._unit == "silo"
         delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
         mu = gaussian_mu(float(self.epsilon), delta)
-        budgets = SiloBudgets.of(self._guarantee, sizes, mu, spare_rounds_of(self.trust))
+        budgets = SiloBudgets.of(self._guarantee, sizes, mu, events.spare_rounds_of(self.trust))
         plan, seed = self._plan(budgets, delta), source.streams.seed
         if plan.sums:
             source.federation.agree_on_sums(plan.sums, plan.first, delta, seed)
@@ -229,17 +222,17 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         return " ".join(text for text in (plan.advice, found) if text)
 
     @property
-    def _unit(self) -> Unit:
+    def _unit(self) -> events.Unit:
         return "record"
 
     @property
-    def _guarantee(self) -> Guarantee:
-        return read_guarantee(self._unit, self.trust, self.neighbours)
+    def _guarantee(self) -> events.Guarantee:
+        return events.read_guarantee(self._unit, self.trust, self.neighbours)
 
     def _check(self) -> None:
         """Raise for invalid parameters."""
         check_budget_parameters(self.epsilon, self.delta)
-        check_choice("trust", trust_name(self.trust), ("silo", "secagg", "server"))
+        check_choice("trust", events.trust_name(self.trust), ("silo", "secagg", "server"))
         check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:

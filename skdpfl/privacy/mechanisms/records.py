@@ -21,14 +21,8 @@ import numpy as np
 
 from skdpfl.privacy.calibration import Search
 from skdpfl.privacy.events import Composition, compose
+from skdpfl.privacy.mechanisms import binomial
 from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism, Senders
-from skdpfl.privacy.mechanisms.binomial import (
-    LEAST_NOISE,
-    MOST_BITS,
-    BinomialSum,
-    binomial_draws,
-    binomial_sum,
-)
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import (
@@ -217,7 +211,7 @@ class ShuffledSums(_Shuffled):
 
     gradients_only = True
     noised_later = True
-    least_noise = LEAST_NOISE
+    least_noise = binomial.LEAST_NOISE
     #: prices are not continuous, because the number of bits is an integer
     search: ClassVar[Search] = Search(share=0.99, narrow=1e-4)
 
@@ -231,11 +225,11 @@ class ShuffledSums(_Shuffled):
     def n_releases(self, plan: PublicNumbers) -> int:
         return n_sums(plan)
 
-    def protocol(self, plan: PublicNumbers, z: float) -> BinomialSum:
+    def protocol(self, plan: PublicNumbers, z: float) -> binomial.BinomialSum:
         """Return the protocol of the smallest round at noise multiplier z."""
         assert plan.size is not None  # checked with the plan
         return _protocol(
-            max(z, LEAST_NOISE),
+            max(z, binomial.LEAST_NOISE),
             plan.size,
             plan.clip_norm,
             smallest_cohort(plan),
@@ -261,7 +255,7 @@ class ShuffledSums(_Shuffled):
 
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         most = self.protocol(plan, _shared_noise(plan) * plan.factor_range[1])
-        if most.noise_bits * plan.n_silos > MOST_BITS:
+        if most.noise_bits * plan.n_silos > binomial.MOST_BITS:
             raise PrecisionError(f"{most.noise_bits} bits of each silo are too many to simulate.")
         return super().gradient_terms(plan, size, dtype)
 
@@ -277,11 +271,11 @@ class ShuffledSums(_Shuffled):
         bits = protocol.noise_bits * int(np.rint(aggregate.divisor * plan.n_silos))
         stream = keys.stream("aggregate", round=round)
         ones = np.rint(aggregate.total * (scale / protocol.unit))  # the weights are sizes / scale
-        ones += binomial_draws(bits, protocol.probability, stream, aggregate.total.shape)
+        ones += binomial.binomial_draws(bits, protocol.probability, stream, aggregate.total.shape)
         ones -= bits * protocol.probability
         return ones * (protocol.unit / scale) / aggregate.divisor
 
-    def _run(self, plan: PublicNumbers, round: int) -> BinomialSum:
+    def _run(self, plan: PublicNumbers, round: int) -> binomial.BinomialSum:
         """Return the protocol that runs in a round."""
         return self.protocol(plan, _shared_noise(plan) * float(plan.factors[round][0]))
 
@@ -313,8 +307,8 @@ def _check_shuffled(plan: PublicNumbers) -> None:
 @lru_cache(maxsize=256)
 def _protocol(
     z: float, dimension: int, clip_norm: float, n_silos: int, records: int
-) -> BinomialSum:
-    return binomial_sum(
+) -> binomial.BinomialSum:
+    return binomial.binomial_sum(
         z, dimension=dimension, clip_norm=clip_norm, n_contributors=n_silos, records=records
     )
 
