@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 
-from skdpfl._warnings import person_like, silo_like
+from skdpfl._warnings import person_like
 
 
 def check_number(
@@ -292,15 +292,13 @@ def _gaps_hint(X: Any) -> str:
 
 
 def _ids_hint(names: list[Any]) -> str:
-    """Return further advice if a column may hold ids of silos or of people."""
-    if silos := silo_like(names):
-        return f"  If {silos[0]!r} says which silo holds a record, give silo_column={silos[0]!r}."
+    """Return further advice: a column may hold ids of silos or of people."""
     if people := person_like(names):
         return (
             f" If {people[0]!r} says whose row it is, leave it out; where people have several "
             f"rows, limit them first: skdpfl.preprocessing.limit_rows(X[{people[0]!r}], k)."
         )
-    return ""
+    return f" If {names[0]!r} says which silo holds a record, give silo_column={names[0]!r}."
 
 
 def _holds_numbers(column: Any) -> bool:

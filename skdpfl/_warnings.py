@@ -1,7 +1,7 @@
 """Warnings that point at the user's line.
 
-Warnings about data look at names alone: of unseen silos, forgotten silo columns, columns of people
-or of years. Silo ids and column names are public; nothing else is read here.
+Warnings about data look at names alone: of unseen silos, and of columns of people. Silo ids and
+column names are public; nothing else is read here.
 """
 
 import re
@@ -79,23 +79,11 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-#: a column of one of these names (with "id", "code" and the like, or a step's name) may hold silos,
-#: the first ones rather than the last: a hospital holds its wards' records
-_NAMES = (
-    *("silo", "hospital", "bank", "school", "clinic", "site", "centre", "center", "region"),
-    *("ward", "group"),
-)
-_BESIDE = {"id", "ids", "code", "no", "nr", "num", "number", "name", "key", "remainder"}
+_IDS = {"id", "ids", "code", "no", "nr", "num", "number", "key"}
 #: a column of one of these names, alone or with a word for an id, holds people's ids
 _PEOPLE = {"patient", "person", "subject", "participant", "mrn"}
 #: these only with a word for an id: alone they may be a yes or no
 _ROLES = {"client", "customer", "employee", "member", "pupil", "respondent", "student", "user"}
-_IDS = _BESIDE - {"remainder", "name"}
-#: a column of one of these names holds dates as numbers; "year" also beside one of the others
-_DATES = {"year", "yearofbirth", "birthyear", "yob", "timestamp", "unixtime"}
-_OF_YEARS = {"birth", "born", "built", "admission", "diagnosis", "entry", "calendar", "model"}
-_OF_YEARS |= {"sold", "of", "remainder", "num"}
-
 _EXPECTED = ContextVar("silos that were not in the fit are scored on purpose", default=False)
 
 
@@ -154,21 +142,6 @@ def _left_out_on_purpose() -> bool:
     return False
 
 
-def silo_like(names: Any) -> list[str]:
-    """Return the names of columns that probably hold silo ids, the likeliest first."""
-    places = [(_silo_place(name), name) for name in names if isinstance(name, str)]
-    likely = [(place, name) for place, name in places if place is not None]
-    return [name for _, name in sorted(likely, key=lambda each: each[0])]
-
-
-def _silo_place(name: str) -> int | None:
-    """Return a name's rank among the usual names of silo columns; None if it is not one."""
-    words = [word for word in _words(name) if word not in _BESIDE]
-    if len(words) != 1 or not _one_of(words[0], _NAMES):
-        return None
-    return _NAMES.index(words[0] if words[0] in _NAMES else words[0].removesuffix("s"))
-
-
 def person_like(names: Any) -> list[str]:
     """Return the names of columns that probably hold people's ids."""
     return [name for name in names if isinstance(name, str) and _is_person_like(name)]
@@ -194,20 +167,6 @@ def _one_of(word: str, names: Collection[str]) -> bool:
     return word in names or word.removesuffix("s") in names
 
 
-def warn_of_forgotten_column(X: Any, silos: Any) -> None:
-    """Warn if no silos are given and a column is named like a silo column.
-
-    Only the name is looked at, which is public. How many distinct values a column has, or whether
-    they are all integers, would be learnt from the records.
-    """
-    if silos is None and (found := silo_like(getattr(X, "columns", ()))):
-        warn(
-            f"X has a column {found[0]!r}, but neither silos nor silo_column was given: the column "
-            "is used as a feature, and all records form one silo. If it says which silo holds a "
-            f"record, give silo_column={found[0]!r}; if not, rename it or leave it out."
-        )
-
-
 def warn_of_people(X: Any) -> None:
     """Warn if a feature is named like an id of people; only the name is looked at."""
     if found := person_like(getattr(X, "columns", ())):
@@ -218,20 +177,3 @@ def warn_of_people(X: Any) -> None:
             f"skdpfl.preprocessing.limit_rows(X[{found[0]!r}], k), and report "
             "privacy_spent_.group(k); the page 'People with several rows' shows how."
         )
-
-
-def warn_of_dates(X: Any) -> None:
-    """Warn if a feature without bounds is named like a date; only the name is looked at."""
-    names = [name for name in getattr(X, "columns", ()) if isinstance(name, str)]
-    if found := [name for name in names if _is_date_like(name)]:
-        warn(
-            f"X has a column {found[0]!r}. Years and times are far from 0 and vary little in "
-            "comparison, so without bounds their scale may not be found, and the feature is lost. "
-            f"Subtract a public number (X[{found[0]!r}] - 2000, say), or give feature_bounds."
-        )
-
-
-def _is_date_like(name: str) -> bool:
-    words = [word for word in _words(name) if word not in _OF_YEARS]
-    indicator = any(letter.isdigit() for letter in name)  # year_2019
-    return len(words) == 1 and words[0] in _DATES and not indicator

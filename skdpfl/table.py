@@ -103,7 +103,7 @@ class Table:
             Gets the features, and returns the encoding of a frame that holds not only numbers;
             ``validate`` then gets the encoded numbers.
         warn : bool, default=False
-            Whether to warn of columns whose names are those of silos or people.
+            Whether to warn of columns whose names are those of people's ids.
 
         Returns
         -------
@@ -120,7 +120,6 @@ class Table:
         if schema is None:
             refuse_dates(features)
         if warn:
-            _warnings.warn_of_forgotten_column(features, silos)
             _warnings.warn_of_people(features)
         owners = read_silos(silos, len(values), X), read_persons(persons, len(values), X)
         return cls(values, y, *owners, features, schema)

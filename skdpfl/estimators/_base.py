@@ -421,10 +421,6 @@ class FederatedEstimator(Trained):
         _parameters.check_named_bounds(
             self.feature_bounds, getattr(self, "feature_names_in_", None)
         )
-        exact = np.isscalar(self.epsilon) and self.epsilon == np.inf
-        unbounded = self.feature_bounds is None and table.encoding is None
-        if unbounded and self.scaling is not None and not exact:
-            _warnings.warn_of_dates(table.features)
         outputs, shares = self._n_outputs(), self._class_shares()
         sizes = table.silos.sizes
         facts = self._facts(table.silos.ids, sizes, features.shape[1], outputs, shares)
