@@ -54,6 +54,13 @@ def append(file: int, data: bytes, size: int, before: bytes, header: bytes) -> N
         raise
 
 
+def mend(file: int, header: bytes, size: int) -> None:
+    """Cut a file to a size, and write its header anew; both are on disk when this returns."""
+    os.ftruncate(file, size)
+    _write_at(file, header, 0)
+    os.fsync(file)
+
+
 def _write_at(file: int, data: bytes, at: int) -> None:
     """Write all bytes at an offset."""
     while data:

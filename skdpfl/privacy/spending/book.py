@@ -148,7 +148,7 @@ class Book:
     size : int
         The number of bytes of header and entries.
     whole : bool
-        Whether the file has the current format; otherwise it is to be rewritten.
+        Whether header and end are as they should be; otherwise a process was killed.
     budget : Budget
         The current budget.
     seeds : frozenset
@@ -262,9 +262,8 @@ def read(data: bytes, previous: Book | None = None) -> Book:
     last = lines[-1].digest
     named = header == _header(len(lines), last)
     before = lines[-2].digest if len(lines) > 1 else _FIRST
-    old = not part and header == _header(len(lines), last).rstrip() + b"\n"  # as it was
     behind = not part and header == _header(len(lines) - 1, before)
-    if not (old or behind or (named and _begins_an_entry(part, last))):
+    if not (behind or (named and _begins_an_entry(part, last))):
         raise Damaged(f"does not have the entries that its first line names; it has {len(lines)}")
     if not isinstance(lines[0].item, Budget):
         raise Damaged("does not begin with a budget")
@@ -303,18 +302,17 @@ def _item(plain: dict[str, Any]) -> Item:
         names = [field.name for field in dataclasses.fields(Budget)]
         keys(plain, {"after", "kind", "id", *names}, "entry")
         return Budget(**{name: plain[name] for name in names})
-    dated = {"date"} & plain.keys()  # files of before have none
     scores = {"scored"} if kind == "fit" else set()
-    keys(plain, {"after", "kind", "name", "seeds", "spent", *scores, *dated}, "entry")
-    date = plain.get("date", "")
-    for name, value in (("name", plain["name"]), ("date", date)):
-        require(isinstance(value, str), f"entry.{name}", "is no text")
+    keys(plain, {"after", "kind", "name", "date", "seeds", "spent", *scores}, "entry")
+    for name in ("name", "date"):
+        require(isinstance(plain[name], str), f"entry.{name}", "is no text")
     seeds = frozenset(plain["seeds"])
     require(all(type(seed) is int for seed in seeds), "entry.seeds", "are not integers")
     spent = from_record(PrivacySpent, plain["spent"], seeds)
     if kind == "settled":
-        return Settled(plain["name"], spent, date)
-    return Entry(plain["name"], one_of(plain, "scored", [True, False], "entry"), spent, date)
+        return Settled(plain["name"], spent, plain["date"])
+    scored = one_of(plain, "scored", [True, False], "entry")
+    return Entry(plain["name"], scored, spent, plain["date"])
 
 
 def encoded(item: Item, after: str) -> bytes:

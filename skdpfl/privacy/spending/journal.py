@@ -1,9 +1,9 @@
 """The locked file of a ledger, which loses no entries.
 
 An entry is on the disk before the header names it, and the fit begins after both. So a process that
-is killed leaves the old entries or one more, and a fit that has drawn noise is recorded. A file
-that is not as it is written now (by an earlier version, or by a process that was killed) is written
-anew and replaced atomically at the next entry. The lock is on the file itself: after locking we
+is killed leaves the old entries or one more, and a fit that has drawn noise is recorded. What it
+left of a part of an entry, or of an entry that the header does not name, is mended before the next
+entry. The lock is on the file itself: after locking we
 check that the file still has its name. As long as nobody else has written to the file, it is not
 read again.
 """
@@ -16,10 +16,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
-from skdpfl._durable import append, replace_file, sync_folder, write_new
+from skdpfl._durable import append, mend, sync_folder, write_new
 from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.spending.book import Book, Budget, Damaged, Item, Mark, read, written
@@ -109,14 +108,10 @@ class Journal:
         """Add an entry, inside :meth:`locked` only; it is on the disk afterwards."""
         new, data = book.adding(item)
         with self._in_words("written"):
-            if book.whole:
-                append(self._held, data, book.size, book.header, new.header)
-                state = _state(self._held)
-            else:
-                body = _all_of(self._held)[: book.size].partition(b"\n")[2]
-                replace_file(self.path, new.header + body + data, self._mode)
-                new, state = replace(new, size=len(new.header + body + data)), _state(self.path)
-        self._known = new, state
+            if not book.whole:
+                mend(self._held, book.header, book.size)
+            append(self._held, data, book.size, book.header, new.header)
+            self._known = new, _state(self._held)
 
     def _content(self, file: int) -> Book:
         """Return the content of an open file, and cache it."""
@@ -227,7 +222,7 @@ class Journal:
         )
 
 
-def _state(file: int | str) -> _State:
+def _state(file: int) -> _State:
     """Return a file's state, which changes when it is written or replaced."""
     found = os.stat(file)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

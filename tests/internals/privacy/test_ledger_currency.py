@@ -145,17 +145,6 @@ def test_the_picture_and_the_shell_show_the_same(tmp_path, capsys):
     assert "gone" in capsys.readouterr().err
 
 
-def test_entries_of_before_have_no_date(tmp_path):
-    from skdpfl.privacy.spending import book
-
-    old = book.written(book.Budget(), book.Entry("fit", False, gaussian(1.0)))
-    undated = old.replace(b'"date":"",', b"")
-    lines = undated.splitlines(keepends=True)[1:]
-    header = book._header(len(lines), book._digest(lines[-1]))
-    read = book.read(header + b"".join(lines))
-    assert read.entries[0].date == "" and read.entries[0].name == "fit"
-
-
 @pytest.mark.skipif(os.name != "posix", reason="rights are POSIX's")
 @pytest.mark.parametrize(("mode", "word"), [(0o644, "read"), (0o660, "write"), (0o600, None)])
 def test_a_file_that_others_may_read_is_named(tmp_path, mode, word):

@@ -5,13 +5,11 @@ import fcntl
 import json
 import os
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.ledger import EPSILON
-from skdpfl._durable import beside
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending import journal
@@ -101,18 +99,6 @@ def test_a_charge_reads_nothing_and_writes_as_much_in_a_file_of_hundreds(path, m
     assert len(PrivacyLedger(path=path).entries) == 201
 
 
-def test_files_of_before_are_read_and_written_anew(full):
-    """Their header was as long as its numbers."""
-    header, body = full.read_bytes().split(b"\n", 1)
-    full.write_bytes(header.rstrip() + b"\n" + body)
-    assert len(PrivacyLedger(path=full).entries) == 8
-    with PrivacyLedger(path=full) as ledger:
-        ledger.charge("more", SMALL)
-        ledger.charge("more", SMALL)
-    assert len(full.read_bytes().split(b"\n", 1)[0]) == 159
-    assert len(PrivacyLedger(path=full).entries) == 10
-
-
 @pytest.mark.parametrize("kept", [1, 40, 79, 100, 300, None])
 @pytest.mark.parametrize("opened", [True, False])
 def test_an_entry_that_its_writer_did_not_finish(full, kept, opened):
@@ -161,16 +147,6 @@ def test_a_disk_that_fails_on_the_way_leaves_what_was_there(full, call, monkeypa
         assert full.read_bytes() == before
         ledger.charge("more", SMALL)
     assert len(PrivacyLedger(path=full).entries) == 9
-
-
-def test_what_a_killed_writer_left_is_in_nobody_s_way(full):
-    """What is written anew was a file of before."""
-    header, body = full.read_bytes().split(b"\n", 1)
-    full.write_bytes(header.rstrip() + b"\n" + body)
-    Path(beside(full, "new")).write_bytes(b"half a ledg")
-    with PrivacyLedger(path=full) as ledger:
-        ledger.charge("more", SMALL)
-    assert os.listdir(full.parent) == [full.name]
 
 
 def test_a_ledger_that_cannot_be_kept_leaves_nothing(monkeypatch, tmp_path):
