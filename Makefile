@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: torch-tests flower-demo demo test slow wide coverage lint docs examples papers papers-quick clean
+.PHONY: torch-tests flower-demo nvflare-demo demo test slow wide coverage lint docs examples papers papers-quick clean
 
 $(VENV)/.package: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
 	@echo "Making $(VENV) with $$($(PYTHON) --version), this package and what it needs (scikit-learn, pandas,"
@@ -62,6 +62,18 @@ $(FLOWER_VENV)/.installed: pyproject.toml
 flower-demo: $(FLOWER_VENV)/.installed  ## four hospitals on this computer by Flower: make flower-demo OUT=dir
 	$(FLOWER_VENV)/bin/python examples/flower/demo.py $(or $(OUT),flower-demo) $(FLOWER_DEMO)
 
+# NVFlare, too
+NVFLARE_VENV ?= .venv-nvflare
+
+$(NVFLARE_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(NVFLARE_VENV)
+	$(NVFLARE_VENV)/bin/python -m pip install --quiet --upgrade pip
+	PYTHONWARNINGS=ignore $(NVFLARE_VENV)/bin/python -m pip install --quiet --editable ".[nvflare,secure]"
+	touch $@
+
+nvflare-demo: $(NVFLARE_VENV)/.installed  ## four hospitals on this computer by NVFlare: make nvflare-demo OUT=dir
+	$(NVFLARE_VENV)/bin/python examples/nvflare/demo.py $(or $(OUT),nvflare-demo) $(NVFLARE_DEMO)
+
 # PyTorch, too: some 700 MB, in the version that the tests know
 TORCH_VENV ?= .venv-torch
 
@@ -74,7 +86,7 @@ $(TORCH_VENV)/.installed: pyproject.toml
 torch-tests: $(TORCH_VENV)/.installed  ## the tests of skdpfl.torch: make torch-tests MARK="not slow"
 	$(TORCH_VENV)/bin/python -m pytest -q -m "$(MARK)" tests/torch tests/internals/torch
 
-environments: $(FLOWER_VENV)/.installed $(TORCH_VENV)/.installed
+environments: $(FLOWER_VENV)/.installed $(NVFLARE_VENV)/.installed $(TORCH_VENV)/.installed
 
 clean:
-	rm -rf $(VENV) $(FLOWER_VENV) $(TORCH_VENV) docs/_build docs/auto_examples docs/generated build dist *.egg-info
+	rm -rf $(VENV) $(FLOWER_VENV) $(NVFLARE_VENV) $(TORCH_VENV) docs/_build docs/auto_examples docs/generated build dist *.egg-info

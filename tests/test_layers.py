@@ -47,7 +47,7 @@ LAYERS = [
     {"_pipelines"},
     {"_adapted", "datasets", "model_selection"},
     {"inspection"},
-    {"flower"},
+    {"flower", "nvflare"},
     {"service"},
     {"__main__"},
     {"papers"},  # which nothing imports
@@ -138,10 +138,11 @@ def test_imports_point_down(package, layers):
     assert not upwards
 
 
-def test_flower_alone_imports_flwr():
+@pytest.mark.parametrize(("package", "engine"), [("flower", "flwr"), ("nvflare", "nvflare")])
+def test_one_package_alone_imports_an_engine(package, engine):
     for name, path in MODULES.items():
         named = {module.split(".")[0] for module, _ in imports(path)}
-        assert "flwr" not in named or name.startswith("skdpfl.flower."), name
+        assert engine not in named or name.startswith(f"skdpfl.{package}."), name
 
 
 def test_no_circle_of_files():
@@ -220,5 +221,5 @@ def test_packages_that_load_lazily_have_every_name_of_their_stub():
     for path in lazy:
         package = import_module(".".join(path.relative_to(ROOT.parent).parent.parts))
         assert {*package.__all__} - {"__version__"} == stub_names(path.with_suffix(".pyi")).keys()
-        if package.__name__ != "skdpfl.flower":  # Flower may be missing
+        if package.__name__ not in ("skdpfl.flower", "skdpfl.nvflare"):  # they may be missing
             assert all(hasattr(package, name) for name in package.__all__)

@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,12 +25,12 @@ from pathlib import Path
 
 import keys
 import numpy as np
-import pandas as pd
+import trial
+from study import SIZES
+from trial import BIN, answers, end, free_port, say, wait_for_port
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-BIN = Path(sys.executable).parent
-HOSPITALS = ("east", "north", "south", "west")
+HOSPITALS = tuple(SIZES)
 #: what is fitted, and what is killed meanwhile, after the hospital VICTIM has answered so often
 FITS = {
     "ISRLDPClassifier": "SuperLink",
@@ -41,47 +40,6 @@ FITS = {
 VICTIM, ANSWERS = "west", 3
 #: seconds before a SuperNode that ended is started again; Flower has to miss one with keys first
 PAUSE = {False: 1, True: 15}
-BEGIN = time.monotonic()
-#: what each hospital's operator writes down; here the records are public, and the noise follows
-#: from a seed, so that the models can be compared with those of one process
-TOML = """
-socket = "socket"
-
-[records]
-name = "{name}"
-file = "records.csv"
-features = {features}
-target = "ill"
-classes = [0, 1]
-
-[terms]
-epsilon = 3.0
-delta = 1e-4
-allow_simulation = true
-
-[ledger]                  # three fits of at most 3, no fourth
-file = "ledger"
-epsilon = 6.5
-delta = 1e-4
-
-[roster]
-key = "key"
-silos = {{ {roster} }}
-
-[log]
-file = "gate.log"
-"""
-
-
-def say(what):
-    """Print what is done, as it is done."""
-    print(f"{time.monotonic() - BEGIN:6.1f} s  {what}", flush=True)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Deployment:
@@ -156,17 +114,10 @@ class Deployment:
             subprocess.run(command, check=True, **options)
 
     def start(self, name, command):
-        log = (self.out / "logs" / f"{name}.log").open("ab")
-        words = [str(BIN / command[0]), *map(str, command[1:])]
-        options = {"env": self.environment, "stdout": log, "stderr": log, "start_new_session": True}
-        with log:
-            return subprocess.Popen(words, **options)
+        return trial.start(command, self.out / "logs" / f"{name}.log", self.environment)
 
     def start_gate(self, name):
-        """Start a hospital's own service, with its records and its ledger."""
-        file = self.out / "hospitals" / name / "hospital.toml"
-        command = ["python", "-m", "skdpfl", "silo", "serve", file]
-        self.gates[name] = self.start(f"{name}-gate", command)
+        self.gates[name] = self.start(f"{name}-gate", trial.gate_command(self.out, name))
 
     def start_node(self, name):
         config = f'socket="{self.out}/hospitals/{name}/socket"'
@@ -231,12 +182,6 @@ class Deployment:
                 end(process)
 
 
-def end(process):
-    """Kill a process and all that it started."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 def process_of(home, word):
     """Return the number of a process of this deployment, by a word of its command."""
     for each in Path("/proc").glob("[0-9]*"):
@@ -245,81 +190,6 @@ def process_of(home, word):
             if mine and word in (each / "cmdline").read_text():
                 return int(each.name)
     raise SystemExit(f"There is no process {word}.")
-
-
-def wait_for_port(port, patience=60):
-    last = time.monotonic() + patience
-    while time.monotonic() < last:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise SystemExit("The SuperLink did not start; see its log.")
-
-
-def records():
-    """Return the records of all hospitals, the same each time, and whose they are."""
-    import server
-
-    from skdpfl.datasets import make_federated_classification
-
-    data = make_federated_classification(
-        4, [*server.SIZES.values()], n_features=len(server.FEATURES), n_classes=2, random_state=0
-    )
-    return data.data, data.target, np.array(list(server.SIZES))[data.silos]
-
-
-def write_records(out):
-    """Write each hospital's records to a file of its own."""
-    import server
-
-    from skdpfl.remote import new_silo_key, public_key
-
-    (X, y, silos), private = records(), {name: new_silo_key() for name in HOSPITALS}
-    roster = ", ".join(f'{name} = "{public_key(key)}"' for name, key in private.items())
-    for name in HOSPITALS:
-        folder, mine = out / "hospitals" / name, silos == name
-        folder.mkdir(mode=0o700, parents=True)
-        table = pd.DataFrame(X[mine], columns=server.FEATURES).assign(ill=y[mine])
-        table.to_csv(folder / "records.csv", index=False)
-        (folder / "key").write_text(private[name])  # skdpfl silo key makes one
-        text = TOML.format(name=name, features=json.dumps(server.FEATURES), roster=roster)
-        (folder / "hospital.toml").write_text(text)
-        for path in folder.iterdir():
-            path.chmod(0o600)
-        say(f"{folder}: {mine.sum()} records")
-
-
-def answers(out, name):
-    """Return how many answers a hospital's memory counts."""
-    count = out / "hospitals" / name / "ledger.count"
-    return int(count.read_text().split()[0]) if count.exists() else 0
-
-
-def compare(out, rounds):
-    """Compare with fits in this process."""
-    import server
-
-    (X, y, silos), same = records(), {}
-    for name in FITS:
-        model = server.model({"estimator": name, "rounds": rounds}).fit(X, y, silos=silos)
-        with np.load(out / f"{name}.npz") as there:
-            same[name] = bool(
-                np.array_equal(model.coef_, there["coef"])
-                and np.array_equal(model.intercept_, there["intercept"])
-            )
-    return same
-
-
-def charged(out):
-    """Return what each hospital's ledger holds: the cost of each fit, once."""
-    from skdpfl.privacy import PrivacyLedger
-
-    found = {}
-    for name in HOSPITALS:
-        ledger = PrivacyLedger(path=out / "hospitals" / name / "ledger", must_exist=True)
-        found[name] = [(e.name.split(",")[0], e.spent.epsilon) for e in ledger.entries]
-    return found
 
 
 def main():
@@ -332,7 +202,7 @@ def main():
     out, rounds, seconds = asked.out.resolve(), asked.rounds, {}
     if (out / "hospitals").exists():
         raise SystemExit(f"{out} has hospitals of an earlier run; give another folder.")
-    write_records(out)
+    trial.write_records(out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     with Deployment(out, asked.secure) as deployment:
         say("a SuperLink, four gates and four SuperNodes are started")
@@ -352,24 +222,12 @@ def main():
         "pids": deployment.pids,
         "seconds per round": seconds,
         "refused": again.get("error"),
-        "charged": charged(out),
-        "bit-identical": compare(out, rounds),
+        "charged": trial.charged(out),
+        "bit-identical": trial.compare(out, FITS, rounds),
     }
     (out / "run.json").write_text(json.dumps(result, indent=1))
-    check(result)
+    trial.check(result, FITS)
     say("the models are those of one process, bit for bit; each ledger has each fit once")
-
-
-def check(result):
-    """End with an error where something is not as it should be."""
-    if not all(result["bit-identical"].values()):
-        raise SystemExit(f"Models differ from those of one process: {result['bit-identical']}")
-    if "costs more than this silo's ledger has left" not in str(result["refused"]):
-        raise SystemExit("The last fit was not refused.")
-    for name, entries in result["charged"].items():
-        once = [fit for fit, _ in entries] == [each.split("-")[0] for each in FITS]
-        if not once or any(epsilon > 3 for _, epsilon in entries):
-            raise SystemExit(f"The ledger of {name} does not count each fit once: {entries}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the server runs: an estimator, public facts, and what to do with the model."""
+"""What the server runs: what ``study.py`` has, and what to do with the model."""
 
 import json
 import time
@@ -7,36 +7,9 @@ from pathlib import Path
 import numpy as np
 from flwr.app import Message, RecordDict
 from flwr.serverapp import ServerApp
+from study import FACTS, model
 
-from skdpfl import DPScaffoldClassifier, ISRLDPClassifier
-from skdpfl.federation import Schema
 from skdpfl.flower import server_app
-
-#: published; each hospital compares its own
-SIZES = {"east": 300, "north": 250, "south": 200, "west": 150}
-FEATURES = ["age", "pressure", "cholesterol", "heart_rate"]
-#: from public knowledge
-BOUNDS = (-6, 6)
-OPTIONS = {
-    "ISRLDPClassifier": (ISRLDPClassifier, {}),
-    "DPScaffoldClassifier": (DPScaffoldClassifier, {"local_steps": 5}),
-    # masked sums, in which each hospital adds a share of the noise
-    "ISRLDPClassifier-secagg": (ISRLDPClassifier, {"trust": "secagg"}),
-}
-
-
-def model(config):
-    """Return the estimator that ``flwr run`` asks for."""
-    kind, options = OPTIONS[config["estimator"]]
-    return kind(
-        epsilon=3,
-        delta=1e-4,
-        n_rounds=config["rounds"],
-        feature_bounds=BOUNDS,
-        classes=[0, 1],
-        random_state=0,  # a simulation: in earnest None
-        **options,
-    )
 
 
 def keep(fitted, federation, config):
@@ -55,7 +28,7 @@ def write(config, report):
 
 fits = server_app(
     model,
-    Schema(SIZES, n_features=len(FEATURES), feature_names=FEATURES),
+    FACTS,
     finished=keep,
     timeout=120.0,
     journal=lambda config: f"{config['out']}/{config['report']}.journal",

@@ -30,6 +30,7 @@ from skdpfl.remote._score import (
 )
 from skdpfl.remote._socket import (
     Courier as Courier,
+    DirectCourier as DirectCourier,
     Doorway as Doorway,
     Places as Places,
     SocketCourier as SocketCourier,

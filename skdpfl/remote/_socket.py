@@ -225,7 +225,78 @@ def peer_of(line: socket.socket) -> object:
     return line.getpeername()[0]
 
 
-class SocketCourier(Courier):
+class DirectCourier(Courier):
+    """Base class of couriers that ask each silo for itself, in a thread per silo.
+
+    The first answer of a silo has to be its name; so has the first after it was away.
+
+    Parameters
+    ----------
+    timeout : float, default=600.0
+        Seconds to wait for an answer.
+    absence : float, default=0.0
+        Seconds for which a silo may be away: it is asked again until then.
+    """
+
+    def __init__(self, *, timeout: float = PATIENCE, absence: float = 0.0) -> None:
+        self._timeout, self._absence, self._met = timeout, absence, set[str]()
+
+    @abstractmethod
+    def ask(self, name: str, letter: bytes) -> bytes:
+        """Return a silo's answer to a letter; raise an OSError if it is not there."""
+
+    def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
+        answers: dict[str, bytes] = {}
+        errors: list[Exception] = []
+
+        def take(name: str) -> None:
+            try:
+                answers[name] = self._asked(name, letters[name])
+            except OSError:
+                pass  # without an answer
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=take, args=(name,), daemon=True) for name in letters]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return {name: answers[name] for name in letters if name in answers}
+
+    def _asked(self, name: str, letter: bytes) -> bytes:
+        """Ask a silo, again while it may be away."""
+        end = time.monotonic() + self._absence
+        while True:
+            try:
+                self._meet(name)
+                return self.ask(name, letter)
+            except OSError:
+                self._met.discard(name)
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(_PAUSE)
+
+    def _meet(self, name: str) -> None:
+        """Raise unless the silo that answers is the expected one."""
+        from skdpfl.remote._declared import pack, unpack
+        from skdpfl.remote._letters import Hello, Introduction
+
+        if name in self._met:
+            return
+        try:
+            found = unpack(self.ask(name, pack(Hello())))
+        except WireError:
+            found = None
+        if not isinstance(found, Introduction) or found.name != name:
+            who = repr(found.name) if isinstance(found, Introduction) else "no gate"
+            raise ValueError(f"What is reached as silo {name!r} must be that; found {who}.")
+        self._met.add(name)
+
+
+class SocketCourier(DirectCourier):
     """Send letters directly to gates (``skdpfl silo serve``), by a tunnel or on this machine.
 
     Between machines the connection has to be secure: an SSH tunnel or a private network, opened by
@@ -256,54 +327,16 @@ class SocketCourier(Courier):
         tokens: Mapping[str, bytes] | None = None,
         timeout: float = PATIENCE,
     ) -> None:
+        super().__init__(timeout=timeout)
         self._addresses, self._tokens = dict(addresses), dict(tokens or {})
-        self._timeout, self._met = timeout, set[str]()
         if unknown := sorted(self._tokens.keys() - self._addresses.keys()):
             raise ValueError(f"tokens has entries for {unknown}, which have no address.")
 
     def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
         if unknown := sorted(letters.keys() - self._addresses.keys()):
             raise ValueError(f"addresses has no entry for silo(s) {unknown[:5]}.")
-        answers: dict[str, bytes] = {}
-        errors: list[Exception] = []
+        return super().deliver(letters)
 
-        def take(name: str) -> None:
-            try:
-                self._meet(name)
-                answers[name] = self._ask(name, letters[name])
-            except OSError:
-                self._met.discard(name)  # not there now: it is asked again
-            except ValueError as error:
-                errors.append(error)
-
-        threads = [threading.Thread(target=take, args=(name,), daemon=True) for name in letters]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        return {name: answers[name] for name in letters if name in answers}
-
-    def _meet(self, name: str) -> None:
-        """Raise unless the silo at an address is the expected one."""
-        from skdpfl.remote._declared import pack, unpack
-        from skdpfl.remote._letters import Hello, Introduction
-
-        if name in self._met:
-            return
-        answer = self._ask(name, pack(Hello()))
-        try:
-            found = unpack(answer)
-        except WireError:
-            found = None
-        if not isinstance(found, Introduction) or found.name != name:
-            who = repr(found.name) if isinstance(found, Introduction) else "no gate"
-            raise ValueError(
-                f"{self._addresses[name]} must be the address of silo {name!r}; found {who}."
-            )
-        self._met.add(name)
-
-    def _ask(self, name: str, letter: bytes) -> bytes:
+    def ask(self, name: str, letter: bytes) -> bytes:
         token = self._tokens.get(name, b"")
         return ask_gate(self._addresses[name], letter, token=token, timeout=self._timeout)

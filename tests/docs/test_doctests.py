@@ -18,6 +18,8 @@ def test_docstrings(name):
         pytest.importorskip("torch")
     if name.startswith("skdpfl.flower."):
         pytest.importorskip("flwr")
+    if name.startswith("skdpfl.nvflare."):
+        pytest.importorskip("nvflare")
     module = importlib.import_module(name)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     result = doctest.testmod(module, optionflags=flags)

@@ -102,7 +102,7 @@ def test_another_silo_at_an_address_is_an_error(doors):
     behind = doors()
     first, second = NAMES[:2]
     behind.addresses[first] = behind.addresses[second]
-    with pytest.raises(ValueError, match=f"the address of silo '{first}'; found '{second}'"):
+    with pytest.raises(ValueError, match=f"silo '{first}' must be that; found '{second}'"):
         fit_elsewhere(estimator(**PLAIN), Over(behind))
 
 
