@@ -2,6 +2,7 @@ from skdpfl import (
     algorithms as algorithms,
     datasets as datasets,
     exceptions as exceptions,
+    inference as inference,
     inspection as inspection,
     losses as losses,
     model_selection as model_selection,

@@ -39,6 +39,7 @@ LAYERS = [
     {"federation"},
     {"engine", "independence", "table"},
     {"scaling"},
+    {"inference"},
     {"remote"},
     {"preprocessing"},
     {"choosing"},
@@ -73,6 +74,7 @@ NO_SKLEARN = {
     "federation",
     "engine",
     "scaling",
+    "inference",
     "remote",
 }
 

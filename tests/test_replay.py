@@ -18,6 +18,7 @@ CASES = {case.name: case for case in cases()}
 #: an estimator's settings by turns, so that each is met
 FAST = sorted(set(sorted(CASES)[::9]) | {
     "DPConfusionMatrixDisplay", "DPFedEXP regression PrivUnit", "DPRocCurveDisplay",
+    "ISRLDP two intervals", "ISRLDP regression intervals",
     "ISRLDP two shuffled batches", "ISRLDP regression shuffled sums", "describe bounds",
     "DPOneHotEncoder", "elsewhere", "describe words", "rates, server", "rates, shared noise",
 })  # fmt: skip

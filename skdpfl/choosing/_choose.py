@@ -28,6 +28,7 @@ from skdpfl.choosing._noise_level import (
 )
 from skdpfl.choosing._request import Request
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
+from skdpfl.inference import IntervalPlan, Kind
 from skdpfl.models import Additive, LinearModel, RuleTask
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
@@ -231,6 +232,8 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
     return None
 
 
+#: the targets of a loss with this link
+_KINDS_OF_LINK: dict[str, Kind] = {"logit": "labels", "log": "counts", "identity": "numbers"}
 #: steps of one pass over disjoint batches, whose noise grows with their number
 _DISJOINT_STEPS = 25
 #: local steps of silos that are protected as a whole
@@ -251,6 +254,7 @@ class Choice(NamedTuple):
     scaling: ScalingStep
     advise: Callable[[tuple[float, ...] | None], str]
     calibration: CalibrationPlan | None = None
+    intervals: IntervalPlan | None = None
 
     @property
     def sums(self) -> tuple[SumPlan, ...]:
@@ -261,7 +265,8 @@ class Choice(NamedTuple):
         if self.scaling.exposure is not None:
             scales = (*scales, self.scaling.exposure.sums)
         after = () if self.calibration is None else (self.calibration.sums,)
-        return (*scales, *(sums for sums in after if sums.mus))
+        last = () if self.intervals is None else (self.intervals.sums,)
+        return (*scales, *(sums for sums in after if sums.mus), *last)
 
 
 def choose(request: Request, method: Method) -> Choice:
@@ -274,7 +279,32 @@ def choose(request: Request, method: Method) -> Choice:
     if not request.takes_no_advice:
         helps = functools.partial(remedies, request, method, settings)
         scaling = dataclasses.replace(scaling, remedies=helps)
-    return Choice(settings, scaling, advise, plan_calibration(request, method))
+    intervals = plan_intervals(request, scaling)
+    return Choice(settings, scaling, advise, plan_calibration(request, method), intervals)
+
+
+def plan_intervals(request: Request, scaling: ScalingStep) -> IntervalPlan | None:
+    """Return the plan of intervals; None without. Raise for fits that have none."""
+    if request.intervals is None:
+        return None
+    facts, promise = request.facts, request.promise
+    if facts.n_outputs > 1:
+        raise ValueError(
+            f'inference="intervals" is for two classes; got {facts.n_outputs}. Fit each class '
+            "against the others, or a class against one other, with a part of the budget each."
+        )
+    if scaling.plan.features in ("squash", "refined squash"):
+        raise ValueError(
+            'inference="intervals" needs coefficients in the units of X, and this budget is too '
+            "small to find the features' scales. Give feature_bounds=(low, high), public ranges."
+        )
+    mu = budgets(request, 1.0, 1) / request.left
+    given = SiloBudgets.of(promise.guarantee, facts.silo_sizes, mu, promise.spare_rounds)
+    kind = _KINDS_OF_LINK[request.loss.link]
+    k, own = request.model.size, request.fit_intercept
+    plan = IntervalPlan(given, kind, k, own, request.intervals, scaling.asked)
+    plan.check(float(promise.delta.min()))
+    return plan
 
 
 def clipped_without_labels(request: Request, method: Method) -> Request:
@@ -297,7 +327,8 @@ def with_curves(request: Request, method: Method, model: Any) -> Request:
 
     The columns follow from public numbers.
     """
-    if not (isinstance(model, Additive) or model in ("additive", "auto")):
+    linear = request.intervals is not None and model == "auto"
+    if linear or not (isinstance(model, Additive) or model in ("additive", "auto")):
         return request
     if request.feature_bounds is None:
         if model == "auto":

@@ -15,6 +15,7 @@ import pandas as pd
 from skdpfl._arguments import check_average, is_auto
 from skdpfl._warnings import warn
 from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
+from skdpfl.inference import PART, Covariance
 from skdpfl.losses import LogLoss, Loss
 from skdpfl.models import Additive, Architecture, LinearModel, Model, RuleTask
 from skdpfl.privacy.calibration import automatic_delta
@@ -97,6 +98,8 @@ class Request:
     noise_schedule: NoiseSchedule
     # columns that are added: facts, model and bounds are those of all columns then
     curves: CurvePlan | None = None
+    #: the covariance of intervals beside the fit (:mod:`skdpfl.inference`); None: no intervals
+    intervals: Covariance | None = None
     #: the epsilon that rounds of the given noise may spend, with n_rounds="budget"
     budget: float | None = None
 
@@ -107,7 +110,9 @@ class Request:
 
     @property
     def left(self) -> float:
-        """The share of mu that remains after the histogram for curves."""
+        """The share of mu that remains after the histogram for curves, or for intervals."""
+        if self.intervals is not None:  # of a linear model, without curves
+            return math.sqrt(1 - PART)
         paid = self.curves is not None and self.curves.sums and self.promise.epsilon is not None
         return math.sqrt(1 - self.curves.share**2) if paid and self.curves else 1.0
 
@@ -192,6 +197,7 @@ def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> R
         calibrates=bool(params.get("calibrate", False)),
         noise_schedule=params.get("noise_schedule"),
         budget=float(params["epsilon"]) if by_budget else None,
+        intervals=params["covariance"] if params.get("inference") else None,
     )
 
 

@@ -156,6 +156,16 @@ calibrate : bool, default=True
     ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and a ``trust`` other than
     "shuffler"; no effect on other fits.
 
+inference : {None, "intervals"}, default=None
+    "intervals": confidence intervals of a linear model's coefficients, in ``summary`` and
+    ``contrast``. 70 % of the budget (of mu^2) goes to noised sums at the fitted model, the rest to
+    the fit. For two classes, "squared_error" and "poisson", without weights; tables that are too
+    small for the budget are refused before a record is read.
+covariance : {"model", "robust", "silos"}, default="model"
+    The variance in intervals: that of the model (constant variance of errors, Poisson counts);
+    "robust" to it, for a part of the budget; or that between ten or more silos, taken as
+    replicates (``trust="silo"``).
+
 Silos
 -----
 silo_fraction : float, default=1.0
@@ -192,6 +202,11 @@ coef_ : ndarray of shape (n_outputs, n_features), or (n_features,) in regressors
     ``scaling_.transform(X)``.
 intercept_ : ndarray of shape (n_outputs,), or float in regressors
     Intercepts in the same units.
+coef_estimate_ : ndarray of the shape of coef_
+    With ``inference="intervals"``: unshrunk estimates, the centres of the intervals. Predictions
+    are those of ``coef_``.
+coef_covariance_ : ndarray of shape (n_features, n_features)
+    Their covariance, of sampling and noise.
 coefs_ : list of ndarray of shape (n_in, n_out)
     The weights of each layer of a network, instead of ``coef_``; those of the first are in the same
     units.
@@ -291,6 +306,8 @@ _COMES_WITH = {
     "shift_": {"calibrate", "target_bounds"},
     "temperature_": {"calibrate", "classes"},
     "class_shares_": {"calibrate", "classes"},
+    "coef_estimate_": {"inference"},
+    "coef_covariance_": {"inference"},
 }
 
 #: family -> its use

@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
 from skdpfl._arguments import check_choice, is_auto
 from skdpfl.choosing import SOLVERS, Method, Solver
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._docs import documented, with_constructor
+from skdpfl.estimators._intervals import check_inference
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 
 
@@ -67,6 +71,8 @@ class _ISRLDP(FederatedEstimator):
     sampling: str = "poisson"
     radius: float | None = None
     calibrate: bool = True
+    inference: str | None = None
+    covariance: str = "model"
 
     def _method(self) -> Method:
         return Solver(self.solver)
@@ -77,9 +83,68 @@ class _ISRLDP(FederatedEstimator):
         return super()._parameters() | whole
 
     def _check_own(self) -> None:
+        check_inference(self._parameters(), self._loss())
         self._check_solver()
         if self.trust == "shuffler":
             self._check_shuffler()
+
+    def _fit(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> Any:
+        if self.inference is not None and sample_weight is not None:
+            raise ValueError(
+                'inference="intervals" is of the unweighted model: leave sample_weight, or '
+                "inference=None."
+            )
+        return super()._fit(X, y, silos, sample_weight)
+
+    def summary(self, confidence: float = 0.95) -> pd.DataFrame:
+        """Return the coefficients as a frame, one row per feature and one for the intercept.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            The probability with which an interval covers, with ``inference="intervals"``.
+
+        Returns
+        -------
+        DataFrame
+            With ``inference="intervals"``: columns "coefficient" (``coef_estimate_``, unshrunk),
+            "standard error", "lower", "upper" and "p" (against 0); intervals contain sampling and
+            noise. ``attrs["refused"]`` is a mapping from the coefficients without an interval,
+            whose row is NaN, to the reason. Otherwise "coefficient" (``coef_``) and, if it is
+            known, "noise error", the standard deviation over fits on the same records with new
+            noise, which is too small for intervals; ``attrs["no_noise_error"]`` is the reason if
+            it is not known. With more than two classes the columns are "coefficient of <label>"
+            and "noise error of <label>". ``attrs`` has "epsilon" and "delta" as well.
+        """
+        frame = super().summary()
+        if "_intervals" not in vars(self):
+            return frame
+        found = self._intervals.frame(confidence)
+        found.attrs |= frame.attrs
+        found.columns.name = frame.columns.name
+        return found
+
+    def contrast(self, weights: Any, confidence: float = 0.95) -> pd.Series:
+        """Return the interval of a linear combination of coefficients, at no further cost.
+
+        Parameters
+        ----------
+        weights : mapping or array-like of shape (n_features,)
+            The weight of each coefficient, by feature (others: 0) or in order. A difference of two
+            levels is ``{"ward_heart": 1, "ward_lung": -1}``.
+        confidence : float, default=0.95
+            The probability with which the interval covers.
+
+        Returns
+        -------
+        Series
+            "coefficient", "standard error", "lower", "upper" and "p" (against 0). NaN if it is
+            refused, with the reason in ``attrs["refused"]``.
+        """
+        check_is_fitted(self)
+        if "_intervals" not in vars(self):
+            raise AttributeError('contrast needs a fit with inference="intervals".')
+        return self._intervals.contrast(weights, confidence)
 
     def _check_solver(self) -> None:
         """Raise for an unknown solver, or one that is incompatible with other parameters."""

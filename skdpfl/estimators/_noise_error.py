@@ -45,7 +45,7 @@ class NoiseError:
         found = self.calibrated
         if self.rounds is None or found is None or self.model is None or self.scales is None:
             return None
-        to_units = _to_units(self.model, self.scales)
+        to_units, _ = linear_units(self.model, self.scales)
         covariance = found.factor**2 * average_covariance(self.rounds, self.noise, self.n_last)
         for error, along in found.errors:
             direction = np.asarray(along, np.float64)
@@ -110,8 +110,8 @@ def _why_not(work: Work, n_last: int | None, kept: Progress | None) -> str:
     return ""
 
 
-def _to_units(model: Model, scales: Scales) -> np.ndarray:
-    """Return the linear map from parameters to coefficients and intercepts in given units."""
+def linear_units(model: Model, scales: Scales) -> tuple[np.ndarray, np.ndarray]:
+    """Return the map from parameters to coefficients and intercepts in given units, at 0 too."""
 
     def units(params: np.ndarray) -> np.ndarray:
         found = model.fitted_attributes(params, scales, is_classifier=True)
@@ -120,7 +120,7 @@ def _to_units(model: Model, scales: Scales) -> np.ndarray:
 
     size = model.size
     origin = units(np.zeros(size))
-    return np.column_stack([units(unit) - origin for unit in np.eye(size)])
+    return np.column_stack([units(unit) - origin for unit in np.eye(size)]), origin
 
 
 def coef_names(model: Any) -> list[Any]:

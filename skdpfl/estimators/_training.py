@@ -33,6 +33,7 @@ from skdpfl.choosing import (
 from skdpfl.engine import Progress, run
 from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.estimators._data import DataSource
+from skdpfl.estimators._intervals import fitted_intervals
 from skdpfl.estimators._noise_error import Path
 from skdpfl.estimators._progress import AfterRound
 from skdpfl.estimators._shrinking import shrunk
@@ -176,7 +177,22 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         elif hasattr(self, "calibrate"):
             self.shift_ = found.shift * fit.scales.target.scale
         self.plan_, self.privacy_spent_, self.n_iter_ = fit.work.plan, fit.spent, outcome.n_rounds
+        self._set_intervals(fit, found.params)
         return self
+
+    def _set_intervals(self, fit: Started, params: np.ndarray) -> None:
+        """Ask for the sums of intervals, if they are planned, and set their attributes."""
+        plan = fit.choice.intervals
+        for name in ("_intervals", "coef_estimate_", "coef_covariance_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        if plan is None:
+            return
+        asked = fit.silos, fit.work, params, fit.scales, fit.noise
+        self._intervals = fitted_intervals(plan, *asked, self)
+        d = len(self._intervals.names) - plan.intercept
+        shape = np.shape(self.__dict__["coef_"])
+        self.coef_estimate_ = self._intervals.estimate[:d].reshape(shape)
+        self.coef_covariance_ = self._intervals.covariance[:d, :d]
 
     def _agree(self, data: DataSource) -> Agreed:
         """Choose and plan, let the silos check the plan, and charge the ledgers."""

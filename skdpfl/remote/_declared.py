@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from skdpfl import algorithms, losses, models, scaling
+from skdpfl import algorithms, inference, losses, models, scaling
 from skdpfl._codec import declare, pack, unpack
 from skdpfl.algorithms import theory
 from skdpfl.federation import SiloBudgets, SumPlan
@@ -48,3 +48,5 @@ _OF_SCALING = (
     "AffineTarget IdentityScaling RatioTarget SquashScaling Curve CurveScaling Expansion Histogram"
 )
 declare(*(getattr(scaling, name) for name in _OF_SCALING.split()))
+declare(inference.PilotScores, inference.PilotCurvature, inference.PilotMeat)
+declare(inference.LinearMoments, inference.LinearMeat, inference.ResidualSize)

@@ -25,7 +25,15 @@ from skdpfl.federation import (
     SumPlan,
     Work,
 )
-from skdpfl.losses import LogLoss, Quantile
+from skdpfl.inference import (
+    LinearMeat,
+    LinearMoments,
+    PilotCurvature,
+    PilotMeat,
+    PilotScores,
+    ResidualSize,
+)
+from skdpfl.losses import LogLoss, Poisson, Quantile, SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.events import Approximate, Exact, Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
@@ -94,6 +102,8 @@ FEATURES, ALL = Columns(np.ones(D, bool), False), Columns(np.ones(D, bool), True
 TARGET, SOME = Columns(np.zeros(D, bool), True), Columns(np.arange(D) > 0, True, squashed=True)
 WORK = Work(LinearModel(D, 1), LogLoss(), None, None, np.dtype(float))
 LEVELS = Work(LinearModel(D, 1), Quantile(0.2), None, None, np.dtype(float))
+NUMBERS = Work(LinearModel(D, 1), SquaredError(), None, None, np.dtype(float))
+COUNTS = Work(LinearModel(D, 1), Poisson(), None, None, np.dtype(float))
 PARAMS = np.array([1.0, -2.0, 0.5, 0.3])
 LINEAR = Predictor(
     LinearModel(D, 1), {"coef_": PARAMS[None, :D], "intercept_": PARAMS[D:]}, None, False
@@ -146,6 +156,14 @@ SUMS = {
     "cells of columns": (Histogram(np.arange(D), (EDGES, EDGES[1:], EDGES[:2])), None, True),
     "second moments of scaled ones": (ScaledMoments(ONES, 2.0, False, scale=3 * ONES), None, False),
     "exposures": (ExposureCounts(), None, True),
+    "scores": (PilotScores(PARAMS, True, cut_score=0.3, cut_curvature=2.0), WORK, False),
+    "scores of counts": (PilotScores(PARAMS / 9, True, counts=True, cut_score=0.1), COUNTS, False),
+    "curvature": (PilotCurvature(PARAMS / 9, True, cut_curvature=0.4), WORK, False),
+    "curvature of counts": (PilotCurvature(PARAMS / 9, True, counts=True), COUNTS, False),
+    "outer products of scores": (PilotMeat(PARAMS, True, cut_score=0.3), WORK, False),
+    "rows and residuals": (LinearMoments(PARAMS, True, length=1.2, sigma=0.5), NUMBERS, False),
+    "linear scores": (LinearMeat(PARAMS, True, length=1.415, sigma=0.05), NUMBERS, False),
+    "size of residuals": (ResidualSize(PARAMS, True), NUMBERS, True),
     "from outside": (Raw(), None, True),
 }
 NAMES = pytest.mark.parametrize("name", SUMS)

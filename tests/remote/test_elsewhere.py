@@ -53,6 +53,20 @@ FITS = {
         "DPScaffoldClassifier",
         {"unit": "silo", "epsilon": 8.0, "feature_bounds": (-4, 4), "model": Additive(3)},
     ),
+    "intervals": (
+        "ISRLDPClassifier",
+        {"epsilon": 16.0, "feature_bounds": (-4, 4), "inference": "intervals"},
+    ),
+    "intervals of numbers": (
+        "ISRLDPRegressor",
+        {
+            "epsilon": 16.0,
+            "feature_bounds": (-4, 4),
+            "target_bounds": (-9, 9),
+            "inference": "intervals",
+            "covariance": "robust",
+        },
+    ),
     "multistage": ("ISRLDPClassifier", {"solver": "multistage", "n_rounds": 6, "alpha": 0.1}),
 }
 
@@ -61,6 +75,7 @@ def learnt(model):
     """Return a fitted model's arrays, those of a network in lists."""
     names = [n for n in ("coef_", "intercept_", "coefs_", "intercepts_") if hasattr(model, n)]
     assert len(names) == 2
+    names += [n for n in ("coef_estimate_", "coef_covariance_") if hasattr(model, n)]
     found = [getattr(model, name) for name in names]
     return [part for each in found for part in (each if isinstance(each, list) else [each])]
 
@@ -74,6 +89,7 @@ FAST = (
     "clipped features",
     "curves",
     "a quantile",
+    "intervals",
     "private scales",
     "target in bins",
     "scaffold",

@@ -1,0 +1,153 @@
+"""Intervals of a fitted linear model in the units of X: the frame of ``summary``, and contrasts.
+
+:mod:`skdpfl.inference` has the method and the guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdpfl._arguments import check_choice, check_number
+from skdpfl.estimators._noise_error import coef_names, linear_units
+from skdpfl.federation import Federation, Work
+from skdpfl.inference import Interval, IntervalPlan, IntervalRun, NewtonStep
+from skdpfl.losses import LogLoss, Loss, Poisson, SquaredError
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling import Scales
+
+COLUMNS = ["coefficient", "standard error", "lower", "upper", "p"]
+#: why a single coefficient has no interval
+_UNBOUNDED = "unbounded: the noise hides how much the records tell about it"
+_IGNORED = "its feature_bounds are equal, so the column is ignored"
+
+
+def check_inference(params: Mapping[str, Any], loss: Loss) -> None:
+    """Raise, before data are read, unless a fit with these parameters can have intervals."""
+    check_choice("inference", params["inference"], (None, "intervals"))
+    check_choice("covariance", params["covariance"], ("model", "robust", "silos"))
+    if params["inference"] is None:
+        return
+    known = isinstance(loss, LogLoss | SquaredError | Poisson)
+    linear = isinstance(params["model"], str) and params["model"] in ("linear", "auto")
+    for wrong, why in (
+        (not linear, "is for linear models: curves and networks have no coefficients to report; "
+                     'use model="linear"'),
+        (not known, 'is for the losses "log_loss", "squared_error" and "poisson", whose '
+                    "estimates have a known law"),
+        (params["epsilon"] is None, "spends fixed parts of a budget: give epsilon instead of "
+                                    "noise_multiplier"),
+        (params["n_rounds"] == "budget", 'spends fixed parts of a budget: leave n_rounds="auto"'),
+        (params["trust"] == "shuffler", "needs sums, and a shuffler sends messages of single "
+                                        'records: use trust="silo", "secagg" or "server"'),
+        (params.get("class_weight") is not None, "is of the unweighted model: leave class_weight "
+                                                 "and move the threshold of predictions instead"),
+    ):  # fmt: skip
+        if wrong:
+            raise ValueError(f'inference="intervals" {why}.')
+
+
+@dataclass(frozen=True, eq=False)
+class FittedIntervals:
+    """The Newton step of a fit, and the map from its parameters to coefficients in units of X.
+
+    Coefficients and intercept are ``to_units @ theta + offsets``; columns without a parameter have
+    zeros in ``to_units``.
+    """
+
+    step: NewtonStep
+    to_units: np.ndarray
+    offsets: np.ndarray
+    names: tuple[Any, ...]
+
+    @property
+    def estimate(self) -> np.ndarray:
+        """The estimates of all coefficients and the intercept; NaN if the table is refused."""
+        if self.step.refused:
+            return np.full(len(self.names), np.nan)
+        return np.asarray(self.to_units @ self.step.estimate + self.offsets)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Their covariance; NaN if the table is refused."""
+        if self.step.refused:
+            return np.full((len(self.names),) * 2, np.nan)
+        return np.asarray(self.to_units @ self.step.covariance() @ self.to_units.T)
+
+    def interval(self, weights: np.ndarray, confidence: float) -> Interval | str:
+        """Return the interval of a combination, or why there is none."""
+        along = weights @ self.to_units
+        if self.step.refused or not along.any():
+            return self.step.refused or _IGNORED
+        found = self.step.interval(along, confidence, float(weights @ self.offsets))
+        return found if np.isfinite(found.lower + found.upper) else _UNBOUNDED
+
+    def frame(self, confidence: float) -> pd.DataFrame:
+        """Return the intervals, one row a coefficient."""
+        check_number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
+        each = [self.interval(own, confidence) for own in np.eye(len(self.names))]
+        rows = [[np.nan] * len(COLUMNS) if isinstance(own, str) else list(own) for own in each]
+        index = pd.Index(self.names, name="feature")
+        frame = pd.DataFrame(rows, index=index, columns=COLUMNS, dtype=float)
+        why = {name: own for name, own in zip(self.names, each, strict=True) if type(own) is str}
+        frame.attrs = {"confidence": float(confidence), "refused": why}
+        return frame
+
+    def contrast(self, weights: Any, confidence: float) -> pd.Series:
+        """Return the interval of a linear combination of coefficients."""
+        check_number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
+        found = self.interval(self._read(weights), confidence)
+        if isinstance(found, str):
+            row = pd.Series(np.nan, index=COLUMNS)
+            row.attrs["refused"] = found
+            return row
+        return pd.Series(list(found), index=COLUMNS)
+
+    def _read(self, weights: Any) -> np.ndarray:
+        """Return one weight a coefficient, from a mapping by name or an array."""
+        n, names = len(self.names), list(self.names)
+        if isinstance(weights, Mapping | pd.Series):
+            given = dict(weights.items())
+            strange = [name for name in given if name not in names]
+            if strange:
+                raise ValueError(
+                    f"contrast: {strange[0]!r} is no coefficient; there are {names[:8]!r}."
+                )
+            read = np.array([float(given.get(name, 0.0)) for name in names])
+        else:
+            read = np.asarray(weights, float)
+            if read.shape == (n - ("intercept" in names),):  # of the features alone
+                read = np.append(read, np.zeros(n - len(read)))
+        if read.shape != (n,) or not np.isfinite(read).all() or not read.any():
+            raise ValueError(
+                "contrast takes a mapping from feature to weight, or one finite weight for each "
+                f"feature, not all of them 0; got {weights!r}."
+            )
+        return read
+
+
+def fitted_intervals(
+    plan: IntervalPlan,
+    federation: Federation,
+    work: Work,
+    params: np.ndarray,
+    scales: Scales,
+    streams: Streams,
+    model: Any,
+) -> FittedIntervals:
+    """Ask the silos at a fitted model (``params``), and return its intervals."""
+    length = plan.length(scales.features.row_norm)
+    scale = float(getattr(scales.target, "scale", 1.0)) if plan.kind == "counts" else 1.0
+    pilot = np.asarray(params, np.float64)
+    step = plan.step(IntervalRun(plan, federation, work, streams, pilot, length, scale))
+    to_units, offsets = linear_units(work.model, scales)
+    ignored = np.isinf(getattr(scales.features, "scale", np.zeros(0)))
+    used = np.ones(len(pilot), bool)
+    used[: len(ignored)] = ~ignored
+    names = (*coef_names(model), "intercept") if plan.intercept else tuple(coef_names(model))
+    rows = slice(None, len(names))
+    return FittedIntervals(step.restricted(used), to_units[rows, used], offsets[rows], names)

@@ -1,0 +1,36 @@
+"""Confidence intervals of coefficients from noised sums at a fitted model."""
+
+from skdpfl.inference._fieller import Interval, NewtonStep
+from skdpfl.inference._plan import (
+    PART,
+    Covariance,
+    IntervalPlan,
+    IntervalRun,
+    Kind,
+    expected_width,
+)
+from skdpfl.inference._sums import (
+    LinearMeat,
+    LinearMoments,
+    PilotCurvature,
+    PilotMeat,
+    PilotScores,
+    ResidualSize,
+)
+
+__all__ = [
+    "PART",
+    "Covariance",
+    "Interval",
+    "IntervalPlan",
+    "IntervalRun",
+    "Kind",
+    "LinearMeat",
+    "LinearMoments",
+    "NewtonStep",
+    "PilotCurvature",
+    "PilotMeat",
+    "PilotScores",
+    "ResidualSize",
+    "expected_width",
+]

@@ -1,0 +1,353 @@
+r"""The plan of intervals: the sums asked at the fitted model, their cost, and expected widths.
+
+::
+
+    mu^2 of a fit    30 % the fit: scales, rounds, counts of labels, as without intervals
+                     70 % the sums at its model (skdpfl.inference._sums)
+        labels, counts       score .42, curvature .28; "robust": score .36, curvature .24, meat .10
+        numbers              residuals' size .04, moments .66; "robust": .04, .54, meat .12
+
+    a    = N mu / (sqrt(f) k^1.5)         N records, k parameters, f = m (trust "silo", m silos),
+                                          m / (m - t) ("secagg"), 1 ("server"); below 7: refused
+
+The rounds are the first stage: their model is the pilot at which the sums are asked, and stays the
+model of predictions. The sums give the estimate, unshrunk, and its interval (`_fieller`).
+
+Formal guarantee
+----------------
+All shares are constants, and a is public. The sums are in the plan of the fit before a record is
+read: the accountant composes them with the rounds, and silos elsewhere price them by themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import chi2, norm
+
+from skdpfl.federation import Federation, SiloBudgets, SumPlan, Work
+from skdpfl.inference import _sums
+from skdpfl.inference._fieller import Array, NewtonStep, unpacked
+from skdpfl.privacy.calibration import automatic_delta
+from skdpfl.privacy.events import Trust, read_guarantee
+from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
+from skdpfl.privacy.randomness.streams import Streams
+
+Kind = Literal["labels", "counts", "numbers"]
+Covariance = Literal["model", "robust", "silos"]
+
+#: parts of mu^2, in the order in which the sums are asked; numbers: of residuals' size, moments
+_PARTS: dict[tuple[bool, bool], tuple[float, ...]] = {
+    (False, False): (0.42, 0.28),
+    (False, True): (0.36, 0.24, 0.10),
+    (True, False): (0.04, 0.66),
+    (True, True): (0.04, 0.54, 0.12),
+}
+#: the part of mu^2 that all sums spend
+PART = 0.70
+#: tables with a smaller a are refused, and fewer silos as replicates
+LEAST, LEAST_SILOS = 7.0, 10
+#: values of R over the root mean square norm of rows
+_LONGEST = (1.0, 1.15, 1.35, 1.6, 2.0, 3.0)
+#: C over R b, and K over R^2 h, at a typical record; b and h of labels at probability 1/2 to 3/4
+_OF_SCORE, _OF_CURVATURE = {"labels": 1.5, "counts": 1.2}, {"labels": 1.0, "counts": 2.0}
+#: E min(1, |e| / 2) over the deviation of e, and the share of normal errors within 2.5 deviations
+_MEAN_SIZE, _WITHIN = math.sqrt(2 / math.pi) / 2, 2 * float(norm.cdf(_sums.CUT)) - 1
+#: the least and largest deviation of residuals, in the target's; E w^2 without an intercept
+_SIGMA, _ROWS_LEFT = (0.05, 1.0), 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalPlan:
+    """The sums for intervals.
+
+    Parameters
+    ----------
+    budgets : SiloBudgets
+        The silos' sizes, and the mu of the whole fit.
+    kind : {"labels", "counts", "numbers"}
+        The targets.
+    k : int
+        The number of parameters, with the intercept.
+    intercept : bool
+        Whether there is one.
+    covariance : {"model", "robust", "silos"}
+        Where the score's variance comes from.
+    limited : bool
+        Whether features are clipped to the map's limits, as the user asked.
+    """
+
+    budgets: SiloBudgets
+    kind: Kind
+    k: int
+    intercept: bool = True
+    covariance: Covariance = "model"
+    limited: bool = False
+
+    @cached_property
+    def parts(self) -> tuple[float, ...]:
+        """The parts of mu^2 of the sums."""
+        return _PARTS[self.kind == "numbers", self.covariance == "robust"]
+
+    @cached_property
+    def sums(self) -> SumPlan:
+        """The plan of the sums."""
+        mus = tuple(math.sqrt(part) * self.budgets.spends for part in self.parts)
+        return SumPlan(self.budgets, "intervals", mus)
+
+    @property
+    def a(self) -> float:
+        """How much the table and the budget can tell: N mu / (sqrt(f) k^1.5)."""
+        noise = self._noise_of_mean(1.0)
+        return math.inf if not noise else 1 / (noise * self.k**1.5)
+
+    def _noise_of_mean(self, part: float) -> float:
+        """Deviation of the noise of a mean of terms with diameter 1, for a part of mu^2.
+
+        Under zero-out it is that of twice the radius, which costs as much.
+        """
+        budgets = self.budgets
+        mu = math.sqrt(part) * budgets.spends
+        halved = 1.0 if budgets.neighbours == "replace" else 2.0
+        return budgets.excess * budgets.noise_of_mean(1 / (mu * halved)) if np.all(mu) else math.inf
+
+    @cached_property
+    def longest(self) -> float:
+        """R over the root mean square norm of rows: where expected widths are least."""
+        return min(_LONGEST, key=self._half_width)
+
+    def length(self, row_norm: float | None) -> float:
+        """Return R for rows with this root mean square norm (None: 1 a feature)."""
+        norm = math.sqrt(self.k - self.intercept) if row_norm is None else row_norm
+        return self.longest * math.hypot(norm, float(self.intercept))
+
+    def expected_width(self, confidence: float = 0.95) -> float:
+        """Return the expected width for a coefficient of a standardised feature.
+
+        Other features are uncorrelated and effects are small: odds are even, counts have the mean
+        1, residuals the deviation 1.
+        """
+        return 2 * float(norm.ppf((1 + confidence) / 2)) * self._half_width(self.longest)
+
+    def _half_width(self, longest: float) -> float:
+        """Return the expected standard error, with rows cut at this R over their norm."""
+        n, radius = float(self.budgets.units.sum()), longest * math.sqrt(self.k)
+        squares = chi2.ppf((np.arange(64) + 0.5) / 64, self.k - self.intercept)
+        whole = squares + self.intercept
+        left = float((squares * np.minimum(1, radius**2 / whole)).mean() / squares.mean())
+        if self.kind == "numbers":
+            slope, score, curvature = 1.0, _sums.CUT * radius, 2 * radius**2
+            numbers = 1, 1
+        else:
+            slope = 0.25 if self.kind == "labels" else 1.0
+            bound = 0.5 if self.kind == "labels" else _sums.CUT
+            score = _OF_SCORE[self.kind] * radius * bound
+            curvature = _OF_CURVATURE[self.kind] * radius**2 * slope
+            numbers = 0, 1
+        of_score, of_curvature = (n * self._noise_of_mean(self.parts[i]) for i in numbers)
+        noise, told = (2 * score * of_score) ** 2, n * slope * left
+        missed = noise / told**2 * self.k  # |u|^2: the pilot's error, and the step's
+        return math.sqrt(told + noise + (curvature * of_curvature) ** 2 * missed) / told
+
+    def check(self, delta: float) -> None:
+        """Raise, before a record is read, if the table is too small for the budget."""
+        m = self.budgets.n_silos
+        if self.covariance == "silos" and (m < LEAST_SILOS or self.budgets.as_one):
+            raise ValueError(
+                f'covariance="silos" takes the silos as replicates: at least {LEAST_SILOS} of them '
+                f'are needed, with trust="silo"; got {m}, trust={self.budgets.trust!r}. Use '
+                'covariance="model" or "robust".'
+            )
+        if self.a >= LEAST:
+            return
+        short, n = LEAST / self.a, float(self.budgets.units.sum())
+        mu = float(self.budgets.spends.min())
+        raise ValueError(
+            f'inference="intervals": {n:,.0f} records are too few for intervals of {self.k} '
+            f"coefficients at this budget, so all would be refused, and nothing has been spent "
+            f"(a = {self.a:.2g}, at least {LEAST:g} are needed). About {_up(n * short)} records "
+            f"would do, or an epsilon of about {_up(gaussian_epsilon(mu * short, delta))}, or "
+            f"{max(1, int((self.k**1.5 / short) ** (2 / 3)))} coefficients with the intercept."
+        )
+
+    # ---- the sums ----------------------------------------------------------------------------
+
+    def step(self, run: IntervalRun) -> NewtonStep:
+        """Ask the silos, and return the Newton step from the fitted model."""
+        if self.kind == "numbers":
+            return self._linear(run)
+        typical = _typical(run) if self.kind == "counts" else 1.0
+        bound, slope = (
+            (0.5, 0.25) if self.kind == "labels" else (_sums.CUT * math.sqrt(typical), typical)
+        )
+        cuts = (
+            _OF_SCORE[self.kind] * run.length * bound,
+            _OF_CURVATURE[self.kind] * run.length**2 * slope,
+        )
+        known = run.pilot, self.intercept, self.limited, *cuts
+        own = *known, self.kind == "counts", run.scale
+        score, curvature = _sums.PilotScores(*own), _sums.PilotCurvature(*own)
+        meat = _sums.PilotMeat(*own) if self.covariance == "robust" else None
+        scores, curvatures = run.total(0, score), run.total(1, curvature)
+        j = unpacked(curvatures.sum(axis=0), self.k)
+        return NewtonStep(
+            run.pilot,
+            scores.sum(axis=0),
+            j,
+            run.noise(0, score),
+            run.noise(1, curvature),
+            meat=None if meat is None else unpacked(run.total(2, meat)[0], self.k),
+            each=self._each(scores, [unpacked(own, self.k) for own in curvatures]),
+        )
+
+    def _each(self, scores: Array, curvatures: list[Array]) -> tuple[Array, Array] | None:
+        return (scores, np.array(curvatures)) if self.covariance == "silos" else None
+
+    def _linear(self, run: IntervalRun) -> NewtonStep:
+        """Return the step of the linear model, from the moments of rows and residuals."""
+        known = run.pilot, self.intercept, self.limited
+        size = float(run.total(0, _sums.ResidualSize(*known)).sum()) / run.n
+        sigma = float(np.clip(size / _MEAN_SIZE, *_SIGMA))
+        what, k = _sums.LinearMoments(*known, run.length, sigma), self.k
+        found = [unpacked(own, k + 1) for own in run.total(1, what)]
+        scores = np.array([own[:k, k] for own in found]) / what.factor
+        curvatures = [own[:k, :k] * (_WITHIN / sigma) for own in found]
+        total, noise = np.sum(found, axis=0), run.noise(1, what)
+        weights = total[k - 1, k - 1] if self.intercept else _ROWS_LEFT * run.n
+        spread = max(float(total[k, k] / what.factor**2 / weights), 0.0)
+        meat = None
+        if self.covariance == "robust":
+            meat = unpacked(run.total(2, _sums.LinearMeat(*known, run.length, sigma))[0], k)
+        return NewtonStep(
+            run.pilot,
+            scores.sum(axis=0),
+            np.sum(curvatures, axis=0),
+            noise / (math.sqrt(2) * what.factor),
+            noise * _WITHIN / sigma,
+            dispersion=min(max(spread, 0.5), 2.0) * sigma / _WITHIN,
+            meat=meat,
+            each=self._each(scores, curvatures),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalRun:
+    """A plan, the fitted model and what its sums need, and the silos.
+
+    ``pilot`` (k,) are the model's parameters, ``length`` is R, ``scale`` the factor that counts
+    were divided by.
+    """
+
+    plan: IntervalPlan
+    federation: Federation
+    work: Work
+    streams: Streams
+    pilot: Array
+    length: float
+    scale: float = 1.0
+
+    @property
+    def n(self) -> float:
+        """The number of records, in units of the most reliable silo's."""
+        return 1 / self._largest
+
+    @cached_property
+    def _largest(self) -> float:
+        """The largest weight of a record in the common mean."""
+        budgets = self.plan.budgets
+        return float((budgets.weights / budgets.units).max())
+
+    def total(self, number: int, what: _sums.PilotSum) -> Array:
+        """Return the noisy sum over all records (1, *shape), or over each silo's (m, *shape).
+
+        Records of silos with smaller budgets have a weight below 1.
+        """
+        question = self.plan.sums.question(number, what, self.work)
+        if self.plan.covariance == "silos":
+            return question.each(self.federation, self.streams)
+        return question.mean(self.federation, self.streams)[None] / self._largest
+
+    def noise(self, number: int, what: _sums.PilotSum) -> float:
+        """Return the deviation of the noise in each number of the total."""
+        if self.plan.covariance == "silos":
+            std = self.plan.sums.noised(number, what).std
+            return float(np.sqrt(std @ std))
+        return self.plan.sums.noise(number, what) / self._largest
+
+
+def _typical(run: IntervalRun) -> float:
+    """Return the mean count of a typical record: that of a row of zeros."""
+    at_zero = float(run.pilot[-1]) if run.plan.intercept else 0.0
+    return run.scale * math.exp(min(max(at_zero, -10.0), 10.0))
+
+
+def _up(value: float) -> str:
+    """Return a positive number with two digits, rounded up."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / unit - 1e-9) * unit:,.12g}"
+
+
+def expected_width(
+    *,
+    silo_sizes: ArrayLike,
+    n_features: int,
+    epsilon: float = 1.0,
+    delta: float | str = "auto",
+    trust: Trust = "silo",
+    loss: str = "log_loss",
+    confidence: float = 0.95,
+    fit_intercept: bool = True,
+) -> float:
+    """Return the expected width of a coefficient's interval, before anything is spent.
+
+    It is that of a standardised feature that is not correlated with others, where effects are
+    small: labels are even, counts have the mean 1, and residuals the deviation 1. Rare labels and
+    correlated features have wider ones.
+
+    Parameters
+    ----------
+    silo_sizes : mapping or sequence of int
+        The silos' numbers of records.
+    n_features : int
+        The number of features (columns after encoding).
+    epsilon : float, default=1.0
+        The budget of the whole fit; ``inf``: the width without privacy.
+    delta : "auto" or float, default="auto"
+        The delta of the budget.
+    trust : {"silo", "secagg", "server"}, default="silo"
+        Whom a person in the data has to trust.
+    loss : {"log_loss", "squared_error", "poisson"}, default="log_loss"
+        The loss of the model.
+    confidence : float, default=0.95
+        The probability with which an interval covers.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+
+    Returns
+    -------
+    float
+        The width; ``inf`` for tables that would be refused.
+
+    Examples
+    --------
+    >>> from skdpfl.inference import expected_width
+    >>> study = {"silo_sizes": [1000] * 3, "n_features": 5}
+    >>> [round(expected_width(epsilon=epsilon, **study), 2) for epsilon in (3.0, float("inf"))]
+    [0.22, 0.14]
+    """
+    listed: Any = silo_sizes
+    sizes = np.array(list(dict(listed).values() if hasattr(listed, "keys") else listed))
+    kinds: dict[str, Kind] = {"log_loss": "labels", "squared_error": "numbers", "poisson": "counts"}
+    if loss not in kinds:
+        raise ValueError(f"Intervals are for the losses {', '.join(kinds)}; got {loss!r}.")
+    given = automatic_delta(int(sizes.sum())) if delta == "auto" else float(delta)
+    mu = math.inf if math.isinf(epsilon) else gaussian_mu(float(epsilon), given)
+    guarantee = read_guarantee("record", trust, "replace")
+    budgets = SiloBudgets.of(guarantee, sizes, mu)
+    plan = IntervalPlan(budgets, kinds[loss], n_features + fit_intercept, fit_intercept)
+    return plan.expected_width(confidence) if plan.a >= LEAST else math.inf

@@ -1,0 +1,307 @@
+r"""Noised sums at a released pilot: scores, curvature, their outer products, residuals' size.
+
+::
+
+    z, eta       the record (x, 1) in the fit's units, x scaled; eta = z' theta_1
+    rho          the residual, with mean 0 at the true model; |rho| <= b(eta), slope h(eta)
+                     logistic   y - p                              b = max(p, 1 - p), h = p (1 - p)
+                     counts     clip(y, mu -+ 2.5 sqrt(mu)) less its mean;  h = Cov(clip(y), y)
+                     linear     clip((y - eta) / sigma, -+ 2.5)
+    W            = min(1, C / (|z| b), K / (|z|^2 h))              of z and eta only, not of y
+    w            = min(1, R / |z|)                                 linear: W = w^2
+
+    score        sum W z rho                             radius C          diameter 2 C
+    curvature    sum W h z z'                            radius K          diameter sqrt(2) K
+    meat         sum (W z rho)(W z rho)'                 radius C^2        diameter sqrt(2) C^2
+    linear       sum phi phi', phi = w (z, R / 2.5 rho)  radius 2 R^2      diameter sqrt(2) 2 R^2
+    residuals    sum min(1, |y - eta| / 2)               radius 1          diameter 1
+
+Formal guarantee
+----------------
+Each sum is a :class:`skdpfl.federation.BoundedSum`: its terms are functions of one record, of
+public numbers and of the released pilot, so :mod:`skdpfl.federation._sums` prices it. Records whose
+terms are not finite count as zero.
+
+1. *Norms.* ``W |z| |rho| <= W |z| b <= C``, ``W h |z|^2 <= K``, and ``|phi|^2 <= 2 R^2``. Vectors
+   are clipped to these norms as well, whatever was computed.
+2. *Outer products* g g' of vectors with |g| <= L have Frobenius norm at most L^2, and
+   ``|g g' - f f'|^2 = |g|^4 + |f|^4 - 2 (g'f)^2 <= 2 L^4``. Packing (the upper triangle, products
+   times sqrt(2)) keeps distances.
+3. *Residuals' size* is in [0, 1], whose diameter is 1.
+
+Why the weights leave no bias: W depends on z and theta_1 only, so E[score] = 0 at the true model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import expit, pdtr
+
+from skdpfl.algorithms import is_vector
+from skdpfl.federation import PIECE, BoundedSum, SiloData
+from skdpfl.inference._fieller import Array, packed
+from skdpfl.scaling import cut
+
+#: residuals' limit, in their deviations
+CUT = 2.5
+#: raw predictions of counts beyond it would overflow
+_FAR = 30.0
+
+
+class Residuals(NamedTuple):
+    """Residuals, their bounds and their slopes (n,)."""
+
+    rho: Array
+    bound: Array
+    slope: Array
+
+
+def of_labels(eta: Array, y: Array) -> Residuals:
+    """Return the residuals of labels 0 and 1 at log odds ``eta``."""
+    p = expit(eta)
+    return Residuals(y - p, np.maximum(p, 1 - p), p * (1 - p))
+
+
+def of_counts(eta: Array, y: Array) -> Residuals:
+    """Return the residuals of counts at log means ``eta``, cut where they are far from the mean.
+
+    With lo, hi = mu -+ 2.5 sqrt(mu) and E over Poisson(mu): E[y; y <= j] = mu P(y <= j - 1), and
+    E[y (y - 1); y <= j] = mu^2 P(y <= j - 2).
+    """
+    mu = np.exp(np.clip(eta, -_FAR, _FAR))
+    low, high = mu - CUT * np.sqrt(mu), mu + CUT * np.sqrt(mu)
+    below, up_to = np.ceil(low) - 1, np.floor(high)  # y < low;  y <= high
+
+    def share(j: Array) -> Array:
+        return np.where(j >= 0, pdtr(np.maximum(j, 0), mu), 0.0)
+
+    first, last = share(below), share(up_to)
+    first_y, last_y = mu * share(below - 1), mu * share(up_to - 1)
+    inside = last_y - first_y
+    squares = mu**2 * (share(up_to - 2) - share(below - 2)) + inside
+    mean = low * first + high * (1 - last) + inside
+    product = low * first_y + high * (mu - last_y) + squares  # E[clip(y) y]
+    bound = np.maximum(high - mean, mean - np.maximum(low, 0.0))
+    return Residuals(np.clip(y, low, high) - mean, bound, product - mu * mean)
+
+
+@dataclass(frozen=True, eq=False)
+class PilotSum(BoundedSum):
+    """Base class of sums at a pilot.
+
+    Parameters
+    ----------
+    pilot : ndarray of shape (k,)
+        The released parameters, the intercept's last.
+    intercept : bool
+        Whether there is an intercept.
+    limited : bool
+        Whether features are clipped to the map's limits first.
+    """
+
+    pilot: np.ndarray
+    intercept: bool
+    limited: bool = False
+    #: whether terms are outer products of vectors
+    squared: ClassVar[bool] = False
+
+    @property
+    def limit(self) -> float:
+        """The largest norm L of a record's vector."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """The length of a record's vector."""
+        return len(self.pilot)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.width * (self.width + 1) // 2,) if self.squared else (self.width,)
+
+    @property
+    def radius(self) -> float:
+        return self.limit**2 if self.squared else self.limit
+
+    @property
+    def diameter(self) -> float:
+        return math.sqrt(2) * self.limit**2 if self.squared else 2 * self.limit
+
+    def vectors(self, z: Array, y: Array) -> Array:
+        """Return the records' vectors (n, width), from rows with the intercept's 1."""
+        raise NotImplementedError
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        numbers = [value for value in vars(self).values() if isinstance(value, float)]
+        if not is_vector(self.pilot, n_features + self.intercept) or work is None:
+            raise ValueError("Sums for intervals need the fit's model, which fits the columns.")
+        if not all(0 < value < math.inf for value in numbers):
+            raise ValueError("Limits of sums for intervals must be positive and finite.")
+
+    def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, Array]]:
+        features = work.features
+        if not self.limited and getattr(features, "low", None) is not None:
+            features = replace(features, low=None, high=None)
+        data = data.mapped(features, self._target(work), None)
+        for silo in np.flatnonzero(data.sizes).tolist():
+            total, n = np.zeros(self.shape), int(data.sizes[silo])
+            for start in range(0, n, PIECE):
+                total += self._of(data, data.rows_of(silo, slice(start, min(start + PIECE, n))))
+            yield np.array([silo]), total[None]
+
+    def _target(self, work: Any) -> Any:
+        """Return the map of targets."""
+        return work.target
+
+    @np.errstate(all="ignore")  # warnings could depend on a single record
+    def _of(self, data: SiloData, rows: Any) -> Array:
+        """Return the sum over some rows of one silo, in arrays of its own."""
+        x, y = data.at(rows)
+        z = np.ones((len(x), len(self.pilot)))
+        z[:, : x.shape[1]] = x
+        vectors = self.vectors(z, np.asarray(y, np.float64))
+        vectors = cut(vectors, np.zeros(vectors.shape[1]), self.limit)
+        return packed(vectors.T @ vectors) if self.squared else vectors.sum(axis=0)
+
+    def _eta(self, z: Array) -> Array:
+        """Return raw predictions (n,), each computed from its row alone."""
+        return np.asarray(np.einsum("nk,k->n", z, self.pilot))
+
+
+@dataclass(frozen=True, eq=False)
+class GeneralizedSum(PilotSum):
+    """Base class of sums for labels and counts.
+
+    ``cut_score`` and ``cut_curvature`` are C and K. ``counts``: targets are counts, with the log
+    mean ``eta + log_scale``; otherwise labels.
+    """
+
+    cut_score: float = 1.0
+    cut_curvature: float = 1.0
+    counts: bool = False
+    scale: float = 1.0
+
+    def _target(self, work: Any) -> Any:
+        return None  # counts are not scaled: the pilot is
+
+    def weighted(self, z: Array, y: Array) -> tuple[Array, Residuals]:
+        """Return W (n,) and the residuals."""
+        found = (of_counts if self.counts else of_labels)(self._eta(z) + math.log(self.scale), y)
+        norms = np.maximum(np.sqrt(np.einsum("nk,nk->n", z, z)), 1e-300)
+        by_score = self.cut_score / (norms * found.bound)
+        by_curvature = self.cut_curvature / (norms**2 * found.slope)
+        return np.minimum(1.0, np.minimum(by_score, by_curvature)), found
+
+
+@dataclass(frozen=True, eq=False)
+class PilotScores(GeneralizedSum):
+    """The score."""
+
+    @property
+    def limit(self) -> float:
+        return self.cut_score
+
+    def vectors(self, z: Array, y: Array) -> Array:
+        weights, found = self.weighted(z, y)
+        return np.asarray((weights * found.rho)[:, None] * z)
+
+
+@dataclass(frozen=True, eq=False)
+class PilotMeat(PilotScores):
+    """The outer products of the scores."""
+
+    squared = True
+
+
+@dataclass(frozen=True, eq=False)
+class PilotCurvature(GeneralizedSum):
+    """The curvature."""
+
+    squared = True
+
+    @property
+    def limit(self) -> float:
+        return math.sqrt(self.cut_curvature)
+
+    def vectors(self, z: Array, y: Array) -> Array:
+        weights, found = self.weighted(z, y)
+        return np.asarray(np.sqrt(weights * found.slope)[:, None] * z)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMoments(PilotSum):
+    """Outer products of rows with their residuals, in deviations ``sigma``; ``length`` is R."""
+
+    length: float = 1.0
+    sigma: float = 1.0
+    squared = True
+
+    @property
+    def width(self) -> int:
+        return len(self.pilot) + 1
+
+    @property
+    def limit(self) -> float:
+        return math.sqrt(2) * self.length
+
+    @property
+    def factor(self) -> float:
+        """The factor of residuals in the vectors."""
+        return self.length / CUT
+
+    def weighted(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """Return w and the residuals (n,)."""
+        norms = np.maximum(np.sqrt(np.einsum("nk,nk->n", z, z)), 1e-300)
+        rho = np.clip((y - self._eta(z)) / self.sigma, -CUT, CUT)
+        return np.minimum(1.0, self.length / norms), rho
+
+    def vectors(self, z: Array, y: Array) -> Array:
+        w, rho = self.weighted(z, y)
+        return np.column_stack([w[:, None] * z, self.factor * w * rho])
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMeat(LinearMoments):
+    """The outer products of the linear scores, |w^2 z rho| <= 2.5 R."""
+
+    @property
+    def width(self) -> int:
+        return len(self.pilot)
+
+    @property
+    def limit(self) -> float:
+        return CUT * self.length
+
+    def vectors(self, z: Array, y: Array) -> Array:
+        w, rho = self.weighted(z, y)
+        return np.asarray((w**2 * rho)[:, None] * z)
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualSize(PilotSum):
+    """The sum of min(1, |y - eta| / 2)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def limit(self) -> float:
+        return 1.0
+
+    @property
+    def diameter(self) -> float:
+        return 1.0  # terms are in [0, 1]
+
+    @np.errstate(all="ignore")
+    def _of(self, data: SiloData, rows: Any) -> Array:
+        x, y = data.at(rows)
+        z = np.ones((len(x), len(self.pilot)))
+        z[:, : x.shape[1]] = x
+        size = np.minimum(1.0, np.abs(np.asarray(y, np.float64) - self._eta(z)) / 2)
+        return np.asarray(np.where(np.isfinite(size), size, 0.0).sum())
