@@ -141,9 +141,10 @@ def fitted_intervals(
 ) -> FittedIntervals:
     """Ask the silos at a fitted model (``params``), and return its intervals."""
     length = plan.length(scales.features.row_norm)
-    scale = float(getattr(scales.target, "scale", 1.0)) if plan.kind == "counts" else 1.0
+    of_counts = scales.target if plan.kind == "counts" else None
+    units = (float(getattr(of_counts, name, 1.0)) for name in ("scale", "exposure"))
     pilot = np.asarray(params, np.float64)
-    step = plan.step(IntervalRun(plan, federation, work, streams, pilot, length, scale))
+    step = plan.step(IntervalRun(plan, federation, work, streams, pilot, length, *units))
     to_units, offsets = linear_units(work.model, scales)
     ignored = np.isinf(getattr(scales.features, "scale", np.zeros(0)))
     used = np.ones(len(pilot), bool)

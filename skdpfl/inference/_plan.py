@@ -190,7 +190,7 @@ class IntervalPlan:
             _OF_CURVATURE[self.kind] * run.length**2 * slope,
         )
         known = run.pilot, self.intercept, self.limited, *cuts
-        own = *known, self.kind == "counts", run.scale
+        own = *known, self.kind == "counts", run.scale / run.exposure
         score, curvature = _sums.PilotScores(*own), _sums.PilotCurvature(*own)
         meat = _sums.PilotMeat(*own) if self.covariance == "robust" else None
         scores, curvatures = run.total(0, score), run.total(1, curvature)
@@ -239,8 +239,8 @@ class IntervalPlan:
 class IntervalRun:
     """A plan, the fitted model and what its sums need, and the silos.
 
-    ``pilot`` (k,) are the model's parameters, ``length`` is R, ``scale`` the factor that counts
-    were divided by.
+    ``pilot`` (k,) are the model's parameters, ``length`` is R. Counts were divided by ``scale``,
+    and exposures by ``exposure``, a typical one.
     """
 
     plan: IntervalPlan
@@ -250,6 +250,7 @@ class IntervalRun:
     pilot: Array
     length: float
     scale: float = 1.0
+    exposure: float = 1.0
 
     @property
     def n(self) -> float:

@@ -132,8 +132,8 @@ class PilotSum(BoundedSum):
     def diameter(self) -> float:
         return math.sqrt(2) * self.limit**2 if self.squared else 2 * self.limit
 
-    def vectors(self, z: Array, y: Array) -> Array:
-        """Return the records' vectors (n, width), from rows with the intercept's 1."""
+    def vectors(self, z: Array, y: Array, eta: Array) -> Array:
+        """Return the vectors (n, width) of rows with the intercept's 1, targets and predictions."""
         raise NotImplementedError
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
@@ -161,24 +161,27 @@ class PilotSum(BoundedSum):
     @np.errstate(all="ignore")  # warnings could depend on a single record
     def _of(self, data: SiloData, rows: Any) -> Array:
         """Return the sum over some rows of one silo, in arrays of its own."""
-        x, y = data.at(rows)
-        z = np.ones((len(x), len(self.pilot)))
-        z[:, : x.shape[1]] = x
-        vectors = self.vectors(z, np.asarray(y, np.float64))
+        vectors = self.vectors(*self._read(data, rows))
         vectors = cut(vectors, np.zeros(vectors.shape[1]), self.limit)
         return packed(vectors.T @ vectors) if self.squared else vectors.sum(axis=0)
 
-    def _eta(self, z: Array) -> Array:
-        """Return raw predictions (n,), each computed from its row alone."""
-        return np.asarray(np.einsum("nk,k->n", z, self.pilot))
+    def _read(self, data: SiloData, rows: Any) -> tuple[Array, Array, Array]:
+        """Return rows with the intercept's 1, targets, and predictions, each from its row alone."""
+        x, y = data.at(rows)
+        z = np.ones((len(x), len(self.pilot)))
+        z[:, : x.shape[1]] = x
+        eta = np.einsum("nk,k->n", z, self.pilot)
+        if y.dtype.names is not None:
+            y, eta = y["target"], eta + y["offset"]
+        return z, np.asarray(y, np.float64), np.asarray(eta)
 
 
 @dataclass(frozen=True, eq=False)
 class GeneralizedSum(PilotSum):
     """Base class of sums for labels and counts.
 
-    ``cut_score`` and ``cut_curvature`` are C and K. ``counts``: targets are counts, with the log
-    mean ``eta + log_scale``; otherwise labels.
+    ``cut_score`` and ``cut_curvature`` are C and K. ``counts``: targets are counts, whose log means
+    are ``eta + log(scale)``, with the logarithm of exposures in eta; otherwise labels.
     """
 
     cut_score: float = 1.0
@@ -189,9 +192,9 @@ class GeneralizedSum(PilotSum):
     def _target(self, work: Any) -> Any:
         return None  # counts are not scaled: the pilot is
 
-    def weighted(self, z: Array, y: Array) -> tuple[Array, Residuals]:
+    def weighted(self, z: Array, y: Array, eta: Array) -> tuple[Array, Residuals]:
         """Return W (n,) and the residuals."""
-        found = (of_counts if self.counts else of_labels)(self._eta(z) + math.log(self.scale), y)
+        found = (of_counts if self.counts else of_labels)(eta + math.log(self.scale), y)
         norms = np.maximum(np.sqrt(np.einsum("nk,nk->n", z, z)), 1e-300)
         by_score = self.cut_score / (norms * found.bound)
         by_curvature = self.cut_curvature / (norms**2 * found.slope)
@@ -206,8 +209,8 @@ class PilotScores(GeneralizedSum):
     def limit(self) -> float:
         return self.cut_score
 
-    def vectors(self, z: Array, y: Array) -> Array:
-        weights, found = self.weighted(z, y)
+    def vectors(self, z: Array, y: Array, eta: Array) -> Array:
+        weights, found = self.weighted(z, y, eta)
         return np.asarray((weights * found.rho)[:, None] * z)
 
 
@@ -228,8 +231,8 @@ class PilotCurvature(GeneralizedSum):
     def limit(self) -> float:
         return math.sqrt(self.cut_curvature)
 
-    def vectors(self, z: Array, y: Array) -> Array:
-        weights, found = self.weighted(z, y)
+    def vectors(self, z: Array, y: Array, eta: Array) -> Array:
+        weights, found = self.weighted(z, y, eta)
         return np.asarray(np.sqrt(weights * found.slope)[:, None] * z)
 
 
@@ -254,14 +257,14 @@ class LinearMoments(PilotSum):
         """The factor of residuals in the vectors."""
         return self.length / CUT
 
-    def weighted(self, z: Array, y: Array) -> tuple[Array, Array]:
+    def weighted(self, z: Array, y: Array, eta: Array) -> tuple[Array, Array]:
         """Return w and the residuals (n,)."""
         norms = np.maximum(np.sqrt(np.einsum("nk,nk->n", z, z)), 1e-300)
-        rho = np.clip((y - self._eta(z)) / self.sigma, -CUT, CUT)
+        rho = np.clip((y - eta) / self.sigma, -CUT, CUT)
         return np.minimum(1.0, self.length / norms), rho
 
-    def vectors(self, z: Array, y: Array) -> Array:
-        w, rho = self.weighted(z, y)
+    def vectors(self, z: Array, y: Array, eta: Array) -> Array:
+        w, rho = self.weighted(z, y, eta)
         return np.column_stack([w[:, None] * z, self.factor * w * rho])
 
 
@@ -277,8 +280,8 @@ class LinearMeat(LinearMoments):
     def limit(self) -> float:
         return CUT * self.length
 
-    def vectors(self, z: Array, y: Array) -> Array:
-        w, rho = self.weighted(z, y)
+    def vectors(self, z: Array, y: Array, eta: Array) -> Array:
+        w, rho = self.weighted(z, y, eta)
         return np.asarray((w**2 * rho)[:, None] * z)
 
 
@@ -300,8 +303,6 @@ class ResidualSize(PilotSum):
 
     @np.errstate(all="ignore")
     def _of(self, data: SiloData, rows: Any) -> Array:
-        x, y = data.at(rows)
-        z = np.ones((len(x), len(self.pilot)))
-        z[:, : x.shape[1]] = x
-        size = np.minimum(1.0, np.abs(np.asarray(y, np.float64) - self._eta(z)) / 2)
+        _, y, eta = self._read(data, rows)
+        size = np.minimum(1.0, np.abs(y - eta) / 2)
         return np.asarray(np.where(np.isfinite(size), size, 0.0).sum())
