@@ -18,8 +18,6 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 
-from skdpfl._warnings import person_like
-
 
 def check_number(
     name: str,
@@ -253,7 +251,7 @@ def _advice(X: Any, y: Any, error: Exception, declares: bool) -> str | None:
             f"X has column(s) {strange[:5]!r} that hold no numbers. Leave them out, or encode "
             "them. If their categories are public, use OneHotEncoder(categories=[...], "
             "sparse_output=False); if not, skdpfl.preprocessing.DPOneHotEncoder finds them within "
-            "its own epsilon." + _ids_hint(strange)
+            "its own epsilon. One that says which silo holds a record is silo_column."
         )
     if "X contains NaN" in said:
         return (
@@ -289,16 +287,6 @@ def _gaps_hint(X: Any) -> str:
         f' Or declare what the column holds, feature_bounds={{{names[0]!r}: "number"}} or a range '
         "(low, high) beside it: a gap is then the middle of the range, and a flag of its own."
     )
-
-
-def _ids_hint(names: list[Any]) -> str:
-    """Return further advice: a column may hold ids of silos or of people."""
-    if people := person_like(names):
-        return (
-            f" If {people[0]!r} says whose row it is, leave it out; where people have several "
-            f"rows, limit them first: skdpfl.preprocessing.limit_rows(X[{people[0]!r}], k)."
-        )
-    return f" If {names[0]!r} says which silo holds a record, give silo_column={names[0]!r}."
 
 
 def _holds_numbers(column: Any) -> bool:

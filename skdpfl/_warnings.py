@@ -142,11 +142,6 @@ def _left_out_on_purpose() -> bool:
     return False
 
 
-def person_like(names: Any) -> list[str]:
-    """Return the names of columns that probably hold people's ids."""
-    return [name for name in names if isinstance(name, str) and _is_person_like(name)]
-
-
 def _is_person_like(name: str) -> bool:
     every = [word for word in _words(name) if word not in {"remainder", "num"}]
     words = [word for word in every if word not in _IDS]
@@ -169,7 +164,8 @@ def _one_of(word: str, names: Collection[str]) -> bool:
 
 def warn_of_people(X: Any) -> None:
     """Warn if a feature is named like an id of people; only the name is looked at."""
-    if found := person_like(getattr(X, "columns", ())):
+    names = [name for name in getattr(X, "columns", ()) if isinstance(name, str)]
+    if found := [name for name in names if _is_person_like(name)]:
         warn(
             f"X has a column {found[0]!r}, which is used as a feature. If it identifies people, "
             f"leave it out: X.drop(columns={found[0]!r}). Note that epsilon protects one row: if "

@@ -149,14 +149,7 @@ def test_the_picture_of_epsilons_goes_by_its_folds():
     assert said(lambda: draw(LeaveOneSiloOut())) == []
 
 
-# ---- a silo column that nobody named ------------------------------------------------------------
-
 PLAIN = FRAME.drop(columns="hospital")
-
-
-def test_a_forgotten_column_of_words_is_an_error_that_says_so():
-    with pytest.raises(ValueError, match=r"hold no numbers.*silo_column='hospital'"):
-        ISRLDPClassifier(**OPTIONS).fit(FRAME, y)
 
 
 # ---- a column of people's ids -------------------------------------------------------------------
@@ -183,9 +176,3 @@ def test_a_column_of_people_is_told(name):
 def test_what_people_are_is_a_feature(name):
     frame = PLAIN.assign(**{name: np.arange(240) // 80})
     assert ISRLDPClassifier(**OPTIONS).fit(frame, y, silos=HOSPITAL).n_features_in_ == 4
-
-
-def test_a_column_of_peoples_words_is_an_error_that_says_so():
-    frame = FRAME.assign(patient_id=[f"P{i}" for i in range(240)])
-    with pytest.raises(ValueError, match=r"hold no numbers.*whose row.*limit_rows"):
-        clf().fit(frame, y)
