@@ -2,13 +2,14 @@
 
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._checkpoint import Checkpoint
-from skdpfl.estimators._fedexp import DPFedEXPClassifier, DPFedEXPRegressor
 from skdpfl.estimators._isrl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.estimators._local_steps import (
     DPFedAvgClassifier,
     DPFedAvgRegressor,
     DPFederatedClassifier,
     DPFederatedRegressor,
+    DPFedEXPClassifier,
+    DPFedEXPRegressor,
     DPScaffoldClassifier,
     DPScaffoldRegressor,
 )

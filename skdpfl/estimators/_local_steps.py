@@ -1,14 +1,24 @@
-"""DP-FedAvg, DP-SCAFFOLD, and estimators for any algorithm object."""
+"""DP-FedAvg, DP-SCAFFOLD, DP-FedEXP, and estimators for any algorithm object."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from skdpfl import choosing
-from skdpfl.algorithms import Algorithm, Scaffold
+from skdpfl._arguments import check_choice
+from skdpfl._warnings import warn
+from skdpfl.algorithms import Algorithm, FedExp, Scaffold
+from skdpfl.engine import Progress
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
-from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.estimators._noise_error import Path
+from skdpfl.estimators._training import Started
+from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
+from skdpfl.privacy.mechanisms.privunit import MOST_EPSILON, largest_error, split_epsilon
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 
 @with_constructor
@@ -227,5 +237,202 @@ class DPFederatedRegressor(_DPFederated, FederatedRegressor):
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
     PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
+    """
+
+
+@dataclass(frozen=True)
+class _Extrapolation(choosing.Method):
+    """FedAvg with adaptive server steps."""
+
+    privunit: bool
+
+    def algorithm(self, request: choosing.Request, settings: choosing.Settings) -> Algorithm:
+        """Return FedEXP."""
+        return FedExp(settings.learning_rate, settings.steps)
+
+    def local_steps(self, request: choosing.Request) -> int:
+        """Return the number of local steps for "auto"."""
+        return 10
+
+    def n_rounds(self, request: choosing.Request, default: int) -> int:
+        """Return the number of rounds; fewer for PrivUnit, which splits epsilon over them."""
+        return min(default, 5) if self.privunit else default
+
+    def mechanism(self, request: choosing.Request) -> Mechanism:
+        """Return the mechanism."""
+        return PrivUnitMessages() if self.privunit else super().mechanism(request)
+
+    def training(self, algorithm: Algorithm, committed: choosing.Committed) -> choosing.Training:
+        """Return the training, with a bound on the server's steps.
+
+        If the silos' updates cancel, the ratio of their norms to the mean's norm is unbounded. In
+        the direction of the largest curvature L, K steps of size e cover a share ``1 - (1 - e
+        L)^K`` of the way to the optimum; a server step of more than ``2 / (1 - (1 - e L)^K)`` would
+        diverge. Private fits do not know L and use that of rows of the expected norm.
+        """
+        if self.privunit and committed.plan.private:
+            _compare(committed)
+        training = super().training(algorithm, committed)
+        if not committed.request.chooses_step:
+            return training
+        settings, largest = committed.settings, 0.0
+        if committed.measured is not None:
+            pace = settings.learning_rate * max(settings.steps) * sum(committed.measured)
+            largest = 1.5 / pace if pace > 0 else 1.0
+        elif committed.plan.private:
+            task = committed.request.task(committed.squared_row)
+            moved = min(settings.learning_rate * task.curvature * committed.squared_row, 1.0)
+            covered = 1 - (1 - moved) ** max(settings.steps)
+            largest = 1.5 / covered if covered > 0 else 1.0
+        assert isinstance(algorithm, FedExp)
+        algorithm = replace(algorithm, largest_step=max(1.0, largest))
+        return training._replace(algorithm=algorithm)
+
+
+@with_constructor
+class _DPFedEXP(FederatedEstimator):
+    """What both estimators of DP-FedEXP add.
+
+    Silos take ``local_steps`` gradient steps each; the server's learning rate for their mean update
+    D is adaptive, ``eta = max(1, mean |D_i|^2 / |mean D_i|^2)``, with both terms computed from
+    private releases (Takakura, Liew and Hasegawa; without privacy, by ``epsilon=inf``, FedExP of
+    Jhunjhunwala, Wang and Joshi, ICLR 2023). A round costs as much as one of DP-FedAvg, and there
+    are no additional parameters to tune. Use it for many silos whose data differ; if noise
+    dominates, it reduces to DP-FedAvg.
+
+    Parameters
+    ----------
+    trust : {"silo", "secagg", "server"}, default="silo"
+        "silo": each silo adds noise to its own message (LDP-FedEXP). "server": the server sees the
+        sum of the clipped messages and adds the noise (CDP-FedEXP). "secagg": likewise, but each
+        silo adds a share of the noise to its message, and masks hide all but the sum from the
+        server (:class:`skdpfl.privacy.SecureAggregation`).
+    noise_multiplier : float, default=None
+        Instead of a budget (``epsilon=None``): the standard deviation of the noise on a message
+        (with ``trust="server"``, on the sum), divided by ``clip_norm``. Not for
+        ``mechanism="privunit"``.
+
+    Attributes
+    ----------
+    global_step_sizes_ : ndarray of shape (n_rounds,)
+        The server's step size in each round.
+
+    Notes
+    -----
+    **Formal guarantee.** Everything a silo sends (``trust="silo"``), or the sequence of models
+    (``trust="server"``), is (epsilon, delta)-DP for whole silos, their sizes included: under
+    replacement of one silo's data, or (``trust="server"``) under setting its contribution to zero.
+    With ``trust="secagg"`` this holds for what the server and the colluding silos learn from the
+    sums. Proof: what leaves is a vector in a ball of radius ``clip_norm`` with the noise of
+    ``plan_`` (:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those
+    releases. The step sizes are functions of them.
+    """
+
+    unit = "silo"
+    mechanism: str = "gaussian"
+    local_steps: Any = "auto"
+
+    def _method(self) -> choosing.Method:
+        return _Extrapolation(self.mechanism == "privunit")
+
+    def _check_own(self) -> None:
+        check_choice("mechanism", self.mechanism, ("gaussian", "privunit"))
+        if self.mechanism == "privunit" and self.trust != "silo":
+            raise ValueError(
+                'mechanism="privunit" makes each silo\'s message private by itself, so it needs '
+                f'trust="silo"; got {self.trust!r}. With that trust, mechanism="gaussian" adds '
+                "less noise."
+            )
+        if self.mechanism == "privunit" and self.noise_multiplier is not None:
+            raise ValueError(
+                'mechanism="privunit" adds no Gaussian noise: give epsilon, not noise_multiplier='
+                f"{self.noise_multiplier!r}."
+            )
+
+    def _run(self, fit: Started, path: Path) -> Progress:
+        outcome = super()._run(fit, path)
+        _warn_if_still(outcome, fit)
+        return outcome
+
+    def _unpack_outcome(self, outcome: Progress) -> None:
+        super()._unpack_outcome(outcome)
+        self.global_step_sizes_ = np.asarray(outcome.state.step_sizes)  # type: ignore[attr-defined]
+
+
+#: learnt clip norm, and distance, in messages that the rules expect, of fits that stand still
+STILL_CLIP, STILL_DISTANCE = 0.1, 3.0
+
+
+def _warn_if_still(outcome: Progress, fit: Started) -> None:
+    """Warn if messages were far shorter than the rules expect, and the model hardly moved.
+
+    The learnt clip norm follows the messages' median and is paid for. Where features' scales are
+    unknown, learning rate and first clip norm are those for standardised rows.
+    """
+    plan, settings = fit.work.plan, fit.training.settings
+    if not plan.private or not fit.request.chooses_step or not math.isfinite(plan.clip_norm):
+        return
+    row = fit.request.task(fit.choice.scaling.squared_row).norm
+    expected = min(plan.clip_norm, settings.learning_rate * max(settings.steps) * row / 3)
+    short = outcome.clip_norm < STILL_CLIP * expected
+    if short and np.linalg.norm(outcome.params) < STILL_DISTANCE * expected:
+        warn(
+            "The model has hardly moved: the silos' updates are about "
+            f"{expected / outcome.clip_norm:.0f} times shorter than those of standardised "
+            f"features, for which the learning rate of {settings.learning_rate:.2g} was chosen. "
+            "Give feature_bounds (and target_bounds), or a larger learning_rate."
+        )
+
+
+def _compare(committed: choosing.Committed) -> None:
+    """Warn if Gaussian noise would be smaller, as pure local privacy composes badly over rounds."""
+    plan, size = committed.plan, committed.request.model.size
+    delta, rounds = float(plan.delta.max()), plan.mechanism.n_releases(plan)
+    gaussian = math.sqrt(size * rounds) * 2 / gaussian_mu(committed.epsilon, delta)
+    epsilon = min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
+    pure = math.sqrt(largest_error(*split_epsilon(epsilon, size), size))
+    if pure > gaussian:
+        warn(
+            f'mechanism="privunit" adds noise of up to {pure:.3g} clip norms to a message here '
+            f'(epsilon {epsilon:.2g} in each of {rounds} rounds); mechanism="gaussian" adds '
+            f"{gaussian:.3g}. Use the latter, or fewer rounds."
+        )
+
+
+@documented
+class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
+    """Linear classifier by DP-FedEXP, which protects whole silos.
+
+    Examples
+    --------
+    >>> from skdpfl import DPFedEXPClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(
+    ...     2000, 5, alpha=0, beta=0, n_features=10, n_classes=2, random_state=0
+    ... )
+    >>> clf = DPFedEXPClassifier(2.0, trust="server", feature_bounds=(-8, 8), random_state=0)
+    >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
+    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server', neighbours='add_remove',
+    simulation (seeded))
+    >>> clf.global_step_sizes_.shape == (clf.n_rounds_,)
+    True
+    """
+
+
+@documented
+class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
+    """Linear regressor by DP-FedEXP, which protects whole silos.
+
+    Examples
+    --------
+    >>> from skdpfl import DPFedEXPRegressor
+    >>> from skdpfl.datasets import make_federated_regression
+    >>> data = make_federated_regression(2000, 5, n_features=10, random_state=0)
+    >>> model = DPFedEXPRegressor(
+    ...     2.0, trust="server", feature_bounds=(-8, 8), target_bounds=(-12, 12), random_state=0
+    ... )
+    >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
+    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server', neighbours='add_remove',
     simulation (seeded))
     """

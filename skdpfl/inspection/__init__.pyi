@@ -16,7 +16,7 @@ from skdpfl.inspection._local_comparison import (
     LocalComparisonDisplay as LocalComparisonDisplay,
     local_comparison as local_comparison,
 )
-from skdpfl.inspection._look_displays import (
+from skdpfl.inspection._display import (
     CorrelationDisplay as CorrelationDisplay,
     CountsDisplay as CountsDisplay,
     QuantilesDisplay as QuantilesDisplay,

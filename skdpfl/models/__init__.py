@@ -1,10 +1,9 @@
 """Models: flat parameters, raw predictions, clipped gradient sums (see `Model`)."""
 
-from skdpfl.models._activations import ACTIVATIONS, Activation, TemperedSigmoid
 from skdpfl.models._base import Architecture, Model
 from skdpfl.models._clipping import clip_factors, underflow
 from skdpfl.models._linear import Additive, LinearModel
-from skdpfl.models._network import MLP, Network
+from skdpfl.models._network import ACTIVATIONS, MLP, Activation, Network, TemperedSigmoid
 from skdpfl.models._one_by_one import fitted_one_by_one, one_by_one
 from skdpfl.models._products import Descent, Records, row_products
 from skdpfl.models._rules import LinearRules, NetworkRules, Rules, RuleTask

@@ -8,7 +8,7 @@ import pytest
 
 from skdpfl.losses import Hinge, LogLoss, SquaredError
 from skdpfl.models import MLP, TemperedSigmoid, _clipping, _products, public
-from skdpfl.models._activations import ACTIVATIONS
+from skdpfl.models._network import ACTIVATIONS
 from skdpfl.scaling import AffineScaling, Scales
 from skdpfl.scaling._maps import AffineTarget
 from tests.test_networks import DTYPES, NETS, every_net, problem

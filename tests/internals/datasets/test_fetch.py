@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from skdpfl import datasets
-from skdpfl.datasets import _archives, _images, _tables
+from skdpfl.datasets import _images, _tables
 
 INSURANCE = b"""age,sex,bmi,children,smoker,region,charges
 19,female,27.9,0,yes,southwest,400.5
@@ -238,10 +238,10 @@ class TestCifar:
         """Six files of three records each."""
         monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
         monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "none"))
-        monkeypatch.setattr(_archives, "_RECORDS", 3)
+        monkeypatch.setattr(_images, "_RECORDS", 3)
         (tmp_path / "cifar10").mkdir()
         planes = np.arange(3 * 3 * 1024, dtype=np.uint32).reshape(3, 3072) // 1024
-        for i, file in enumerate(_archives.CIFAR_SUBSETS["all"]):
+        for i, file in enumerate(_images.CIFAR_SUBSETS["all"]):
             labels = np.array([i, 9, 0])[:, None]
             content = np.concatenate([labels, planes], axis=1).astype(np.uint8)
             (tmp_path / file.name).write_bytes(content.tobytes())
@@ -280,15 +280,15 @@ class TestCifar:
         with tarfile.open(archive, "w:gz") as tar:
             tar.add(files, "cifar-10-batches-bin")
         monkeypatch.setenv("SKDPFL_DATA", str(tmp_path / "none"))
-        (file,) = _archives.CIFAR_SUBSETS["test"]
+        (file,) = _images.CIFAR_SUBSETS["test"]
         sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
         mirror = {"urls": (f"file://localhost{archive}",), "archive_sha256": sha256}
         for member, message in (("absent", "absent"), ("cifar-10-batches-bin", "is not a file")):
             wrong = replace(file, member=member, **mirror)
-            monkeypatch.setitem(_archives.CIFAR_SUBSETS, "test", (wrong,))
+            monkeypatch.setitem(_images.CIFAR_SUBSETS, "test", (wrong,))
             with pytest.raises(OSError, match=message):
                 datasets.fetch_cifar10(subset="test", n_silos=1)
-        monkeypatch.setitem(_archives.CIFAR_SUBSETS, "test", (replace(file, **mirror),))
+        monkeypatch.setitem(_images.CIFAR_SUBSETS, "test", (replace(file, **mirror),))
         assert (datasets.fetch_cifar10(subset="test", n_silos=1).data == want.data).all()
         assert (tmp_path / "none" / file.name).is_file()
 
@@ -297,7 +297,7 @@ def test_emnist_from_npz(tmp_path, monkeypatch):
     buffer = io.BytesIO()
     np.savez(buffer, X=IMAGES.reshape(3, 4), y=LABELS)
     monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
-    monkeypatch.setattr(_archives, "MERGED", put(tmp_path, _archives.MERGED, buffer.getvalue()))
+    monkeypatch.setattr(_images, "MERGED", put(tmp_path, _images.MERGED, buffer.getvalue()))
     bunch = datasets.fetch_emnist(n_silos=2, **COMMON)
     np.testing.assert_array_equal(bunch.data, IMAGES.reshape(3, 4))
     assert bunch.target.tolist() == [2, 0, 1]
@@ -308,7 +308,7 @@ def test_emnist_never_unpickles(tmp_path, monkeypatch):
     buffer = io.BytesIO()
     np.savez(buffer, X=np.array([{}], dtype=object), y=LABELS)
     monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
-    monkeypatch.setattr(_archives, "MERGED", put(tmp_path, _archives.MERGED, buffer.getvalue()))
+    monkeypatch.setattr(_images, "MERGED", put(tmp_path, _images.MERGED, buffer.getvalue()))
     with pytest.raises(ValueError, match="allow_pickle=False"):
         datasets.fetch_emnist(n_silos=2, **COMMON)
 
@@ -316,18 +316,18 @@ def test_emnist_never_unpickles(tmp_path, monkeypatch):
 def test_emnist_from_the_archive_is_turned_upright(tmp_path, monkeypatch):
     monkeypatch.delenv("SKDPFL_DATA", raising=False)
     monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "cache"))
-    files = {f.member: f for f in _archives.EMNIST_SUBSETS["balanced_test"][0]}
+    files = {f.member: f for f in _images.EMNIST_SUBSETS["balanced_test"][0]}
     with zipfile.ZipFile(tmp_path / "gzip.zip", "w") as archive:
         for member, array in zip(files, (IMAGES, LABELS), strict=True):
             archive.writestr(member, gzip.compress(idx(array)))
     sha256 = hashlib.sha256((tmp_path / "gzip.zip").read_bytes()).hexdigest()
     urls = (f"file://localhost{tmp_path}/gzip.zip",)
     pair = tuple(replace(f, urls=urls, archive_sha256=sha256) for f in files.values())
-    monkeypatch.setitem(_archives.EMNIST_SUBSETS, "balanced_test", (pair, 3))
+    monkeypatch.setitem(_images.EMNIST_SUBSETS, "balanced_test", (pair, 3))
     bunch = datasets.fetch_emnist(subset="balanced_test", n_silos=3)
     np.testing.assert_array_equal(bunch.data[0], [0, 2, 1, 3])
     assert bunch.target.tolist() == [2, 0, 1]
-    monkeypatch.setitem(_archives.EMNIST_SUBSETS, "balanced_test", (pair, 4))
+    monkeypatch.setitem(_images.EMNIST_SUBSETS, "balanced_test", (pair, 4))
     with pytest.raises(OSError, match="3 images and 3 labels, expected 4"):
         datasets.fetch_emnist(subset="balanced_test", n_silos=3)
     with pytest.raises(ValueError, match=r"subset must be one of .*got 'letters'"):

@@ -9,8 +9,7 @@ import skdpfl
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
-from skdpfl.models._activations import ACTIVATIONS
-from skdpfl.models._network import Network
+from skdpfl.models._network import ACTIVATIONS, Network
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import (
     Labels,
