@@ -3,6 +3,7 @@ from skdpfl.inspection._before_fit import (
     affordable_features as affordable_features,
     heterogeneity as heterogeneity,
 )
+from skdpfl.inspection._coefficients import CoefficientDisplay as CoefficientDisplay
 from skdpfl.inspection._convergence import ConvergenceDisplay as ConvergenceDisplay
 from skdpfl.inspection._cost import privacy_spent as privacy_spent
 from skdpfl.inspection._describe import (
