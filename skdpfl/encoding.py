@@ -99,7 +99,7 @@ class EncodedColumn:
             return self._levels(values)
         numbers = canonical(values, self.kind)
         gaps = ~np.isfinite(numbers)
-        low, high = self.range or (0.0, 1.0)
+        low, high = self.range or ((0.0, 1.0) if self.kind == "flag" else (0.0, 0.0))
         filled = np.where(gaps, low / 2 + high / 2, numbers - self.start)
         if self.kind != "date":
             return np.column_stack([filled, gaps])
@@ -191,6 +191,21 @@ class Encoding(Mapping[Any, EncodedColumn]):
                 found[name] = None
         return list(found)
 
+    def unknown(self, *kinds: Kind) -> Encoding:
+        """Return the columns of some kinds whose range or levels are not known yet.
+
+        Parameters
+        ----------
+        *kinds : str
+            The kinds.
+
+        Returns
+        -------
+        Encoding
+        """
+        found = (column for column in self.columns if column.kind in kinds)
+        return Encoding(tuple(column for column in found if not column.is_known))
+
     def typed(self, frame: Any) -> np.ndarray:
         """Return a frame's values (n, n_columns) as objects, each in the form of its kind.
 
@@ -230,11 +245,12 @@ class Encoding(Mapping[Any, EncodedColumn]):
 
     def _columns_of(self, frame: Any) -> Iterator[np.ndarray]:
         """Yield the columns of a frame by name, of an array by position."""
+        names = self._names
         if not hasattr(frame, "columns"):
-            yield from np.asarray(frame).T
+            table = np.asarray(frame).T
+            yield from table if len(table) == len(names) else (table[j] for j in names)
             return
         there = list(frame.columns)
-        names = self._names if isinstance(self._names[0], str) else there
         if missing := [name for name in names if name not in there]:
             raise ValueError(f"The frame lacks the column(s) {missing[:5]!r}.")
         yield from (column_values(frame[name]) for name in names)

@@ -19,7 +19,9 @@ from skdpfl.choosing._choose import (
     choose,
     clipped_without_labels,
     with_curves,
+    with_encoding,
 )
+from skdpfl.choosing._encoding import EncodingPlan
 from skdpfl.choosing._facts import PublicFacts, check_cohort
 from skdpfl.choosing._final_step import final_training, with_curvature
 from skdpfl.choosing._method import (

@@ -18,6 +18,7 @@ import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.choosing._curves import plan_curves
+from skdpfl.choosing._encoding import EncodingPlan, bounds_of, plan_encoding
 from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._noise_level import (
     NoiseLevel,
@@ -27,6 +28,7 @@ from skdpfl.choosing._noise_level import (
     remedies,
 )
 from skdpfl.choosing._request import Request
+from skdpfl.encoding import Encoding
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.inference import IntervalPlan, Kind
 from skdpfl.models import Additive, LinearModel, RuleTask
@@ -137,6 +139,15 @@ class ScalingStep:
     def _n_used(self) -> int:
         bounds = self.plan.feature_bounds
         return self.plan.n_features if bounds is None else int(bounds.used.sum())
+
+    def within(self, encoding: Encoding) -> "ScalingStep":
+        """Return the step for a frame's encoding, whose ranges were found within the budget."""
+        bounds, curves = bounds_of(encoding), self.curves
+        if curves is not None:
+            curves = dataclasses.replace(curves, bounds=bounds)
+            bounds = curves.expanded
+        plan = dataclasses.replace(self.plan, feature_bounds=bounds)
+        return dataclasses.replace(self, plan=plan, curves=curves)
 
     def find(self, federation: Federation, streams: Streams) -> Scales:
         """Return the scales; warn if the budget is too small to estimate them."""
@@ -255,6 +266,7 @@ class Choice(NamedTuple):
     advise: Callable[[tuple[float, ...] | None], str]
     calibration: CalibrationPlan | None = None
     intervals: IntervalPlan | None = None
+    encoding: EncodingPlan | None = None
 
     @property
     def sums(self) -> tuple[SumPlan, ...]:
@@ -262,6 +274,7 @@ class Choice(NamedTuple):
         curves = self.scaling.curves
         scales = () if self.scaling.plan.is_free else (self.scaling.plan.sums,)
         scales = scales if curves is None else (*curves.sums, *scales)
+        scales = scales if self.encoding is None else (*self.encoding.sums, *scales)
         if self.scaling.exposure is not None:
             scales = (*scales, self.scaling.exposure.sums)
         after = () if self.calibration is None else (self.calibration.sums,)
@@ -280,7 +293,8 @@ def choose(request: Request, method: Method) -> Choice:
         helps = functools.partial(remedies, request, method, settings)
         scaling = dataclasses.replace(scaling, remedies=helps)
     intervals = plan_intervals(request, scaling)
-    return Choice(settings, scaling, advise, plan_calibration(request, method), intervals)
+    after = plan_calibration(request, method), intervals
+    return Choice(settings, scaling, advise, *after, request.encoding)
 
 
 def plan_intervals(request: Request, scaling: ScalingStep) -> IntervalPlan | None:
@@ -320,6 +334,19 @@ def clipped_without_labels(request: Request, method: Method) -> Request:
     if not (chosen and protects and two and request.radius is None):
         return request
     return dataclasses.replace(request, loss=request.loss.without_labels())
+
+
+def with_encoding(request: Request, method: Method) -> Request:
+    """Return the request with the plan of the levels and ranges that its frame does not declare."""
+    promise, facts = request.promise, request.facts
+    if facts.encoding is None or facts.encoding.is_known:
+        return request
+    sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
+    mu = _level(request, method)[2].mu
+    given = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
+    scales, delta = request.scaling is not None, float(promise.delta.min())
+    plan = plan_encoding(facts.encoding, given, delta, scales=scales)
+    return dataclasses.replace(request, encoding=plan)
 
 
 def with_curves(request: Request, method: Method, model: Any) -> Request:

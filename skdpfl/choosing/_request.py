@@ -14,6 +14,7 @@ import pandas as pd
 
 from skdpfl._arguments import check_average, is_auto
 from skdpfl._warnings import warn
+from skdpfl.choosing._encoding import EncodingPlan, bounds_of
 from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
 from skdpfl.inference import PART, Covariance
 from skdpfl.losses import LogLoss, Loss
@@ -100,6 +101,8 @@ class Request:
     curves: CurvePlan | None = None
     #: the covariance of intervals beside the fit (:mod:`skdpfl.inference`); None: no intervals
     intervals: Covariance | None = None
+    #: levels and ranges of a frame that are found first
+    encoding: EncodingPlan | None = None
     #: the epsilon that rounds of the given noise may spend, with n_rounds="budget"
     budget: float | None = None
 
@@ -110,11 +113,13 @@ class Request:
 
     @property
     def left(self) -> float:
-        """The share of mu that remains after the histogram for curves, or for intervals."""
-        if self.intervals is not None:  # of a linear model, without curves
-            return math.sqrt(1 - PART)
-        paid = self.curves is not None and self.curves.sums and self.promise.epsilon is not None
-        return math.sqrt(1 - self.curves.share**2) if paid and self.curves else 1.0
+        """The share of mu that remains after intervals, levels and ranges, and curves."""
+        if self.promise.epsilon is None and self.intervals is None:
+            return 1.0
+        curves = self.curves.share if self.curves is not None and self.curves.sums else 0.0
+        levels = 0.0 if self.encoding is None else self.encoding.share
+        intervals = 0.0 if self.intervals is None else PART
+        return math.sqrt((1 - intervals) * (1 - curves**2) * (1 - levels**2))
 
     @property
     def chooses_step(self) -> bool:
@@ -299,7 +304,7 @@ def _reliability(promise: Promise, facts: PublicFacts) -> np.ndarray | float:
 def _feature_bounds(bounds: Any, facts: PublicFacts) -> Bounds | None:
     known = facts.ranges
     if facts.encoding is not None:  # which has read the bounds
-        bounds = None
+        return bounds_of(facts.encoding)
     if bounds is None and known is not None and np.isfinite(known).all():
         bounds = known
     if bounds is None:

@@ -436,18 +436,16 @@ class FederatedEstimator(Trained):
         facts = replace(facts, has_exposure=exposure is not None)
         _data.warn_of_counted(weights, class_weights, y, classes)
         _data.warn_of_counted_shares(shares, y)
-        return _data.LocalData(features, y, table.silos, facts, weights, class_weights, exposure)
+        raw = (
+            None if table.encoding is None else _data.RawColumns.of(table.features, table.encoding)
+        )
+        records = features, y, table.silos, facts, weights, class_weights, exposure
+        return _data.LocalData(*records, raw)
 
     def _encoding(self, features: Any) -> Encoding | None:
         """Return the encoding of a frame with these columns."""
         declared, others = self.feature_bounds, (self.silo_column,)
-        encoding = encoding_of(features, declared, self.max_categories, others)
-        if encoding is not None and not encoding.is_known:
-            missing = [name for name, column in encoding.items() if not column.is_known]
-            raise ValueError(
-                f"feature_bounds has no range or levels for {missing[:5]!r}: declare them."
-            )
-        return encoding
+        return encoding_of(features, declared, self.max_categories, others)
 
     def _encoding_for(self, columns: Any) -> Encoding:
         """Return the encoding of a frame whose columns have these kinds."""

@@ -32,7 +32,7 @@ from skdpfl._durable import hold, let_go, replace_file
 from skdpfl.algorithms import Algorithm, Released
 from skdpfl.engine import Progress
 from skdpfl.estimators._data import DataSource
-from skdpfl.federation import Federation, LocalFederation, Question, Silo, Work
+from skdpfl.federation import Federation, LocalFederation, Named, Question, Silo, Work
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Shape, Streams
@@ -106,7 +106,7 @@ class Resumable(Federation):
             Silo(self._inner, int(saved["index"])).restore(saved)
 
 
-declare(Progress)
+declare(Named, Progress)
 
 #: what of a plan follows from the draw of its schedule
 _DRAWN = "schedule", "noise_multiplier", "sampling"

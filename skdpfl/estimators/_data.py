@@ -32,6 +32,7 @@ from skdpfl._arguments import check_not_negative, naming_no_values
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Committed, PublicFacts, with_curvature
+from skdpfl.encoding import Encoding
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes
 from skdpfl.losses import Loss
@@ -255,6 +256,14 @@ class DataSource(ABC):
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
         """Return ``committed`` with the curvature of the objective on the data."""
 
+    def raw_federations(self, streams: Streams) -> tuple[Federation, Federation]:
+        """Return silos with a frame's undeclared categories, and with its other such columns."""
+        raise NotImplementedError
+
+    def encoded(self, encoding: Encoding) -> DataSource:
+        """Return the data with a frame's levels and ranges, which were found."""
+        raise NotImplementedError
+
     @abstractmethod
     def records(self) -> tuple[np.ndarray, np.ndarray]:
         """Return features and coded targets for a callback that asks for them."""
@@ -262,6 +271,37 @@ class DataSource(ABC):
     def for_callbacks(self, keep_y: bool) -> DataSource:
         """Return the data that callbacks may ask for."""
         return self
+
+
+@dataclass(frozen=True, eq=False)
+class RawColumns:
+    """The columns of a frame whose levels or ranges are not known yet.
+
+    ``words`` (n, c) are those of categories, ``numbers`` (n, k) those of numbers and dates, with
+    NaN for gaps.
+    """
+
+    words: np.ndarray
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, frame: Any, encoding: Encoding) -> RawColumns | None:
+        """Return a frame's columns; None if all are known."""
+        if encoding.is_known:
+            return None
+        words, numbers = encoding.unknown("category"), encoding.unknown("number", "date")
+        return cls(words.typed(frame), numbers.typed(frame).astype(np.float64))
+
+    def encoded(self, X: np.ndarray, encoding: Encoding) -> np.ndarray:
+        """Return encoded records with the columns of levels and ranges that were found."""
+        X, start, parts = X.copy(), 0, [iter(self.words.T), iter(self.numbers.T)]
+        for column in encoding.columns:
+            stop = start + len(column.names())
+            if column.paid:
+                values = next(parts[column.kind != "category"])
+                X[:, start:stop] = column.encode(values)
+            start = stop
+        return X
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,6 +315,7 @@ class LocalData(DataSource):
     weights: np.ndarray | None = None
     class_weights: tuple[float, ...] | None = None
     exposure: np.ndarray | None = None
+    raw: RawColumns | None = None
 
     @property
     def dtype(self) -> np.dtype:  # type: ignore[override]
@@ -285,11 +326,26 @@ class LocalData(DataSource):
         records = SiloData.from_codes(*given, weights=self.weights, exposure=self.exposure)
         return LocalFederation(records, streams, n_jobs)
 
+    def raw_federations(self, streams: Streams) -> tuple[Federation, Federation]:
+        assert self.raw is not None
+        nothing = np.broadcast_to(np.int8(0), len(self.y))
+        silos = self.silos.codes, self.facts.n_silos
+        words, numbers = (
+            LocalFederation(SiloData.from_codes(table, nothing, *silos), streams)
+            for table in (self.raw.words, self.raw.numbers)
+        )
+        return words, numbers
+
+    def encoded(self, encoding: Encoding) -> LocalData:
+        assert self.raw is not None
+        X = self.raw.encoded(self.X, encoding)
+        return replace(self, X=X, facts=self.facts.encoded(encoding), raw=None)
+
     def assignment(self) -> str:
         return self.silos.digest()
 
     def mark(self) -> str:
-        return mark_of(self.X, self.y)
+        return mark_of(self.X, self.y, *(() if self.raw is None else (self.raw.words,)))
 
     def digest(self) -> str:
         digest = hashlib.blake2b(self.silos.digest().encode(), digest_size=16)
@@ -297,6 +353,9 @@ class LocalData(DataSource):
             if values is not None:
                 digest.update(f"{values.shape} {values.dtype}".encode())
                 digest.update(np.ascontiguousarray(values))
+        if self.raw is not None:
+            digest.update(repr(self.raw.words.tolist()).encode())
+            digest.update(np.ascontiguousarray(self.raw.numbers))
         return digest.hexdigest()
 
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:

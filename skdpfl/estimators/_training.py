@@ -18,6 +18,7 @@ from skdpfl._warnings import warn
 from skdpfl.choosing import (
     Choice,
     Committed,
+    EncodingPlan,
     Method,
     PublicFacts,
     Request,
@@ -28,6 +29,7 @@ from skdpfl.choosing import (
     make_plan,
     read_request,
     with_curves,
+    with_encoding,
     within_budget,
 )
 from skdpfl.engine import Progress, run
@@ -68,9 +70,12 @@ class Agreed:
     noise: Streams
     kept: KeptFit
     data: DataSource
+    n_jobs: int | None
 
     def started(self, keep_y: bool) -> Started:
         """Return the fit with its training and all constants; it asks the silos for scales."""
+        if self.choice.encoding is not None:
+            return self._encoded(self.choice.encoding).started(keep_y)
         scales = self.choice.scaling.find(self.silos, self.noise)
         row_norm = scales.features.row_norm
         row = None if row_norm is None else row_norm**2
@@ -89,6 +94,17 @@ class Agreed:
         )
         now = {"work": work, "data": self.data.for_callbacks(keep_y)}
         return Started(**(vars(self) | now), scales=scales, training=training)
+
+    def _encoded(self, plan: EncodingPlan) -> Agreed:
+        """Return the fit on the frame with the levels and ranges that silos' noisy sums show."""
+        words, numbers = map(self.kept.over, self.data.raw_federations(self.streams))
+        found = plan.find(words, numbers, self.noise)
+        data, scaling = self.data.encoded(found), self.choice.scaling.within(found)
+        bounds = scaling.plan.feature_bounds
+        request = replace(self.request, curves=scaling.curves, feature_bounds=bounds)
+        choice = self.choice._replace(encoding=None, scaling=scaling)
+        silos = self.kept.over(data.federation(self.streams, self.n_jobs))
+        return replace(self, data=data, choice=choice, request=request, silos=silos)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +162,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         """Return the request: the parameters, for data with these public numbers."""
         method = self._method()
         request = read_request(self._parameters(), facts, self._loss())
+        request = with_encoding(request, method)
         return clipped_without_labels(with_curves(request, method, self.model), method)
 
     def _schedule_from(self, streams: Streams) -> Streams:
@@ -160,6 +177,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         with one_blas_thread():
             fit = agreed.started(keep_y=hasattr(self, "_skl_callbacks"))
             del data, agreed  # and with them what no callback reads
+            self.schema_ = fit.data.facts.encoding
             path = Path(fit.work, fit.training.average, fit.kept.progress)
             outcome = self._run(fit, path)
             found = fit.calibrated(outcome.params)
@@ -217,7 +235,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         if advice := choice.advise(request.facts.class_shares):
             warn(advice)
         silos, noise = kept.over(federation), kept.noise(streams)
-        return Agreed(request, method, choice, work, spent, silos, streams, noise, kept, data)
+        agreed = request, method, choice, work, spent, silos, streams, noise, kept, data
+        return Agreed(*agreed, self.n_jobs)
 
     def _run(self, fit: Started, path: Path) -> Progress:
         """Run all rounds, and call the callbacks after each."""

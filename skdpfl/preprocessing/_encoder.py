@@ -52,16 +52,16 @@ class Vocabulary:
         budgets: SiloBudgets,
         used: np.ndarray,
         kinds: tuple[Kind, ...],
-        mu: float,
+        mu: float | np.ndarray,
         failure: float,
     ) -> None:
         if budgets.shares_noise:
             budgets = budgets.trusting("silo", spare=0)
         self.budgets = budgets
         self.what = ValueCounts(used, int(budgets.summed.max()), kinds)
-        each = (np.full(budgets.n_silos, mu),)
+        each = (np.broadcast_to(np.asarray(mu, np.float64), budgets.n_silos).copy(),)
         self.plan = SumPlan(budgets, "vocabulary", each, failure=failure)
-        self.std = float(self.plan.noised(0, self.what).std[0])
+        self.std = float(self.plan.noised(0, self.what).std.max())
         self.threshold = threshold(self.std, self.what.d, failure)
 
     def found(self, source: SiloSource) -> list[pd.Series]:

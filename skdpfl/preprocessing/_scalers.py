@@ -222,7 +222,7 @@ class DPMinMaxScaler(PrivateScaler):
             found = scaling.find_moments(
                 plan, scaling.ScalingRun(plan, source.federation, source.streams)
             )
-            low, high = _range_of(plan, found)
+            low, high = range_of(plan, found)
             far = tuple(np.flatnonzero(found.counted.beyond).tolist())
             doubts = scaling.doubts_about(far, found.counted.unseen)
         return scaling.AffineScaling(low, np.where(high > low, high - low, np.inf)), doubts
@@ -232,7 +232,7 @@ class DPMinMaxScaler(PrivateScaler):
         self.data_max_ = self.data_min_ + self.data_range_
 
 
-def _range_of(
+def range_of(
     plan: scaling.ScalingPlan, found: scaling.FoundMoments
 ) -> tuple[scaling.Array, scaling.Array]:
     """Return the mean plus and minus some deviations, within the box found by counts."""

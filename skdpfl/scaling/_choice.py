@@ -59,6 +59,8 @@ class ScalingPlan:
     indicators : ndarray of shape (n_features,) or None
         Features of 0 and 1 within bounds, whose scale is half their range: in units of its standard
         deviation, a rare one would add as much noise as a common one.
+    purpose : str
+        What the sums are for, which names their random streams.
 
     Notes
     -----
@@ -81,6 +83,7 @@ class ScalingPlan:
     centred: bool = True
     target_bins: Look | None = None
     indicators: np.ndarray | None = None
+    purpose: str = "scales"
 
     @property
     def looks(self) -> tuple[Look, ...]:
@@ -103,7 +106,7 @@ class ScalingPlan:
         """The plan of the sums: counts have number 0 (a plan has at most one kind)."""
         counted = self.counts is not None or self.target_bins is not None
         mus = tuple(look.share * self.budgets.spends for look in self.looks)
-        return SumPlan(self.budgets, "scales", mus, 0 if counted else 1)
+        return SumPlan(self.budgets, self.purpose, mus, 0 if counted else 1)
 
     def composition(self, silo: int = 0) -> Composition:
         """The releases of the silo at this position, for the accountant."""

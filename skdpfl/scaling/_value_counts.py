@@ -136,7 +136,9 @@ class ValueCounts(BoundedSum):
         def give(silo: int, counted: ColumnCounts, column: int) -> ColumnCounts:
             names, counts = counted
             if noised.std[silo] and len(counts):
-                units = streams.stream(plan.purpose, silo, column).units(counts.shape, np.float64)
+                units = streams.units_block(
+                    plan.purpose, (silo,), column, counts.shape, np.float64
+                )[0]
                 counts = release.snapped_release(counts, units, float(noised.grid[silo]))
             given = counts >= least[silo]
             return ColumnCounts(tuple(compress(names, given)), counts[given])
