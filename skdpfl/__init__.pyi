@@ -17,14 +17,17 @@ from skdpfl.estimators import (
     Checkpoint as Checkpoint,
     DPFedAvgClassifier as DPFedAvgClassifier,
     DPFedAvgRegressor as DPFedAvgRegressor,
+    DPFedAvgSurvival as DPFedAvgSurvival,
     DPFederatedClassifier as DPFederatedClassifier,
     DPFederatedRegressor as DPFederatedRegressor,
+    DPFederatedSurvival as DPFederatedSurvival,
     DPFedEXPClassifier as DPFedEXPClassifier,
     DPFedEXPRegressor as DPFedEXPRegressor,
     DPScaffoldClassifier as DPScaffoldClassifier,
     DPScaffoldRegressor as DPScaffoldRegressor,
     ISRLDPClassifier as ISRLDPClassifier,
     ISRLDPRegressor as ISRLDPRegressor,
+    ISRLDPSurvival as ISRLDPSurvival,
 )
 from skdpfl.inspection import (
     privacy_spent as privacy_spent,

@@ -210,7 +210,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
             scaling=request.scaling,  # type: ignore[arg-type]
             feature_bounds=request.feature_bounds,
             target_bounds=request.target_bounds,
-            has_target=not facts.is_classifier,
+            has_target=not facts.is_classifier and request.loss.scales_target,
             shares=shares,
             centred=request.fit_intercept,
             indicators=facts.indicators,
@@ -356,6 +356,8 @@ def with_curves(request: Request, method: Method, model: Any) -> Request:
     """
     linear = request.intervals is not None and model == "auto"
     if linear or not (isinstance(model, Additive) or model in ("additive", "auto")):
+        return request
+    if request.loss.one_slope:
         return request
     if request.feature_bounds is None:
         if model == "auto":

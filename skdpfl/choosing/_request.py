@@ -18,7 +18,7 @@ from skdpfl.choosing._encoding import EncodingPlan, bounds_of
 from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
 from skdpfl.inference import PART, Covariance
 from skdpfl.losses import LogLoss, Loss
-from skdpfl.models import Additive, Architecture, LinearModel, Model, RuleTask
+from skdpfl.models import Additive, Architecture, LinearModel, Model, OneSlope, RuleTask
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.events import Guarantee, Guaranteed, read_guarantee, spare_rounds_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -176,7 +176,7 @@ def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> R
     return Request(
         facts=facts,
         promise=promise,
-        model=_model(params["model"], facts, fit_intercept),
+        model=_model(params["model"], facts, fit_intercept, loss),
         loss=loss,
         alpha=float(params["alpha"]),
         fit_intercept=fit_intercept,
@@ -211,7 +211,9 @@ def spends_budget(params: Mapping[str, Any]) -> bool:
     return isinstance(params["n_rounds"], str) and params["n_rounds"] == "budget"
 
 
-def _model(given: str | Architecture, facts: PublicFacts, fit_intercept: bool) -> Model:
+def _model(given: str | Architecture, facts: PublicFacts, fit_intercept: bool, loss: Loss) -> Model:
+    if loss.one_slope:
+        return OneSlope(facts.n_features, facts.n_outputs)
     if isinstance(given, str | Additive):
         return LinearModel(facts.n_features, facts.n_outputs, fit_intercept)
     return given.build(facts.n_features, facts.n_outputs)

@@ -2,12 +2,14 @@
 
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._checkpoint import Checkpoint
-from skdpfl.estimators._isrl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.estimators._isrl import ISRLDPClassifier, ISRLDPRegressor, ISRLDPSurvival
 from skdpfl.estimators._local_steps import (
     DPFedAvgClassifier,
     DPFedAvgRegressor,
+    DPFedAvgSurvival,
     DPFederatedClassifier,
     DPFederatedRegressor,
+    DPFederatedSurvival,
     DPFedEXPClassifier,
     DPFedEXPRegressor,
     DPScaffoldClassifier,

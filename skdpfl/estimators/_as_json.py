@@ -10,6 +10,7 @@ Predictions are computed from a few numbers, of the columns that ``encoding`` ma
     labels     two: classes[raw > 0], more: classes[argmax raw]
     numbers    raw; exp(raw) for losses with a log link ("poisson", "gamma", "tweedie",
                "negative_binomial"); within target_bounds where they clip
+    times      x @ coef.T the log hazard ratio; exp(intercept) the hazards per horizon
 
 In an additive model z are the columns of its curves less their means (:class:`Expansion`).
 
@@ -26,7 +27,7 @@ from skdpfl._declarations import KINDS
 from skdpfl.encoding import Encoding
 from skdpfl.estimators._noise_error import NoiseError
 from skdpfl.losses import NAMED
-from skdpfl.models import LinearModel
+from skdpfl.models import LinearModel, OneSlope
 from skdpfl.privacy.spending.report import keys, listed, one_of, require, text_or_none, whole
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.scaling import (
@@ -43,7 +44,7 @@ SCHEMA, ADDITIVE = "skdpfl.LinearModel", "skdpfl.AdditiveModel"
 #: of models of numbers, and of models with an encoding
 VERSION, ENCODED = 1, 2
 #: parameters that predictions depend on, beside the loss
-PARAMETERS = ("clip_features", "silo_column", "target_bounds")
+PARAMETERS = ("clip_features", "silo_column", "target_bounds", "breaks")
 KEYS = {
     "schema", "version", "library", "estimator", "loss", "parameters", "classes", "n_features",
     "feature_names", "dtype", "coef", "intercept", "map", "limits", "squashed", "silo_ids",
@@ -58,7 +59,7 @@ CURVE = {"feature", "edges", "shares", "knots", "heights", "cuts", "bins"}
 
 def to_plain(model: Any) -> dict[str, Any]:
     """Return a fitted model as lists, strings and numbers."""
-    if not isinstance(model.model_, LinearModel):
+    if not isinstance(model.model_, LinearModel | OneSlope):
         raise ValueError(
             f"Only linear models can be written as plain data; got {type(model.model_).__name__}. "
             "Pickle it, or take an MLP's weights from coefs_ and intercepts_."
@@ -88,7 +89,7 @@ def to_plain(model: Any) -> dict[str, Any]:
         "estimator": type(model).__name__,
         "loss": names_of[type(loss)],
         "parameters": {n: _plain(getattr(model, n)) for n in PARAMETERS if hasattr(model, n)}
-        | {f"loss__{field}": value for field, value in asdict(loss).items()},
+        | _fields_of(loss, model),
         "classes": _plain(getattr(model, "classes_", None)),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
@@ -115,6 +116,15 @@ def _plain_curves(scaling: CurveScaling) -> dict[str, Any]:
     return _plain(numbers | more)
 
 
+def _fields_of(loss: Any, model: Any) -> dict[str, Any]:
+    """Return the fields of a loss that is a parameter, as its parameters; infinite ones are left.
+
+    JSON has no infinity, which is the default of each of them.
+    """
+    fields = asdict(loss).items() if hasattr(model, "loss") else ()
+    return {f"loss__{field}": value for field, value in fields if value != np.inf}
+
+
 def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     """Return a fitted estimator of a class; raise if the data do not describe one."""
     curved = isinstance(plain, dict) and plain.get("schema") == ADDITIVE
@@ -125,10 +135,12 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     for name, said in (("schema", schema), ("version", version), ("estimator", kind.__name__)):
         one_of(plain, name, (said,), "model")
     text_or_none(plain, "library")
-    model = kind(loss=NAMED[one_of(plain, "loss", kind._losses, "model")]())
-    own = {f"loss__{field}" for field in asdict(model.loss)}
-    keys(plain["parameters"], own | (set(PARAMETERS) & set(kind._get_param_names())), "parameters")
-    model.set_params(**plain["parameters"])
+    loss, known = NAMED[one_of(plain, "loss", kind._losses, "model")](), kind._get_param_names()
+    model = kind(loss=loss) if "loss" in known else kind(target_bounds=(0, 1))
+    own = set(_fields_of(loss, model)) | (set(PARAMETERS) & set(known))
+    given = plain["parameters"]
+    keys(given, own | ({"loss__largest"} & set(given)), "parameters")
+    model.set_params(**given)
     model._check()
     model.n_features_in_ = d = whole(plain, "n_features", "model", 1)
     if plain["feature_names"] is not None:
@@ -143,16 +155,23 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
         require(len(set(classes)) == len(classes) > 1, "classes", "must be two labels or more")
         model.classes_ = np.asarray(classes)
         outputs = 1 if len(classes) == 2 else len(classes)
+    slopes = outputs
+    if loss.one_slope:
+        outputs, slopes = model._loss().n_outputs(), 1
+        model.breaks_ = model._cuts()[1]
     dtype = np.dtype(one_of(plain, "dtype", ("float32", "float64"), "model"))
     rows = listed(plain, "coef", "model")
-    require(len(rows) == outputs, "coef", f"has {len(rows)} rows, not {outputs}")
+    require(len(rows) == slopes, "coef", f"has {len(rows)} rows, not {slopes}")
     curves = _read_curves(plain["curves"], d) if curved else None
     width = d if curves is None else curves.width
     coef = np.array([_numbers(row, width, "coef") for row in rows]).astype(dtype)
     intercept = _numbers(plain["intercept"], outputs, "intercept").astype(dtype)
     model.model_ = LinearModel(width, outputs, model.fit_intercept)
-    one_row = not model._is_classifier()
-    model.coef_, model.intercept_ = (coef[0], intercept[0]) if one_row else (coef, intercept)
+    model.coef_, model.intercept_ = coef, intercept
+    if not model._is_classifier():
+        model.coef_, model.intercept_ = coef[0], intercept[0]
+    if loss.one_slope:
+        model.model_, model.intercept_ = OneSlope(width, outputs), intercept
     model.scaling_, model._ranges = _scaling(plain, width), None
     if curves is not None:
         _set_curves(model, plain["curves"], curves)

@@ -22,7 +22,11 @@ feature_bounds : (low, high) or mapping, default=None
 max_categories : int, default=20
     The number of columns for a category whose levels are not declared.
 target_bounds : (low, high), default=None
-    Public bounds of the target.
+    Public bounds of the target. Of survival times (0, horizon), which has no default: times beyond
+    the horizon are censored there.
+breaks : int or sequence of float, default=8
+    The intervals of the horizon in which the baseline hazard is constant: a number of equal ones,
+    or the inner ends of all, public times.
 silo_column : str, default=None
     The column of X with the silo ids, instead of ``silos`` in ``fit``.
 classes : array-like or mapping, default=None
@@ -197,11 +201,13 @@ verbose : int, default=0
 
 Attributes
 ----------
-coef_ : ndarray of shape (n_outputs, n_features), or (n_features,) in regressors
+coef_ : ndarray of shape (n_outputs, n_features), or (n_features,) of numbers and times
     Coefficients in the units of X if the scaling is affine, else in those of
     ``scaling_.transform(X)``.
 intercept_ : ndarray of shape (n_outputs,), or float in regressors
-    Intercepts in the same units.
+    Intercepts in the same units; of survival times one for each interval, per horizon.
+breaks_ : ndarray of shape (n_intervals - 1,)
+    The inner ends of the intervals of time.
 coef_estimate_ : ndarray of the shape of coef_
     With ``inference="intervals"``: unshrunk estimates, the centres of the intervals. Predictions
     are those of ``coef_``.
@@ -300,16 +306,19 @@ for _other in ("", "Attributes", "Notes"):
     GROUPS.pop(_other, None)
 #: fitted attribute -> the parameters that it comes with
 _COMES_WITH = {
+    "breaks_": {"breaks"},
     "local_steps_": {"local_steps"},
     "global_learning_rate_": {"global_learning_rate"},
     "classes_": {"classes"},
-    "shift_": {"calibrate", "target_bounds"},
+    "shift_": {"calibrate", "target_bounds", "loss"},
     "temperature_": {"calibrate", "classes"},
     "class_shares_": {"calibrate", "classes"},
     "coef_estimate_": {"inference"},
     "coef_covariance_": {"inference"},
 }
 
+#: the estimators of a family, and their targets
+KINDS = {"Classifier": "labels", "Regressor": "numbers", "Survival": "censored times"}
 #: family -> its use
 FAMILIES = {
     "ISRLDP": "One private gradient per round, or accelerated solvers.",
@@ -414,11 +423,16 @@ def with_constructor(cls: type[T]) -> type[T]:
 
 def see_also(name: str) -> str:
     """Return the See Also section of an estimator."""
-    kind = "Classifier" if name.endswith("Classifier") else "Regressor"
-    twin = "Regressor" if kind == "Classifier" else "Classifier"
+    kind = next(kind for kind in KINDS if name.endswith(kind))
     family = name.removesuffix(kind)
-    lines = [f"{family}{twin} : The same for {'numbers' if twin == 'Regressor' else 'labels'}."]
-    lines += [f"{f}{kind} : {words}" for f, words in FAMILIES.items() if f != family]
+    with_times = ("ISRLDP", "DPFedAvg", "DPFederated")
+    lines = [
+        f"{family}{twin} : The same for {targets}."
+        for twin, targets in KINDS.items()
+        if twin != kind and (twin != "Survival" or family in with_times)
+    ]
+    known = with_times if kind == "Survival" else tuple(FAMILIES)
+    lines += [f"{f}{kind} : {FAMILIES[f]}" for f in known if f != family]
     return "\n\nSee Also\n--------\n" + "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._intervals import check_inference
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
+from skdpfl.estimators._survival import FederatedSurvival
 
 
 @with_constructor
@@ -244,4 +245,31 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):
     simulation (seeded))
     >>> model.score(data.data, data.target) > 0.5
     True
+    """
+
+
+@documented
+class ISRLDPSurvival(_ISRLDP, FederatedSurvival):
+    """Survival model by noisy distributed SGD: hazard ratios without risk sets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpfl import ISRLDPSurvival
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.normal(60, 10, 3000), "treated": rng.random(3000) < 0.5})
+    >>> died = rng.exponential(5 * np.exp(0.7 * X["treated"] - 0.03 * (X["age"] - 60)))
+    >>> left = rng.uniform(1, 8, 3000)
+    >>> y = pd.DataFrame({"died": died <= left, "years": np.minimum(died, left)})
+    >>> model = ISRLDPSurvival(
+    ...     3.0, target_bounds=(0, 5), breaks=5, feature_bounds={"age": (18, 100)}, random_state=0
+    ... )
+    >>> model.fit(X, y, silos=np.arange(3000) % 3).privacy_spent_
+    PrivacySpent(ε=3.00, δ=1e-05, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
+    >>> bool(abs(model.summary().loc["treated", "coefficient"] + 0.7) < 0.25)
+    True
+    >>> model.predict_survival_function(X[:2]).shape
+    (2, 5)
     """

@@ -15,6 +15,7 @@ from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 from skdpfl.estimators._noise_error import Path
+from skdpfl.estimators._survival import FederatedSurvival
 from skdpfl.estimators._training import Started
 from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
 from skdpfl.privacy.mechanisms.privunit import MOST_EPSILON, largest_error, split_epsilon
@@ -77,6 +78,25 @@ class DPFedAvgRegressor(_DPFedAvg, FederatedRegressor):
     >>> model.fit(data.data, data.target, silos=data.silos).n_rounds_
     40
     >>> model.score(data.data, data.target) > 0.5
+    True
+    """
+
+
+@documented
+class DPFedAvgSurvival(_DPFedAvg, FederatedSurvival):
+    """Survival model by differentially private federated averaging.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl import DPFedAvgSurvival
+    >>> rng = np.random.default_rng(0)
+    >>> X, left = rng.normal(size=(3000, 2)), rng.uniform(1, 8, 3000)
+    >>> died = rng.exponential(5 * np.exp(-0.5 * X[:, 0]))
+    >>> y = np.zeros(3000, [("died", bool), ("years", float)])
+    >>> y["died"], y["years"] = died <= left, np.minimum(died, left)
+    >>> model = DPFedAvgSurvival(3.0, target_bounds=(0, 5), feature_bounds=(-4, 4), random_state=0)
+    >>> model.fit(X, y, silos=np.arange(3000) % 3).score(X, y) > 0.6
     True
     """
 
@@ -239,6 +259,26 @@ class DPFederatedRegressor(_DPFederated, FederatedRegressor):
     PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace',
     simulation (seeded))
     """
+
+
+@documented
+class DPFederatedSurvival(_DPFederated, FederatedSurvival):
+    """Survival model trained by any federated algorithm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl import DPFederatedSurvival
+    >>> from skdpfl.algorithms import MinibatchSGD
+    >>> rng = np.random.default_rng(0)
+    >>> X, left = rng.normal(size=(3000, 2)), rng.uniform(1, 8, 3000)
+    >>> died = rng.exponential(5 * np.exp(-0.5 * X[:, 0]))
+    >>> y = np.zeros(3000, [("died", bool), ("years", float)])
+    >>> y["died"], y["years"] = died <= left, np.minimum(died, left)
+    >>> steps = MinibatchSGD(0.5, momentum=0.5)
+    >>> model = DPFederatedSurvival(3.0, algorithm=steps, target_bounds=(0, 5), random_state=0)
+    >>> model.set_params(feature_bounds=(-4, 4)).fit(X, y, silos=np.arange(3000) % 3).n_iter_
+    100
 
 
 @dataclass(frozen=True)

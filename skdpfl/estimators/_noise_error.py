@@ -115,8 +115,10 @@ def linear_units(model: Model, scales: Scales) -> tuple[np.ndarray, np.ndarray]:
 
     def units(params: np.ndarray) -> np.ndarray:
         found = model.fitted_attributes(params, scales, is_classifier=True)
-        both = np.column_stack([found["coef_"], found["intercept_"]])
-        return np.asarray(both.ravel(), np.float64)
+        coef, intercept = found["coef_"], found["intercept_"]
+        one_slope = len(coef) < len(intercept)
+        both = [np.append(coef, intercept)] if one_slope else [*np.column_stack([coef, intercept])]
+        return np.concatenate(both).astype(np.float64)
 
     size = model.size
     origin = units(np.zeros(size))

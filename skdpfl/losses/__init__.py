@@ -14,6 +14,7 @@ from skdpfl.losses._rates import (
     with_offsets,
 )
 from skdpfl.losses._regression import AbsoluteError, Huber, Quantile, SquaredError
+from skdpfl.losses._survival import PiecewiseExponential, signed_times
 
 #: every loss of this package, by the estimators' names; the property tests run over all
 NAMED: dict[str, type[Loss]] = {
@@ -28,5 +29,6 @@ NAMED: dict[str, type[Loss]] = {
     "gamma": Gamma,
     "tweedie": Tweedie,
     "negative_binomial": NegativeBinomial,
+    "survival": PiecewiseExponential,
 }
 LOSSES = tuple(NAMED.values())

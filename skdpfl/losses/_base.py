@@ -53,6 +53,10 @@ class Loss(ABC):
     #: the link function, from the mean target to the raw prediction. Under "log", targets are
     #: scaled but not shifted before a fit: a factor of the target is a shift of the raw prediction
     link: ClassVar[Literal["identity", "log", "logit"]] = "identity"
+    #: whether all outputs have the same coefficients, and differ by their intercepts
+    one_slope: ClassVar[bool] = False
+    #: whether targets are scaled before a fit; False if they have a public scale
+    scales_target: ClassVar[bool] = True
     #: smallest and largest target that there may be
     target_range: ClassVar[tuple[float, float]] = (-inf, inf)
 
@@ -320,7 +324,7 @@ class Weighted(Loss):
 
 #: what a loss from outside may have of its own and still is known: no record reaches it
 _UNREAD = frozenset((
-    "is_classifier", "is_quadratic", "link", "target_range", "quantile_level", "at_quantile",
+    "is_classifier", "is_quadratic", "link", "one_slope", "scales_target", "target_range", "quantile_level", "at_quantile",
     "lipschitz", "curvature", "smoothness", "smooth", "smoothing", "can_be_smoothed", "smoothed",
     "bounded", "of_scaled", "loss_at_zero", "n_outputs", "inverse_link", "predict", "predict_proba",
 ))  # fmt: skip

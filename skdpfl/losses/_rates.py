@@ -67,6 +67,37 @@ class OfLogMean(Loss):
         return None
 
 
+def _end(dtype: np.dtype, rate: float, largest: float) -> tuple[float, float]:
+    """Return the limits of t: where exp is computed, and where the polynomial begins."""
+    most = (30.0 if dtype == np.float32 else 300.0) / max(rate, 0.5)
+    return most, min(most, log(largest)) if largest < inf else most
+
+
+def growth(t: NDArray, rate: float, largest: float, out: NDArray | None = None) -> NDArray:
+    """Return exp(rate t), continued linearly beyond t = log(largest); ``out`` may be t."""
+    most, end = _end(t.dtype, rate, largest)
+    beyond = np.maximum(t - t.dtype.type(end), 0)
+    out = np.clip(t, -most, end, out=out)
+    if rate != 1:
+        out *= out.dtype.type(rate)
+        beyond *= out.dtype.type(rate)
+    np.exp(out, out=out)
+    beyond += 1
+    out *= beyond
+    return out
+
+
+def integral(t: NDArray, rate: float, largest: float) -> NDArray:
+    """Return the integral of `growth`, exp(rate t) / rate, or t if the rate is 0; a new array."""
+    if rate == 0:
+        return np.array(t)
+    most, end = _end(t.dtype, rate, largest)
+    beyond = rate * np.maximum(t - t.dtype.type(end), 0)
+    whole = np.exp(rate * np.clip(t, -most, end)) / rate
+    whole *= 1 + beyond + beyond * beyond / 2
+    return whole
+
+
 @dataclass(frozen=True)
 class _Power(OfLogMean):
     """Tweedie's deviance for a power p of the mean to which the variance is proportional.
@@ -87,11 +118,10 @@ class _Power(OfLogMean):
         """The power."""
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        z = raw[..., 0]
-        mean = self._integral(z, 2 - self._p)
-        return np.add(
-            mean, self._cut(y) * self._integral(-z, self._p - 1), out=mean, casting="same_kind"
-        )
+        z, most = raw[..., 0], self.largest
+        mean = integral(z, 2 - self._p, most)
+        target = self._cut(y) * integral(-z, self._p - 1, most)
+        return np.add(mean, target, out=mean, casting="same_kind")
 
     def gradient(
         self,
@@ -103,41 +133,13 @@ class _Power(OfLogMean):
     ) -> NDArray:
         target = self._cut(y)[..., None]
         if self._p > 1:
-            target = target * self._growth(-raw, self._p - 1, None)
-        out = self._growth(raw, 2 - self._p, out)
+            target = target * growth(-raw, self._p - 1, self.largest)
+        out = growth(raw, 2 - self._p, self.largest, out)
         return np.subtract(out, target, out=out, casting="same_kind")
 
     def _cut(self, y: NDArray) -> NDArray:
         """Return targets of at most `largest`, where the curvature depends on them."""
         return np.minimum(y, self.largest) if self._p > 1 and self.largest < inf else y
-
-    def _end(self, dtype: np.dtype, rate: float) -> tuple[float, float]:
-        """Return the limits of t: where exp is computed, and where the polynomial begins."""
-        most = (30.0 if dtype == np.float32 else 300.0) / max(rate, 0.5)
-        return most, min(most, log(self.largest)) if self.largest < inf else most
-
-    def _growth(self, t: NDArray, rate: float, out: NDArray | None) -> NDArray:
-        """Return G'(t): exp(rate t), continued linearly; in ``out``, which may be t."""
-        most, end = self._end(t.dtype, rate)
-        beyond = np.maximum(t - t.dtype.type(end), 0)
-        out = np.clip(t, -most, end, out=out)
-        if rate != 1:
-            out *= out.dtype.type(rate)
-            beyond *= out.dtype.type(rate)
-        np.exp(out, out=out)
-        beyond += 1
-        out *= beyond
-        return out
-
-    def _integral(self, t: NDArray, rate: float) -> NDArray:
-        """Return G(t) as a new array."""
-        if rate == 0:
-            return np.array(t)
-        most, end = self._end(t.dtype, rate)
-        beyond = rate * np.maximum(t - t.dtype.type(end), 0)
-        whole = np.exp(rate * np.clip(t, -most, end)) / rate
-        whole *= 1 + beyond + beyond * beyond / 2
-        return whole
 
     def curvature(self, n_outputs: int) -> float:
         """``a largest^a + c largest^(1 + c)``, from the bounds on means and targets."""

@@ -5,6 +5,7 @@ from skdpfl.models._clipping import clip_factors, underflow
 from skdpfl.models._linear import Additive, LinearModel
 from skdpfl.models._network import ACTIVATIONS, MLP, Activation, Network, TemperedSigmoid
 from skdpfl.models._one_by_one import fitted_one_by_one, one_by_one
+from skdpfl.models._one_slope import OneSlope
 from skdpfl.models._products import Descent, Records, row_products
 from skdpfl.models._rules import LinearRules, NetworkRules, Rules, RuleTask
 from skdpfl.models._start import Map, Maps, Start, public

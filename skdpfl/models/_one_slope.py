@@ -1,0 +1,94 @@
+"""A linear model with one slope and several intercepts: one for each interval, or each level.
+
+::
+
+    params   (..., P)       P = d + k: the slope w, then the intercepts a
+    raw      (..., n, k)    raw_c = x w + a_c
+    g_j      = ((sum_c s_jc) x_j, s_j)        s_j the gradient of record j's loss in raw
+
+With k outputs a linear model would have k slopes, and a record's noise k times as many numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from skdpfl.losses import Loss
+from skdpfl.models._base import Model
+from skdpfl.models._products import row_products
+from skdpfl.models._start import Maps
+from skdpfl.privacy.randomness.streams import Stream
+
+
+@dataclass(frozen=True)
+class OneSlope(Model):
+    """Raw predictions that differ by constants.
+
+    Parameters
+    ----------
+    n_features : int
+        Number d of features.
+    n_outputs : int
+        Number k of intercepts.
+
+    Notes
+    -----
+    **Formal guarantee.** That of `Model.clipped_gradient_sum`: a record's gradient is formed as one
+    vector of d + k numbers, and clipped as a whole.
+    """
+
+    is_linear: ClassVar[bool] = True
+    n_features: int
+    n_outputs: int
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return self.n_features + self.n_outputs
+
+    def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
+        """Return the starting point: zeros, independent of the stream."""
+        return np.zeros(self.size, dtype=dtype)
+
+    def penalty_mask(self) -> NDArray:
+        """Return 1 for the slope and 0 for intercepts."""
+        return (np.arange(self.size) < self.n_features).astype(float)
+
+    def intercept_mask(self) -> NDArray:
+        """Return 1 for intercepts and 0 for the slope."""
+        return 1 - self.penalty_mask()
+
+    def raw(self, params: NDArray, X: NDArray) -> NDArray:
+        """Return the raw predictions, shape (..., n, k)."""
+        slope, intercepts = params[..., : self.n_features], params[..., self.n_features :]
+        return np.asarray(np.matmul(X, slope[..., None]) + intercepts[..., None, :])
+
+    def record_gradients(
+        self, params: NDArray, X: NDArray, y: NDArray, loss: Loss, squared_norms: NDArray
+    ) -> NDArray:
+        """Return each record's gradient (n, P), not clipped; row j depends on record j only."""
+        raw = row_products(X, params[: self.n_features, None]) + params[self.n_features :]
+        slopes = loss.gradient(y, raw, squared_norms=squared_norms, out=raw)
+        out = np.empty((len(X), self.size), params.dtype)
+        np.multiply(X, slopes.sum(axis=1, keepdims=True), out=out[:, : self.n_features])
+        out[:, self.n_features :] = slopes
+        return out
+
+    def fitted_attributes(
+        self, params: NDArray, maps: Maps, *, is_classifier: bool
+    ) -> dict[str, Any]:
+        """Return ``coef_`` (1, d), for others than classifiers (d,), and ``intercept_`` (k,)."""
+        coef, intercept = np.split(params.astype(np.float64), [self.n_features])
+        both = maps.target.unscale(*maps.features.unscale(coef[None], intercept))
+        coef, intercept = (each.astype(params.dtype) for each in both)
+        return {"coef_": coef if is_classifier else coef[0], "intercept_": intercept}
+
+    def raw_of_fitted(self, attributes: Mapping[str, Any], X: NDArray) -> NDArray:
+        """Return ``X @ coef_ + intercept_``, (n, k)."""
+        slope = np.atleast_2d(attributes["coef_"]).T
+        return np.asarray(X @ slope + attributes["intercept_"])
