@@ -570,7 +570,40 @@ def counted(**how: Any) -> Callable[[Data], Any]:
     return fit
 
 
+def survived(data: Data) -> np.ndarray:
+    """Return events and times, both numbers of the record."""
+    y = np.zeros(len(data.y), [("event", bool), ("time", float)])
+    y["event"], y["time"] = data.y > 0, np.clip(np.abs(data.X[:, 2]), 0, 1e12)
+    return y
+
+
+def surviving(**how: Any) -> Callable[[Data], Any]:
+    """Return what fits survival times."""
+
+    def fit(data: Data) -> Any:
+        known = {"epsilon": 2.0, "random_state": 3, "target_bounds": (0, 2), "n_rounds": 6}
+        return skdpfl.ISRLDPSurvival(**(known | how)).fit(data.X, survived(data), silos=data.silos)
+
+    return fit
+
+
+def curves(**how: Any) -> Callable[[Data], Any]:
+    """Return what estimates survival curves."""
+
+    def estimate(data: Data) -> Any:
+        known = {"epsilon": 2.0, "random_state": 3, "target_bounds": (0, 2), "silos": data.silos}
+        by = None if how else np.where(data.X[:, 3] > 0, "a", "b")
+        return inspection.kaplan_meier(survived(data), by=by, **(known | how))
+
+    return estimate
+
+
 OTHERS |= {
+    "survival": surviving(),
+    "survival, shared noise": surviving(trust="secagg", feature_bounds=(-4, 4), breaks=[0.5]),
+    "survival, server": surviving(trust="server", scaling=None, breaks=20),
+    "survival curves": curves(trust="secagg"),
+    "survival curves by groups": curves(),
     "rates": counted(loss="poisson"),
     "rates, shared noise": counted(loss="negative_binomial", trust="secagg", n_rounds=5),
     "rates, server": counted(loss="tweedie", trust="server", feature_bounds=(-4, 4)),

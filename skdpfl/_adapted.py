@@ -33,6 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpfl._arguments import check_choice
 from skdpfl._compat import as_frame
 from skdpfl._pipelines import learns_nothing, private_step, silos_argument
+from skdpfl._survival_times import refuse_survival
 from skdpfl._warnings import warn
 from skdpfl.silos import read_silos, without_column
 
@@ -343,7 +344,7 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
     def _check(self) -> None:
         if self.head is not None:
             check_choice("head", self.head, HEADS)
-        private_step(self.estimator)
+        refuse_survival(private_step(self.estimator)[1], "SiloAdapted")
 
     def _silo_column(self) -> Any:
         return private_step(self.estimator)[1].silo_column

@@ -62,6 +62,15 @@ def _is_flag(values: pd.Series) -> bool:
     return bool(pd.api.types.is_bool_dtype(values.dtype))
 
 
+def refuse_survival(estimator: Any, where: str) -> None:
+    """Raise for a survival model where only labels and numbers are supported."""
+    if hasattr(estimator, "predict_survival_function"):
+        raise ValueError(
+            f"{where} takes classifiers and regressors; {type(estimator).__name__} has events and "
+            "times, which are not supported there yet."
+        )
+
+
 def read_horizon(target_bounds: Any) -> float:
     """Return the horizon of target_bounds=(0, horizon); raise if they are anything else."""
     words = "target_bounds must be (0, horizon), the public time up to which events are read"

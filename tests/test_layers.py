@@ -29,6 +29,7 @@ LAYERS = [
         "_durable",
         "_lazy",
         "_surface",
+        "_survival_times",
         "_warnings",
     },
     {"_declarations", "_kinds", "encoding", "silos"},

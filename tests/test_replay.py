@@ -21,6 +21,7 @@ FAST = sorted(set(sorted(CASES)[::9]) | {
     "ISRLDP two intervals", "ISRLDP regression intervals",
     "ISRLDP two shuffled batches", "ISRLDP regression shuffled sums", "describe bounds",
     "DPOneHotEncoder", "elsewhere", "describe words", "rates, server", "rates, shared noise",
+    "survival, shared noise", "survival, server", "survival curves", "survival curves by groups",
 })  # fmt: skip
 
 

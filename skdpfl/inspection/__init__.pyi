@@ -29,4 +29,8 @@ from skdpfl.inspection._private_scores import (
 from skdpfl.inspection._report import report as report
 from skdpfl.inspection._shapes import ShapeDisplay as ShapeDisplay
 from skdpfl.inspection._spent import PrivacySpentDisplay as PrivacySpentDisplay
+from skdpfl.inspection._survival import (
+    SurvivalDisplay as SurvivalDisplay,
+    kaplan_meier as kaplan_meier,
+)
 from skdpfl.inspection._utility import PrivacyUtilityDisplay as PrivacyUtilityDisplay

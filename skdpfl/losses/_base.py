@@ -324,7 +324,8 @@ class Weighted(Loss):
 
 #: what a loss from outside may have of its own and still is known: no record reaches it
 _UNREAD = frozenset((
-    "is_classifier", "is_quadratic", "link", "one_slope", "scales_target", "target_range", "quantile_level", "at_quantile",
+    "is_classifier", "is_quadratic", "link", "one_slope", "scales_target", "target_range",
+    "quantile_level", "at_quantile",
     "lipschitz", "curvature", "smoothness", "smooth", "smoothing", "can_be_smoothed", "smoothed",
     "bounded", "of_scaled", "loss_at_zero", "n_outputs", "inverse_link", "predict", "predict_proba",
 ))  # fmt: skip

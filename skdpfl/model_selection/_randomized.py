@@ -24,6 +24,7 @@ from skdpfl._functions import Declared
 from skdpfl._kinds import typed
 from skdpfl._pipelines import private_step
 from skdpfl._surface import not_elsewhere
+from skdpfl._survival_times import refuse_survival
 from skdpfl.model_selection import _wrapped
 from skdpfl.model_selection._candidates import (
     Candidate,
@@ -235,6 +236,7 @@ class DPRandomizedSearchCV(
         check_positive("epsilon", self.epsilon)
         check_budget_parameters(self.epsilon, self.delta)
         _, inner = private_step(self.estimator)
+        refuse_survival(inner, "DPRandomizedSearchCV")
         return inner, _wrapped.protection_of(inner)
 
     def _runs(self, guarantee: Guarantee, streams: Streams) -> tuple[int, Repetition | None]:

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from skdpfl._arguments import check_choice, check_count, labels_of
+from skdpfl._survival_times import refuse_survival
 from skdpfl.estimators import FederatedEstimator
 from skdpfl.federation import LocalFederation
 from skdpfl.inspection.audits import canaries, judging
@@ -246,6 +247,7 @@ def audit_epsilon(
     n_fits = check_count("n_fits", n_fits)
     if random_state is not None:
         random_state = check_count("random_state", random_state, low=0)
+    refuse_survival(estimator, "audit_epsilon")
     view = _view(estimator, view)
     federated = isinstance(estimator, FederatedEstimator)
     if n_fits == 1 and (view == "model" or not federated):

@@ -1,0 +1,365 @@
+"""Survival curves from one noised histogram of intervals, events and groups.
+
+::
+
+    cells         each record is in one: its group, the interval of its time, event or censored;
+                  or its group and "past the horizon"
+    counts        noisy, of all cells at once                    (:mod:`skdpfl.inspection._look`)
+    N_b           at risk at the start of interval b: the sum of the cells from b on
+    q_b           d_b / (N_b - c_b / 2)                          d_b events, c_b censored
+    S_b           prod over intervals up to b of 1 - q_b         the life table's estimate
+    var log S_b   sum q_b / ((1 - q_b) (N_b - c_b / 2))          Greenwood's, the sample's error
+                  + the variance over normal draws of the counts' noise
+
+The life table is the Kaplan-Meier curve at the ends of intervals, but for records that were
+censored within an interval, of whom half count as at risk. In a cell each record counts once, so
+the noise does not grow with the number of intervals.
+
+Formal guarantee
+----------------
+A record adds a one to one cell at most, so replacing it changes the counts by at most sqrt(2). All
+else is computed from the noisy counts and public numbers. Groups that are not declared are found by
+noisy counts above a threshold (:mod:`skdpfl.scaling._value_counts`), with a fifth of epsilon and
+half of delta: both parts together are (epsilon, delta)-DP by basic composition, and the cost is
+that of their composition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from skdpfl._arguments import check_number, check_share, is_auto
+from skdpfl._survival_times import read_horizon, read_intervals, read_survival
+from skdpfl.federation import Federation
+from skdpfl.inspection._display import COLOURS, Display
+from skdpfl.inspection._look import FirstLook
+from skdpfl.preprocessing import declared_values
+from skdpfl.privacy.calibration import automatic_delta
+from skdpfl.privacy.events import SecureAggregation
+from skdpfl.silos import check_index
+
+#: the part of epsilon that finds groups
+_GROUPS = 0.2
+#: draws of noise for its error
+_DRAWS = 400
+#: fewer at risk than so many deviations of their noise tell nothing
+_AT_RISK = 2.0
+#: the group of all records
+ALL = "all"
+
+
+def kaplan_meier(
+    y: Any,
+    *,
+    by: Any = None,
+    epsilon: float = 1.0,
+    breaks: Any = 8,
+    target_bounds: Any = None,
+    groups: Any = "auto",
+    silos: Any = None,
+    confidence: float = 0.95,
+    delta: Any = "auto",
+    trust: str | SecureAggregation = "silo",
+    neighbours: str = "auto",
+    random_state: Any = None,
+) -> pd.DataFrame:
+    """Estimate survival curves within a privacy budget, with the errors of sample and noise.
+
+    Parameters
+    ----------
+    y : structured array or DataFrame of shape (n_samples,)
+        The records' events and times: one bool and one number.
+    by : array-like of shape (n_samples,), default=None
+        Each record's group; missing values are in none. None: one curve.
+    epsilon : float, default=1.0
+        The privacy budget of all curves together. ``inf``: no noise, and no privacy.
+    breaks : int or sequence of float, default=8
+        The number of equal intervals of the horizon, or their inner ends; public.
+    target_bounds : (0, horizon)
+        The public time up to which events are read: later ones are censored there.
+    groups : "auto" or sequence, default="auto"
+        The public values of ``by``. "auto": False and True of a bool column; of others, those that
+        are frequent enough within a silo, found with a fifth of epsilon.
+    silos : array-like of shape (n_samples,), default=None
+        Each record's silo; None: all are one.
+    confidence : float, default=0.95
+        That of the intervals, at each time.
+    delta : "auto" or float, default="auto"
+        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
+    trust : {"silo", "secagg", "server"}, default="silo"
+        "silo": each silo adds noise before it sends anything. "server": a trusted server adds noise
+        once. "secagg", or a :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of
+        that noise.
+    neighbours : {"auto", "replace", "add_remove"}, default="auto"
+        The neighbouring relation; "auto" is "replace": one record is replaced by another.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by (group, time), the ends of the intervals; columns "survival", "low" and "high",
+        which do not increase. NaN from where noise hides how many are at risk.
+        ``attrs["privacy_spent"]`` is the cost, ``attrs["noise_error"]`` the standard deviation of
+        the noise in each count.
+
+    See Also
+    --------
+    SurvivalDisplay : A picture.
+    skdpfl.ISRLDPSurvival : Hazard ratios.
+
+    Notes
+    -----
+    **Formal guarantee.** The messages of a silo are (epsilon, delta)-differentially private for its
+    records, for any data of the others: counts of cells, of which each record is in one, with
+    Gaussian noise. The cost is charged to open ledgers before a record is read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpfl.inspection import kaplan_meier
+    >>> rng = np.random.default_rng(0)
+    >>> treated, left = rng.random(4000) < 0.5, rng.uniform(1, 8, 4000)
+    >>> died = rng.exponential(np.where(treated, 8, 4))
+    >>> y = pd.DataFrame({"died": died <= left, "years": np.minimum(died, left)})
+    >>> curves = kaplan_meier(
+    ...     y, by=treated, target_bounds=(0, 5), breaks=5, silos=np.arange(4000) % 4, random_state=0
+    ... )
+    >>> list(curves), bool(abs(curves.loc[(True, 5.0), "survival"] - np.exp(-5 / 8)) < 0.05)
+    (['survival', 'low', 'high'], True)
+    """
+    if isinstance(y, Federation):
+        raise ValueError(
+            "kaplan_meier does not read silos elsewhere, whose records declare no event and time: "
+            "give y and silos."
+        )
+    horizon, share = read_horizon(target_bounds), check_share("confidence", confidence)
+    cuts = read_intervals(breaks, horizon)
+    check_number("epsilon", epsilon, low=0, open_low=True)
+    event, time = read_survival(y)
+    budget = {"trust": trust, "neighbours": neighbours, "random_state": random_state}
+    spent = []
+    if by is None:
+        levels, group = [ALL], np.zeros(len(time), np.intp)
+    else:
+        levels, group, cost = _grouped(by, y, groups, silos, len(time), epsilon, delta, budget)
+        if cost is not None:
+            spent, epsilon = [cost], (1 - _GROUPS) * epsilon
+            delta = _half(delta, len(time))
+    width = 2 * (len(cuts) + 1) + 1
+    cells = group * width + _cells(event, time, cuts, horizon)
+    look = FirstLook(
+        epsilon=epsilon, delta=delta, called="kaplan_meier", parts=("levels",), single=True,
+        levels=tuple(range(len(levels) * width)), **budget,
+    ).at(np.where(group < 0, -1, cells), silos, None, False)  # fmt: skip
+    counts, noise = look.found["levels"].of(None)
+    each = counts.reshape(len(levels), width)
+    if by is None and neighbours != "add_remove":  # the number of records is public
+        each = each + (len(time) - each.sum()) / width
+    frame = pd.concat(
+        {
+            level: _curve(row, noise, cuts, horizon, share)
+            for level, row in zip(levels, each, strict=True)
+        },
+        names=["group"],
+    )
+    spent.append(look.privacy_spent_)
+    frame.attrs["privacy_spent"] = sum(spent[1:], start=spent[0])
+    frame.attrs["noise_error"] = noise
+    return frame
+
+
+def _half(delta: Any, n: int) -> float:
+    return float(automatic_delta(n) if is_auto(delta) else delta) / 2
+
+
+def _grouped(
+    by: Any,
+    y: Any,
+    groups: Any,
+    silos: Any,
+    n: int,
+    epsilon: float,
+    delta: Any,
+    budget: dict[str, Any],
+) -> tuple[list[Any], np.ndarray, Any]:
+    """Return the groups, each record's number among them (-1: none), and what finding them cost."""
+    check_index(by, y, "by")
+    column, cost = pd.Series(np.asarray(by, object).ravel()), None
+    if len(column) != n:
+        raise ValueError(f"by must have one group for each of the {n} records of y.")
+    if not is_auto(groups):
+        levels = declared_values(groups).tolist()
+    elif pd.api.types.is_bool_dtype(getattr(by, "dtype", np.asarray(by).dtype)):
+        levels = [False, True]
+    else:
+        look = FirstLook(
+            epsilon=_GROUPS * epsilon, delta=_half(delta, n), called="kaplan_meier groups",
+            parts=("words",), single=True, **budget | {"random_state": _another(budget)},
+        ).at(column, silos, None, False)  # fmt: skip
+        levels, cost = sorted(look.counts_of_words(None)[0].index, key=str), look.privacy_spent_
+    if not levels:
+        raise ValueError(
+            "No group of by is frequent enough to be released: declare them, groups=[...], or give "
+            "a larger epsilon."
+        )
+    places = {level: i for i, level in enumerate(levels)}
+    known = column.map(lambda value: places.get(value, -1) if not _lacks(value) else -1)
+    return levels, known.to_numpy(np.intp), cost
+
+
+def _another(budget: dict[str, Any]) -> Any:
+    """Return the random state of the groups' noise: another seed of a simulation."""
+    seed = budget["random_state"]
+    if not isinstance(seed, int | np.integer):
+        return seed
+    return int(np.random.SeedSequence(int(seed)).generate_state(1)[0])
+
+
+def _lacks(value: Any) -> bool:
+    return value is None or value is pd.NA or value != value
+
+
+def _cells(event: np.ndarray, time: np.ndarray, cuts: np.ndarray, horizon: float) -> np.ndarray:
+    """Return 2 b + event for times within interval b; for later ones the last cell."""
+    interval = np.searchsorted(cuts, time, side="left")
+    past = (time > horizon) | ((time == horizon) & ~event)
+    return np.where(past, 2 * (len(cuts) + 1), 2 * interval + event)
+
+
+def _curve(
+    counts: np.ndarray, noise: float, cuts: np.ndarray, horizon: float, confidence: float
+) -> pd.DataFrame:
+    """Return one group's curve from its noisy counts (2 k + 1,)."""
+    hazards, at_risk = _hazards(counts)
+    blind = np.sqrt(np.arange(len(counts), 0, -1)[:-1:2]) * noise * _AT_RISK
+    hidden = np.logical_or.accumulate(at_risk <= np.maximum(blind, 0.5))
+    with np.errstate(all="ignore"):
+        logs = np.cumsum(np.log1p(-hazards))
+        sample = np.cumsum(hazards / ((1 - hazards) * at_risk))
+        drawn = counts + noise * np.random.default_rng(0).normal(size=(_DRAWS, len(counts)))
+        survival = np.exp(logs)
+        again = np.cumprod(1 - _hazards(drawn)[0], axis=-1)
+    error = np.sqrt(survival**2 * np.nan_to_num(sample) + np.nanvar(again, axis=0))
+    reach = ndtri(0.5 + confidence / 2) * error
+    found = {"survival": survival, "low": survival - reach, "high": survival + reach}
+    columns = {
+        name: np.where(hidden, np.nan, np.minimum.accumulate(np.clip(values, 0.0, 1.0)))
+        for name, values in found.items()
+    }
+    return pd.DataFrame(columns, index=pd.Index(np.append(cuts, horizon), name="time"))
+
+
+def _hazards(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share of events among those at risk (..., k), and how many these are."""
+    left = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1]
+    censored, events = counts[..., :-1:2], counts[..., 1::2]
+    at_risk = left[..., :-1:2] - censored / 2
+    with np.errstate(all="ignore"):
+        shares = np.clip(events, 0.0, None) / at_risk
+    return np.clip(np.where(at_risk > 0, shares, 0.0), 0.0, 1.0), at_risk
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SurvivalDisplay(Display):
+    """Survival curves: steps with their intervals, or predictions of a model.
+
+    Make one with :meth:`from_curves` or :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    curves : DataFrame
+        Indexed by (group, time); the column "survival" and perhaps "low" and "high".
+
+    Attributes
+    ----------
+    lines_ : list of matplotlib lines
+        A line for each group.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes and the figure.
+
+    See Also
+    --------
+    kaplan_meier : What is drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.inspection import SurvivalDisplay, kaplan_meier
+    >>> y = np.zeros(2000, [("died", bool), ("years", float)])
+    >>> y["died"], y["years"] = True, np.random.default_rng(0).exponential(4, 2000)
+    >>> curves = kaplan_meier(y, target_bounds=(0, 5), random_state=0)
+    >>> len(SurvivalDisplay.from_curves(curves).lines_)
+    1
+    """
+
+    curves: pd.DataFrame
+
+    @classmethod
+    def from_curves(cls, curves: pd.DataFrame, *, ax: Any = None) -> SurvivalDisplay:
+        """Draw a result of ``kaplan_meier``.
+
+        Parameters
+        ----------
+        curves : DataFrame
+            The result.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        SurvivalDisplay
+        """
+        return cls(curves=curves).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, times: Any = None, ax: Any = None
+    ) -> SurvivalDisplay:
+        """Draw the survival functions that a model predicts for a few records.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted survival model.
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The records, a line for each.
+        times : array-like, default=None
+            Times; None: the ends of the intervals.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        SurvivalDisplay
+        """
+        found = estimator.predict_survival_function(X, times)
+        index = pd.MultiIndex.from_product([found.index, found.columns], names=["group", "time"])
+        curves = pd.DataFrame({"survival": found.to_numpy().ravel()}, index=index)
+        return cls(curves=curves).plot(ax)
+
+    def _draw(self, color: str | None) -> None:
+        self.lines_ = []
+        groups = self.curves.groupby(level=0, sort=False)
+        for number, (name, curve) in enumerate(groups):
+            own = color or COLOURS[number % len(COLOURS)]
+            shown = curve.droplevel(0)
+            start = pd.DataFrame(1.0, index=[0.0], columns=shown.columns)
+            shown = pd.concat([start, shown]) if shown.index[0] > 0 else shown
+            stepped = "low" in shown
+            style: dict[str, Any] = {"drawstyle": "steps-post"} if stepped else {}
+            self.lines_ += self.ax_.plot(
+                shown.index, shown["survival"], color=own, label=str(name), **style
+            )
+            if stepped:
+                between = shown.index, shown["low"], shown["high"]
+                self.ax_.fill_between(*between, step="post", color=own, alpha=0.2, linewidth=0)
+        self.ax_.set(xlabel="time", ylabel="survival", ylim=(0, 1.02))
+        if len(self.lines_) > 1:
+            self.ax_.legend(frameon=False)
