@@ -592,7 +592,7 @@ def curves(**how: Any) -> Callable[[Data], Any]:
 
     def estimate(data: Data) -> Any:
         known = {"epsilon": 2.0, "random_state": 3, "target_bounds": (0, 2), "silos": data.silos}
-        by = None if how else np.where(data.X[:, 3] > 0, "a", "b")
+        by = None if "trust" in how else np.where(data.X[:, 3] > 0, "a", "b")
         return inspection.kaplan_meier(survived(data), by=by, **(known | how))
 
     return estimate
@@ -603,7 +603,7 @@ OTHERS |= {
     "survival, shared noise": surviving(trust="secagg", feature_bounds=(-4, 4), breaks=[0.5]),
     "survival, server": surviving(trust="server", scaling=None, breaks=20),
     "survival curves": curves(trust="secagg"),
-    "survival curves by groups": curves(),
+    "survival curves by groups": curves(epsilon=40.0),
     "rates": counted(loss="poisson"),
     "rates, shared noise": counted(loss="negative_binomial", trust="secagg", n_rounds=5),
     "rates, server": counted(loss="tweedie", trust="server", feature_bounds=(-4, 4)),

@@ -54,8 +54,10 @@ class SiloData:
         Weights of the classes, by code; None: 1. With weights of either kind, targets are returned
         as pairs (:func:`skdpfl.losses.with_weights`).
     exposure : ndarray of shape (n,), optional
-        Exposures of the records, above 0, in units of `typical_exposure`; None: none. With them
-        targets have offsets (:func:`skdpfl.losses.with_offsets`).
+        Exposures of the records, above 0; None: none. With them targets have offsets
+        (:func:`skdpfl.losses.with_offsets`).
+    typical_exposure : float, default=1.0
+        The exposure whose offset is 0.
     """
 
     X: np.ndarray

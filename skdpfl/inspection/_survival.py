@@ -191,7 +191,8 @@ def _grouped(
 ) -> tuple[list[Any], np.ndarray, Any]:
     """Return the groups, each record's number among them (-1: none), and what finding them cost."""
     check_index(by, y, "by")
-    column, cost = pd.Series(np.asarray(by, object).ravel()), None
+    column, cost = pd.Series(by if hasattr(by, "dtype") else np.asarray(by)), None
+    column = column.reset_index(drop=True)
     if len(column) != n:
         raise ValueError(f"by must have one group for each of the {n} records of y.")
     if not is_auto(groups):
@@ -210,7 +211,7 @@ def _grouped(
             "a larger epsilon."
         )
     places = {level: i for i, level in enumerate(levels)}
-    known = column.map(lambda value: places.get(value, -1) if not _lacks(value) else -1)
+    known = column.astype(object).map(lambda value: places.get(value, -1) if not _lacks(value) else -1)
     return levels, known.to_numpy(np.intp), cost
 
 
