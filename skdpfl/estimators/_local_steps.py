@@ -279,6 +279,7 @@ class DPFederatedSurvival(_DPFederated, FederatedSurvival):
     >>> model = DPFederatedSurvival(3.0, algorithm=steps, target_bounds=(0, 5), random_state=0)
     >>> model.set_params(feature_bounds=(-4, 4)).fit(X, y, silos=np.arange(3000) % 3).n_iter_
     100
+    """
 
 
 @dataclass(frozen=True)

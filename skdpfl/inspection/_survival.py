@@ -211,7 +211,9 @@ def _grouped(
             "a larger epsilon."
         )
     places = {level: i for i, level in enumerate(levels)}
-    known = column.astype(object).map(lambda value: places.get(value, -1) if not _lacks(value) else -1)
+    known = column.astype(object).map(
+        lambda value: places.get(value, -1) if not _lacks(value) else -1
+    )
     return levels, known.to_numpy(np.intp), cost
 
 
