@@ -334,6 +334,10 @@ def expected_width(
     float
         The width; ``inf`` for tables that would be refused.
 
+    See Also
+    --------
+    skdpfl.inspection.CoefficientDisplay : The intervals of a fit.
+
     Examples
     --------
     >>> from skdpfl.inference import expected_width

@@ -24,19 +24,29 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from skdpfl import __version__
-from skdpfl._arguments import at_most, epsilon_text
+from skdpfl._arguments import at_most, check_count, epsilon_text
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._cost import privacy_spent
 from skdpfl.inspection._parts import held, joined, members
+from skdpfl.inspection._report_blocks import (
+    ASSUMED,
+    LIMITS,
+    SIDE_CHANNELS,
+    attack_rates,
+    compared,
+    correctness,
+    curve_of,
+    of_persons,
+    of_use,
+    section,
+    table_of,
+)
 from skdpfl.privacy.spending.ledger import PrivacyLedger, Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: more silos than this are summed up
 _MANY_SILOS = 30
-#: the deltas of the curve; below the first prices are not certified
-_DELTAS = np.logspace(-10, -2, 65)
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 640, 310, 60, 34, 45
 
 _SEEN_BY = {
     "silo": "everybody outside the record's own silo, the server included",
@@ -58,7 +68,17 @@ text-align:left;vertical-align:top;overflow-wrap:anywhere}
 
 
 def report(
-    fitted: Any, *, public: Collection[str] = (), ledger: PrivacyLedger | None = None
+    fitted: Any,
+    *,
+    public: Collection[str] = (),
+    ledger: PrivacyLedger | None = None,
+    purpose: str | None = None,
+    period: str | None = None,
+    contact: str | None = None,
+    retention: str | None = None,
+    persons: int | None = None,
+    utility: Any = None,
+    audit: Any = None,
 ) -> PrivacyReport:
     """Return a privacy report of a fit, for decision makers.
 
@@ -71,12 +91,23 @@ def report(
     ledger : PrivacyLedger, default=None
         The ledger that recorded all fits on these records, including descriptions and discarded
         fits. The report then states their total cost.
+    purpose, period, contact, retention : str, default=None
+        What the model is for, when the records were collected, who answers questions, and how long
+        model and records are kept: in your words, for whoever signs the report.
+    persons : int, default=None
+        The most records of one person, if it is known. The report then states the cost for a
+        person.
+    utility : float, PrivateScore or mapping, default=None
+        How good the model is, and for which subgroups: scores by name. Those that have a
+        ``privacy_spent`` are listed with their cost, which adds to the fit's.
+    audit : object, default=None
+        The result of :func:`skdpfl.privacy.audit_epsilon`.
 
     Returns
     -------
     PrivacyReport
         The report: ``to_html()``, ``save(path)``, and a display in notebooks; ``methods`` is a
-        paragraph for the methods section of a paper.
+        paragraph for the methods section of a paper, ``to_registry()`` plain data for a register.
 
     See Also
     --------
@@ -114,6 +145,7 @@ def report(
         tuple(public),
         None if ledger is None else LedgerFacts.of(ledger),
         constants={k: v for path, part in parts for k, v in _constants(part, path)},
+        declared=Declared(purpose, period, contact, retention, persons, utility, audit),
     )
 
 
@@ -249,6 +281,29 @@ class LedgerFacts:
         return f"All {len(self.rows)} fits on these records ({names}) cost {budget}{held}."
 
 
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """What whoever makes the report declares; None for what is not stated."""
+
+    purpose: str | None = None
+    period: str | None = None
+    contact: str | None = None
+    retention: str | None = None
+    persons: int | None = None
+    utility: Any = None
+    audit: Any = None
+
+    def __post_init__(self) -> None:
+        if self.persons is not None:
+            check_count("persons", self.persons)
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The texts that were given."""
+        named = ("purpose", "period", "contact", "retention")
+        return {n: str(getattr(self, n)) for n in named if getattr(self, n) is not None}
+
+
 @dataclass(frozen=True, repr=False)
 class PrivacyReport:
     """A privacy report of a fit, made by :func:`skdpfl.report`.
@@ -269,6 +324,8 @@ class PrivacyReport:
         The facts of all fits on these records.
     constants : dict
         Each declared constant by its step, name and column.
+    declared : object
+        Purpose, period, contact, retention, persons, utility and audit.
     made : str
         The date of the report.
     """
@@ -280,6 +337,7 @@ class PrivacyReport:
     public: tuple[str, ...]
     ledger: LedgerFacts | None = None
     constants: dict[str, str] = field(default_factory=dict)
+    declared: Declared = field(default_factory=Declared)
     made: str = field(
         default_factory=lambda: datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     )
@@ -368,23 +426,74 @@ class PrivacyReport:
         all_fits, ledger = "", self.ledger
         if ledger is not None:
             said = f"<p>{escape(ledger.words)}</p>"
-            all_fits = _section("All fits on these records", _table(ledger.rows) + said)
+            all_fits = section("All fits on these records", table_of(ledger.rows) + said)
         sections = [
             f"<style>{_STYLE}</style><h1>Privacy report: {escape(self.name)}</h1>",
             *(f'<p class="bad">Not paid for: {escape(text)}</p>' for text in self.leaks),
             f"<p>{escape(self.methods)}</p>",
-            _section("What is protected, and what it cost", self._cost()),
-            _section("Epsilon at other deltas", self._curve()),
+            *self._of_purpose(),
+            section("What is protected, and what it cost", self._cost()),
+            section("Epsilon at other deltas", curve_of(self.spent)),
             all_fits,
-            *(_section(f"What was done: {part.name}", _done(part)) for part in self.parts),
-            _section("What was assumed to be public", self._assumed()),
-            _section("What the guarantee does not cover", _LIMITS),
-            _section("Versions", _table(self._versions())),
+            *(section(f"What was done: {part.name}", _done(part)) for part in self.parts),
+            section("What the guarantee rests on", self._rests_on()),
+            section("What was assumed to be public", self._assumed()),
+            section("Correctness", table_of(correctness(self.spent, self.declared.audit))),
+            section("What the guarantee does not cover", LIMITS),
+            section("Side channels", SIDE_CHANNELS),
+            section("Versions", table_of(self._versions())),
             "<h2>For machines</h2><details><summary>The cost as JSON, which "
             "<code>PrivacySpent.from_dict</code> reads and checks</summary><pre>"
             f"{escape(json.dumps(self.spent.to_dict(), indent=1))}</pre></details>",
         ]
         return f'<div class="skdpfl-report">{"".join(sections)}</div>'
+
+    def _of_purpose(self) -> Iterator[str]:
+        """Yield the sections of what was declared."""
+        declared = self.declared
+        if declared.words:
+            rows = {name.capitalize(): text for name, text in declared.words.items()}
+            yield section("What it is for", table_of(rows))
+        if declared.utility is not None:
+            yield section("How good it is", table_of(of_use(declared.utility)))
+
+    def _rests_on(self) -> str:
+        """Return text on what is assumed of silos and server."""
+        said = ASSUMED[self.spent.trust].format(colluding=self.spent.colluding)
+        return f"<p>{escape(said)}</p>"
+
+    def to_registry(self) -> dict[str, Any]:
+        """Return the report as plain data, for a register of private releases.
+
+        Returns
+        -------
+        dict
+            Numbers, text, lists and mappings, which JSON can hold: the cost and its currencies,
+            the bounds on an attacker, who is protected against whom, what was declared, and all
+            fits of the ledger.
+        """
+        spent, ledger = self.spent, self.ledger
+        private = math.isfinite(spent.epsilon)
+        return {
+            "schema": "skdpfl.PrivacyReport",
+            "version": 1,
+            "library": f"skdpfl {__version__}",
+            "made": self.made,
+            "name": self.name,
+            "methods": self.methods,
+            "privacy_spent": spent.to_dict(),
+            "true_positive_rates": {str(k): v for k, v in attack_rates(spent).items()}
+            if private
+            else {},
+            "assumptions": ASSUMED[spent.trust].format(colluding=spent.colluding),
+            "declared": self.declared.words | {"records_per_person": self.declared.persons},
+            "public": dict(pair for part in self.parts for pair in part.public.items()),
+            "constants": dict(self.constants),
+            "not_paid_for": list(self.leaks),
+            "all_fits": None if ledger is None else {
+                "fits": dict(ledger.rows), "epsilon": ledger.spent, "delta": ledger.delta,
+            },
+        }  # fmt: skip
 
     def _cost(self) -> str:
         """Return the tables of the guarantee and of the silos, and an explanation."""
@@ -397,7 +506,7 @@ class PrivacyReport:
             "Noisy releases": str(spent.n_releases),
         }
         if math.isinf(spent.epsilon):
-            return _table(rows) + "<p>There is no privacy guarantee.</p>"
+            return table_of(rows) + "<p>There is no privacy guarantee.</p>"
         if spent.simulation:
             rows["Noise"] = "simulated from a fixed seed: no protection against anyone who knows it"
         right = at_most(50 + 50 * spent.delta_at(0.0), 2)
@@ -405,9 +514,7 @@ class PrivacyReport:
             f"Whoever knows all other records and reads all of this tells two versions of one "
             f"{spent.unit} apart in at most {right} of 100 cases; a coin is right in 50."
         )
-        if spent.unit == "record" and spent.group_size == 1:
-            two, five = (epsilon_text(spent.group(k).epsilon) for k in (2, 5))
-            rows["A person with several records"] = f"epsilon {two} with 2 records, {five} with 5"
+        rows |= compared(spent) | of_persons(spent, self.declared.persons)
         outsider = spent.outsider
         if outsider is not None:
             rows["Against someone who sees the models only"] = (
@@ -416,48 +523,10 @@ class PrivacyReport:
         per_silo, silos = spent.per_silo, ""
         if per_silo is not None and per_silo.nunique() > 1:
             shown = per_silo if len(per_silo) <= _MANY_SILOS else per_silo.describe()
-            silos = "<h3>By silo</h3>" + _table(
+            silos = "<h3>By silo</h3>" + table_of(
                 {str(name): epsilon_text(value) for name, value in shown.items()}
             )
-        return _table(rows) + silos
-
-    def _curve(self) -> str:
-        """Return a plot of epsilon over delta as SVG."""
-        if math.isinf(self.spent.epsilon):
-            return "<p>There is none.</p>"
-        least = [self.spent.epsilon_at(float(delta)) for delta in _DELTAS]
-        points = [(d, e) for d, e in zip(_DELTAS.tolist(), least, strict=True) if math.isfinite(e)]
-        top = max(e for _, e in points) * 1.08 or 1.0
-        across = (_WIDTH - _LEFT - 15) / (math.log10(_DELTAS[-1]) - math.log10(_DELTAS[0]))
-
-        def at(delta: float, epsilon: float) -> tuple[float, float]:
-            x = _LEFT + across * (math.log10(delta) - math.log10(_DELTAS[0]))
-            return x, _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * epsilon / top
-
-        line = " ".join("{:.1f},{:.1f}".format(*at(*point)) for point in points)
-        parts = [f'<polyline points="{line}" fill="none" stroke="#0072B2" stroke-width="2"/>']
-        for power in range(-10, -1, 2):
-            x, y = at(10.0**power, 0.0)
-            parts.append(
-                f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="middle">1e{power}</text>'
-            )
-        for k in range(5):
-            x, y = at(_DELTAS[0], top * k / 4)
-            parts.append(f'<line x1="{x:.1f}" x2="{_WIDTH - 15}" y1="{y:.1f}" y2="{y:.1f}" '
-                         f'stroke="#ddd"/><text x="{x - 6:.1f}" y="{y + 4:.1f}" '
-                         f'text-anchor="end">{top * k / 4:.2g}</text>')  # fmt: skip
-        if _DELTAS[0] <= self.spent.delta <= _DELTAS[-1]:
-            x, y = at(self.spent.delta, self.spent.epsilon)
-            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="#D55E00"/>')
-        x, y = (_WIDTH + _LEFT) / 2, _HEIGHT - 6
-        parts.append(f'<text x="{x}" y="{y}" text-anchor="middle">delta</text>')
-        parts.append(f'<text x="4" y="{_TOP - 18}">epsilon</text>')
-        said = f"epsilon {epsilon_text(self.spent.epsilon)} at delta {self.spent.delta:g}"
-        return (
-            f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" font-size="13" '
-            f'aria-label="Epsilon over delta: {said}">{"".join(parts)}</svg>'
-            f"<p>The dot is the stated pair: {said}. All pairs hold at once.</p>"
-        )
+        return table_of(rows) + silos
 
     def _assumed(self) -> str:
         """Return text on what was assumed to be public, and is not protected."""
@@ -467,8 +536,8 @@ class PrivacyReport:
         rows["parameters"] = "all that are named above, declared ranges and categories among them"
         if self.public:
             rows["steps declared to cost nothing"] = ", ".join(self.public)
-        declared = f"<p>{_VOUCH}</p>{_table(self.constants)}" if self.constants else ""
-        return _table(rows) + declared
+        declared = f"<p>{_VOUCH}</p>{table_of(self.constants)}" if self.constants else ""
+        return table_of(rows) + declared
 
     def _versions(self) -> dict[str, str]:
         names = ("numpy", "scipy", "scikit-learn", "pandas")
@@ -484,16 +553,6 @@ _VOUCH = (
     "Whoever declared these constants vouches that none was computed from the records; if one was, "
     "the cost above does not hold:"
 )
-_LIMITS = (
-    "<ul><li>What is true of people in general: if smoking makes ill, the result says so, whether "
-    "or not somebody was in the data.</li>"
-    "<li>Other looks at the same records. What each of them costs adds up; a PrivacyLedger holds "
-    "all of them to one budget, and its table belongs on this page.</li>"
-    "<li>A person with several records, beyond what the table says.</li>"
-    "<li>Scores, plots and tables that were computed from the records without noise.</li>"
-    "<li>The computers of a silo itself: whoever can read the records there needs no model.</li>"
-    "</ul>"
-)
 
 
 def _done(part: PartFacts) -> str:
@@ -502,14 +561,4 @@ def _done(part: PartFacts) -> str:
     rows = {"Its own cost": own}
     rows |= {f"{name} (given)": value for name, value in part.given.items()}
     rows |= {f"{name} (chosen)": value for name, value in part.chosen.items()}
-    return _table(rows)
-
-
-def _section(title: str, body: str) -> str:
-    return f"<h2>{escape(title)}</h2>{body}"
-
-
-def _table(rows: dict[str, str]) -> str:
-    """Return a table with rows of a name and a text, both escaped."""
-    cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
-    return f"<table>{''.join(cells)}</table>"
+    return table_of(rows)

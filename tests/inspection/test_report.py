@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -146,6 +147,54 @@ def test_all_fits_on_the_records_are_told():
     assert "1. describe" in " ".join(read(found.to_html()).words)
     with pytest.raises(ValueError, match="No fit has been recorded"):
         skdpfl.report(model, ledger=PrivacyLedger(1.0))
+
+
+def test_a_board_finds_what_it_signs():
+    """Each block, in words; the register has the same as plain data."""
+    model = classifier(epsilon=1.0, delta=1e-5).fit(X, Y, silos=SILOS)
+    spent = model.privacy_spent_
+
+    class Score(float):
+        noise, privacy_spent = 0.02, spent
+
+    found = skdpfl.report(
+        model,
+        purpose="triage of patients <65",
+        period="2019 to 2024",
+        contact="dpo@example.org",
+        retention="five years",
+        persons=3,
+        utility={"accuracy": Score(0.81), "accuracy, women": 0.79},
+    )
+    text = " ".join(read(found.to_html()).words)
+    for words in (
+        "triage of patients <65",
+        "dpo@example.org",
+        f"epsilon {at_most(spent.group(3).epsilon)}, as declared",
+        "0.81, with noise of deviation 0.02; cost epsilon 1.00",
+        "0.79 (as declared",
+        "zero-concentrated",
+        "a silo adds its noise, and refuses",
+        "a cryptographic stream",
+        "none is attached",
+        "Side channels",
+    ):
+        assert words in text, words
+    plain = json.loads(json.dumps(found.to_registry()))
+    assert plain["declared"]["records_per_person"] == 3
+    assert PrivacySpent.from_dict(plain["privacy_spent"]) == spent
+    with pytest.raises(ValueError, match="persons"):
+        skdpfl.report(model, persons=0)
+
+
+def test_the_bound_on_an_attacker_is_the_gaussian_trade_off_curve():
+    """Of plain Gaussians it is Phi(Phi^-1(a) + mu), which the grid exceeds by little."""
+    model = ISRLDPClassifier(1.0, n_rounds=3, scaling=None, calibrate=False).fit(X, Y, silos=SILOS)
+    mu = 2 * np.sqrt(3) / model.privacy_spent_.noise_multiplier
+    rates = skdpfl.report(model).to_registry()["true_positive_rates"]
+    for rate, most in rates.items():
+        exact = norm.cdf(norm.ppf(float(rate)) + mu)
+        assert exact * (1 - 1e-6) <= most <= 1.03 * exact
 
 
 def at_most(epsilon):
