@@ -145,7 +145,7 @@ def report(
         tuple(public),
         None if ledger is None else LedgerFacts.of(ledger),
         constants={k: v for path, part in parts for k, v in _constants(part, path)},
-        declared=Declared(purpose, period, contact, retention, persons, utility, audit),
+        declared=BoardFacts(purpose, period, contact, retention, persons, utility, audit),
     )
 
 
@@ -282,7 +282,7 @@ class LedgerFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Declared:
+class BoardFacts:
     """What whoever makes the report declares; None for what is not stated."""
 
     purpose: str | None = None
@@ -337,7 +337,7 @@ class PrivacyReport:
     public: tuple[str, ...]
     ledger: LedgerFacts | None = None
     constants: dict[str, str] = field(default_factory=dict)
-    declared: Declared = field(default_factory=Declared)
+    declared: BoardFacts = field(default_factory=BoardFacts)
     made: str = field(
         default_factory=lambda: datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     )
