@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import pickle
-import types
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -16,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
+from skdpfl._apart import digest, shared_state
 from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import as_frame
 from skdpfl._kinds import typed
@@ -127,7 +124,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         """
         X = self._table(X, reset=False)
         first, of_row = _kinds(X)
-        before = _state(self.func)
+        before = digest(self.func), shared_state(self.func)
         found = self._run(X, first)
         again = first[:: -max(1, len(first) // _AGAIN)]
         for i, row in zip(again, self._run(X, again), strict=True):
@@ -136,7 +133,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
                     f"func returns another result for row {i} when it is called again, so it keeps "
                     "state and mixes rows, or is random."
                 )
-        if _state(self.func) != before:
+        if (digest(self.func), shared_state(self.func)) != before:
             raise ValueError(
                 "func changes state that it keeps between rows (a closure variable, a global, a "
                 "default, an attribute), so one row could affect another: it mixes rows. Let it "
@@ -330,49 +327,3 @@ def _same(a: Any, b: Any) -> bool:
     if a[0] != b[0] or len(a[1]) != len(b[1]):
         return False
     return all(v is w or v == w or (v != v and w != w) for v, w in zip(a[1], b[1], strict=True))
-
-
-# ---- what a function keeps --------------------------------------------------------------------
-
-
-def _state(func: Any) -> dict[str, bytes]:
-    """Return what a function can keep from row to row, as bytes, by where it is kept.
-
-    These are closures, defaults, attributes and globals of user-defined functions, also of those
-    that it calls, and the attributes of other callables. What cannot be pickled is left out.
-    """
-    found: dict[str, bytes] = {}
-    seen = set[int]()
-    reached = [("func", func)]
-    while reached:
-        where, value = reached.pop()
-        if id(value) in seen or isinstance(value, types.ModuleType):
-            continue
-        seen.add(id(value))
-        inside = _held(value)
-        reached += [(f"{where}.{name}", each) for name, each in inside.items()]
-        if not isinstance(value, types.FunctionType | functools.partial | types.MethodType):
-            try:
-                found[where] = pickle.dumps(value)
-            except Exception:  # generators, locks, local classes: rows that are run again tell
-                continue
-    return found
-
-
-def _held(value: Any) -> dict[str, Any]:
-    """Return the objects that a callable holds, by name; none of other values."""
-    if isinstance(value, functools.partial):
-        return {"func": value.func, "args": value.args, "keywords": value.keywords}
-    if isinstance(value, types.MethodType | types.BuiltinMethodType):
-        return {"self": value.__self__, "func": getattr(value, "__func__", None)}
-    if not isinstance(value, types.FunctionType):
-        return vars(type(value)) | vars(value) if _is_own(value) else {}
-    names = set(value.__code__.co_names) & value.__globals__.keys()
-    cells = inspect.getclosurevars(value).nonlocals
-    words = {"defaults": value.__defaults__, "words": value.__kwdefaults__}
-    return words | vars(value) | {n: value.__globals__[n] for n in sorted(names)} | dict(cells)
-
-
-def _is_own(value: Any) -> bool:
-    """Whether a callable object's class is defined by the user."""
-    return callable(value) and not isinstance(value, type) and hasattr(value, "__dict__")
