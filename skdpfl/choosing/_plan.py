@@ -54,6 +54,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         gradients_only=sends_one_gradient(algorithm),
         size=size,
         mechanism=adapted(mechanism, request, algorithm, settings),
+        expected_width=choice.intervals.expected_width() if choice.intervals else None,
     )
     return plan if exact else _noised(plan, promise.epsilon, size)
 

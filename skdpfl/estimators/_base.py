@@ -304,7 +304,8 @@ class FederatedEstimator(Trained):
         Returns
         -------
         PrivacyPlan
-            Noise and rounds; ``plan.spent()`` is the cost.
+            Noise and rounds; ``plan.spent()`` is the cost, ``plan.expected_width`` the width of
+            intervals with ``inference="intervals"``.
         """
         self._check()
         schema = None if columns is None else self._encoding_for(columns)

@@ -73,6 +73,9 @@ class PrivacyPlan(PublicNumbers):
         silos state it, since all silos need the same.
     mechanism : Mechanism
         The mechanism; by default the one for unit and trust.
+    expected_width : float, optional
+        With ``inference="intervals"``: the expected width of 95 % intervals of standardised
+        features (:func:`skdpfl.inference.expected_width`). No price depends on it.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class PrivacyPlan(PublicNumbers):
     """
 
     mechanism: Mechanism = None  # type: ignore[assignment]
+    expected_width: float | None = None
 
     def __post_init__(self) -> None:
         if self.mechanism is None:

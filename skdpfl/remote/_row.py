@@ -42,6 +42,7 @@ _LEFT_OUT: dict[str, Any] = {
     "gradients_only": False,
     "silo_fraction": 1.0,
     "noise_of_sum": None,
+    "expected_width": None,
 }
 
 

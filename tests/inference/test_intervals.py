@@ -178,6 +178,8 @@ def test_expected_widths_are_those_of_studies():
     assert widths[0] > widths[1] > widths[2] == pytest.approx(4 * 1.96 / np.sqrt(3000), rel=1e-3)
     assert expected_width(epsilon=3, trust="secagg", **shape) < widths[1]
     assert expected_width(epsilon=0.05, **shape) == np.inf
+    stated = ISRLDPClassifier(**FIT | {"epsilon": 3.0}).plan_for(**shape)
+    assert stated.expected_width == pytest.approx(widths[1])
     for kind, loss in (("labels", "log_loss"), ("numbers", "squared_error")):
         seen = []
         rng = np.random.default_rng(0)
