@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,23 +22,53 @@ feature_bounds: 0 and 255, the range of a byte; 0 and 1 for rows of norm 1.
 
 #: arguments that are handed on to split_into_silos
 _DEALING = ("alpha", "similarity", "records_per_silo", "random_state")
+#: returns images and labels of a subset
+Load = Callable[[str, Source], tuple[np.ndarray, np.ndarray]]
 
 
-def image_bunch(
-    given: dict[str, Any],
-    load: Callable[[Source], tuple[np.ndarray, np.ndarray]],
-    target_names: np.ndarray,
-    DESCR: str,
-) -> Any:
-    """Return the Bunch of loaded (images, labels) as flat rows; of those in no silo as test set.
+def _fetches(
+    load: Load, target_names: np.ndarray, descr: str, subset: str = "all", n_silos: int = 10
+) -> Callable[[Callable[[], None]], Callable[..., Any]]:
+    """Return a decorator that makes a fetch function of a name and a docstring."""
+    first, few = subset, n_silos
+
+    def decorate(documented: Callable[[], None]) -> Callable[..., Any]:
+        def fetch(
+            *,
+            subset: str = first,
+            n_silos: int = few,
+            split: str = "iid",
+            alpha: float = 0.5,
+            similarity: float = 0.0,
+            records_per_silo: int | None = None,
+            unit_norm: bool = False,
+            random_state: Any = 0,
+            silo_column: str | None = None,
+            as_frame: bool = False,
+            return_X_y: bool = False,
+            data_home: Any = None,
+            download_if_missing: bool = True,
+            cache: bool = True,
+        ) -> Any:
+            return _bunch(locals(), load, target_names, descr.format(subset=subset))
+
+        for name in ("__doc__", "__module__", "__name__", "__qualname__"):
+            setattr(fetch, name, getattr(documented, name))
+        return shared_docs(fetch)
+
+    return decorate
+
+
+def _bunch(given: dict[str, Any], load: Load, target_names: np.ndarray, descr: str) -> Any:
+    """Return the Bunch of flat images and labels; of those in no silo as test set.
 
     ``given`` are the arguments of the function that was called.
     """
     shape, source = asked(given)
-    images, labels = load(source)
+    images, labels = load(given["subset"], source)
     unit_norm, n_silos = given["unit_norm"], given["n_silos"]
     X, target = images.reshape(len(images), -1), labels.astype(np.int64)
-    extra: dict[str, Any] = {"target_names": target_names, "DESCR": DESCR + _SILOS_DESCR}
+    extra: dict[str, Any] = {"target_names": target_names, "DESCR": descr + _SILOS_DESCR}
     if unit_norm:
         X = normalize(X.astype(np.float32))
     names = [f"pixel{j}" for j in range(1, X.shape[1] + 1)]
@@ -128,6 +157,13 @@ FASHION_MNIST = _parts(
         "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
 )
+MNIST_DESCR = (
+    "MNIST: 28 x 28 grey images of handwritten digits (LeCun, Cortes, Burges). OpenML 554.\n"
+)
+FASHION_DESCR = (
+    "Fashion-MNIST: 28 x 28 grey images of articles from Zalando's shop (Xiao, Rasul, "
+    "Vollgraf, 2017). MIT licence. OpenML 40996.\n"
+)
 DIGITS = np.array(list("0123456789"))
 CLOTHES = np.array(
     [
@@ -137,24 +173,8 @@ CLOTHES = np.array(
 )
 
 
-@shared_docs
-def fetch_mnist(
-    *,
-    subset: str = "all",
-    n_silos: int = 10,
-    split: str = "iid",
-    alpha: float = 0.5,
-    similarity: float = 0.0,
-    records_per_silo: int | None = None,
-    unit_norm: bool = False,
-    random_state: Any = 0,
-    silo_column: str | None = None,
-    as_frame: bool = False,
-    return_X_y: bool = False,
-    data_home: Any = None,
-    download_if_missing: bool = True,
-    cache: bool = True,
-) -> Any:
+@_fetches(lambda *asked: _read(MNIST, *asked), DIGITS, MNIST_DESCR)
+def fetch_mnist() -> None:
     """Load MNIST (ten handwritten digits) in silos.
 
     ================   =========================
@@ -197,32 +217,10 @@ def fetch_mnist(
     >>> d.data.shape, d.data.dtype, len(set(d.silos))  # doctest: +SKIP
     ((10000, 784), dtype('uint8'), 25)
     """
-    return image_bunch(
-        locals(),
-        partial(_read, MNIST, subset),
-        DIGITS,
-        "MNIST: 28 x 28 grey images of handwritten digits (LeCun, Cortes, Burges). OpenML 554.\n",
-    )
 
 
-@shared_docs
-def fetch_fashion_mnist(
-    *,
-    subset: str = "all",
-    n_silos: int = 10,
-    split: str = "iid",
-    alpha: float = 0.5,
-    similarity: float = 0.0,
-    records_per_silo: int | None = None,
-    unit_norm: bool = False,
-    random_state: Any = 0,
-    silo_column: str | None = None,
-    as_frame: bool = False,
-    return_X_y: bool = False,
-    data_home: Any = None,
-    download_if_missing: bool = True,
-    cache: bool = True,
-) -> Any:
+@_fetches(lambda *asked: _read(FASHION_MNIST, *asked), CLOTHES, FASHION_DESCR)
+def fetch_fashion_mnist() -> None:
     """Load Fashion-MNIST (ten kinds of clothes) in silos.
 
     ================   =========================
@@ -265,13 +263,6 @@ def fetch_fashion_mnist(
     >>> [str(d.target_names[k]) for k in sorted(set(d.target[d.silos == 9]))]  # doctest: +SKIP
     ['Ankle boot']
     """
-    return image_bunch(
-        locals(),
-        partial(_read, FASHION_MNIST, subset),
-        CLOTHES,
-        "Fashion-MNIST: 28 x 28 grey images of articles from Zalando's shop (Xiao, Rasul, "
-        "Vollgraf, 2017). MIT licence. OpenML 40996.\n",
-    )
 
 
 def _read(parts: dict[str, Part], subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
@@ -313,24 +304,25 @@ upright here (NIST's files have them transposed).
 """
 
 
-@shared_docs
-def fetch_emnist(
-    *,
-    subset: str = "bymerge_test",
-    n_silos: int = 40,
-    split: str = "iid",
-    alpha: float = 0.5,
-    similarity: float = 0.0,
-    records_per_silo: int | None = None,
-    unit_norm: bool = False,
-    random_state: Any = 0,
-    silo_column: str | None = None,
-    as_frame: bool = False,
-    return_X_y: bool = False,
-    data_home: Any = None,
-    download_if_missing: bool = True,
-    cache: bool = True,
-) -> Any:
+def _emnist(subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
+    """Images, turned upright, and labels: in one file, or out of NIST's."""
+    check_choice("subset", subset, tuple(EMNIST_SUBSETS))
+    if subset == "bymerge_test" and source.find(MERGED):
+        content = io.BytesIO(source.read([MERGED])[0])
+        with np.load(content, allow_pickle=False) as arrays:
+            return arrays["X"], arrays["y"]
+    files, size = EMNIST_SUBSETS[subset]
+    images, labels = read_idx(files, source)
+    if not len(images) == len(labels) == size:
+        raise OSError(
+            f"{files[0].name} has {len(images)} images and {len(labels)} labels, expected {size}: "
+            "delete both files, so that they are downloaded again"
+        )
+    return images.transpose(0, 2, 1), labels
+
+
+@_fetches(_emnist, CHARACTERS, EMNIST_DESCR, subset="bymerge_test", n_silos=40)
+def fetch_emnist() -> None:
     """Load EMNIST (47 classes of handwritten characters) in silos.
 
     ================   ========================================================
@@ -385,25 +377,6 @@ def fetch_emnist(
     >>> int((d.silo_sizes == 2500).sum()), int(d.silo_sizes.min())  # doctest: +SKIP
     (14, 413)
     """
-    descr = EMNIST_DESCR.format(subset=subset)
-    return image_bunch(locals(), partial(_emnist, subset), CHARACTERS, descr)
-
-
-def _emnist(subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
-    """Images, turned upright, and labels: in one file, or out of NIST's."""
-    check_choice("subset", subset, tuple(EMNIST_SUBSETS))
-    if subset == "bymerge_test" and source.find(MERGED):
-        content = io.BytesIO(source.read([MERGED])[0])
-        with np.load(content, allow_pickle=False) as arrays:
-            return arrays["X"], arrays["y"]
-    files, size = EMNIST_SUBSETS[subset]
-    images, labels = read_idx(files, source)
-    if not len(images) == len(labels) == size:
-        raise OSError(
-            f"{files[0].name} has {len(images)} images and {len(labels)} labels, expected {size}: "
-            "delete both files, so that they are downloaded again"
-        )
-    return images.transpose(0, 2, 1), labels
 
 
 #: the "binary version": a label and three planes (red, green, blue) of 32 x 32 bytes a record
@@ -420,29 +393,22 @@ def _file(name: str) -> DataFile:
 _TRAIN = tuple(_file(f"data_batch_{i}") for i in range(1, 6))
 _TEST = (_file("test_batch"),)
 CIFAR_SUBSETS = {"train": _TRAIN, "test": _TEST, "all": _TRAIN + _TEST}
+CIFAR_DESCR = "CIFAR-10: 32 x 32 colour images (Krizhevsky, 2009).\n"
 THINGS = np.array(
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 )
 
 
-@shared_docs
-def fetch_cifar10(
-    *,
-    subset: str = "all",
-    n_silos: int = 10,
-    split: str = "iid",
-    alpha: float = 0.5,
-    similarity: float = 0.0,
-    records_per_silo: int | None = None,
-    unit_norm: bool = False,
-    random_state: Any = 0,
-    silo_column: str | None = None,
-    as_frame: bool = False,
-    return_X_y: bool = False,
-    data_home: Any = None,
-    download_if_missing: bool = True,
-    cache: bool = True,
-) -> Any:
+def _cifar10(subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of a subset."""
+    files = CIFAR_SUBSETS[check_choice("subset", subset, tuple(CIFAR_SUBSETS))]
+    parts = [_parsed(*each) for each in zip(source.read(files), files, strict=True)]
+    images, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return images, labels
+
+
+@_fetches(_cifar10, THINGS, CIFAR_DESCR)
+def fetch_cifar10() -> None:
     """Load CIFAR-10 (ten kinds of animals and vehicles) in silos.
 
     ================   =========================
@@ -486,16 +452,6 @@ def fetch_cifar10(
     >>> d.data.reshape(-1, 3, 32, 32).shape  # doctest: +SKIP
     (10000, 3, 32, 32)
     """
-    descr = "CIFAR-10: 32 x 32 colour images (Krizhevsky, 2009).\n"
-    return image_bunch(locals(), partial(_cifar10, subset), THINGS, descr)
-
-
-def _cifar10(subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of a subset."""
-    files = CIFAR_SUBSETS[check_choice("subset", subset, tuple(CIFAR_SUBSETS))]
-    parts = [_parsed(*each) for each in zip(source.read(files), files, strict=True)]
-    images, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return images, labels
 
 
 def _parsed(content: bytes, file: DataFile) -> tuple[np.ndarray, np.ndarray]:
