@@ -3,27 +3,21 @@
 ::
 
     joint     raw(x), by any estimator of this library, paid for
-    silo i    raw(x) + z(x) B_i,    B_i = argmin mean_j loss(y_j, raw(x_j) + z(x_j) B) + (l/2) |B|^2
-              over its own records; l by cross-validation among them, infinity (B = 0) included
-
-``z`` is 1 for an own intercept; for a ridge the joint scores and the numeric columns beside it,
-standardised within the silo. The loss is squared error, or log loss on labels.
+    silo i    raw(x) + f_i(raw(x), x),   f_i from its own records: :mod:`skdpfl._own_parts`
 
 **Formal guarantee.** A silo's own part (its head) has none, and needs none as long as it stays at
-the silo: B_i is a function of silo i's records and of the joint model, and is given to nobody. So
+the silo: f_i is a function of silo i's records and of the joint model, and is given to nobody. So
 only the joint model leaves, at its own price. A prediction by silo i's head, or a score of such
 predictions, depends on its records without noise, so it must not leave either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize
-from scipy.special import expit, log_softmax, logsumexp, softmax
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import get_tags
@@ -32,56 +26,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpfl._arguments import check_choice
 from skdpfl._compat import as_frame
+from skdpfl._own_parts import HEADS, Head, OwnRecords, SiloHeads, own_part
 from skdpfl._pipelines import learns_nothing, private_step, silos_argument
 from skdpfl._survival_times import refuse_survival
 from skdpfl._warnings import warn
 from skdpfl.silos import read_silos, without_column
-
-#: penalties that a silo tries, the strongest first: that of no own part
-PENALTIES = (np.inf, 10.0, 1.0, 0.1, 0.01, 0.001)
-#: parts of a silo's own records in its cross-validation; smaller silos have no own part
-FOLDS = 5
-HEADS: tuple[Literal["intercept", "ridge"], ...] = ("intercept", "ridge")
-
-
-class Head(NamedTuple):
-    """One silo's own part: the coefficients B (p, k), and the centre and scale of its columns."""
-
-    weights: np.ndarray
-    center: np.ndarray
-    scale: np.ndarray
-    penalty: float
-
-    def added(self, raw: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return raw predictions (n, k) with the silo's own part added."""
-        return (
-            raw + _design(raw, columns, self.center, self.scale, len(self.weights)) @ self.weights
-        )
-
-
-class SiloHeads(Mapping[Any, Head]):
-    """Silos' own parts by silo id. The repr shows no values; it cannot be pickled."""
-
-    def __init__(self, heads: dict[Any, Head]) -> None:
-        self._heads = heads
-
-    def __getitem__(self, silo: Any) -> Head:
-        return self._heads[silo]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._heads)
-
-    def __len__(self) -> int:
-        return len(self._heads)
-
-    def __repr__(self) -> str:
-        return f"<own parts of {len(self)} silos>"
-
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            "The silos' own parts were fitted without noise, so they cannot be pickled. Pickle the "
-            "SiloAdapted itself: the pickle then holds the joint model alone."
-        )
 
 
 def _has(method: str) -> Any:
@@ -97,19 +46,21 @@ def _has(method: str) -> Any:
 class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
     """A joint model with each silo's own part, which costs nothing because it never leaves.
 
-    After the joint fit each silo fits its own intercept, or a ridge on the joint score and the
-    features, on its own records, without noise, shrunk towards the joint model by its own
-    cross-validation. In one process this is a simulation of all silos. Over a federation fit the
-    joint model by ``fit_federation``, then let each silo call :meth:`fit_heads` for itself.
+    After the joint fit each silo fits, on its own records, without noise, boosted trees that start
+    from the joint model, an own intercept, or a ridge on the joint score and the features. Its own
+    cross-validation decides how many trees, or how strong a penalty; the joint model alone is
+    always one of the choices. In one process this is a simulation of all silos. Over a federation
+    fit the joint model by ``fit_federation``, then let each silo call :meth:`fit_heads` for itself.
 
     Parameters
     ----------
     estimator : estimator
         An estimator of this library, or a pipeline that ends in one: the joint model.
-    head : {"intercept", "ridge"} or None, default="intercept"
-        What each silo fits for itself; None: nothing. Intercepts help where silos differ in level
-        and have at least about ten records. A ridge needs at least some hundred records, and a
-        joint model that is not mostly noise.
+    head : {"trees", "intercept", "ridge"} or None, default="trees"
+        What each silo fits for itself; None: nothing. Trees find what a linear joint model cannot;
+        a silo of fewer than 200 records gets an intercept instead. Intercepts help where silos
+        differ in level and have at least ten records; silos with fewer have the joint model. A
+        ridge needs some hundred records, and helps most where the joint model is mostly noise.
 
     Attributes
     ----------
@@ -162,9 +113,7 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
     stays_at_silos = True
     holds = "estimator_"
 
-    def __init__(
-        self, estimator: Any, head: Literal["intercept", "ridge"] | None = "intercept"
-    ) -> None:
+    def __init__(self, estimator: Any, head: Head | None = "trees") -> None:
         self.estimator = estimator
         self.head = head
 
@@ -233,8 +182,11 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         heads = {}
         for number, silo in enumerate(where.ids.tolist()):
             own = np.flatnonzero(where.codes == number)
-            if self.head is not None and len(own) >= 2 * FOLDS:
-                heads[silo] = self._fitted(raw[own], columns[own], targets[own])
+            if self.head is None:
+                continue
+            records = OwnRecords(raw[own], columns[own], targets[own], is_classifier(self))
+            if (part := own_part(self.head, records)) is not None:
+                heads[silo] = part
         self.silo_heads_ = SiloHeads(heads)
         return self
 
@@ -363,35 +315,12 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         return np.asarray(raw, dtype=float).reshape(len(raw), -1)
 
     def _columns(self, X: Any) -> np.ndarray:
-        """Return the numeric columns that a ridge may take (n, d)."""
+        """Return the numeric columns that an own part may take (n, d)."""
         frame = without_column(as_frame(X), self._silo_column())
-        if self.head != "ridge":
+        if self.head not in ("ridge", "trees"):
             return np.zeros((len(frame), 0))
         numbers = pd.DataFrame(frame).select_dtypes(["number", "bool"])
         return np.nan_to_num(numbers.to_numpy(dtype=float))
-
-    def _fitted(self, raw: np.ndarray, columns: np.ndarray, y: np.ndarray) -> Head:
-        """Return a silo's own part, with the penalty that its cross-validation prefers."""
-        fold = np.random.default_rng(0).permutation(len(y)) % FOLDS
-        losses = np.zeros(len(PENALTIES))
-        for part in range(FOLDS):
-            here, out = fold != part, fold == part
-            for at, penalty in enumerate(PENALTIES):
-                head = self._with(penalty, raw[here], columns[here], y[here])
-                losses[at] += _losses(y[out], head.added(raw[out], columns[out]), self).sum()
-        return self._with(PENALTIES[int(losses.argmin())], raw, columns, y)
-
-    def _with(self, penalty: float, raw: np.ndarray, columns: np.ndarray, y: np.ndarray) -> Head:
-        """Return the own part of a given penalty."""
-        beside = np.hstack([raw, columns]) if self.head == "ridge" else columns
-        center, scale = beside.mean(axis=0), beside.std(axis=0)
-        scale = np.where(scale > 0, scale, 1.0)
-        design = _design(raw, columns, center, scale, 1 + len(center))
-        weights = np.zeros((design.shape[1], raw.shape[1]))
-        if np.isfinite(penalty):
-            solve = _by_log_loss if is_classifier(self) else _by_squares
-            weights = solve(design, raw, y, penalty)
-        return Head(weights, center, scale, penalty)
 
     def _adapted(self, X: Any, silos: Any) -> np.ndarray:
         """Return raw predictions (n, k) with each silo's own part."""
@@ -414,49 +343,3 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
                 own = np.flatnonzero(where.codes == number)
                 raw[own] = heads[silo].added(raw[own], columns[own])
         return raw
-
-
-def _design(
-    raw: np.ndarray, columns: np.ndarray, center: np.ndarray, scale: np.ndarray, width: int
-) -> np.ndarray:
-    """Return z(x) (n, p): ones, and for a ridge standardised scores and columns."""
-    ones = np.ones((len(raw), 1))
-    if width == 1:
-        return ones
-    return np.hstack([ones, (np.hstack([raw, columns]) - center) / scale])
-
-
-def _by_squares(design: np.ndarray, raw: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
-    """Return the minimiser of mean squared error / 2 and penalty / 2 |B|^2."""
-    n, p = design.shape
-    normal = design.T @ design / n + penalty * np.eye(p)
-    return np.linalg.solve(normal, design.T @ (y - raw[:, 0]) / n)[:, None]
-
-
-def _by_log_loss(design: np.ndarray, raw: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
-    """Return the minimiser of mean log loss and penalty / 2 |B|^2."""
-    shape = design.shape[1], raw.shape[1]
-    hits = (y[:, None] == (np.arange(shape[1]) if shape[1] > 1 else 1)).astype(float)
-
-    def value(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = flat.reshape(shape)
-        now = raw + design @ weights
-        slope = (softmax(now, axis=1) if shape[1] > 1 else expit(now)) - hits
-        loss = _log_losses(y, now).mean() + penalty / 2 * (weights**2).sum()
-        return float(loss), (design.T @ slope / len(y) + penalty * weights).ravel()
-
-    found = minimize(value, np.zeros(shape[0] * shape[1]), jac=True, method="L-BFGS-B")
-    return np.asarray(found.x).reshape(shape)
-
-
-def _log_losses(y: np.ndarray, raw: np.ndarray) -> np.ndarray:
-    """Return each record's log loss, of labels as numbers."""
-    if raw.shape[1] > 1:
-        return -np.asarray(log_softmax(raw, axis=1))[np.arange(len(y)), y]
-    signed = np.where(y == 1, raw[:, 0], -raw[:, 0])
-    return np.asarray(logsumexp(np.stack([np.zeros(len(y)), -signed]), axis=0))
-
-
-def _losses(y: np.ndarray, raw: np.ndarray, model: SiloAdapted) -> np.ndarray:
-    """Return each record's loss."""
-    return _log_losses(y, raw) if is_classifier(model) else (y - raw[:, 0]) ** 2

@@ -45,7 +45,7 @@ LAYERS = [
     {"preprocessing"},
     {"choosing"},
     {"estimators"},
-    {"_functions"},
+    {"_functions", "_own_parts"},
     {"_pipelines"},
     {"_adapted", "datasets", "model_selection"},
     {"inspection"},

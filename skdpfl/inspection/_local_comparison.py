@@ -4,7 +4,8 @@
 among its records scores
 
     joint                   the joint model as it is
-    joint, own intercept    with the silo's own part on top (:class:`skdpfl.SiloAdapted`)
+    joint, own trees        with the silo's own part on top (:class:`skdpfl.SiloAdapted`)
+    joint, own intercept
     joint, own ridge
     alone, linear           its own models without noise, which never leave it
     alone, boosted trees
@@ -30,9 +31,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from skdpfl._adapted import HEADS, SiloAdapted
+from skdpfl._adapted import SiloAdapted
 from skdpfl._arguments import check_count
 from skdpfl._compat import as_frame
+from skdpfl._own_parts import HEADS
 from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
@@ -86,7 +88,7 @@ def local_comparison(
     >>> own = data.silos == 0
     >>> frame = local_comparison(joint, data.data[own], data.target[own])
     >>> frame.index.tolist()[:2]
-    ['joint', 'joint, own intercept']
+    ['joint', 'joint, own trees']
     """
     check_is_fitted(model)
     private_step(model)

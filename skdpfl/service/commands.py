@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 
 from skdpfl import estimators, remote
-from skdpfl._adapted import HEADS, SiloAdapted
+from skdpfl._adapted import SiloAdapted
 from skdpfl._arguments import at_least
 from skdpfl._durable import replace_file
+from skdpfl._own_parts import HEADS
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.service._consortium import lines_of, read_key, read_roster, write_roster

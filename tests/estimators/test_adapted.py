@@ -42,7 +42,7 @@ def test_own_intercepts_follow_the_levels_of_schools():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("head", ["intercept", "ridge"])
+@pytest.mark.parametrize("head", ["trees", "intercept", "ridge"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classes_have_own_parts_too(head, n_classes):
     X, raw, silos = schools(6, 300, level=2.0)
@@ -58,12 +58,41 @@ def test_classes_have_own_parts_too(head, n_classes):
 
 def test_without_differences_heads_shrink_to_the_joint_model():
     """A silo's cross-validation may prefer the joint model alone; no head costs much anywhere."""
-    X, y, silos = schools(20, 200, level=0.0)
-    X_new, y_new, new = schools(20, 200, level=0.0, seed=1)
-    for head in ("intercept", "ridge"):
+    X, y, silos = schools(5, 200, level=0.0)
+    X_new, y_new, new = schools(5, 200, level=0.0, seed=1)
+    for head in ("trees", "intercept", "ridge"):
         model = SiloAdapted(clone(REGRESSOR), head).fit(X, y, silos=silos)
         assert model.score(X_new, y_new, silos=new) > model.score(X_new, y_new) - 0.02
     assert any(np.isinf(own.penalty) for own in model.silo_heads_.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [False, True])
+def test_own_trees_find_what_the_joint_line_cannot(labels):
+    """A bend in one silo, none in the other, and a silo that is too small for trees."""
+    rng = np.random.default_rng(0)
+    silos, X = np.repeat([0, 1, 2], [800, 800, 199]), rng.normal(size=(1799, 3))
+    y = X[:, 0] + 3 * np.abs(X[:, 1]) * (silos == 0) + rng.logistic(size=1799)
+    y, joint = (y > 1, CLASSIFIER) if labels else (y, REGRESSOR)
+    half = np.arange(1799) % 2 == 0
+    half[silos == 2] = True
+    model = SiloAdapted(clone(joint)).fit(X[half], y[half], silos=silos[half])
+    bent, straight, small = (model.silo_heads_[silo] for silo in range(3))
+    assert len(bent.rounds) > 10
+    assert len(straight.rounds) < 81
+    assert small.weights.shape == (1, 1)
+    new = ~half & (silos == 0)
+    gain = model.score(X[new], y[new], silos=silos[new]) - model.score(X[new], y[new])
+    assert gain > 0.1
+
+
+@pytest.mark.slow
+def test_a_silo_without_a_label_has_trees_too():
+    X, raw, silos = schools(2, 200)
+    y = np.digitize(raw, [-0.7, 0.7])
+    y[(silos == 1) & (y == 2)] = 1
+    model = SiloAdapted(clone(CLASSIFIER)).fit(X, y, silos=silos)
+    assert np.isfinite(model.predict_proba(X, silos=silos)).all()
 
 
 def test_no_head_small_silos_and_unknown_silos_get_the_joint_model():

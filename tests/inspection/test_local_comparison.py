@@ -1,5 +1,7 @@
 """A silo asks whether it is better off alone."""
 
+import warnings
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ from skdpfl.inspection import LocalComparisonDisplay, local_comparison
 mpl.use("Agg")
 ROWS = [
     "joint",
+    "joint, own trees",
     "joint, own intercept",
     "joint, own ridge",
     "alone, linear",
@@ -33,14 +36,23 @@ def silos_of(n_silos, size, curved, seed=0):
     return X, effect + rng.normal(size=len(X)), np.repeat(np.arange(n_silos), size)
 
 
-def test_a_large_silo_with_curves_is_better_off_alone():
-    X, y, silos = silos_of(4, 500, curved=True)
-    joint = clone(REGRESSOR).fit(X, y, silos=silos)
+@pytest.mark.slow
+@pytest.mark.parametrize("curved", [True, False])
+def test_a_large_silo_is_better_off_alone_if_noise_or_curves_are_all(curved):
+    """Where effects bend, trees on top of the joint line are as good as trees alone."""
+    X, y, silos = silos_of(4, 500, curved)
+    joint = clone(REGRESSOR).set_params(epsilon=8.0 if curved else 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        joint.fit(X, y, silos=silos)
     own = silos == 1
     frame = local_comparison(joint, X[own], y[own])
     assert frame.index.tolist() == ROWS
-    assert frame.loc["alone, boosted trees", "score"] > frame.loc["joint", "score"] + 0.3
-    assert "joining does not pay" in frame.attrs["advice"]
+    alone = frame["score"].filter(like="alone").max()
+    assert alone > frame.loc["joint", "score"] + 0.15
+    assert ("joining does not pay" in frame.attrs["advice"]) == (not curved)
+    if curved:
+        assert frame.loc["joint, own trees", "score"] > alone - 0.05
     assert frame.attrs["n_records"] == 500
 
 
@@ -104,5 +116,5 @@ def test_a_simulation_of_all_silos_is_drawn_and_warned_of():
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert texts == ROWS
     alone = LocalComparisonDisplay({"ours": display.comparisons[0]}).plot()
-    assert len(alone.ax_.patches) == 5
+    assert len(alone.ax_.patches) == len(ROWS)
     assert "joined" in alone.ax_.get_title()
