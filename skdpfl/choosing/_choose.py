@@ -277,9 +277,10 @@ class Choice(NamedTuple):
         scales = scales if self.encoding is None else (*self.encoding.sums, *scales)
         if self.scaling.exposure is not None:
             scales = (*scales, self.scaling.exposure.sums)
-        after = () if self.calibration is None else (self.calibration.sums,)
+        own = self.calibration
+        both = () if own is None else (own.labels, own.sums)
         last = () if self.intervals is None else (self.intervals.sums,)
-        return (*scales, *(sums for sums in after if sums.mus), *last)
+        return (*scales, *(sums for sums in both if sums.mus), *last)
 
 
 def choose(request: Request, method: Method) -> Choice:

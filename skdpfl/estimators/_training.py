@@ -47,7 +47,7 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.scaling import Calibrated, IdentityScaling, Scales, calibrated
+from skdpfl.scaling import Calibrated, IdentityScaling, LabelShares, Scales, calibrated
 
 #: an objective this many times that of the model 0 counts as divergence
 _WORSE, _BLOCK = 2.0, 2**14
@@ -76,6 +76,9 @@ class Agreed:
         """Return the fit with its training and all constants; it asks the silos for scales."""
         if self.choice.encoding is not None:
             return self._encoded(self.choice.encoding).started(keep_y)
+        plan, labels = self.choice.calibration, LabelShares(self.request.facts.class_shares)
+        if plan is not None:
+            labels = plan.counted(self.silos, self.noise)
         scales = self.choice.scaling.find(self.silos, self.noise)
         row_norm = scales.features.row_norm
         row = None if row_norm is None else row_norm**2
@@ -93,7 +96,7 @@ class Agreed:
             target=scales.target_map,
         )
         now = {"work": work, "data": self.data.for_callbacks(keep_y)}
-        return Started(**(vars(self) | now), scales=scales, training=training)
+        return Started(**(vars(self) | now), labels=labels, scales=scales, training=training)
 
     def _encoded(self, plan: EncodingPlan) -> Agreed:
         """Return the fit on the frame with the levels and ranges that silos' noisy sums show."""
@@ -111,6 +114,7 @@ class Agreed:
 class Started(Agreed):
     """A fit whose rounds can be run; it keeps only the data that callbacks may read."""
 
+    labels: LabelShares
     scales: Scales
     training: Training
 
@@ -120,7 +124,7 @@ class Started(Agreed):
         if self.choice.calibration is None:
             return Calibrated(params)
         trained = self.silos, self.work, params
-        return calibrated(self.choice.calibration, *trained, self.noise)
+        return calibrated(self.choice.calibration, *trained, self.noise, self.labels)
 
 
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
@@ -182,7 +186,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             outcome = self._run(fit, path)
             found = fit.calibrated(outcome.params)
         said = fit.choice.advise(fit.request.facts.class_shares)
-        if not said and (advice := fit.choice.advise(found.shares)):
+        if not said and (advice := fit.choice.advise(fit.labels.shares)):
             warn(advice)
         here = getattr(fit.silos, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, fit.work, here)
@@ -191,7 +195,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         self._unpack_outcome(outcome)
         if hasattr(self, "calibrate") and self._is_classifier():
             self.temperature_ = 1 / found.factor
-            self.class_shares_ = None if found.shares is None else np.array(found.shares)
+            shares = fit.labels.shares if fit.choice.calibration is not None else None
+            self.class_shares_ = None if shares is None else np.array(shares)
         elif hasattr(self, "calibrate"):
             self.shift_ = found.shift * fit.scales.target.scale
         self.plan_, self.privacy_spent_, self.n_iter_ = fit.work.plan, fit.spent, outcome.n_rounds

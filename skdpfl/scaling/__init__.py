@@ -19,6 +19,7 @@ from skdpfl.scaling._calibration import (
     Below,
     Calibrated,
     CalibrationPlan,
+    LabelShares,
     ShiftPlan,
     calibrated,
 )

@@ -56,8 +56,6 @@ class PredictionSum(BoundedSum):
 
     params: np.ndarray
     on_grid = True
-    #: whether terms follow from the labels alone
-    of_labels: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -92,28 +90,32 @@ class PredictionSum(BoundedSum):
         for silos, rows in data.alike(_BLOCK):
             y = data.targets(rows)
             targets, weights = (y, 1.0) if y.dtype.names is None else (y["target"], y["weight"])
-            raw = np.zeros((len(y), 0), work.dtype)
-            if not self.of_labels:
-                X = data.at(rows, work.dtype)[0]
-                raw = work.model.raw(params, X.reshape(len(silos), -1, X.shape[-1]))
+            X = data.at(rows, work.dtype)[0]
+            raw = work.model.raw(params, X.reshape(len(silos), -1, X.shape[-1]))
             terms = self.of_predictions(raw.reshape(len(y), -1), targets, weights, work.loss)
             sums[silos] += terms.reshape(len(silos), -1).sum(axis=1)
         here = np.flatnonzero(data.sizes)
         yield here, sums[here]
 
 
+class LabelShares(NamedTuple):
+    """The labels' shares, public or counted (None: unknown), and the error of their log odds."""
+
+    shares: tuple[float, ...] | None = None
+    error: float = 0.0
+
+
 class Calibrated(NamedTuple):
     """A model's parameters after calibration, with the estimated factor or shift.
 
     ``errors`` are standard deviations of the parameters due to the noise of the releases, each with
-    its direction. ``shares`` are the labels' shares, if they are public or were counted privately.
+    its direction.
     """
 
     params: np.ndarray
     factor: float = 1.0
     shift: float = 0.0
     errors: tuple[tuple[float, np.ndarray], ...] = ()
-    shares: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +143,15 @@ class CalibrationPlan(ABC):
         """Return the model after calibration."""
 
     @cached_property
+    def labels(self) -> SumPlan:
+        """The plan of the labels' count before training; empty if they are not counted."""
+        return SumPlan(self.budgets, "labels", ())
+
+    def counted(self, federation: Federation, streams: Streams) -> LabelShares:
+        """Return the labels' shares, which may be counted; before anything else is asked."""
+        return LabelShares()
+
+    @cached_property
     def sums(self) -> SumPlan:
         """The plan of the sums; each costs at most mu = 1."""
         mu = self.budgets.spends
@@ -154,13 +165,14 @@ class CalibrationPlan(ABC):
 
 
 class CalibrationRun(NamedTuple):
-    """A plan, a trained model, the silos, and the server's random streams."""
+    """A plan, a trained model, the silos, the server's random streams, and labels' shares."""
 
     plan: CalibrationPlan
     federation: Federation
     work: Work
     params: np.ndarray
     streams: Streams
+    labels: LabelShares = LabelShares()
 
     def mean(self, value: Any, number: int) -> float:
         """Return the noisy mean term."""
@@ -178,9 +190,10 @@ def calibrated(
     work: Work,
     params: np.ndarray,
     streams: Streams,
+    labels: LabelShares = LabelShares(),  # noqa: B008
 ) -> Calibrated:
     """Return a trained model after calibration."""
-    return plan.calibrated(CalibrationRun(plan, federation, work, params, streams))
+    return plan.calibrated(CalibrationRun(plan, federation, work, params, streams, labels))
 
 
 def finite(value: float) -> float:

@@ -9,6 +9,7 @@
     bins of x              of the middle, too: cells with more than 3/8 of the mass are bins of
                            their own, the rest is cut at quantiles; each a column of 0 and 1
     product of a pair      of values mapped to [-1, 1] by their bounds
+two values             a column with nearly all records in its two end cells has its value alone
 
 An :class:`Expansion` adds these columns to the values, which it clips to their bounds. The number
 of columns follows from public numbers: unused bins are columns of 0. A cell's middle stands for all
@@ -127,7 +128,8 @@ class Curve:
 
     The rank of a cell's middle is piecewise linear through ``knots`` and ``heights``. ``bins`` has
     the numbers of the bins between ``cuts`` and beyond their ends, -1 for none. ``shares`` are the
-    estimated shares of the records between ``edges``.
+    estimated shares of the records between ``edges``. ``bends``: whether there are other values
+    than two.
     """
 
     column: int
@@ -137,6 +139,7 @@ class Curve:
     heights: np.ndarray
     cuts: np.ndarray
     bins: np.ndarray
+    bends: bool = True
 
     def of_cells(self, n_bins: int) -> Array:
         """Return the rank, in [-1, 1], and the bins of each cell (cells, 1 + n_bins)."""
@@ -156,14 +159,14 @@ class Curve:
         """Return the triangular map that makes the columns uncorrelated with variance 1.
 
         Value, rank and bins are replaced in turn by their residuals from the columns before; a
-        column with almost no residual becomes 0.
+        column with almost no residual becomes 0, and so do rank and bins beside two values.
         """
         values, shares = self.points
         columns = self.columns(values, n_bins)
         columns = (columns - shares @ columns) * np.sqrt(shares)[:, None]
         found = np.zeros((columns.shape[1],) * 2)
         whole = np.square(columns).sum(axis=0)
-        for k in range(len(found)):
+        for k in range(len(found) if self.bends else 1):
             row = np.eye(len(found))[k]
             for _ in range(2):  # the second time for what rounding left
                 row = row - found @ (found.T @ (columns.T @ (columns @ row)))
@@ -184,8 +187,11 @@ def curve_of(
 ) -> Curve:
     """Return a column's curve from the noisy shares of its cells.
 
-    ``edges`` are those of the cells with both ends; ``noise`` is the deviation of a share.
+    ``edges`` are those of the cells with both ends; ``noise`` is the deviation of a share. A record
+    is in one cell, so the shares between the end cells are 1 less those of both.
     """
+    between = 1 - float(shares[0] + shares[-1])
+    bends = between > _ALIKE * noise * math.sqrt(2) + _APART
     widths = np.diff(edges) / (edges[-1] - edges[0])
     shares = told(shares, widths + 1 / widths.size, noise)
     heavy = shares > _HEAVY
@@ -205,7 +211,7 @@ def curve_of(
         bins = _ALONE + np.searchsorted(np.unique(inner), middles)
     for number, cell in enumerate(alone.tolist()):
         bins[(middles > edges[cell]) & (middles < edges[cell + 1])] = number
-    return Curve(column, edges, shares / shares.sum(), knots, heights, cuts, bins)
+    return Curve(column, edges, shares / shares.sum(), knots, heights, cuts, bins, bends)
 
 
 def told(shares: Array, prior: Array, noise: float, total: float = 1.0) -> Array:
@@ -315,6 +321,7 @@ class Expansion:
             fine = fine and bool(np.isfinite(curve.heights).all())
             fine = fine and curve.bins.shape == (curve.cuts.size + 1,)
             fine = fine and curve.bins.dtype.kind == "i" and curve.bins.max() < self.n_bins
+            fine = fine and isinstance(curve.bends, bool)
         fine = fine and self.pairs.ndim == 2 and self.pairs.shape[1] == 2
         fine = fine and self.pairs.dtype.kind == "i"
         fine = fine and bool(((self.pairs >= 0) & (self.pairs < n_features)).all())

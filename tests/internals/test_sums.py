@@ -132,7 +132,7 @@ SUMS = {
     "rows with the target": (RowMoments(ALL, boxes(ALL)), None, False),
     "slopes": (Slopes(PARAMS, 1.2, 0.9), WORK, False),
     "slopes about an anchor": (Slopes(PARAMS, 0.3, 0.9, (-2.5,)), WORK, False),
-    "labels": (Labels(PARAMS), WORK, True),
+    "labels": (Labels(), None, True),
     "levels": (Below(PARAMS, 0.1), LEVELS, True),
     "accuracy": (Scored(Accuracy(), LINEAR), None, True),
     "balanced accuracy": (Scored(BalancedAccuracy(2), LINEAR), None, True),

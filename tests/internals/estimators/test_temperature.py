@@ -1,6 +1,7 @@
 """More of tests/estimators/test_temperature.py: what only private names show."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from skdpfl.scaling._temperature import (
     Point,
     ShrinkPlan,
     log_odds,
+    part_of_errors,
     posterior_share,
     rescale_towards_anchor,
     slope_terms,
@@ -175,10 +177,13 @@ def test_a_fit_asks_as_often_as_it_pays(monkeypatch, n_classes):
     assert all(here.tolist() == [0, 1, 2, 3] for _, here, _ in asked)
     for cut, _, exact in asked:
         assert (abs(exact) <= cut * np.bincount(silos)).all()
-    ((_, count),) = clf.plan_.setup[0][-1:]
-    assert (count, len(asked), len(counted)) == ((1, 0, 1) if n_classes == 2 else (2, 2, 0))
+    first, *_, last = (count for _, count in clf.plan_.setup[0])
+    if n_classes == 2:
+        assert (first, len(asked), len(counted)) == (1, 0, 4)
+    else:
+        assert (last, len(asked), len(counted)) == (2, 2, 0)
     for here, sums_of_labels in counted:
-        assert (sums_of_labels + np.bincount(silos) / 2 == np.bincount(silos, y)[here]).all()
+        assert sums_of_labels + np.bincount(silos)[here] / 2 == np.bincount(silos, y)[here]
     assert clf.temperature_ != 1
 
 
@@ -202,26 +207,43 @@ def test_a_penalty_counts():
     assert factors[1] < 0.9 * factors[0]
 
 
+@pytest.mark.parametrize("clip", [0.01, 20.0])
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.9, 0.1)])
 @pytest.mark.parametrize("mu", [0.01, 0.3, 5.0])
-def test_two_classes_are_shrunk_by_the_noise_alone(mu, shares):
-    """By 1 / (1 + 12 S + (30 S)^2), towards the log odds of public shares; nothing is asked."""
+def test_two_classes_are_shrunk_by_noise_and_errors_alone(mu, shares, clip):
+    """By 1 / (1 + 12 S + (30 S)^2), or the part that is no error, to public shares' log odds."""
     budgets = budgets_of((100, 300, 50), [mu] * 3)
     plan, model = ShrinkPlan(budgets, shares=shares), LinearModel(2, 1)
     params = np.array([1.0, -2.0, 0.5])
-    work = Work(model, LogLoss(label_free=True), None, None, params.dtype)
-    noise = plan.level * rarity(shares) ** 1.5
-    found = calibrated(plan, None, work, params, None)
-    assert plan.sums.mus == ()
-    assert found.factor == pytest.approx(1 / (1 + 12 * noise + (30 * noise) ** 2))
+    work = Work(
+        model, LogLoss(label_free=True), None, SimpleNamespace(clip_norm=clip), params.dtype
+    )
+    found = calibrated(plan, None, work, params, None, plan.counted(None, None))
+    assert plan.sums.mus == plan.labels.mus == ()
+    assert plan.level == pytest.approx(2 / (mu * 450) * np.sqrt(3), rel=0.01)
+    noise, bend = plan.level * rarity(shares) ** 1.5, shares[0] * shares[1]
+    error = (plan.level * clip / bend) ** 2 + 1 / (450 * bend)
+    known, kept = 1 / (1 + 12 * noise + (30 * noise) ** 2), 1 - part_of_errors(2, 5.0 / error)
+    assert found.factor == pytest.approx(min(known, kept))
     odds = np.array([0, 0, *log_odds(shares)])
     np.testing.assert_allclose(found.params - odds, found.factor * (params - odds))
-    assert plan.level == pytest.approx(2 / (mu * 450) * np.sqrt(3), rel=0.01)
+
+
+def test_the_part_of_errors_is_a_posterior_mean():
+    """Of beta in (0, 1), where n squares of variance 1 / beta sum to x: by numbers on a grid."""
+    beta = (np.arange(20_000) + 0.5) / 20_000
+    for n, x in ((1, 0.5), (5, 2.0), (5, 30.0), (40, 45.0), (300, 400.0)):
+        likely = np.exp(n / 2 * np.log(beta) - beta * x / 2 + x / 4)
+        expected = (likely * beta).sum() / likely.sum()
+        assert part_of_errors(n, x) == pytest.approx(expected, rel=1e-3)
+    assert part_of_errors(7, 0.0) == pytest.approx(4.5 / 5.5) == part_of_errors(7, 1e-200)
+    assert part_of_errors(7, 1e30) < 1e-9
+    assert 0 < part_of_errors(1000, 1.0) < 1
 
 
 def test_rare_labels_that_noise_drowns_are_told_of_and_others_not():
     X, y, silos, *_ = rare(0, a=-4.0)
-    clf = skdpfl.ISRLDPClassifier(2.0, random_state=0, **BOUNDS)
+    clf = skdpfl.ISRLDPClassifier(2.0, random_state=1, **BOUNDS)
     with pytest.warns(UserWarning, match=r"will drown.*rarest label has about 0\.0"):
         clf.fit(X, y, silos=silos)
     clf.fit(X, (X[:, 0] > 0).astype(int), silos=silos)  # a warning would be an error
@@ -277,7 +299,7 @@ def test_a_silos_sum_is_its_own_to_the_last_bit(monkeypatch, model, dtype):
     silos, weights = np.repeat(np.arange(10), sizes), rng.random(len(y)).astype(dtype)
     work = Work(model, LogLoss(), None, None, np.dtype(dtype))
     params = rng.normal(size=model.size).astype(dtype)
-    for asked in (Slopes(params, 1.3, 0.7), Labels(params)):
+    for asked in (Slopes(params, 1.3, 0.7), Labels()):
         for order in (np.arange(len(y)), rng.permutation(len(y))):
             columns = X[order], y[order], silos[order]
             data = SiloData.from_codes(*columns, 10, weights=weights[order])
