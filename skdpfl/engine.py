@@ -271,7 +271,7 @@ def _cohorts(work: Work, streams: Streams) -> Iterator[np.ndarray]:
     if plan.schedule is not None:
         yield from plan.schedule
         return
-    whole = plan.unit == "record" or plan.silo_fraction >= 1
+    whole = plan.unit != "silo" or plan.silo_fraction >= 1
     drawn = None if whole else plan.cohorts(streams)
     for _ in range(plan.n_rounds):
         yield everyone if drawn is None else next(drawn)

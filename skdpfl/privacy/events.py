@@ -15,6 +15,7 @@ so that, in the direction of the differing record, a release is one of the pairs
 ``SecureAggregation`` sets how many silos may collude with the server if silos share noise.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, get_args
@@ -22,7 +23,7 @@ from typing import Any, Literal, Self, get_args
 from skdpfl._arguments import check_choice, check_count
 from skdpfl._surface import Described
 
-Unit = Literal["record", "silo"]
+Unit = Literal["record", "person", "silo"]
 #: trust models, from the strongest protection to the weakest
 Trust = Literal["silo", "secagg", "shuffler", "server"]
 Neighbours = Literal["replace", "add_remove"]
@@ -41,14 +42,16 @@ class Guarantee:
 
     Parameters
     ----------
-    unit : {"record", "silo"}, default="record"
-        What is protected.
+    unit : {"record", "person", "silo"}, default="record"
+        What is protected. A person is all of their rows in a silo, in any number.
     trust : {"silo", "secagg", "shuffler", "server"}, default="silo"
         Whom a person in the data trusts in addition to their own silo.
     neighbours : {"replace", "add_remove"}, default="replace"
         The neighbouring relation. "add_remove" sets one contribution to zero.
     colluding : int, default=0
         With ``trust="secagg"``: how many other silos may collude with the server.
+    silos_per_person : int, default=1
+        With ``unit="person"``: in how many silos a person has rows at most, which is declared.
 
     See Also
     --------
@@ -65,6 +68,7 @@ class Guarantee:
     trust: Trust = "silo"
     neighbours: Neighbours = "replace"
     colluding: int = 0
+    silos_per_person: int = 1
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, get_args(Unit))
@@ -73,9 +77,22 @@ class Guarantee:
         change_of(self.neighbours)  # raises if there is no such relation
         if self.colluding and not self.shares_noise:
             raise ValueError(f'colluding needs trust="secagg"; got trust={self.trust!r}.')
+        check_count("silos_per_person", self.silos_per_person)
+        if self.silos_per_person > 1 and self.unit != "person":
+            raise ValueError(
+                f'silos_per_person={self.silos_per_person} needs unit="person"; got '
+                f"unit={self.unit!r}."
+            )
+        if self.unit == "person" and self.trust == "shuffler":
+            raise ValueError(
+                'unit="person" does not go with trust="shuffler", whose messages are of single '
+                'records: the nearest is trust="silo", "secagg" or "server".'
+            )
 
     def __str__(self) -> str:
         more = f", colluding={self.colluding}" if self.shares_noise else ""
+        if self.silos_per_person > 1:
+            more += f", silos_per_person={self.silos_per_person}"
         return f"unit={self.unit!r}, trust={self.trust!r}, neighbours={self.neighbours!r}{more}"
 
     @property
@@ -88,6 +105,24 @@ class Guarantee:
         """Whether silos share the noise of a masked sum."""
         return self.trust == "secagg"
 
+    @property
+    def row(self) -> tuple[str, str]:
+        """The row of the table of mechanisms: persons are clipped and noised as records are."""
+        return ("silo" if self.unit == "silo" else "record"), self.trust
+
+    @property
+    def share_in_silo(self) -> float:
+        """The mu that one silo's sum may cost over the mu of a person in several silos.
+
+        Formal guarantee
+        ----------------
+        k sums with independent noise that cost mu each cost sqrt(k) mu together (trust "silo"). In
+        one sum of k silos a person's terms move it k times as far as one of them, whose cost is
+        k mu (:mod:`skdpfl.privacy.silo_releases`).
+        """
+        k = self.silos_per_person
+        return 1 / math.sqrt(k) if self.trust == "silo" else 1 / k
+
 
 class Guaranteed:
     """Base class of what has a ``guarantee``, whose words are read as its own."""
@@ -96,7 +131,7 @@ class Guaranteed:
 
     @property
     def unit(self) -> Unit:
-        """What is protected: "record" or "silo"."""
+        """What is protected: "record", "person" or "silo"."""
         return self.guarantee.unit
 
     @property
@@ -113,6 +148,11 @@ class Guaranteed:
     def colluding(self) -> int:
         """The number of other silos that may collude with the server."""
         return self.guarantee.colluding
+
+    @property
+    def silos_per_person(self) -> int:
+        """The largest number of silos that a person has rows in, as declared."""
+        return self.guarantee.silos_per_person
 
     @property
     def change(self) -> int:
@@ -304,10 +344,12 @@ def spare_rounds_of(trust: Any) -> int:
     return 0 if masks is None else check_count("spare_rounds", masks.spare_rounds, low=0)
 
 
-def read_guarantee(unit: Unit, trust: Any, neighbours: str = "auto") -> Guarantee:
+def read_guarantee(
+    unit: Unit, trust: Any, neighbours: str = "auto", silos_per_person: int = 1
+) -> Guarantee:
     """Return the guarantee for the values of parameters; "auto" is the usual relation."""
     masks, name = masks_of(trust), trust_name(trust)
     if neighbours == "auto":
         neighbours = "add_remove" if (unit, name) == ("silo", "server") else "replace"
     colluding = 0 if masks is None else check_count("colluding", masks.colluding, low=0)
-    return Guarantee(unit, name, neighbours, colluding)  # type: ignore[arg-type]
+    return Guarantee(unit, name, neighbours, colluding, silos_per_person)  # type: ignore[arg-type]

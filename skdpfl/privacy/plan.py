@@ -32,11 +32,12 @@ class PrivacyPlan(PublicNumbers):
     Parameters
     ----------
     silo_sizes : ndarray of int, shape (n_silos,), or None
-        The silos' numbers of records; None if they are protected (unit "silo").
+        The silos' numbers of records (unit "person": of persons); None if they are protected (unit
+        "silo").
     steps : tuple of int
         For each round, the number of private gradients of a participating silo.
     clip_norm : float
-        The clip norm of a record's gradient (unit "record") or a silo's message (unit "silo");
+        The clip norm of a record's (a person's) gradient, or of a silo's message (unit "silo");
         in the first round, if the mechanism learns it.
     noise_multiplier : ndarray of shape (n_silos,)
         The noise on a silo's clipped sum over the clip norm, before the schedule's factors.
@@ -50,7 +51,7 @@ class PrivacyPlan(PublicNumbers):
     weights : ndarray of shape (n_silos,), optional
         The silos' public weights, summing to one; by default equal.
     schedule : tuple of int arrays, optional
-        The silos that take part in each round (unit "record"); None means all of them.
+        The silos that take part in each round (not for unit "silo"); None means all of them.
     cohort, silo_fraction : str and float
         How cohorts are drawn; for unit "silo" the engine draws them secretly.
     noise_schedule : tuple, optional
@@ -67,6 +68,9 @@ class PrivacyPlan(PublicNumbers):
     spare_rounds : int
         With ``trust="secagg"``: how many failed rounds may be repeated; see
         :class:`skdpfl.privacy.SecureAggregation`.
+    contribution : {"mean", "sum"}
+        With unit "person": what is clipped, the mean or the sum of the gradients of a person's rows
+        in a silo.
     noise_of_sum : float, optional
         With ``trust="secagg"``: the noise on a cohort's weighted sum without the colluding silos'
         shares, over ``clip_norm``. By default it follows from the multipliers; plans of some of the
@@ -138,7 +142,7 @@ class PrivacyPlan(PublicNumbers):
             The cost of the whole plan, even if fewer rounds run.
         """
         most = float(self.delta.max())
-        names = self.silo_ids if self.unit == "record" else None
+        names = self.silo_ids if self.unit != "silo" else None
         if not self.private:
             return PrivacySpent.from_compositions(
                 self.guarantee,

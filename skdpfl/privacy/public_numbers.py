@@ -77,6 +77,8 @@ def _round_down(logs: np.ndarray) -> np.ndarray:
     return -spacing * np.ceil(np.round(-logs / spacing, 9))
 
 
+#: what a person's rows in a silo are together
+CONTRIBUTIONS = ("mean", "sum")
 #: A plan has no more steps in all: their noise is listed step by step.
 MOST_STEPS = 10_000_000
 
@@ -103,8 +105,10 @@ class PublicNumbers(Guaranteed):
     silo_ids: Sequence[Any] = None  # type: ignore[assignment]
     noise_of_sum: float | None = None
     spare_rounds: int = 0
+    contribution: str = "mean"
 
     def __post_init__(self) -> None:
+        check_choice("contribution", self.contribution, CONTRIBUTIONS)
         ids = range(len(self.known_sizes)) if self.silo_ids is None else self.silo_ids
         plain = ids.tolist() if isinstance(ids, (np.ndarray, pd.Index)) else ids
         object.__setattr__(self, "silo_ids", tuple(plain))  # any file format can hold it
@@ -129,6 +133,11 @@ class PublicNumbers(Guaranteed):
         for name in ("noise_multiplier", "delta"):
             value = np.broadcast_to(np.asarray(getattr(self, name), dtype=float), (self.n_silos,))
             object.__setattr__(self, name, value)
+        if self.silos_per_person > 1 and np.ptp(self.delta):
+            raise ValueError(
+                f"silos_per_person={self.silos_per_person} needs one delta for all silos: a "
+                "person's silos share it."
+            )
 
     @property
     def n_silos(self) -> int:
@@ -151,7 +160,7 @@ class PublicNumbers(Guaranteed):
 
     @property
     def known_sizes(self) -> np.ndarray:
-        """The silos' numbers of records; raises if they are protected."""
+        """The silos' numbers of records, or persons; raises if they are protected."""
         if self.silo_sizes is None:
             raise ValueError('unit="silo" protects silo_sizes, so this plan has none.')
         return self.silo_sizes

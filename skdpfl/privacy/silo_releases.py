@@ -5,6 +5,9 @@ Formal guarantee
 The result of :func:`least_noise` was priced: every group of silos (:func:`groups_of`), with its own
 noise, releases and delta, costs at most the smallest budget in it. The search before that prices
 only the silos that should cost most.
+
+A person in several silos pays for the silos that cost most together: all silos are one group
+(:mod:`skdpfl.privacy.person_releases`).
 """
 
 import math
@@ -19,6 +22,7 @@ from skdpfl._distinct import distinct
 from skdpfl.privacy.calibration import MANY_BUDGETS, Search, calibrate, shared_budgets
 from skdpfl.privacy.events import Composition, Exact, Neighbours, compose
 from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.privacy.person_releases import of_person
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import dominates, undominated
 from skdpfl.privacy.public_numbers import PublicNumbers
@@ -49,9 +53,9 @@ class SiloGroups(NamedTuple):
 def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> SiloGroups:
     """Return the releases at noise multipliers ``z``, group by group."""
     z = np.broadcast_to(z, (plan.n_silos,))
-    if plan.unit == "silo":
+    if _is_one_group(plan):
         everyone, first = np.zeros(plan.n_silos, dtype=int), np.zeros(1, dtype=int)
-        return SiloGroups(everyone, first, [composition_of(plan, mechanism, 0, z[0])])
+        return SiloGroups(everyone, first, [_of_any(plan, mechanism, z)])
     first, group = distinct(z, plan.rates, plan.delta, plan.levels[1], plan.setup_codes)
     if len(first) > _MANY:
         return _merged(plan, mechanism, z)
@@ -115,15 +119,27 @@ def composition_of(plan: PublicNumbers, mechanism: Mechanism, silo: int, z: floa
     factors, counts = plan.levels
     pairs = zip(factors.tolist(), counts[silo].tolist(), strict=True)
     levels = [(float(z) * f, int(c)) for f, c in pairs]
-    n = int(plan.known_sizes[silo]) if plan.unit == "record" else 0
+    n = int(plan.known_sizes[silo]) if plan.unit != "silo" else 0
     training = mechanism.composition(plan, z, n, levels)
     return compose([*plan.setup_of(silo), *training])
 
 
+def _is_one_group(plan: PublicNumbers) -> bool:
+    """Whether there is one cost: of whole silos, or of a person in several."""
+    return plan.unit == "silo" or plan.silos_per_person > 1
+
+
+def _of_any(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> Composition:
+    """Return the releases of the only group."""
+    if plan.unit == "silo":  # all alike
+        return composition_of(plan, mechanism, 0, float(z[0]))
+    return of_person(plan, mechanism, z, composition_of)
+
+
 def costliest(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> list[Composition]:
     """Return the compositions at noise multipliers ``z`` that may cost most."""
-    if plan.unit == "silo":  # all alike
-        return [composition_of(plan, mechanism, 0, z[0])]
+    if _is_one_group(plan):
+        return [_of_any(plan, mechanism, z)]
     silos = costliest_silos(plan, z)
     if len(silos) > _FEW:
         compositions = _merged(plan, mechanism, z).compositions
@@ -172,7 +188,8 @@ def outsider_multipliers(plan: PublicNumbers) -> np.ndarray | None:
         whole = plan.noise_of_sum is None  # a plan of some of the silos knows no cohorts
         return plan.noise_multiplier * np.sqrt(most / (most - plan.colluding)) if whole else None
     one_step = all(k <= 1 for k in plan.steps)
-    if (plan.unit, plan.trust) != ("record", "silo") or not (plan.gradients_only and one_step):
+    alone = plan.guarantee.row == ("record", "silo") and plan.silos_per_person == 1
+    if not (alone and plan.gradients_only and one_step):
         return None
     squares = (plan.record_shares * plan.noise_multiplier) ** 2
     if plan.schedule is None:
@@ -244,6 +261,8 @@ def _first_noise(
     """Return noise by the silos that should cost most."""
     if plan.unit == "silo":
         return _of_silo(plan, mechanism, 0, budgets.min())
+    if plan.silos_per_person > 1:
+        return _for_person(plan, mechanism, budgets)
     if not np.ptp(budgets):
         return _alike(plan, mechanism, float(budgets[0]))
     budgets = shared_budgets(budgets)
@@ -256,6 +275,25 @@ def _first_noise(
     else:
         needed = _in_turn(plan, mechanism, silos, keys[:, 1])
     return needed[of_silo.ravel()]
+
+
+def _for_person(plan: PublicNumbers, mechanism: Mechanism, budgets: np.ndarray) -> np.ndarray:
+    """Return the noise for persons in several silos: one multiplier, or one noise if shared."""
+    if np.ptp(budgets):
+        raise ValueError(
+            f"silos_per_person={plan.silos_per_person} needs one epsilon for all silos: a person's "
+            "silos share it."
+        )
+    if budgets[0] == np.inf:
+        return np.zeros(plan.n_silos)
+    exposure = mechanism.exposure(plan)
+    exposure = np.ones(plan.n_silos) if exposure is None else exposure / exposure.max()
+
+    def build(noise: float) -> Composition:
+        return of_person(plan, mechanism, noise / exposure, composition_of)
+
+    asked = float(budgets[0]), float(plan.delta[0]), plan.neighbours, mechanism.search
+    return calibrate(build, *asked) / exposure
 
 
 def _in_turn(

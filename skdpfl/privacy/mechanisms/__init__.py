@@ -12,6 +12,9 @@
     silo     server    ServerMessages     the sum of clipped messages         the server
     silo     secagg    SharedMessages     a share of it by each silo          masks, as a sum
 
+Persons (``unit="person"``) have the mechanisms of records, except the shuffler's: a person's rows
+in a silo give one gradient, which is clipped once.
+
 The base class is in ``base``, mechanisms for records in ``records``, for whole silos in
 ``whole_silos`` and ``privunit``, noise that silos share in ``shared``.
 
@@ -61,7 +64,7 @@ MECHANISMS: dict[tuple[str, str], Mechanism] = {
 def mechanism_for(unit: str, trust: str) -> Mechanism:
     """Return the default mechanism of a unit and a trust; raise with the choices if none."""
     try:
-        return MECHANISMS[unit, trust]
+        return MECHANISMS["record" if unit == "person" else unit, trust]
     except KeyError:
         rows = ", ".join(f"unit={u!r} with trust={t!r}" for u, t in MECHANISMS)
         raise ValueError(

@@ -111,7 +111,7 @@ class Mechanism:
 
     def check(self, plan: PublicNumbers) -> None:
         """Raise if the mechanism does not support this plan."""
-        if self.serves is not None and self.serves != (plan.unit, plan.trust):
+        if self.serves is not None and self.serves != plan.guarantee.row:
             unit, trust = self.serves
             raise ValueError(
                 f"{type(self).__name__} is for unit={unit!r} with trust={trust!r}; got "
@@ -119,7 +119,7 @@ class Mechanism:
             )
         if self.fresh_noise:
             return
-        if (plan.unit, plan.trust) != ("record", "silo"):
+        if plan.guarantee.row != ("record", "silo"):
             raise ValueError(
                 f"{type(self).__name__}.noise is the noise on silos' gradients, which exists only "
                 'for unit="record" with trust="silo"; for other units and trusts override send or '
@@ -218,7 +218,7 @@ class NoPrivacy(Mechanism):
         return ((Exact(), 1),)
 
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
-        clip = plan.clip_norm if plan.unit == "record" else np.inf
+        clip = plan.clip_norm if plan.unit != "silo" else np.inf
         return GradientTerms(np.full(plan.n_silos, clip), plan.expected_sizes)
 
     def keep(self, plan: PublicNumbers, messages: np.ndarray, clip_norm: float) -> np.ndarray:
