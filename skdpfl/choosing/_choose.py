@@ -228,7 +228,7 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
     promise, model, loss = request.promise, request.model, request.loss
     chosen = request.calibrates and request.chooses_step and not method.has_own_step
     paid = promise.epsilon is not None and not promise.is_exact
-    records = promise.unit == "record" and promise.trust != "shuffler"
+    records = promise.unit != "silo" and promise.trust != "shuffler"
     if not (chosen and paid and records and request.radius is None):
         return None
     sizes, mu = request.facts.silo_sizes, budgets(request, 1.0, 1)
@@ -330,7 +330,7 @@ def clipped_without_labels(request: Request, method: Method) -> Request:
     """
     promise = request.promise
     chosen = request.clip_norm is None and request.chooses_step and method.takes_plain_steps
-    protects = promise.unit == "record" and not promise.is_exact and promise.trust != "shuffler"
+    protects = promise.unit != "silo" and not promise.is_exact and promise.trust != "shuffler"
     two = request.model.is_linear and request.facts.n_outputs == 1
     if not (chosen and protects and two and request.radius is None):
         return request

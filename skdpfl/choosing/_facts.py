@@ -27,7 +27,8 @@ from skdpfl.encoding import Encoding
 class PublicFacts:
     """Public numbers, which together with the budget determine every choice of "auto".
 
-    ``public_sizes`` (n_silos,) are the silos' numbers of records; None if they are protected (unit
+    ``public_sizes`` (n_silos,) are the silos' numbers of records, or of persons if these are
+    protected; None if they are protected (unit
     "silo"). ``n_outputs`` is the number of raw predictions of a record (1 for regression and two
     classes). ``feature_names`` is None if columns have none. ``class_shares`` are the labels'
     shares, if public.
@@ -100,12 +101,12 @@ class PublicFacts:
 
     @property
     def n_protected(self) -> int:
-        """The number of records (unit "silo": silos) to protect."""
+        """The number of records (or persons, or silos) to protect."""
         return self.n_silos if self.public_sizes is None else self.n_records
 
     @property
     def n_records(self) -> int:
-        """The total number of records."""
+        """The total number of records (or persons)."""
         return int(self.silo_sizes.sum())
 
 
@@ -133,7 +134,7 @@ def check_cohort(params: Mapping[str, Any]) -> None:
     if params["unit"] == "silo":
         raise ValueError(
             'unit="silo" draws cohorts itself, since they may have to be secret: cohort must be '
-            '"auto", "balanced", "uniform" or "poisson". Only unit="record" takes given cohorts.'
+            '"auto", "balanced", "uniform" or "poisson". The other units take given cohorts.'
         )
     if params["silo_fraction"] != 1:
         raise ValueError(

@@ -219,7 +219,7 @@ def control_rate(committed: Committed) -> float:
     plan = committed.plan
     if not plan.private:
         return 1.0
-    if plan.unit == "record":
+    if plan.unit != "silo":
         return _SLOW if plan.silo_fraction < 1 and committed.request.chooses_step else 1.0
     return whole_silo_control_rate(plan.n_rounds, plan.silo_fraction, relative_noise(committed))
 
@@ -238,7 +238,7 @@ def warn_of_noise(committed: Committed) -> None:
     near the target's mean or below it, and most classifiers near chance.
     """
     plan, request = committed.plan, committed.request
-    if plan.unit == "record" or not plan.private or request.promise.epsilon is None:
+    if plan.unit != "silo" or not plan.private or request.promise.epsilon is None:
         return
     noise = relative_noise(committed) / plan.n_rounds**0.5
     limit = _FAINT_LABELS if request.facts.is_classifier else _FAINT_NUMBERS
@@ -314,7 +314,7 @@ class Averaging(Method):
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
         """Return FedAvg, or minibatch SGD, which is the same and has momentum."""
         step, server = settings.learning_rate, settings.server_step
-        if set(settings.steps) == {1} and request.promise.unit == "record":
+        if set(settings.steps) == {1} and request.promise.unit != "silo":
             return MinibatchSGD(step * server, settings.momentum)
         return FedAvg(step, settings.steps, settings.server_steps, settings.momentum)
 

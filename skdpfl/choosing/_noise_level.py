@@ -12,6 +12,8 @@ It follows from public numbers only: budgets, sizes and weights.
                     else             s = D max_i w_i / (n_i mu)
     unit "silo"                      the same with n_i = 1
 
+    unit "person"                    as "record", with n_i persons
+
 D = 2 if a record (silo) is replaced, 1 if its contribution is set to zero; t of the c silos of a
 round may collude (:mod:`skdpfl.privacy.release.sharing`). One number is enough: T noisy gradients
 with noise multiplier z = D sqrt(T) / mu each have noise z / n = D sqrt(T) / (mu n), and their
@@ -95,7 +97,8 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
     epsilons, deltas = np.broadcast_arrays(epsilon, promise.delta)
     first, code = distinct(epsilons, deltas)
     pairs = zip(epsilons[first].tolist(), deltas[first].tolist(), strict=True)
-    return request.left * np.array([_mu(e, d) for e, d in pairs])[code]
+    share = request.left * promise.guarantee.share_in_silo(request.facts.n_silos)
+    return share * np.array([_mu(e, d) for e, d in pairs])[code]
 
 
 def _level(request: Request, rate: float, n_noised: int) -> NoiseLevel:

@@ -53,6 +53,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         setup=() if exact else _setup(choice),
         gradients_only=sends_one_gradient(algorithm),
         size=size,
+        contribution=promise.contribution,
         mechanism=adapted(mechanism, request, algorithm, settings),
         expected_width=choice.intervals.expected_width() if choice.intervals else None,
     )
@@ -130,11 +131,11 @@ def _check_noise(plan: PrivacyPlan, size: int) -> None:
 def _check_server(request: Request, algorithm: Algorithm) -> None:
     """Raise if noise on the sum of messages would not protect records."""
     promise = request.promise
-    summed = promise.unit == "record" and promise.trust in ("server", "secagg")
+    summed = promise.unit != "silo" and promise.trust in ("server", "secagg")
     if summed and not sends_one_gradient(algorithm):
         raise ValueError(
-            f'trust="{promise.trust}" with unit="record" needs an algorithm with one local step '
-            f"per round and no state in the silos, unlike {type(algorithm).__name__}. Use "
+            f'trust="{promise.trust}" with unit="{promise.unit}" needs an algorithm with one local '
+            f"step per round and no state in the silos, unlike {type(algorithm).__name__}. Use "
             'trust="silo", unit="silo", ISRLDPClassifier / ISRLDPRegressor, or DPFedAvg with '
             "local_steps=1."
         )

@@ -46,6 +46,7 @@ class Promise(Guaranteed):
     noise_multiplier: float
     delta: np.ndarray
     spare_rounds: int
+    contribution: str = "mean"
 
     @property
     def hides_silos(self) -> bool:
@@ -245,24 +246,26 @@ def _promise(params: Mapping[str, Any], facts: PublicFacts) -> Promise:
     elif epsilon is not None:
         epsilon = float(epsilon)
     return Promise(
-        guarantee=read_guarantee(params["unit"], trust, params["neighbours"]),
+        guarantee=read_guarantee(
+            params["unit"], trust, params["neighbours"], params.get("silos_per_person", 1)
+        ),
+        contribution=params.get("contribution", "mean"),
         spare_rounds=spare_rounds_of(trust),
         epsilon=epsilon,
         noise_multiplier=float(params["noise_multiplier"] or 0.0),
-        delta=_delta(params["delta"], facts),
+        delta=_delta(params["delta"], facts, params["unit"]),
     )
 
 
-def _delta(delta: Any, facts: PublicFacts) -> np.ndarray:
+def _delta(delta: Any, facts: PublicFacts, unit: str) -> np.ndarray:
     """Return each silo's delta; warn if one is above 1 / n (the papers' choice), or too small."""
     if is_auto(delta):
         return np.full(facts.n_silos, automatic_delta(facts.n_protected))
     values, n = per_silo("delta", delta, facts.silo_ids), facts.n_protected
     if values.max() > (1 + 1e-9) / n:
-        what = "record" if facts.public_sizes is not None else "silo"
         warn(
-            f"delta={values.max():g} is above 1 / n_{what}s = {1 / n:.2g}, which would allow to "
-            f"release a whole {what} with probability delta. Use a smaller delta."
+            f"delta={values.max():g} is above 1 / n_{unit}s = {1 / n:.2g}, which would allow to "
+            f"release a whole {unit} with probability delta. Use a smaller delta."
         )
     if values.min() < LEAST_DELTA:
         warn(

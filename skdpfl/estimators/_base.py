@@ -32,6 +32,7 @@ from skdpfl.federation import Federation, Schema
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.silos import without_column
 from skdpfl.table import FLOATS, Table, numbers_in_rows, read_new
 
 
@@ -75,12 +76,16 @@ class FederatedEstimator(Trained):
     random_state: Any = None
     verbose: int = 0
 
-    __metadata_request__fit = {"silos": True}  # noqa: RUF012
+    __metadata_request__fit = {"silos": True, "persons": True}  # noqa: RUF012
 
     #: valid values of ``trust``, words for ``learning_rate``, losses
     _trusts: ClassVar[tuple[str, ...]] = ("silo", "secagg", "server")
     _learning_rates: ClassVar[tuple[str, ...]] = ("auto",)
     _losses: ClassVar[tuple[str, ...]]
+
+    #: parameters of the estimators that protect persons, where they are
+    person_column: ClassVar[Any] = None
+    silos_per_person: ClassVar[int] = 1
 
     #: raises an error that explains why there is none
     partial_fit = _parameters.NO_PARTIAL_FIT
@@ -176,6 +181,7 @@ class FederatedEstimator(Trained):
         y: Any,
         *unnamed: Any,
         silos: Any = None,
+        persons: Any = None,
         sample_weight: Any = None,
         exposure: Any = None,
         **refused: Any,
@@ -191,6 +197,9 @@ class FederatedEstimator(Trained):
         silos : array-like of shape (n_samples,), default=None
             Each record's silo id. Without it (and without ``silo_column``) all records are one
             silo, which is central differential privacy.
+        persons : array-like of shape (n_samples,), default=None
+            With ``unit="person"``: the id of each record's person, which stays secret, as does how
+            many records a person has. Ids are compared over silos.
         sample_weight : array-like of shape (n_samples,), default=None
             Each record's weight, at least 0. Its loss is multiplied by it before the gradient is
             clipped. Weights cost nothing if each depends on its own record only; the cost does not
@@ -204,7 +213,7 @@ class FederatedEstimator(Trained):
             the record, and protected like it; a hundredth of the budget (of mu squared) finds a
             typical exposure, where the fit starts.
         *unnamed
-            Not accepted: ``silos``, ``sample_weight`` and ``exposure`` are keyword-only.
+            Not accepted: ``silos``, ``persons``, ``sample_weight`` and ``exposure`` are keyword-only.
         **refused
             Not accepted; the error names the alternative.
 
@@ -215,11 +224,14 @@ class FederatedEstimator(Trained):
         """
         _parameters.refuse_arguments(type(self).__name__, unnamed, refused)
         with fitting(self):
-            return self._fit(X, y, silos, sample_weight, exposure)
+            return self._fit(X, y, silos, persons, sample_weight, exposure)
 
-    def _fit(self, X: Any, y: Any, silos: Any, sample_weight: Any, exposure: Any) -> Any:
+    def _fit(
+        self, X: Any, y: Any, silos: Any, persons: Any, sample_weight: Any, exposure: Any
+    ) -> Any:
         self._check()
-        return self._train(self._read(X, y, silos, sample_weight, exposure))
+        _parameters.check_persons(self._parameters(), persons)
+        return self._train(self._read(X, y, silos, persons, sample_weight, exposure))
 
     def fit_federation(self, federation: Federation, facts: Schema) -> Any:
         """Fit a model with remote silos.
@@ -247,6 +259,7 @@ class FederatedEstimator(Trained):
 
     def _declared(self, federation: Federation, facts: Schema) -> _data.DataElsewhere:
         """Check the declared facts of remote data, and set the attributes that depend on them."""
+        _parameters.refuse_remote_persons(self.unit)
         sizes, *_ = _parameters.check_shape(facts.silo_sizes, facts.n_features, 2)
         if federation.n_silos != len(sizes):
             raise ValueError(
@@ -285,7 +298,7 @@ class FederatedEstimator(Trained):
         Parameters
         ----------
         silo_sizes : mapping or sequence
-            Each silo's number of records.
+            Each silo's number of records; with ``unit="person"`` of persons.
         n_features : int, default=None
             The number of features, without the silo column; by default that of ``columns``.
         n_classes : int, default=2
@@ -403,15 +416,17 @@ class FederatedEstimator(Trained):
         return from_plain(cls, plain)
 
     def _read(
-        self, X: Any, y: Any, silos: Any, sample_weight: Any, exposure: Any
+        self, X: Any, y: Any, silos: Any, persons: Any, sample_weight: Any, exposure: Any
     ) -> _data.LocalData:
         """Read the data, and set the attributes with their public numbers."""
         table = Table.read(
             X,
             y,
             silos,
+            persons=persons,
             validate=self._validated,
             silo_column=self.silo_column,
+            person_column=self.person_column,
             encoding=self._encoding,
             warn=True,
         )
@@ -423,7 +438,10 @@ class FederatedEstimator(Trained):
             self.feature_bounds, getattr(self, "feature_names_in_", None)
         )
         outputs, shares = self._n_outputs(), self._class_shares()
-        sizes = table.silos.sizes
+        sizes, of_row = table.silos.sizes, None
+        if table.persons is not None:
+            _parameters.check_silos_per_person(self.silos_per_person, table)
+            of_row, sizes = table.persons.in_silos(table.silos)
         facts = self._facts(table.silos.ids, sizes, features.shape[1], outputs, shares)
         if table.encoding is None:
             facts = replace(facts, indicators=table.indicators)
@@ -441,11 +459,14 @@ class FederatedEstimator(Trained):
             None if table.encoding is None else _data.RawColumns.of(table.features, table.encoding)
         )
         records = features, y, table.silos, facts, weights, class_weights, exposure
-        return _data.LocalData(*records, raw)
+        mean = getattr(self, "contribution", "mean") == "mean"
+        if of_row is not None and table.encoding is not None:
+            _parameters.refuse_unknown_levels(table.encoding)
+        return _data.LocalData(*records, raw, of_row, mean)
 
     def _encoding(self, features: Any) -> Encoding | None:
         """Return the encoding of a frame with these columns."""
-        declared, others = self.feature_bounds, (self.silo_column,)
+        declared, others = self.feature_bounds, (self.silo_column, self.person_column)
         return encoding_of(features, declared, self.max_categories, others)
 
     def _encoding_for(self, columns: Any) -> Encoding:
@@ -503,7 +524,8 @@ class FederatedEstimator(Trained):
         schema = self.__dict__.get("schema_")
         how = {"dtype": FLOATS} if schema is None else {"skip_check_array": True}
         known = partial(validate_data, self, reset=False, **how)
-        values = read_new(X, validate=known, without=(self.silo_column,), encoding=schema)
+        without = self.silo_column, self.person_column
+        values = read_new(X, validate=known, without=without, encoding=schema)
         scaling = self.scaling_
         X = scaling.within(values) if scaling.affine else scaling.transform(values)
         return self.model_.raw_of_fitted(vars(self), X)
@@ -512,3 +534,13 @@ class FederatedEstimator(Trained):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
+
+
+@with_constructor
+class PersonEstimator(FederatedEstimator):
+    """Base class of the estimators that can protect persons with several rows."""
+
+    unit: str = "record"
+    person_column: Any = None  # type: ignore[misc]
+    contribution: str = "mean"
+    silos_per_person: int = 1  # type: ignore[misc]

@@ -316,6 +316,10 @@ class LocalData(DataSource):
     class_weights: tuple[float, ...] | None = None
     exposure: np.ndarray | None = None
     raw: RawColumns | None = None
+    #: the contribution, one person's in one silo, that each record is a part of; None: its own
+    of_row: np.ndarray | None = None
+    #: whether a person's records give the mean of their gradients; if not, the sum
+    mean: bool = True
 
     @property
     def dtype(self) -> np.dtype:  # type: ignore[override]
@@ -323,7 +327,8 @@ class LocalData(DataSource):
 
     def federation(self, streams: Streams, n_jobs: int | None) -> LocalFederation:
         given = self.X, self.y, self.silos.codes, self.facts.n_silos
-        records = SiloData.from_codes(*given, weights=self.weights, exposure=self.exposure)
+        own = {"weights": self.weights, "exposure": self.exposure, "of_row": self.of_row}
+        records = SiloData.from_codes(*given, **own)
         return LocalFederation(records, streams, n_jobs)
 
     def raw_federations(self, streams: Streams) -> tuple[Federation, Federation]:
@@ -349,7 +354,7 @@ class LocalData(DataSource):
 
     def digest(self) -> str:
         digest = hashlib.blake2b(self.silos.digest().encode(), digest_size=16)
-        for values in (self.X, self.y, self.weights, self.exposure):
+        for values in (self.X, self.y, self.weights, self.exposure, self.of_row):
             if values is not None:
                 digest.update(f"{values.shape} {values.dtype}".encode())
                 digest.update(np.ascontiguousarray(values))
@@ -365,11 +370,20 @@ class LocalData(DataSource):
 
     def _factors(self) -> np.ndarray | None:
         """Return the weight of each record's loss; None without weights."""
-        if self.class_weights is None:
-            return self.weights
-        codes = class_codes(self.y, len(self.class_weights))
-        factors = np.asarray(self.class_weights)[codes]
-        return factors if self.weights is None else factors * self.weights
+        factors = [] if self.weights is None else [self.weights]
+        if self.class_weights is not None:
+            codes = class_codes(self.y, len(self.class_weights))
+            factors.append(np.asarray(self.class_weights)[codes])
+        if self.of_row is not None:
+            factors.append(self._shares_of_persons())
+        return np.prod(factors, axis=0) if factors else None
+
+    def _shares_of_persons(self) -> np.ndarray:
+        """Return the factor of each record's gradient in its silo's mean over persons, times n."""
+        assert self.of_row is not None
+        rows, persons = self.silos.sizes, self.facts.silo_sizes
+        share = (rows / persons)[self.silos.codes]
+        return share / np.bincount(self.of_row)[self.of_row] if self.mean else share
 
     def records(self) -> tuple[np.ndarray, np.ndarray]:
         return self.X, self.y
@@ -377,7 +391,8 @@ class LocalData(DataSource):
     def for_callbacks(self, keep_y: bool) -> LocalData:
         y = self.y if keep_y else self.y[:0].copy()
         silos = self.silos._replace(codes=self.silos.codes[:0].copy(), rows=None)
-        return replace(self, y=y, silos=silos, weights=None, exposure=None)
+        none = dict.fromkeys(("weights", "exposure", "of_row"))
+        return replace(self, y=y, silos=silos, **none)
 
 
 @dataclass(frozen=True, eq=False)

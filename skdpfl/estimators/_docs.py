@@ -12,7 +12,7 @@ epsilon : float, mapping or None, default=1.0
     to number that gives each silo its own. None if ``noise_multiplier`` is given.
 delta : "auto", float or mapping, default="auto"
     The delta of the budget. "auto" is the largest power of ten that is at most
-    1 / (10 n_records), or 1 / (10 n_silos) with ``unit="silo"``.
+    1 / (10 n_records), with n_persons for ``unit="person"`` and n_silos for ``unit="silo"``.
 feature_bounds : (low, high) or mapping, default=None
     Public bounds of the features: scalars, arrays, Series (by column name if both have names), or a
     mapping from column to what is public of it: a tuple is a range, a list or set levels, a tuple
@@ -74,8 +74,18 @@ class_weight : mapping, default=None
 
 Privacy
 -------
-unit : {"record", "silo"}, default="record"
-    What is protected: one record, or all records of a silo.
+unit : {"record", "person", "silo"}, default="record"
+    What is protected: one record, all records of a person in a silo, in any number, or all records
+    of a silo.
+person_column : str, default=None
+    With ``unit="person"``: the column of X with the ids of persons, instead of ``persons`` in
+    ``fit``.
+contribution : {"mean", "sum"}, default="mean"
+    With ``unit="person"``: what is clipped once in each step, the mean or the sum of the gradients
+    of a person's rows in a silo.
+silos_per_person : int, default=1
+    With ``unit="person"``: in how many silos a person may have rows. The price covers that many; it
+    can be checked only where all records are in one process.
 trust : {"silo", "secagg", "server"}, default="silo"
     Whom a person in the data has to trust. "silo": only their own silo; everything that leaves it
     is private. "secagg": the masks, which hide all but the sum of the silos' messages, and that at
@@ -130,7 +140,8 @@ warm_start_rounds : int, default=0
     Number of initial rounds that only estimate the control variates. Each costs as much as any
     other round. Their models are not averaged.
 clip_norm : "auto" or float, default="auto"
-    The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. With
+    The norm that each record's (person's) gradient, or with ``unit="silo"`` each silo's message, is
+    clipped to. With
     ``unit="silo"``, "auto" learns the median norm of the messages from one noised bit per silo and
     round, which is charged; ``clip_norm_`` is the final value. Without privacy (``epsilon=inf``)
     "auto" does not clip; a number does.
@@ -157,8 +168,8 @@ calibrate : bool, default=True
     15 % of the budget (of mu^2) unless ``classes`` has shares; for others by a factor that is
     estimated for 4 to 12 %. Or whether to spend 4 % on shifting the predictions of
     ``loss="quantile"``, so that the wanted share of targets is below them. Only with
-    ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and a ``trust`` other than
-    "shuffler"; no effect on other fits.
+    ``learning_rate="auto"``, an ``epsilon``, a ``unit`` other than "silo" and a ``trust`` other
+    than "shuffler"; no effect on other fits.
 
 inference : {None, "intervals"}, default=None
     "intervals": confidence intervals of a linear model's coefficients, in ``summary`` and
@@ -178,14 +189,15 @@ cohort : {"auto", "balanced", "uniform", "poisson"}, or who answers, default="au
     How a round's silos are drawn. "balanced": dealt like cards, so that all take part equally
     often; "uniform": a fixed number at random; "poisson": each independently. "auto" is "balanced",
     except for ``unit="silo"`` with ``trust="server"``, where "poisson" amplifies privacy. With
-    ``unit="record"``, it may also state which silos answer in which round, if this is public and
+    another ``unit``, it may also state which silos answer in which round, if public and
     independent of the records: a mapping from silo id to the numbers of its rounds (from 0), an
     array of True and False of shape (n_rounds, n_silos) in the order of the sorted silo ids (or a
     frame with a column for each), or a callable ``(round, silo_sizes)`` that returns True or False
     for each silo. There is no amplification then; each silo pays for the rounds it is in.
 silo_weights : {"auto", "size", "uniform"} or mapping, default="auto"
-    The silos' public weights in the objective. "auto" is "size" with ``unit="record"`` and
-    "uniform" with ``unit="silo"``. If silos have different budgets, "auto" depends on their noise:
+    The silos' public weights in the objective. "auto" is "size" (with ``unit="person"`` the number
+    of persons), and "uniform" with ``unit="silo"``. If silos have different budgets, "auto" depends
+    on their noise:
     ``n / (n' / d + 4 / mu^2)``, which is proportional to the size for equal budgets.
 
 Running
@@ -266,7 +278,8 @@ class_shares_ : ndarray of shape (n_classes,) or None
 Notes
 -----
 **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
-(epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
+(epsilon, delta)-DP for its records; ``unit="person"``: for persons, whose rows give one clipped
+gradient a step. ``unit="silo"``: the messages (``trust="silo"``) or the
 sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function of
 clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
 ``privacy_spent_`` composes exactly the releases of ``plan_``. ``trust="secagg"``: what the server
@@ -370,7 +383,9 @@ INSTEAD = {
     "n_clients": "fit counts the ids in silos=...; n_jobs is how many threads work.",
     "client_rate": "give silo_fraction, the share of the silos that answer in a round.",
     "seed": "give random_state.",
-    "unit": "DPFedAvg, DPScaffold and DPFederated have it. ISRLDP is for records, DPFedEXP silos.",
+    "unit": "DPFedEXP protects whole silos; the other estimators have a unit.",
+    "person_column": "DPFedEXP protects whole silos, with all persons in them.",
+    "persons": "give them to fit(X, y, persons=...), or name their column: person_column.",
     "local_epochs": "DPFedAvg has it; elsewhere give n_rounds and local_steps.",
 }
 

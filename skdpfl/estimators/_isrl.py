@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpfl._arguments import check_choice, is_auto
 from skdpfl.choosing import SOLVERS, Method, Solver
-from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._base import PersonEstimator
 from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._intervals import check_inference
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
@@ -15,7 +15,7 @@ from skdpfl.estimators._survival import FederatedSurvival
 
 
 @with_constructor
-class _ISRLDP(FederatedEstimator):
+class _ISRLDP(PersonEstimator):
     """What both estimators of ISRL-DP add.
 
     In each round every silo of the cohort sends one noised sum of clipped gradients of sampled
@@ -26,6 +26,8 @@ class _ISRLDP(FederatedEstimator):
 
     Parameters
     ----------
+    unit : {"record", "person"}, default="record"
+        What is protected: one record, or all records of a person in a silo, in any number.
     trust : {"silo", "secagg", "shuffler", "server"}, default="silo"
         Whom a person in the data has to trust. "silo": only their own silo; everything that leaves
         it is private. "secagg": the masks, which hide all but the sum of the silos' messages, and
@@ -55,10 +57,10 @@ class _ISRLDP(FederatedEstimator):
     Notes
     -----
     **Formal guarantee.** With ``trust="silo"`` everything a silo sends, given what the others sent,
-    is (epsilon, delta)-DP for its records; with ``trust="server"`` the sequence of models is.
-    Proof: replacing a record changes each clipped gradient sum by at most twice the clip norm, the
-    noise and the sampling are those of ``plan_``, everything else is post-processing, and
-    ``privacy_spent_`` composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all
+    is (epsilon, delta)-DP for its records (persons); with ``trust="server"`` the sequence of
+    models is. Proof: replacing a record (a person's records, in any number) changes each clipped
+    gradient sum by at most twice the clip norm, the noise and the sampling are those of ``plan_``,
+    everything else is post-processing, and ``privacy_spent_`` composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all
     shuffled messages together are (epsilon, delta)-DP, provided that the other silos add their
     noise too: proofs are in
     :mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
@@ -84,6 +86,7 @@ class _ISRLDP(FederatedEstimator):
         return super()._parameters() | whole
 
     def _check_own(self) -> None:
+        check_choice("unit", self.unit, ("record", "person"))
         check_inference(self._parameters(), self._loss())
         self._check_solver()
         if self.trust == "shuffler":

@@ -11,7 +11,7 @@ from skdpfl._arguments import check_choice
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, FedExp, Scaffold
 from skdpfl.engine import Progress
-from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._base import FederatedEstimator, PersonEstimator
 from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 from skdpfl.estimators._noise_error import Path
@@ -23,7 +23,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 
 @with_constructor
-class _DPFedAvg(FederatedEstimator):
+class _DPFedAvg(PersonEstimator):
     """What both estimators of DP-FedAvg add.
 
     Each silo takes ``local_steps`` private gradient steps, and the server averages the resulting
@@ -31,7 +31,6 @@ class _DPFedAvg(FederatedEstimator):
     ``local_epochs`` sets passes over the data instead, optionally one number per round.
     """
 
-    unit: str = "record"
     local_steps: Any = "auto"
     local_epochs: Any = None
     momentum: float = 0.0
@@ -126,14 +125,13 @@ class _Scaffolding(choosing.Method):
 
 
 @with_constructor
-class _DPScaffold(FederatedEstimator):
+class _DPScaffold(PersonEstimator):
     """What both estimators of DP-SCAFFOLD add.
 
     Silos take local steps as in DP-FedAvg, corrected by control variates, so that they do not drift
     towards their own optima (Noble, Bellet and Dieuleveut, AISTATS 2022).
     """
 
-    unit: str = "record"
     local_steps: Any = "auto"
     global_learning_rate: Any = "auto"
     warm_start_rounds: int = 0
@@ -182,7 +180,7 @@ class DPScaffoldRegressor(_DPScaffold, FederatedRegressor):
 
 
 @with_constructor
-class _DPFederated(FederatedEstimator):
+class _DPFederated(PersonEstimator):
     """What both estimators with any algorithm add.
 
     An algorithm gets private gradients and released means only, so the guarantee holds for any
@@ -196,7 +194,6 @@ class _DPFederated(FederatedEstimator):
         default for ``unit`` and ``trust``.
     """
 
-    unit: str = "record"
     algorithm: Algorithm | None = None
     mechanism: Mechanism | None = None
     sampling: str = "poisson"

@@ -97,7 +97,7 @@ def _why_not(work: Work, n_last: int | None, kept: Progress | None) -> str:
         return "there is no noise"
     if not work.model.is_linear or size > _MOST:
         return f"the model is not linear, or has more than {_MOST} parameters"
-    if plan.unit != "record" or work.algorithm.heavy_ball() is None:
+    if plan.unit == "silo" or work.algorithm.heavy_ball() is None:
         return "rounds are not single gradient steps of constant length (minibatch SGD)"
     if plan.n_rounds < _FEWEST or kept is not None:
         return f"there are fewer than {_FEWEST} rounds, or the fit went on from a checkpoint"

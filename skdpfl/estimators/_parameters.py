@@ -24,8 +24,9 @@ from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import NAMED, Loss, Weighted
 from skdpfl.models import Additive, Architecture
 from skdpfl.privacy.calibration import check_epsilon_says_something
-from skdpfl.privacy.public_numbers import MOST_STEPS, check_schedule
+from skdpfl.privacy.public_numbers import CONTRIBUTIONS, MOST_STEPS, check_schedule
 from skdpfl.scaling import read_target_bounds
+from skdpfl.table import Table
 
 #: how far from 1 shares that were rounded may sum to
 _ROUNDED = 0.02
@@ -41,7 +42,7 @@ _LARGEST_TARGET = 1e150
 
 #: parameter -> its valid values, if they are strings
 CHOICES: dict[str, tuple[Any, ...]] = {
-    "unit": ("record", "silo"),
+    "unit": ("record", "person", "silo"),
     "neighbours": ("auto", "replace", "add_remove"),
     "sampling": ("poisson", "without_replacement", "with_replacement", "disjoint"),
     "scaling": ("auto", "private", None),
@@ -76,6 +77,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
         check_schedule(params["noise_schedule"])
     check_cohort(params)
     _check_whole_silos(params)
+    _check_person_parameters(params)
     _check_together(params)
 
 
@@ -418,12 +420,89 @@ def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, A
     """Raise for arguments that ``fit`` does not have."""
     if unnamed:
         raise TypeError(
-            f"{name}.fit takes silos and weights by name only: fit(X, y, silos=...), one id per "
-            "row."
+            f"{name}.fit takes silos, persons and weights by name only: fit(X, y, silos=...), one "
+            "id per row."
         )
     if arguments:
         names = ", ".join(map(repr, arguments))
-        raise TypeError(f"{name}.fit takes X, y, silos, sample_weight and exposure; got {names}.")
+        raise TypeError(
+            f"{name}.fit takes X, y, silos, persons, sample_weight and exposure; got {names}."
+        )
+
+
+def check_persons(params: Mapping[str, Any], persons: Any) -> None:
+    """Raise unless persons are given if, and only if, they are protected."""
+    given = persons is not None or params.get("person_column") is not None
+    unit = params["unit"]
+    if unit == "person" and not given:
+        raise ValueError(
+            'unit="person" needs the person of each row: pass persons=... to fit, or set '
+            "person_column."
+        )
+    if given and unit != "person":
+        what = "persons" if persons is not None else "person_column"
+        remedy = 'set unit="person", or leave it out'
+        if "person_column" not in params:
+            remedy = "this estimator protects whole silos, with all persons in them: leave it out"
+        raise ValueError(f"{what} was given, but unit={unit!r} does not protect persons: {remedy}.")
+
+
+def refuse_remote_persons(unit: str) -> None:
+    """Raise if persons are to be protected at remote silos."""
+    if unit == "person":
+        raise ValueError(
+            'unit="person" is for fit(X, y, silos=..., persons=...): remote silos do not tell '
+            'records of one person yet. Use unit="record" and limit each person\'s rows '
+            "(skdpfl.preprocessing.limit_rows)."
+        )
+
+
+def check_silos_per_person(most: int, table: Table) -> None:
+    """Raise if a person is in more silos than declared.
+
+    Ids are secret, and this error depends on them: it is a help for simulations, where all records
+    are in one process.
+    """
+    assert table.persons is not None
+    found = table.persons.most_silos(table.silos)
+    if found > most:
+        raise ValueError(
+            f"A person has rows in {found} silos, more than silos_per_person={most}: give "
+            f"silos_per_person={found}, whose price covers that. (This error depends on the ids, "
+            "which the guarantee does not cover.)"
+        )
+
+
+def _check_person_parameters(params: Mapping[str, Any]) -> None:
+    """Raise for parameters that do not go with unit="person", or need it."""
+    if "person_column" not in params:
+        return
+    check_choice("contribution", params["contribution"], CONTRIBUTIONS)
+    several = check_count("silos_per_person", params["silos_per_person"])
+    if params["unit"] != "person":
+        if several > 1:
+            raise ValueError(
+                f'silos_per_person={several} needs unit="person"; got unit={params["unit"]!r}.'
+            )
+        return
+    model, trust = params["model"], params["trust"]
+    if not (isinstance(model, str | Additive)):
+        raise ValueError(
+            'unit="person" is for linear and additive models; got model='
+            f'{type(model).__name__}. Use model="additive", or unit="record" with '
+            "skdpfl.preprocessing.limit_rows."
+        )
+    if trust == "shuffler":
+        raise ValueError(
+            'trust="shuffler" sends messages of single records: with unit="person" use '
+            'trust="silo", "secagg" or "server".'
+        )
+    for name in ("epsilon", "delta"):
+        if several > 1 and isinstance(params[name], (Mapping, pd.Series)):
+            raise ValueError(
+                f"silos_per_person={several} needs one {name} for all silos, which a person's "
+                "silos share; got a mapping."
+            )
 
 
 NO_PARTIAL_FIT = Missing(

@@ -62,7 +62,7 @@ class Slope(NamedTuple):
 def shrunk(params: NDArray, work: Work, scales: Scales, average: bool | float) -> NDArray:
     """Return the parameters with the coefficients of curves shrunk; as they are without any."""
     columns, plan, step = scales.features, work.plan, work.algorithm.heavy_ball()
-    known = isinstance(work.loss, (LogLoss, SquaredError)) and plan.unit == "record"
+    known = isinstance(work.loss, (LogLoss, SquaredError)) and plan.unit != "silo"
     if not (isinstance(columns, CurveScaling) and plan.private and known and step is not None):
         return params
     if not (np.abs(params) < _FAR).all():  # it diverged

@@ -298,7 +298,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
 def _priced(plan: PrivacyPlan, data: DataSource, streams: Streams) -> PrivacySpent:
     """Return the cost of the plan, with a digest of the assignment to silos unless secret."""
-    digest = None if plan.unit == "silo" else data.assignment()  # it depends on the sizes
+    # it depends on secrets of other units: on sizes, on ids and on how many rows they have
+    digest = data.assignment() if plan.unit == "record" else None
     seed = streams.seed if streams.is_simulation else None
     return plan.spent(assignment=digest, simulation_seed=seed)
 

@@ -90,8 +90,8 @@ class Batches:
             self._parts = Parts(work.plan.steps, work.plan.schedule)
 
     def draw(self, silo: int, step: int) -> Rows:
-        """Draw a batch, as indices within the silo."""
-        n = int(self.data.starts[silo + 1] - self.data.starts[silo])
+        """Draw a batch, as indices of records (or persons) within the silo."""
+        n = int(self.data.units[silo])
         if not isinstance(self.sampling, Disjoint | Halving):
             return self.sampling.draw(self.streams.stream("batch", silo, step), n, 1)[0]
         if silo not in self._deals:

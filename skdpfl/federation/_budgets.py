@@ -37,10 +37,11 @@ class SiloBudgets(Guaranteed):
     """Public numbers of silos: sizes (M,), budgets mu (M,), and the guarantee of their sums.
 
     Unit "record": each silo reads every ``every``-th of its records, starting with the first. Unit
-    "silo": sizes are secret and not used; a silo reads at most ``most`` of its records, evenly
-    spaced (None: all), which does not affect privacy since it sends their mean. With
-    ``trust="shuffler"`` each silo adds its own noise, as with "silo". If silos share noise,
-    ``spare`` sums of a plan (0 or 1) may be repeated if a silo did not answer.
+    "person": sizes are numbers of persons, all of whose records are read. Unit "silo": sizes are
+    secret and not used; a silo reads at most ``most`` of its records, evenly spaced (None: all),
+    which does not affect privacy since it sends their mean. With ``trust="shuffler"`` each silo
+    adds its own noise, as with "silo". If silos share noise, ``spare`` sums of a plan (0 or 1) may
+    be repeated if a silo did not answer.
     """
 
     silo_sizes: np.ndarray
@@ -84,6 +85,14 @@ class SiloBudgets(Guaranteed):
             return 1.0
         return math.sqrt(self.n_silos / max(1, self.n_silos - self.colluding))
 
+    @property
+    def event_share(self) -> float:
+        """A silo's mu over that of a sum, for a person in k silos whose terms are in one sum.
+
+        Together the terms cost k mu, as k releases of sqrt(k) mu do.
+        """
+        return math.sqrt(min(self.silos_per_person, self.n_silos)) if self.as_one else 1.0
+
     @cached_property
     def spends(self) -> np.ndarray:
         """The mu that each silo spends: its own, or the smallest if there is one common noise."""
@@ -103,7 +112,7 @@ class SiloBudgets(Guaranteed):
 
     def strides(self, sizes: np.ndarray) -> np.ndarray:
         """The step between the records that each silo reads, given its true size."""
-        if self.unit == "record" or self.most is None:
+        if self.unit != "silo" or self.most is None:
             return np.full(self.n_silos, self.every)
         return -(-sizes // self.most)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl.federation._people import People, in_order
 from skdpfl.losses import with_offsets, with_weights
 
 #: larger data, in memory or mapped, are gathered and transformed batch by batch, never copied whole
@@ -58,6 +59,8 @@ class SiloData:
         (:func:`skdpfl.losses.with_offsets`).
     typical_exposure : float, default=1.0
         The exposure whose offset is 0.
+    people : People, optional
+        Whose each row is, if persons are protected; None: each row is a unit of its own.
     """
 
     X: np.ndarray
@@ -70,6 +73,7 @@ class SiloData:
     class_weights: np.ndarray | None = None
     exposure: np.ndarray | None = None
     typical_exposure: float = 1.0
+    people: People | None = None
 
     @classmethod
     def from_codes(
@@ -82,8 +86,22 @@ class SiloData:
         y_dtype: np.dtype | None = None,
         weights: np.ndarray | None = None,
         exposure: np.ndarray | None = None,
+        of_row: np.ndarray | None = None,
     ) -> SiloData:
-        """Group rows by their silo's code 0..n_silos-1."""
+        """Group rows by their silo's code 0..n_silos-1, and by the contribution ``of_row``."""
+        if of_row is not None:
+            sorted_rows, people = in_order(codes, of_row, n_silos)
+            return cls(
+                np.asarray(X),
+                y,
+                people.edges[people.starts],
+                None if (np.diff(sorted_rows) == 1).all() else sorted_rows,
+                transform,
+                y_dtype,
+                weights,
+                exposure=exposure,
+                people=people,
+            )
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=n_silos))])
         order = None
         if n_silos > 1 and not (codes[1:] >= codes[:-1]).all():
@@ -101,8 +119,12 @@ class SiloData:
         index: int,
         n_silos: int,
         weights: np.ndarray | None = None,
+        of_row: np.ndarray | None = None,
     ) -> SiloData:
         """Return data with the records of one silo of ``n_silos``, and none of the others."""
+        if of_row is not None:
+            codes = np.full(len(y), index)
+            return cls.from_codes(X, y, codes, n_silos, weights=weights, of_row=of_row)
         starts = np.zeros(n_silos + 1, np.int64)
         starts[index + 1 :] = len(y)
         return cls(np.asarray(X), y, starts, weights=weights)
@@ -131,6 +153,31 @@ class SiloData:
     def sizes(self) -> np.ndarray:
         """The silos' numbers of records."""
         return np.diff(self.starts)
+
+    @property
+    def units(self) -> np.ndarray:
+        """The silos' numbers of records, or of persons: the sizes in a plan."""
+        return self.sizes if self.people is None else self.people.counts
+
+    def by_person(self) -> SiloData:
+        """Return the same rows with each person as a silo of its own."""
+        assert self.people is not None
+        return replace(self, starts=self.people.edges, people=None)
+
+    def of_persons(
+        self, silos: np.ndarray, persons: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the rows of some persons of each silo, and the edges of silos and persons.
+
+        ``persons`` are numbers within the silo.
+        """
+        assert self.people is not None
+        people = self.people
+        given = zip(silos.tolist(), persons, strict=True)
+        found = [people.starts[silo] + each for silo, each in given]
+        rows, edges = people.positions(np.concatenate([np.zeros(0, np.int64), *found]))
+        ends = edges[np.cumsum([0, *map(len, persons)])]
+        return rows if self.order is None else self.order[rows].astype(np.intp), ends, edges
 
     @cached_property
     def width(self) -> int:

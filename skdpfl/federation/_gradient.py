@@ -35,16 +35,27 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import NoisedSum, Precision
 
 
+class Several(NamedTuple):
+    """Records of persons who have several; person p's are those between two of the ``edges``."""
+
+    records: Records
+    y: np.ndarray
+    squared_norms: np.ndarray
+    edges: np.ndarray
+
+
 class Batch(NamedTuple):
     """Records of a group of silos; the other arrays (n,) have an entry per silo.
 
     ``limits``: cached data for clipping records that are used repeatedly (`Model.clip_limits`).
+    ``several``: those of persons with several records, if persons are protected.
     """
 
     records: Records
     y: np.ndarray
     squared_norms: np.ndarray
     limits: np.ndarray | None = None
+    several: Several | None = None
 
     def of(self, edges: np.ndarray) -> Batch:
         """Return the records of some consecutive silos, between these edges."""
@@ -150,15 +161,34 @@ class PrivateGradient(Gradient):
         precision, before = self._terms.precision, {}
         if batch.limits is not None:
             before["limits"] = batch.limits
-        return self._work.model.clipped_gradient_sums(
-            params.astype(batch.records.table.dtype, copy=False),
+        params = params.astype(batch.records.table.dtype, copy=False)
+        chunk = None if precision is None else precision.chunk
+        total = self._work.model.clipped_gradient_sums(
+            params,
             batch.records,
             batch.y,
             loss_for(self._work.loss, batch.y),
             clip_norm=self._terms.clip,
             squared_norms=batch.squared_norms,
-            chunk=None if precision is None else precision.chunk,
+            chunk=chunk,
             **before,
+        )
+        if batch.several is not None:
+            total += self._of_several(params, batch.several, chunk)
+        return total
+
+    def _of_several(self, params: np.ndarray, batch: Several, chunk: int | None) -> np.ndarray:
+        """Return the sum over persons with several records, each clipped once."""
+        return self._work.model.person_gradient_sums(
+            params,
+            batch.records,
+            batch.edges,
+            batch.y,
+            loss_for(self._work.loss, batch.y),
+            clip_norm=self._terms.clip,
+            squared_norms=batch.squared_norms,
+            mean=self._work.plan.contribution == "mean",
+            chunk=chunk,
         )
 
     def _batch_of_all_steps(self) -> Batch | None:
@@ -167,7 +197,9 @@ class PrivateGradient(Gradient):
         if not plain or self.n_calls or self.n_steps < 2 or len(set(self._batches)) > 1:
             return None
         parts = self._batches[0]()
-        return parts[0] if isinstance(parts, list) and len(parts) == 1 else None
+        if not (isinstance(parts, list) and len(parts) == 1) or parts[0].several is not None:
+            return None
+        return parts[0]
 
     def _in_one_pass(
         self,

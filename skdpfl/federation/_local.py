@@ -33,6 +33,7 @@ from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._batches import Batches, GroupBatches
 from skdpfl.federation._data import LARGE, SiloData, keep_freed_memory
 from skdpfl.federation._gradient import Draw, NoiseMaker, PrivateGradient, SumTerms
+from skdpfl.federation._person_batches import PersonBatches
 from skdpfl.federation._sums import Question
 from skdpfl.privacy.mechanisms import Senders
 from skdpfl.privacy.plan import PrivacyPlan
@@ -169,7 +170,7 @@ class LocalFederation(Federation):
             plan = dataclasses.replace(work.plan, silo_sizes=self._data.sizes)
             work = dataclasses.replace(work, plan=plan)
         self._work, plan = work, work.plan
-        _check_sizes(plan, self._data.sizes)
+        _check_sizes(plan, self._data.units)
         self._map_records(work)
         self._terms = terms = plan.mechanism.gradient_terms(plan, work.model.size, work.dtype)
         later = plan.mechanism.noised_later  # exact sums, without the penalty
@@ -178,7 +179,8 @@ class LocalFederation(Federation):
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
         self._typical = float(np.median(plan.expected_sizes)) * work.model.work_per_record
         self._clips = bool(np.isfinite(terms.clip).any())
-        self._groups = GroupBatches(batches, terms.clip if self._clips else None)
+        group = GroupBatches if self._data.people is None else PersonBatches
+        self._groups = group(batches, terms.clip if self._clips else None)
         self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
         # single / single rounds to the same quotient in both precisions (53 digits >= 2 * 24 + 2)
         single = terms.divisor.astype(work.dtype)
@@ -189,7 +191,7 @@ class LocalFederation(Federation):
         if self._at_once < MANY_THREADS:
             self._at_once = max(self._at_once, _threads(self._n_jobs))
         # random numbers are drawn ahead for cohorts that stay the same
-        fixed = plan.schedule is None and (plan.unit == "record" or plan.silo_fraction >= 1)
+        fixed = plan.schedule is None and (plan.unit != "silo" or plan.silo_fraction >= 1)
         self._together_until = sum(plan.steps) if fixed else 0
 
     def _map_records(self, work: Work) -> None:

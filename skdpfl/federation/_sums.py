@@ -5,6 +5,7 @@
     t(record)   a vector of a bounded set, whatever the record holds     radius    >= |t|
                                                                          diameter  >= |t - t'|
     S_i         = sum over silo i's records of t          unit "silo": their mean
+                                                          unit "person": sum of persons' means
     message_i   = S_i + noise of standard deviation Delta / mu_i         server: one sum, one noise
                                                                          secagg: in shares
     mean        = sum_i w_i message_i / n_i
@@ -24,14 +25,18 @@ replaced, and the radius if its terms are set to zero.
    (:mod:`skdpfl.privacy.release.sharing`).
 2. *A whole silo.* Its mean is in the convex hull of the set, which has the same radius and
    diameter: replacing or zeroing the silo changes it by at most Delta.
-3. *Floating point.* :meth:`BoundedSum.drift` bounds the distance between the computed sum and the
+3. *A person.* The mean over a person's records is in the convex hull, too, so replacing the person
+   by another one, with any number of records, changes the silo's sum by at most Delta.
+4. *Floating point.* :meth:`BoundedSum.drift` bounds the distance between the computed sum and the
    exact one, and between neighbours it counts twice. Sum and noise are added on one grid
    (:mod:`skdpfl.privacy.release`). The noise is made larger for both
-   (:func:`skdpfl.privacy.release.noise_for`).
-4. *The price.* So a message is a Gaussian mechanism with the ``mu`` in the plan, which
+   (:func:`skdpfl.privacy.release.noise_for`). For persons it bounds the distance from the sum of
+   their means as they are computed, one by one, and the distance of one of these from the hull: the
+   others are the same for neighbours.
+5. *The price.* So a message is a Gaussian mechanism with the ``mu`` in the plan, which
    :meth:`SumPlan.composition` gives to the accountant. The noise fits the requested sum, by its own
    radius and diameter: the price does not depend on who asks, or for which sum.
-5. *Several.* A request may depend on earlier answers (adaptive composition). A silo's messages
+6. *Several.* A request may depend on earlier answers (adaptive composition). A silo's messages
    depend on other silos' records only through released numbers, so the guarantee holds whatever the
    others' records are.
 """
@@ -257,7 +262,7 @@ class BoundedSum(ABC):
         """A bound on the norm of the rounding error of the sums before noise (n_silos,)."""
         units, n_added = budgets.summed, budgets.n_silos if budgets.as_one else 1
         whole = budgets.unit == "silo"
-        records = np.full(len(units), float(MOST)) if whole else units
+        records = units if budgets.unit == "record" else np.full(len(units), float(MOST))
         operations = self.operations(records, n_added) + (whole and self.on_grid)  # a division
         rho = {n: relative_error((n, DOUBLE)) for n in set(operations.tolist())}
         lost = 0.0 if self.on_grid else underflow(4 * MOST, DOUBLE, math.prod(self.shape))
@@ -280,7 +285,14 @@ class BoundedSum(ABC):
 
     def _std(self, budgets: SiloBudgets, mu: np.ndarray) -> np.ndarray:
         delta = self.diameter if budgets.neighbours == "replace" else self.radius
-        return noise_for(mu, delta, math.prod(self.shape), self.drift(budgets))
+        drift = self.drift(budgets)
+        if budgets.unit == "person":  # a division, and one addition for each person
+            units = budgets.summed
+            rho = {
+                n: relative_error((n + budgets.n_silos + 4, DOUBLE)) for n in set(units.tolist())
+            }
+            drift = drift + units * np.array([rho[n] for n in units.tolist()]) * self.radius
+        return noise_for(mu, delta, math.prod(self.shape), drift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,12 +341,15 @@ class SumPlan:
     def composition(self, silo: int = 0) -> Composition:
         """The releases of the silo at this position, for the accountant.
 
-        Any of the sums may be the repeated one, so the most expensive counts twice.
+        Any of the sums may be the repeated one, so the most expensive counts twice. Of a person in
+        several silos this is the part of one of them (:mod:`skdpfl.privacy.person_releases`).
         """
         spent = [float(mu[silo]) for mu in self.mus]
         spent += [max(spent)] * self._n_spare
+        share = self.budgets.event_share
         parts: list[tuple[Event, int]] = [
-            (Exact() if math.isinf(mu) else Gaussian(self.budgets.change / mu), 1) for mu in spent
+            (Exact() if math.isinf(mu) else Gaussian(self.budgets.change / (mu * share)), 1)
+            for mu in spent
         ]
         if self.failure and not any(map(math.isinf, spent)):
             parts.append((Approximate(0.0, self.failure), 1))
@@ -478,15 +493,37 @@ def exact_sums(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield silos and the exact sums over the records they read; for whole silos, means."""
     read = records_read(data, budgets)
+    if budgets.unit == "person":
+        yield from _sums_of_persons(what, read, work)
+        return
     for silos, sums in what.sums(read, work):
         yield silos, what.mean(sums, read.sizes[silos]) if budgets.unit == "silo" else sums
+
+
+def _sums_of_persons(
+    what: BoundedSum, data: SiloData, work: Any
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield silos and the sums over their persons of the mean over the person's records."""
+    people = data.people
+    if people is None:
+        raise ValueError('unit="person" needs the person of each record, which is not known here.')
+    totals = np.zeros((len(people.counts), *what.shape))
+    for persons, sums in what.sums(data.by_person(), work):
+        means = what.mean(sums, people.rows[persons])
+        np.add.at(totals, people.silo_of[persons], means)
+    here = np.flatnonzero(people.counts)
+    yield here, totals[here]
 
 
 def records_read(data: SiloData, budgets: SiloBudgets) -> SiloData:
     """Return the records that each silo reads: all, or evenly spaced ones."""
     known, whole = budgets.silo_sizes, budgets.unit == "silo"
-    if not whole and ((data.sizes != known) & (data.sizes > 0)).any():
+    if not whole and ((data.units != known) & (data.units > 0)).any():
         raise ValueError("The silo sizes in the plan differ from those in the data.")
+    if budgets.unit == "person":
+        if budgets.every != 1:
+            raise ValueError("The records of all persons are read.")
+        return data
     strides = np.maximum(budgets.strides(data.sizes), 1)
     if strides.max() == 1 and not (whole and data.sizes.max() > MOST):
         return data

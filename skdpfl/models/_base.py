@@ -53,6 +53,8 @@ class Model(ABC):
     n_features: int
     #: number k of raw predictions of a record
     n_outputs: int
+    #: whether gradients of several records of a person can be clipped as one
+    takes_persons: ClassVar[bool] = False
     #: whether raw predictions are linear in the parameters: rows then bound the curvature
     is_linear: ClassVar[bool] = False
 
@@ -307,6 +309,41 @@ class Model(ABC):
                 chunk=chunk,
             )
         return out
+
+    def person_gradient_sums(
+        self,
+        params: NDArray,
+        records: Records,
+        edges: NDArray,
+        y: NDArray,
+        loss: Loss,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray,
+        mean: bool,
+        chunk: int | None = None,
+    ) -> NDArray:
+        """Return each silo's sum over persons of what their records give together, (S, P).
+
+        Parameters
+        ----------
+        params, records, y, loss, clip_norm, squared_norms, chunk
+            As for :meth:`clipped_gradient_sums`; ``chunk`` is a number of persons.
+        edges : ndarray of shape (n_persons + 1,)
+            Person p has the records from edges[p] to edges[p + 1], all of one silo.
+        mean : bool
+            Whether the mean of the records' gradients is clipped; if not, their sum.
+
+        Notes
+        -----
+        **Formal guarantee.** The result is the sum of c_p over the persons of a silo, where c_p
+        depends on person p's records, `params` and `clip_norm` only, and ``|c_p| <= C`` for the
+        numbers as stored, whatever the records are and however many.
+        """
+        raise NotImplementedError(
+            f'unit="person" is not available for {type(self).__name__}; use a linear or an '
+            "additive model."
+        )
 
     def descent(
         self,

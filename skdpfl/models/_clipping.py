@@ -44,6 +44,7 @@ digits; subnormal f are 0. An infinite N gives f = 0.
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from math import inf, isfinite
 
 import numpy as np
@@ -94,6 +95,34 @@ def slope_limits(squared_norms: NDArray, clip_norm: float | NDArray, n_outputs: 
     margin = 1 + (n_outputs + 16) * _finfo(norms.dtype).eps
     clip = np.asarray(clip_norm, dtype=norms.dtype) / norms.dtype.type(margin)
     return _without_subnormals(np.divide(clip, norms))
+
+
+def clip_persons(
+    vectors: NDArray, clip_norm: NDArray, counts: NDArray | None, bounds: NDArray | None
+) -> None:
+    """Scale the sums (n, P) of persons' gradients, in place, to means of norm at most clip_norm.
+
+    ``counts`` (n,) divide them; None: they stay sums. ``bounds`` (n,) are larger norms to scale by;
+    None: their own. Sums that are not finite become zero.
+    """
+    squared = row_norms(vectors, 0.0)
+    bad = ~np.isfinite(squared)
+    if bad.any():
+        vectors[bad], squared[bad] = 0, 1
+    factors = slope_limits(squared, clip_norm, 1)
+    if bounds is not None:
+        np.minimum(factors, clip_norm.astype(vectors.dtype) / bounds, out=factors, where=bounds > 0)
+    share = 1 if counts is None else (1 / counts).astype(vectors.dtype)
+    vectors *= _without_subnormals(np.minimum(factors, share))[:, None]
+
+
+def sums_of_rows(rows: NDArray, edges: NDArray, chunk: int) -> NDArray:
+    """Return sums (S, P) of the rows (n, P) between two edges, at most ``chunk`` at a time."""
+    starts = [np.arange(*ends, chunk) for ends in pairwise(edges.tolist())]
+    owners = np.repeat(np.arange(len(starts)), [len(each) for each in starts])
+    out = np.zeros((len(starts), rows.shape[1]), rows.dtype)
+    np.add.at(out, owners, np.add.reduceat(rows, np.concatenate(starts), axis=0))
+    return out
 
 
 def _without_subnormals(factors: NDArray) -> NDArray:

@@ -52,6 +52,7 @@ class LinearModel(Model):
     """
 
     is_linear: ClassVar[bool] = True
+    takes_persons: ClassVar[bool] = True
     n_features: int
     n_outputs: int
     fit_intercept: bool = True
@@ -206,6 +207,57 @@ class LinearModel(Model):
         if weights is not None:
             slopes *= weights[:, None]
         return products.sums(by_class, chunk)
+
+    @np.errstate(all="ignore")
+    def person_gradient_sums(
+        self,
+        params: NDArray,
+        records: Records,
+        edges: NDArray,
+        y: NDArray,
+        loss: Loss,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray,
+        mean: bool,
+        chunk: int | None = None,
+    ) -> NDArray:
+        """See `Model.person_gradient_sums`.
+
+        Notes
+        -----
+        **Formal guarantee.** That of `Model.person_gradient_sums`.
+
+        *Proof.* Raw predictions and slopes are those of :meth:`clipped_gradient_sums`, functions of
+        single records bit for bit; records that are not finite have slope zero and are not read.
+        v_p, the sum of person p's slopes times features, is one of the products' sums, with persons
+        in the place of silos: a function of its own records, bit for bit. It is rounded in whatever
+        way; then its own norm is computed and it is multiplied by a factor of at most C over that
+        norm, lowered by more than the rounding errors of norm, factor and product
+        (`_clipping.slope_limits`). So ``|c_p| <= C`` for any v_p, in particular for any number of
+        records; v_p is set to zero if its norm is not finite. Where clipping is free of labels, the
+        factor is also at most C over the sum (or mean) of ``|a_j| max |slope of j over labels|``,
+        which bounds the norm for all labels; the guarantee does not need it.
+        """
+        products = group_products(records, self.n_outputs, self.fit_intercept)
+        by_class = products.raw(params, len(y))
+        slopes = by_class[: self.n_outputs].T
+        loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
+        good = np.ones(len(y), bool)
+        if not _clipping.surely_finite(by_class[: self.n_outputs], squared_norms, y):
+            good, squared_norms = _clipping.without_bad_records(y, slopes, squared_norms)
+            products.drop_unless(good)
+        bounds, largest = None, loss.largest_slope(y, slopes)
+        if largest is not None:
+            norms = np.where(good, np.sqrt(squared_norms) * largest, 0)
+            bounds = np.add.reduceat(norms, edges[:-1])
+        owner = np.searchsorted(records.edges, edges[:-1], side="right") - 1
+        clip = np.broadcast_to(clip_norm, (len(records.edges) - 1,))[owner]
+        each = products.with_edges(edges).sums(by_class, None)
+        counts = np.diff(edges) if mean else None
+        _clipping.clip_persons(each, clip, counts, bounds)
+        ends = np.searchsorted(edges, records.edges)
+        return _clipping.sums_of_rows(each, ends, chunk or len(each))
 
     @np.errstate(all="ignore")
     def descent(

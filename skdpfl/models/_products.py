@@ -30,8 +30,9 @@ rounding bounds hold for every order of addition.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise, starmap
 from typing import Any, NamedTuple
@@ -277,6 +278,12 @@ class NumpyProducts:
         """Set the records that are not good to zero in the sums."""
         self._X = zero_unless(good[: len(self._X)], self._X)
 
+    def with_edges(self, edges: NDArray) -> NumpyProducts:
+        """Return the products with sums between other edges."""
+        other = copy.copy(self)
+        other._edges, other._records = edges, replace(self._records, edges=edges)
+        return other
+
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
         """Return sums (S, P) of slopes, at most ``chunk`` records at a time."""
         k, edges, lengths = self._n_outputs, self._edges, self._records.lengths
@@ -374,6 +381,11 @@ class CompiledProducts:
         n, size = len(self._rows), (self._table.shape[1] + self._intercept) * self._n_outputs
         self._hold(zero_unless(good[:n], self._table.take(self._rows, axis=0, mode="clip")))
         self.raw(np.zeros((len(self._edges) - 1, size), self._table.dtype), n)  # for its copy
+
+    def with_edges(self, edges: NDArray) -> CompiledProducts:
+        other = copy.copy(self)
+        other._edges = np.ascontiguousarray(edges, np.int64)
+        return other
 
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
         d, intercept, at_once = self._table.shape[1], self._intercept, chunk or len(self._rows) or 1

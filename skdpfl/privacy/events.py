@@ -110,17 +110,16 @@ class Guarantee:
         """The row of the table of mechanisms: persons are clipped and noised as records are."""
         return ("silo" if self.unit == "silo" else "record"), self.trust
 
-    @property
-    def share_in_silo(self) -> float:
-        """The mu that one silo's sum may cost over the mu of a person in several silos.
+    def share_in_silo(self, n_silos: int) -> float:
+        """Return the mu that one silo's sum may cost, over that of a person in several silos.
 
         Formal guarantee
         ----------------
         k sums with independent noise that cost mu each cost sqrt(k) mu together (trust "silo"). In
         one sum of k silos a person's terms move it k times as far as one of them, whose cost is
-        k mu (:mod:`skdpfl.privacy.silo_releases`).
+        k mu (:mod:`skdpfl.privacy.person_releases`).
         """
-        k = self.silos_per_person
+        k = min(self.silos_per_person, n_silos)
         return 1 / math.sqrt(k) if self.trust == "silo" else 1 / k
 
 

@@ -23,6 +23,7 @@ releases that dominate all silos' stand for each of the k.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -61,8 +62,10 @@ def _costliest(
     if all(_is_gaussian(releases) for releases, _ in silos):
         silos = sorted(silos, key=lambda silo: -_squared_mu(silo[0]))
     else:
-        silos = sorted(silos, key=lambda silo: -sum(dominates(silo[0], other) for other, _ in silos))
-        if not all(dominates(a[0], b[0]) for a, b in zip(silos, silos[1:], strict=False)):
+        silos = sorted(
+            silos, key=lambda silo: -sum(dominates(silo[0], other) for other, _ in silos)
+        )
+        if not all(dominates(a[0], b[0]) for a, b in pairwise(silos)):
             return None
     chosen = []
     for releases, count in silos:

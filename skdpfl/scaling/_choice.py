@@ -379,7 +379,7 @@ def _with_fewer_records(plan: ScalingPlan, shares: Shares) -> SiloBudgets:
     if budgets.unit == "silo":
         return replace(budgets, most=max(1, _PLENTY // budgets.n_silos))
     n = int(np.sum(budgets.silo_sizes))
-    if n < 2 * _PLENTY:
+    if n < 2 * _PLENTY or budgets.unit == "person":
         return budgets
     looks = [Look(shares.moments / 3, Moments(plan.columns))]
     if plan.unbounded.any():

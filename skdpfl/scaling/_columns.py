@@ -8,7 +8,7 @@ any record (with NaN, infinities and 1e300 too), the terms are ::
     Rows       a row in a ball, phi of the target in a box      :mod:`skdpfl.scaling._moments`
 
 and over columns (a row in a ball counts as one) norms and distances add in squares with the squared
-weights. The mean over a silo's records (unit "silo") is rounded to multiples of 2^-27. Terms are
+weights. The mean over a silo's (or a person's) records is rounded to multiples of 2^-27. Terms are
 such multiples too, so float64 sums 2^25 of them without rounding, in any order. Which records are
 read depends only on their index and silo.
 """
@@ -141,7 +141,7 @@ class ColumnSums(BoundedSum):
     def drift(self, budgets: SiloBudgets) -> Array:
         """Sums are exact; a product with the weight, one with the grid, and STEP are not."""
         error = relative_error((2, DOUBLE)) * (self.entry * budgets.summed)
-        if budgets.unit == "silo":
+        if budgets.unit != "record":  # in its mean; those of others are the same for neighbours
             error += STEP / 2 * self.columns.weights.max(initial=0.0)
         return np.sqrt(self.shape[0] * self.entries) * error
 

@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpfl.federation import BoundedSum, Federation, SiloBudgets, SumPlan
+from skdpfl.federation import PIECE, BoundedSum, Federation, SiloBudgets, SiloData, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._bounds import Bounds
 from skdpfl.scaling._maps import Array, Scaling, as_floats
@@ -41,6 +41,8 @@ from skdpfl.scaling._maps import Array, Scaling, as_floats
 FAR = 3.0
 #: even cells of a column, geometric ones from an end, and the shortest of these
 _EVEN, _GEOMETRIC, _SHORTEST = 64, 32, 1e-4
+#: counts that are held at once
+_COUNTED = 2**22
 #: edges nearer to each other, in ranges, are one; the most edges that may be asked for
 _APART, _MOST_EDGES = 1e-9, 1024
 #: a cell with this share of a column is a bin of its own, so there are at most two
@@ -105,12 +107,19 @@ class Histogram(BoundedSum):
     def entry(self) -> float:
         return 1.0
 
-    def _piece(self, X: Array, y: Array) -> Array:
-        total = np.zeros(self.shape)
-        for column, edges, start in zip(self.columns, self.edges, self.starts[:-1], strict=True):
-            cell = start + cell_of(edges, X[:, column])
-            total += np.bincount(cell, minlength=total.size)
-        return total
+    def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, Array]]:
+        width, here = int(self.starts[-1]), np.flatnonzero(data.sizes)
+        per_block = max(1, _COUNTED // width)
+        for first in range(0, len(here), per_block):
+            silos = here[first : first + per_block]
+            counts = np.zeros(len(silos) * width)
+            for rows, owner in _pieces(data, silos):
+                X = np.asarray(data.X[rows])
+                columns = zip(self.columns, self.edges, self.starts[:-1], strict=True)
+                for column, inner, start in columns:
+                    cells = owner * width + start + cell_of(inner, X[:, column])
+                    counts += np.bincount(cells, minlength=counts.size)
+            yield silos, counts.reshape(len(silos), width)
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         given = self.columns
@@ -120,6 +129,18 @@ class Histogram(BoundedSum):
         fine = fine and all(_is_rising(e) and e.size <= _MOST_EDGES for e in self.edges)
         if not fine:
             raise ValueError("The cells do not fit the requested columns.")
+
+
+def _pieces(data: SiloData, silos: np.ndarray) -> Iterator[tuple[np.ndarray | slice, np.ndarray]]:
+    """Yield some rows of the silos, and the position of each row's silo among them."""
+    rows, edges = data.rows_together(silos)
+    owner = np.repeat(np.arange(len(silos)), np.diff(edges))
+    for i in range(0, len(owner), PIECE):
+        some = slice(i, min(i + PIECE, len(owner)))
+        if isinstance(rows, slice):
+            yield slice(rows.start + some.start, rows.start + some.stop), owner[some]
+        else:
+            yield rows[some], owner[some]
 
 
 @dataclass(frozen=True, eq=False)
