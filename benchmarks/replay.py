@@ -257,6 +257,7 @@ class Data(NamedTuple):
     y: np.ndarray
     silos: np.ndarray
     weights: np.ndarray | None = None
+    persons: np.ndarray | None = None
 
 
 class Pair(NamedTuple):
@@ -282,6 +283,7 @@ class Case:
             return self.estimator(data)
         model = clone(self.estimator)
         more = {} if data.weights is None else {"sample_weight": data.weights}
+        more |= {} if data.persons is None else {"persons": data.persons}
         return model.fit(data.X, data.y, silos=data.silos, **more)
 
 
@@ -448,6 +450,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "shared noise": {"trust": "secagg", "n_rounds": 5, "feature_bounds": (-4, 4)},
     "shared noise, curves": {"trust": "secagg", "model": "additive", "feature_bounds": (-4, 4)},
     "whole silos, shared noise": {"unit": "silo", "trust": "secagg", "epsilon": 8.0},
+    "persons": {"unit": "person", "feature_bounds": (-4, 4)},
+    "persons, sums": {"unit": "person", "contribution": "sum", "clip_norm": 0.7, "scaling": None},
+    "persons, scaling": {"unit": "person", "scaling": "private", "epsilon": 8.0},
+    "persons, batches": {"unit": "person", "n_rounds": 6, "sampling_rate": 0.3},
+    "persons, server": {"unit": "person", "trust": "server", "feature_bounds": (-4, 4)},
+    "persons, shared noise": {"unit": "person", "trust": "secagg", "feature_bounds": (-4, 4)},
+    "persons, curves": {
+        "unit": "person",
+        "model": "additive",
+        "feature_bounds": (-4, 4),
+        "epsilon": 8.0,
+    },
+    "persons, zeroed": {"unit": "person", "neighbours": "add_remove", "feature_bounds": (-4, 4)},
     "cut": {"clip_features": True, "feature_bounds": (-1, 1)},
     "shares": {"classes": {0: 0.5, 1: 0.5}, "feature_bounds": (-4, 4)},
     "network": {"model": MLP((5,)), "feature_bounds": (-4, 4), "n_rounds": 6},
@@ -699,6 +714,8 @@ def data_of(case: Case, seed: int) -> Pair:
     y: np.ndarray = X @ rng.normal(size=4) + rng.normal(size=n)
     if case.kind != "regression":
         y = np.digitize(y, np.quantile(y, [0.5] if case.kind == "two" else [0.3, 0.7]))
+    if unit(case) == "person":
+        return persons_of(case, rng, Data(X, y, silos), hostile)
     row = rng.integers(n)
     silo = int(silos[row])
     rows = np.flatnonzero(silos == silo) if unit(case) == "silo" else np.array([row])
@@ -764,12 +781,44 @@ def combinations(count: int) -> Iterator[tuple[Case, int]]:
         yield Case(name, estimator, kind, zeroes(estimator)), seed
 
 
+def persons_of(
+    case: Case, rng: np.random.Generator, data: Data, hostile: float
+) -> Pair:
+    """Return records of persons with several, and the same with one person replaced.
+
+    Person 0 has other records, 1 or 200 of them, or none that weighs anything.
+    """
+    n = len(data.y)
+    persons = np.empty(n, int)
+    for silo in range(3):
+        own = data.silos == silo
+        persons[own] = 1 + 1000 * silo + rng.integers(0, own.sum() // 3, own.sum())
+    own = persons == persons[rng.integers(n)]
+    persons[own] = 0
+    data.X[own] *= rng.choice([1.0, 1e3])
+    if case.zeroed:
+        data.X[own] = hostile
+        weights = np.where(own, 0.0, 1.0)
+        before = data._replace(weights=np.ones(n), persons=persons)
+        return Pair(before, before._replace(weights=weights), int(data.silos[own][0]))
+    new, silo = int(rng.choice([1, 200])), data.silos[own][0]
+    label = -1e6 if case.kind == "regression" else rng.integers(0, data.y.max() + 1, new)
+    other = Data(
+        np.concatenate([data.X[~own], np.full((new, 4), hostile)]),
+        np.concatenate([data.y[~own], np.broadcast_to(label, new)]),
+        np.concatenate([data.silos[~own], np.full(new, silo)]),
+        None,
+        np.concatenate([persons[~own], np.zeros(new, int)]),
+    )
+    return Pair(data._replace(persons=persons), other, int(silo))
+
+
 def zeroes(estimator: Any) -> bool:
     """Return whether the neighbour lacks a record, which is given no weight."""
     if callable(estimator):
         return False
     parameters = estimator.get_params()
-    of_records = parameters.get("unit", "silo") == "record"
+    of_records = parameters.get("unit", "silo") != "silo"
     return of_records and parameters["neighbours"] == "add_remove"
 
 

@@ -63,6 +63,7 @@ INSIDE_PRIVACY = [
     {"public_numbers"},
     {"accounting"},
     {"mechanisms"},
+    {"person_releases"},
     {"silo_releases"},
     {"plan"},
 ]

@@ -58,11 +58,11 @@ class _ISRLDP(PersonEstimator):
     -----
     **Formal guarantee.** With ``trust="silo"`` everything a silo sends, given what the others sent,
     is (epsilon, delta)-DP for its records (persons); with ``trust="server"`` the sequence of
-    models is. Proof: replacing a record (a person's records, in any number) changes each clipped
-    gradient sum by at most twice the clip norm, the noise and the sampling are those of ``plan_``,
-    everything else is post-processing, and ``privacy_spent_`` composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all
-    shuffled messages together are (epsilon, delta)-DP, provided that the other silos add their
-    noise too: proofs are in
+    models is. Proof: replacing a record (a person's records, in any number) changes each
+    clipped gradient sum by at most twice the clip norm, the noise and the sampling are those of
+    ``plan_``, everything else is post-processing, and ``privacy_spent_`` composes exactly the
+    releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages together are
+    (epsilon, delta)-DP, provided that the other silos add their noise too: proofs are in
     :mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
     :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage).
     """

@@ -164,18 +164,10 @@ class SiloData:
         assert self.people is not None
         return replace(self, starts=self.people.edges, people=None)
 
-    def of_persons(
-        self, silos: np.ndarray, persons: list[np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the rows of some persons of each silo, and the edges of silos and persons.
-
-        ``persons`` are numbers within the silo.
-        """
+    def of_persons(self, persons: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the rows of some persons of each silo, and the edges of silos and persons."""
         assert self.people is not None
-        people = self.people
-        given = zip(silos.tolist(), persons, strict=True)
-        found = [people.starts[silo] + each for silo, each in given]
-        rows, edges = people.positions(np.concatenate([np.zeros(0, np.int64), *found]))
+        rows, edges = self.people.positions(np.concatenate(persons))
         ends = edges[np.cumsum([0, *map(len, persons)])]
         return rows if self.order is None else self.order[rows].astype(np.intp), ends, edges
 

@@ -4,8 +4,10 @@ Rows are in the silos' order (:attr:`skdpfl.federation.SiloData.order`). In each
 one row come first, in the order of the table, then those with several, whose rows lie together.
 
 The numbers of persons are public. How many rows a person has is secret, and so is which persons
-have one. Batches are exchangeable draws of persons (each independently, a uniform subset, a uniform
-order), whose law does not depend on how persons are numbered.
+have one. Batches are drawn by numbers in the order of ids (:attr:`People.places`), which do not
+depend on rows: other rows of one person, in any number, leave all other persons in their batches.
+Other ids leave the law of batches as it is, since draws are exchangeable (each independently, a
+uniform subset, a uniform order).
 """
 
 from __future__ import annotations
@@ -29,10 +31,13 @@ class People:
         Person p has the rows at the positions ``edges[p]`` to ``edges[p + 1]``.
     starts : ndarray of shape (n_silos + 1,)
         Silo i has the persons ``starts[i]`` to ``starts[i + 1]``.
+    places : ndarray of shape (n_persons,)
+        The person p of each number; numbers of a silo's persons follow the order of ids.
     """
 
     edges: np.ndarray
     starts: np.ndarray
+    places: np.ndarray
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -61,7 +66,7 @@ def in_order(codes: np.ndarray, of_row: np.ndarray, n_silos: int) -> tuple[np.nd
     """Return the order of the rows (n,), and the persons.
 
     ``codes`` (n,) are the rows' silos, ``of_row`` (n,) their contributions: numbers from 0, each of
-    one person in one silo (:meth:`skdpfl.silos.Persons.in_silos`).
+    one person in one silo, silo by silo in the order of ids (`skdpfl.silos.Persons.in_silos`).
     """
     n = len(codes)
     rows = np.bincount(of_row)
@@ -75,4 +80,6 @@ def in_order(codes: np.ndarray, of_row: np.ndarray, n_silos: int) -> tuple[np.nd
     begins = np.flatnonzero(np.diff(whose, prepend=-1))
     edges = np.append(begins, n).astype(np.int64)
     counts = np.bincount(codes[order][begins], minlength=n_silos)
-    return order, People(edges, np.concatenate([[0], np.cumsum(counts)]))
+    places = np.empty(len(begins), np.int64)
+    places[whose[begins]] = np.arange(len(begins))
+    return order, People(edges, np.concatenate([[0], np.cumsum(counts)]), places)

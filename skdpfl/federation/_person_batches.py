@@ -16,9 +16,12 @@ from functools import partial
 
 import numpy as np
 
-from skdpfl.federation._batches import KEPT, Batches, GroupBatches
+from skdpfl.federation._batches import Batches, GroupBatches
 from skdpfl.federation._gradient import Batch, Draw, Several
 from skdpfl.models import Records
+
+#: batches of more rows are gathered anew in each step
+MOST_KEPT = 2**23
 
 
 class PersonBatches(GroupBatches):
@@ -33,46 +36,52 @@ class PersonBatches(GroupBatches):
     def of(self, silos: np.ndarray, steps: range, stop: int) -> list[Draw]:
         if self._everybody:
             return [partial(self._of_everybody, silos)] * len(steps)
-        drawn = [[np.asarray(self._batches.draw(s, t)) for s in silos.tolist()] for t in steps]
-        return [partial(self._of_drawn, silos, persons) for persons in drawn]
+        drawn = [[self._drawn(silo, t) for silo in silos.tolist()] for t in steps]
+        return [partial(self._in_parts_of_persons, persons) for persons in drawn]
+
+    def _drawn(self, silo: int, step: int) -> np.ndarray:
+        """Draw a batch of persons, by their numbers, and return them in the data's order."""
+        people = self._batches.data.people
+        assert people is not None
+        return np.sort(people.places[people.starts[silo] + self._batches.draw(silo, step)])
 
     def _of_everybody(self, silos: np.ndarray) -> Iterable[Batch]:
         """Return all persons of the silos; kept for the next step if they can be read in place."""
         whose, parts = self._before.get(int(silos[0]), (None, []))
         if whose is silos:
             return parts
-        counts = self._batches.data.units[silos].tolist()
-        batches = self._of_drawn(silos, [np.arange(n) for n in counts])
-        if not self._read_often or len(self._batches.data.y) > 2**6 * KEPT:
+        people = self._batches.data.people
+        assert people is not None
+        ends = zip(people.starts[silos].tolist(), people.starts[silos + 1].tolist(), strict=True)
+        batches = self._in_parts_of_persons([np.arange(*each) for each in ends])
+        if not self._read_often or len(self._batches.data.y) > MOST_KEPT:
             return batches
         parts = list(batches)
         self._before[int(silos[0])] = silos, parts
         return parts
 
-    def _of_drawn(self, silos: np.ndarray, persons: list[np.ndarray]) -> Iterator[Batch]:
-        """Yield the rows of these persons, numbers in their silos; one silo may have many parts."""
-        if len(silos) > 1:
-            yield self._together(silos, persons)
+    def _in_parts_of_persons(self, persons: list[np.ndarray]) -> Iterator[Batch]:
+        """Yield the rows of these persons of each silo; a silo alone may have many parts."""
+        if len(persons) > 1:
+            yield self._together(persons)
             return
-        data, chunk = self._batches.data, self._batches.chunk
-        rows = int(data.sizes[silos[0]]) / int(data.units[silos[0]])
+        data, chunk, (alone,) = self._batches.data, self._batches.chunk, persons
+        rows = len(data.y) / int(data.units.sum())
         at_once = max(1, int(self._at_once / rows) // chunk) * chunk
-        for start in range(0, max(1, len(persons[0])), at_once):
-            yield self._together(silos, [persons[0][start : start + at_once]])
+        for start in range(0, max(1, len(alone)), at_once):
+            yield self._together([alone[start : start + at_once]])
 
-    def _together(self, silos: np.ndarray, persons: list[np.ndarray]) -> Batch:
+    def _together(self, persons: list[np.ndarray]) -> Batch:
         """Return one batch of these persons."""
         data = self._batches.data
         assert data.people is not None
-        starts, n_rows = data.people.starts[silos].tolist(), data.people.rows
-        alone = [n_rows[a + each] == 1 for a, each in zip(starts, persons, strict=True)]
-        one = [each[mask] for each, mask in zip(persons, alone, strict=True)]
-        rows, ends, _ = data.of_persons(silos, one)
+        one = [data.people.rows[each] == 1 for each in persons]
+        pairs = list(zip(persons, one, strict=True))
+        rows, ends, _ = data.of_persons([each[mask] for each, mask in pairs])
         batch = self._as_group(Records(data.X, rows, ends))
-        if all(mask.all() for mask in alone):
+        if all(mask.all() for mask in one):
             return batch
-        more = [each[~mask] for each, mask in zip(persons, alone, strict=True)]
-        rows, ends, edges = data.of_persons(silos, more)
+        rows, ends, edges = data.of_persons([each[~mask] for each, mask in pairs])
         group = self._as_group(Records(data.X, rows, ends))
         several = Several(group.records, group.y, group.squared_norms, edges)
         return batch._replace(several=several)

@@ -293,6 +293,11 @@ def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
 
 def check_steps(last: Any, paying: Mapping[str, Any]) -> None:
     """Refuse pipelines whose steps' costs cannot be added."""
+    if last.unit == "person":
+        raise ValueError(
+            'SharedBudget does not take unit="person" yet: its transformers and plans count '
+            "records. Use declared bounds and categories, and the estimator by itself."
+        )
     if paying and last.unit != "record":
         raise ValueError(
             f"Transformers protect records, but unit={last.unit!r} of the last step protects "

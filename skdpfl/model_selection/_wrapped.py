@@ -32,6 +32,12 @@ from skdpfl.table import public_columns
 
 def protection_of(inner: Any) -> Guarantee:
     """Return the guarantee of a search over this estimator; raise if there is none."""
+    if inner.unit == "person":
+        raise ValueError(
+            'DPRandomizedSearchCV does not search with unit="person" yet: its scores would be of '
+            'records. Use unit="record" with skdpfl.preprocessing.limit_rows, or fit one candidate '
+            'with the whole budget ("auto" learns nothing from the data).'
+        )
     guarantee = read_guarantee(inner.unit, inner.trust, inner.neighbours)
     if guarantee.trust == "shuffler":
         raise ValueError(

@@ -106,6 +106,11 @@ class Guarantee:
         return self.trust == "secagg"
 
     @property
+    def protected(self) -> tuple[str, str, int]:
+        """What two costs must have alike: unit, relation, and the silos of a person."""
+        return self.unit, self.neighbours, self.silos_per_person
+
+    @property
     def row(self) -> tuple[str, str]:
         """The row of the table of mechanisms: persons are clipped and noised as records are."""
         return ("silo" if self.unit == "silo" else "record"), self.trust

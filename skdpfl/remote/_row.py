@@ -294,6 +294,8 @@ def _check_plan(plan: PrivacyPlan, silos: tuple[str, ...]) -> None:
         _check(each is None or each.shape == (len(silos),))
         _check(each is None or ((each > 0) & (each < np.inf)).all())
     _check((plan.delta < 1).all() and plan.spare_rounds >= 0)
+    if plan.unit == "person":
+        raise Refused('This silo does not know the person of each record, as unit="person" needs.')
     _check((plan.unit == "silo") == (plan.silo_sizes is None))
     _check(plan.silo_sizes is None or plan.silo_sizes.dtype.kind in "iu")
     _check(plan.mechanism.serves == (plan.unit, plan.trust))
@@ -343,6 +345,8 @@ def _check_sums(row: Row) -> None:
         given = plan.budgets
         _check((given.unit, given.neighbours) == (promise.unit, promise.neighbours))
         _check(given.trust == promise.trust or (given.trust == "silo" and row.plan is None))
+        if given.unit == "person":
+            raise Refused("This silo does not know the person of each record.")
         _check(given.every >= 1 and (given.most is None or given.most >= 1))
         _check(given.colluding == (promise.colluding if given.shares_noise else 0))
         _check(given.spare in (0, 1))

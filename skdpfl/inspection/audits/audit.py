@@ -252,6 +252,8 @@ def audit_epsilon(
     federated = isinstance(estimator, FederatedEstimator)
     if n_fits == 1 and (view == "model" or not federated):
         raise ValueError(f"view={view!r} of a {type(estimator).__name__} needs n_fits above 1.")
+    if getattr(estimator, "unit", None) == "person":
+        raise ValueError('unit="person" is not audited yet: an audit plants single records.')
     how = judging.AuditSetting(view, n_fits, float(confidence), random_state, back_end)
     if not federated:
         if "random_state" not in estimator.get_params(deep=False):

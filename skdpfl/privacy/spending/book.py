@@ -203,7 +203,7 @@ class Book:
         if len(named) != 1:
             raise ValueError(f"The ledger must have one fit named {name!r}; it has {len(named)}.")
         whole = self.entries[named[0]].spent
-        if (spent.unit, spent.neighbours) != (whole.unit, whole.neighbours):
+        if spent.guarantee.protected != whole.guarantee.protected:
             raise ValueError(
                 "A part of a fit must have the unit and the relation of the whole fit."
             )

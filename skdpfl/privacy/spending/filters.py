@@ -144,10 +144,13 @@ class Filter:
 
     def admit(self, taken: Taken, cost: PrivacySpent) -> None:
         """Raise BudgetExceeded if a fit exceeds the remaining budget."""
-        if taken.first is not None and taken.first.unit != cost.unit:
-            raise ValueError(
-                "All fits of a ledger must have the same unit; got unit='record' and unit='silo'."
-            )
+        for name in ("unit", "silos_per_person"):
+            before, now = getattr(taken.first, name, None), getattr(cost, name)
+            if before not in (None, now):
+                raise ValueError(
+                    f"All fits of a ledger must have the same {name}; got {name}={before!r} and "
+                    f"{name}={now!r}."
+                )
         after, own = self.adding(taken, cost), cost.epsilon_at(self.delta)
         filling = self._filling(after)
         alone = after.fits == 1 and self.spent(after) <= self.epsilon

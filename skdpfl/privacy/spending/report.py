@@ -90,8 +90,8 @@ _COSTS = {"epsilon", "delta", "accountant", "neighbours", "assignment", "composi
 #: the keys of a record, and of a report
 RECORD = {"unit", "trust", "n_releases", "group_size", "noise_multiplier", "simulation", *_COSTS}
 RECORD |= {"outsider"}
-#: what a record also has where silos share noise
-_OF_SHARES = {"colluding"}
+#: what a record also has where silos share noise, and where persons are protected
+_OF_SHARES, _OF_PERSONS = {"colluding"}, {"silos_per_person"}
 REPORT = {"schema", "version", "library", "epsilon_at", *RECORD}
 
 #: :class:`skdpfl.privacy.PrivacySpent`, which is made from this module's functions
@@ -146,9 +146,13 @@ def from_report(kind: type[Spent], report: dict[str, Any]) -> Spent:
 
 
 def _more(record: Any) -> set[str]:
-    """Return the additional keys of records of this trust."""
-    shared = isinstance(record, dict) and record.get("trust") == "secagg"
-    return _OF_SHARES if shared else set()
+    """Return the additional keys of records of this unit and trust."""
+    return _also(record.get("unit"), record.get("trust")) if isinstance(record, dict) else set()
+
+
+def _also(unit: Any, trust: Any) -> set[str]:
+    shares, persons = trust == "secagg", unit == "person"
+    return (_OF_SHARES if shares else set()) | (_OF_PERSONS if persons else set())
 
 
 def _check_prices(spent: Any) -> None:
@@ -170,7 +174,7 @@ def to_record(spent: Any) -> dict[str, Any]:
         "noise_multiplier": plain(spent.noise_multiplier),
         "simulation": spent.simulation,
         **costs_to_dict(spent),
-        **{name: getattr(spent, name) for name in _OF_SHARES if spent.trust == "secagg"},
+        **{name: getattr(spent, name) for name in _also(spent.unit, spent.trust)},
         "outsider": None if spent.outsider is None else to_record(spent.outsider),
     }
 
@@ -240,7 +244,8 @@ def _guarantee(data: dict[str, Any]) -> Guarantee:
         one_of(data, "unit", get_args(Unit)),
         one_of(data, "trust", get_args(Trust)),
         one_of(data, "neighbours", get_args(Neighbours)),
-        whole(data, "colluding") if _more(data) else 0,
+        whole(data, "colluding") if "colluding" in _more(data) else 0,
+        whole(data, "silos_per_person", least=1) if "silos_per_person" in _more(data) else 1,
     )
 
 

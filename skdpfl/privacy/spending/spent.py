@@ -59,11 +59,11 @@ class PrivacySpent(SiloCosts):
         The cost against someone who sees the released models only, if that is smaller and sound.
         It is computed on first access.
     group_size : int
-        Number of records that are protected together, see :meth:`group`.
+        Number of records (or persons, or silos) that are protected together, see :meth:`group`.
     costs : tuple of Cost
         The distinct costs of silos.
     silo_ids : tuple or None
-        The silos, for ``unit="record"``.
+        The silos, unless whole silos are protected.
     silo_costs : tuple of int or None
         For each silo the index of its cost.
     assignment : str or None
@@ -162,7 +162,7 @@ class PrivacySpent(SiloCosts):
         compositions : sequence of Composition
             The distinct compositions.
         silo_ids, group_of_silo : sequence, optional
-            The silos and, for each, the position of its composition (``unit="record"`` only).
+            The silos and, for each, the position of its composition (not for ``unit="silo"``).
         outsider_compositions : sequence of Composition, optional
             The releases against someone who sees the released models only; kept if cheaper.
         """
@@ -186,14 +186,14 @@ class PrivacySpent(SiloCosts):
         )
 
     def group(self, k: int) -> PrivacySpent:
-        """Return the cost for ``k`` records (or silos) together, at the same delta.
+        """Return the cost for ``k`` records (or persons, or silos) together, at the same delta.
 
-        This, not ``epsilon``, is the guarantee for a person with k rows, or in k silos.
+        With ``unit="record"`` this, not ``epsilon``, is the guarantee for a person with k rows.
 
         Parameters
         ----------
         k : int
-            The number of records (or silos).
+            The number of records (or persons, or silos).
 
         Returns
         -------
@@ -341,7 +341,7 @@ def cost_of_sums(
 
 def of_copies(spent: PrivacySpent, k: int) -> PrivacySpent:
     """Return the cost of a record that a fit saw ``k`` times, each time as another record."""
-    alone = k == 1 or spent.unit == "silo"
+    alone = k == 1 or spent.unit != "record"  # copies of a person's rows are that person's
     return spent if alone else spent._of_several(k, spent.group_size)
 
 
@@ -390,7 +390,7 @@ def _weakest(trusts: set[Trust]) -> Trust:
 
 
 def _check_alike(a: PrivacySpent, b: PrivacySpent) -> None:
-    for name in ("unit", "neighbours", "group_size"):
+    for name in ("unit", "neighbours", "group_size", "silos_per_person"):
         left, right = getattr(a, name), getattr(b, name)
         if left != right:
             raise ValueError(

@@ -1,0 +1,173 @@
+"""A person is the unit: however many rows of whatever size, one contribution, clipped once."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from sklearn.model_selection import GridSearchCV
+
+from benchmarks.replay import cases, data_of, judged
+from skdpfl import (
+    DPFedAvgRegressor,
+    DPFedEXPClassifier,
+    DPScaffoldClassifier,
+    ISRLDPClassifier,
+    ISRLDPRegressor,
+)
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, SiloGroupKFold
+from skdpfl.models import MLP, LinearModel
+from skdpfl.privacy import audit_epsilon
+
+CASES = {case.name: case for case in cases() if "persons" in case.name}
+
+
+def visits(n=240, per_person=3, n_silos=3, d=4, seed=0):
+    """Rows of persons, who are in one silo each, in mixed order."""
+    rng = np.random.default_rng(seed)
+    persons = rng.permutation(np.repeat(np.arange(n // per_person), per_person))
+    X = rng.normal(size=(n, d))
+    return X, X[:, 0] + rng.normal(size=n), persons % n_silos, persons
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "ISRLDP" in name])
+def test_a_person_tells_what_was_priced(name):
+    """All sums, histograms and scales included, with 1 or 200 hostile rows in a person's place."""
+    for seed in (0, 1):
+        assert judged(CASES[name], *data_of(CASES[name], seed)) == []
+
+
+@pytest.mark.parametrize("contribution", ["mean", "sum"])
+@pytest.mark.parametrize("kind", ["squared_error", "log_loss", "three classes"])
+@pytest.mark.parametrize("n_rows", [1, 200])
+def test_a_person_moves_the_model_by_one_contribution(kind, n_rows, contribution):
+    """From a fit of zeros: at most 2 C over the number of persons, and nearly that."""
+    X, y, silos, persons = visits()
+    own, rng = persons == 0, np.random.default_rng(1)
+    far = 1000 * np.sign(rng.normal(size=4)) * np.ones((n_rows, 4))
+    if kind != "squared_error":
+        y = np.digitize(y, [0.0] if kind == "log_loss" else [-0.5, 0.5])
+    given = {"scaling": None, "n_rounds": 1, "learning_rate": 1.0, "clip_norm": 0.5}
+    model = ISRLDPRegressor if kind == "squared_error" else ISRLDPClassifier
+    extra = {} if kind == "squared_error" else {"calibrate": False}
+    shape = {"unit": "person", "contribution": contribution, "average": False} | given | extra
+    clf = model(4.0, random_state=0, **shape)
+
+    def fitted(rows, label):
+        X2, y2 = np.concatenate([X[~own], rows]), np.append(y[~own], np.full(len(rows), label))
+        s2 = np.append(silos[~own], np.full(len(rows), silos[own][0]))
+        p2 = np.append(persons[~own], np.zeros(len(rows), int))
+        clf.fit(X2, y2, silos=s2, persons=p2)
+        return np.append(clf.coef_, clf.intercept_)
+
+    labels = (1e6, -1e6) if kind == "squared_error" else (0, 1)
+    move = np.linalg.norm(fitted(far, labels[0]) - fitted(far, labels[1]))
+    share = clf.plan_.record_shares[silos[own][0]]
+    assert 0.5 < move / (2 * 0.5 * share) < 1.001
+
+
+def test_rows_of_a_person_change_no_public_number():
+    """40 rows more of one person: the same plan, price and report, beside the model itself."""
+    X, y, silos, persons = visits(900)
+    more = np.append(np.arange(len(y)), np.full(40, np.flatnonzero(persons == 5)[0]))
+    for est in (
+        ISRLDPRegressor(2.0, unit="person", target_bounds=(-9, 9), random_state=0),
+        ISRLDPRegressor(2.0, unit="person", trust="server", sampling_rate=0.2, random_state=0),
+        DPFedAvgRegressor(2.0, unit="person", local_epochs=1, sampling="disjoint", random_state=0),
+    ):
+        told = []
+        for rows in (np.arange(len(y)), more):
+            est.fit(X[rows], y[rows], silos=silos[rows], persons=persons[rows])
+            plan, spent = est.plan_, est.privacy_spent_
+            steps = est.learning_rate_, est.clip_norm_, est.sampling_rate_, est.n_rounds_
+            told.append((spent.to_dict(), plan.steps, plan.silo_sizes.tolist(), plan.delta.tolist(),
+                         plan.expected_sizes.tolist(), plan.noise_multiplier.tolist(), steps))  # fmt: skip
+        assert told[0] == told[1]
+        assert told[0][2] == [100, 100, 100]
+        assert spent.unit == "person"
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_one_row_a_person_is_a_record(loss, trust):
+    """Bit for bit, where sampling is full."""
+    X, y, silos, _ = visits(400)
+    y = (y > 0).astype(int)
+    ids = np.random.default_rng(1).permutation(400)
+    params = {"feature_bounds": (-5, 5), "loss": loss, "trust": trust, "random_state": 0}
+    one = ISRLDPClassifier(2.0, **params).fit(X, y, silos=silos)
+    other = ISRLDPClassifier(2.0, unit="person", **params).fit(X, y, silos=silos, persons=ids)
+    assert np.array_equal(one.coef_, other.coef_)
+    assert np.array_equal(one.intercept_, other.intercept_)
+
+
+def test_clipping_row_by_row_is_found(monkeypatch):
+    """A planted fault: each row of a person is clipped by itself."""
+
+    def by_rows(self, params, records, edges, y, loss, *, mean, **more):
+        return self.clipped_gradient_sums(params, records, y, loss, **more)
+
+    monkeypatch.setattr(LinearModel, "person_gradient_sums", by_rows)
+    case = CASES["ISRLDP regression persons"]
+    found = [judged(case, *data_of(case, seed)) for seed in range(3)]
+    assert any(any("moved" in words for words in each) for each in found), found
+
+
+def test_a_column_of_persons_and_searches():
+    """A column, an argument, routing: the same fit; a search slices persons."""
+    X, y, silos, persons = visits(600)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(id=persons, hospital=silos)
+    given = {"unit": "person", "feature_bounds": (-5, 5), "target_bounds": (-9, 9)}
+    est = ISRLDPRegressor(3.0, random_state=0, **given)
+    one = est.fit(X, y, silos=silos, persons=persons).coef_
+    est.set_params(silo_column="hospital", person_column="id")
+    est.feature_bounds = dict.fromkeys("abcd", (-5, 5))
+    assert np.array_equal(one, est.fit(frame, y).coef_)
+    assert np.array_equal(est.predict(frame), est.predict(frame[list("abcd")]))
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            ISRLDPRegressor(3.0, random_state=0, **given), {"alpha": [0, 1]}, cv=SiloGroupKFold(3)
+        )
+        search.fit(X, y, silos=silos, persons=persons)
+        assert search.best_estimator_.privacy_spent_.unit == "person"
+
+
+@pytest.mark.parametrize(
+    ("est", "persons", "message"),
+    [
+        (ISRLDPRegressor(unit="person"), None, "needs the person of each row"),
+        (ISRLDPRegressor(), [0, 1], "does not protect persons: set unit"),
+        (DPFedEXPClassifier(), [0, 1], "protects whole silos, with all persons"),
+        (ISRLDPRegressor(unit="silo"), None, "unit must be"),
+        (ISRLDPRegressor(unit="person"), [0, 1], "X has 240 rows, persons 2"),
+        (ISRLDPRegressor(unit="person", model=MLP()), [0], "for linear and additive models"),
+        (ISRLDPRegressor(unit="person", trust="shuffler"), [0], "messages of single records"),
+        (ISRLDPRegressor(silos_per_person=2), None, 'needs unit="person"'),
+        (ISRLDPRegressor({0: 1.0}, unit="person", silos_per_person=2), [0], "one epsilon for all"),
+        (ISRLDPRegressor(unit="person", contribution="max"), [0], "contribution must be"),
+        (ISRLDPRegressor(unit="person"), "apart", "rows in 3 silos, more than silos_per_person=1"),
+        (SharedBudget(ISRLDPRegressor(unit="person"), 1.0), None, "not take unit"),
+    ],
+)
+def test_errors(est, persons, message):
+    X, y, silos, _ = visits()
+    y = (y > 0).astype(int) if isinstance(est, DPFedEXPClassifier) else y
+    persons = np.zeros(len(y)) if isinstance(persons, str) else persons
+    given = {} if persons is None else {"persons": persons}
+    with pytest.raises(ValueError, match=message):
+        est.fit(X, y, silos=silos, **given)
+
+
+def test_what_does_not_know_persons_refuses():
+    X, y, silos, persons = visits()
+    person = ISRLDPRegressor(unit="person", person_column="id", target_bounds=(-9, 9))
+    search = DPRandomizedSearchCV(person, {"alpha": [0, 1]}, epsilon=1.0)
+    with pytest.raises(ValueError, match="does not search with unit"):
+        search.fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match="not audited yet"):
+        audit_epsilon(person, silo_sizes=[20] * 4, n_features=4)
+    with pytest.raises(TypeError, match="DPFedEXP protects whole silos"):
+        DPFedEXPClassifier(unit="person")
+    one = DPScaffoldClassifier(2.0, scaling=None).plan_for(silo_sizes=[99] * 4, n_features=3)
+    two = DPScaffoldClassifier(2.0, scaling=None, unit="person")
+    with pytest.raises(ValueError, match="different unit cannot be added"):
+        one.spent() + two.plan_for(silo_sizes=[99] * 4, n_features=3).spent()
