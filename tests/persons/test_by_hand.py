@@ -1,11 +1,14 @@
 """One round against a loop over persons, and means of histograms' rows."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.federation import SiloBudgets, SiloData, exact_sums
-from skdpfl.models import _products
+from skdpfl.losses import LogLoss
+from skdpfl.models import LinearModel, Records, _products
 from skdpfl.privacy.events import Guarantee
 from skdpfl.scaling._curves import Histogram
 from tests.persons.test_guarantee import visits
@@ -65,22 +68,26 @@ def test_rounds_follow_a_loop(kind, contribution, compiled, monkeypatch):
     assert np.abs(found - noise - noiseless * clip / C).max() < 2e-4
 
 
-def test_labels_do_not_steer_label_free_clipping():
-    """The factor is at most C over the mean of |z_j| max(p_j, 1 - p_j), whatever the labels."""
-    X, _, silos, persons = visits(300)
-    moved = []
-    for labels in (np.arange(300) % 2, np.ones(300, int), 1 - np.arange(300) % 2):
-        est = ISRLDPClassifier(80.0, unit="person", feature_bounds=(-5, 5), n_rounds=1, classes=[0, 1],
-                               calibrate=False, random_state=0, average=False)  # fmt: skip
-        est.fit(X, labels, silos=silos, persons=persons)
-        moved.append(np.append(est.coef_, est.intercept_))
-    # at zero all probabilities are a half: flipping all labels turns the sum around
-    middle = (moved[0] + moved[2]) / 2
-    other = ISRLDPClassifier(80.0, unit="person", feature_bounds=(-5, 5), n_rounds=1, classes=[0, 1],
-                             calibrate=False, random_state=0, average=False)  # fmt: skip
-    other.fit(X, np.zeros(300, int), silos=silos, persons=persons)
-    last = np.append(other.coef_, other.intercept_)
-    assert np.allclose(middle, (moved[1] + last) / 2, atol=1e-5)
+@pytest.mark.parametrize("mean", [True, False])
+def test_label_free_clipping_bounds_all_labels(mean):
+    """The factor is min(1, C / mean of |z_j| max(p_j, 1 - p_j)): the same for any labels."""
+    rng, edges = np.random.default_rng(0), np.array([0, 3, 5, 10, 12])
+    X, params = rng.normal(size=(12, 4)), rng.normal(size=5)
+    model, loss = LinearModel(4, 1), LogLoss().without_labels()
+    records = Records.in_turn(X, [5, 7])
+    norms = model.squared_row_norms(X)
+    for y in (np.zeros(12), np.ones(12), rng.integers(0, 2, 12) * 1.0):
+        found = model.person_gradient_sums(
+            params, records, edges, y, loss, clip_norm=C, squared_norms=norms, mean=mean
+        )
+        wanted, rows = np.zeros((2, 5)), np.hstack([X, np.ones((12, 1))])
+        p = 1 / (1 + np.exp(-rows @ params))
+        most = np.linalg.norm(rows, axis=1) * np.maximum(p, 1 - p)
+        for person, (a, b) in enumerate(pairwise(edges)):
+            n = b - a if mean else 1
+            factor = min(1 / n, C / most[a:b].sum())
+            wanted[person // 2] += factor * (p - y)[a:b] @ rows[a:b]
+        assert np.allclose(found, wanted, rtol=1e-6)
 
 
 def test_bad_rows_count_as_zeros_in_the_mean():

@@ -79,10 +79,10 @@ def test_rows_of_a_person_change_no_public_number():
             est.fit(X[rows], y[rows], silos=silos[rows], persons=persons[rows])
             plan, spent = est.plan_, est.privacy_spent_
             steps = est.learning_rate_, est.clip_norm_, est.sampling_rate_, est.n_rounds_
-            told.append((spent.to_dict(), plan.steps, plan.silo_sizes.tolist(), plan.delta.tolist(),
-                         plan.expected_sizes.tolist(), plan.noise_multiplier.tolist(), steps))  # fmt: skip
+            lists = plan.silo_sizes, plan.delta, plan.expected_sizes, plan.noise_multiplier
+            told.append((spent.to_dict(), plan.steps, steps, [each.tolist() for each in lists]))
         assert told[0] == told[1]
-        assert told[0][2] == [100, 100, 100]
+        assert told[0][3][0] == [100, 100, 100]
         assert spent.unit == "person"
 
 
@@ -139,13 +139,13 @@ def test_a_column_of_persons_and_searches():
         (DPFedEXPClassifier(), [0, 1], "protects whole silos, with all persons"),
         (ISRLDPRegressor(unit="silo"), None, "unit must be"),
         (ISRLDPRegressor(unit="person"), [0, 1], "X has 240 rows, persons 2"),
-        (ISRLDPRegressor(unit="person", model=MLP()), [0], "for linear and additive models"),
+        (ISRLDPRegressor(unit="person", model=MLP((3,))), [0], "for linear and additive models"),
         (ISRLDPRegressor(unit="person", trust="shuffler"), [0], "messages of single records"),
         (ISRLDPRegressor(silos_per_person=2), None, 'needs unit="person"'),
         (ISRLDPRegressor({0: 1.0}, unit="person", silos_per_person=2), [0], "one epsilon for all"),
         (ISRLDPRegressor(unit="person", contribution="max"), [0], "contribution must be"),
         (ISRLDPRegressor(unit="person"), "apart", "rows in 3 silos, more than silos_per_person=1"),
-        (SharedBudget(ISRLDPRegressor(unit="person"), 1.0), None, "not take unit"),
+        (SharedBudget(ISRLDPRegressor(unit="person"), epsilon=1.0), None, "not take unit"),
     ],
 )
 def test_errors(est, persons, message):
@@ -158,7 +158,7 @@ def test_errors(est, persons, message):
 
 
 def test_what_does_not_know_persons_refuses():
-    X, y, silos, persons = visits()
+    X, y, silos, _ = visits()
     person = ISRLDPRegressor(unit="person", person_column="id", target_bounds=(-9, 9))
     search = DPRandomizedSearchCV(person, {"alpha": [0, 1]}, epsilon=1.0)
     with pytest.raises(ValueError, match="does not search with unit"):
