@@ -107,7 +107,6 @@ def test_bad_rows_count_as_zeros_in_the_mean():
 def test_histograms_are_sums_of_means():
     X, _, silos, persons = visits(300, per_person=5)
     what = Histogram(np.array([0, 2]), (np.array([-0.5, 0.5]), np.array([0.0])))
-    data = SiloData.from_codes(X, X[:, 0], silos, 3, of_row=silos * 100 + persons)
     data = SiloData.from_codes(
         X, X[:, 0], silos, 3, of_row=np.unique(silos * 100 + persons, return_inverse=True)[1]
     )

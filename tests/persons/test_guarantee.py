@@ -5,17 +5,20 @@ import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from benchmarks.replay import cases, data_of, judged
 from skdpfl import (
-    DPFedAvgRegressor,
+    DPFedAvgClassifier,
     DPFedEXPClassifier,
     DPScaffoldClassifier,
     ISRLDPClassifier,
     ISRLDPRegressor,
 )
+from skdpfl.federation._gradient import Batch, PrivateGradient
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, SiloGroupKFold
-from skdpfl.models import MLP, LinearModel
+from skdpfl.models import MLP
+from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy import audit_epsilon
 
 CASES = {case.name: case for case in cases() if "persons" in case.name}
@@ -68,12 +71,14 @@ def test_a_person_moves_the_model_by_one_contribution(kind, n_rows, contribution
 def test_rows_of_a_person_change_no_public_number():
     """40 rows more of one person: the same plan, price and report, beside the model itself."""
     X, y, silos, persons = visits(900)
+    y = (y > 0).astype(int)
     more = np.append(np.arange(len(y)), np.full(40, np.flatnonzero(persons == 5)[0]))
     for est in (
-        ISRLDPRegressor(2.0, unit="person", target_bounds=(-9, 9), random_state=0),
-        ISRLDPRegressor(2.0, unit="person", trust="server", sampling_rate=0.2, random_state=0),
-        DPFedAvgRegressor(2.0, unit="person", local_epochs=1, sampling="disjoint", random_state=0),
+        ISRLDPClassifier(2.0, unit="person"),
+        ISRLDPClassifier(2.0, unit="person", trust="server", sampling_rate=0.2),
+        DPFedAvgClassifier(2.0, unit="person", local_epochs=1, sampling="disjoint"),
     ):
+        est.set_params(feature_bounds=(-5, 5), random_state=0)
         told = []
         for rows in (np.arange(len(y)), more):
             est.fit(X[rows], y[rows], silos=silos[rows], persons=persons[rows])
@@ -90,9 +95,9 @@ def test_rows_of_a_person_change_no_public_number():
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_one_row_a_person_is_a_record(loss, trust):
     """Bit for bit, where sampling is full."""
-    X, y, silos, _ = visits(400)
+    X, y, silos, _ = visits(420)
     y = (y > 0).astype(int)
-    ids = np.random.default_rng(1).permutation(400)
+    ids = np.random.default_rng(1).permutation(420)
     params = {"feature_bounds": (-5, 5), "loss": loss, "trust": trust, "random_state": 0}
     one = ISRLDPClassifier(2.0, **params).fit(X, y, silos=silos)
     other = ISRLDPClassifier(2.0, unit="person", **params).fit(X, y, silos=silos, persons=ids)
@@ -103,10 +108,10 @@ def test_one_row_a_person_is_a_record(loss, trust):
 def test_clipping_row_by_row_is_found(monkeypatch):
     """A planted fault: each row of a person is clipped by itself."""
 
-    def by_rows(self, params, records, edges, y, loss, *, mean, **more):
-        return self.clipped_gradient_sums(params, records, y, loss, **more)
+    def by_rows(self, params, batch, chunk):
+        return self._part(params, Batch(batch.records, batch.y, batch.squared_norms))
 
-    monkeypatch.setattr(LinearModel, "person_gradient_sums", by_rows)
+    monkeypatch.setattr(PrivateGradient, "_of_several", by_rows)
     case = CASES["ISRLDP regression persons"]
     found = [judged(case, *data_of(case, seed)) for seed in range(3)]
     assert any(any("moved" in words for words in each) for each in found), found
@@ -145,13 +150,15 @@ def test_a_column_of_persons_and_searches():
         (ISRLDPRegressor({0: 1.0}, unit="person", silos_per_person=2), [0], "one epsilon for all"),
         (ISRLDPRegressor(unit="person", contribution="max"), [0], "contribution must be"),
         (ISRLDPRegressor(unit="person"), "apart", "rows in 3 silos, more than silos_per_person=1"),
-        (SharedBudget(ISRLDPRegressor(unit="person"), epsilon=1.0), None, "not take unit"),
+        (make_pipeline(DPStandardScaler(), ISRLDPRegressor(unit="person")), None, "not take unit"),
     ],
 )
 def test_errors(est, persons, message):
     X, y, silos, _ = visits()
     y = (y > 0).astype(int) if isinstance(est, DPFedEXPClassifier) else y
     persons = np.zeros(len(y)) if isinstance(persons, str) else persons
+    if isinstance(est, Pipeline):
+        est = SharedBudget(est, epsilon=1.0)
     given = {} if persons is None else {"persons": persons}
     with pytest.raises(ValueError, match=message):
         est.fit(X, y, silos=silos, **given)

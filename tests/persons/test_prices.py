@@ -90,7 +90,7 @@ def test_more_silos_cost_more():
         plan_of(k, trust, 20.0).spent().epsilon for trust in ("silo", "server") for k in (1, 2, 5)
     ]
     assert prices[0] < prices[1] < prices[2] < prices[5] > prices[4] > prices[3] == prices[0]
-    alone = epsilon_of(noise_multiplier=20.0, steps=T, delta=DELTA)
+    alone = epsilon_of(noise_multiplier=20.0, sampling_rate=1.0, n_steps=T, delta=DELTA)
     assert prices[0] == pytest.approx(alone, rel=0.01)
 
 
