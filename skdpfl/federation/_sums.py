@@ -26,13 +26,12 @@ replaced, and the radius if its terms are set to zero.
 2. *A whole silo.* Its mean is in the convex hull of the set, which has the same radius and
    diameter: replacing or zeroing the silo changes it by at most Delta.
 3. *A person.* The mean over a person's records is in the convex hull, too, so replacing the person
-   by another one, with any number of records, changes the silo's sum by at most Delta.
+   by another one, with any number of records, changes the silo's sum by at most Delta. Means of
+   several records are rounded where float64 adds up terms exactly (:func:`_rounded_means`).
 4. *Floating point.* :meth:`BoundedSum.drift` bounds the distance between the computed sum and the
    exact one, and between neighbours it counts twice. Sum and noise are added on one grid
    (:mod:`skdpfl.privacy.release`). The noise is made larger for both
-   (:func:`skdpfl.privacy.release.noise_for`). For persons it bounds the distance from the sum of
-   their means as they are computed, one by one, and the distance of one of these from the hull: the
-   others are the same for neighbours.
+   (:func:`skdpfl.privacy.release.noise_for`).
 5. *The price.* So a message is a Gaussian mechanism with the ``mu`` in the plan, which
    :meth:`SumPlan.composition` gives to the accountant. The noise fits the requested sum, by its own
    radius and diameter: the price does not depend on who asks, or for which sum.
@@ -152,6 +151,8 @@ class BoundedSum(ABC):
     stackable: ClassVar[bool]
     #: whether terms are multiples of one power of two, so that float64 adds them up exactly
     on_grid: ClassVar[bool] = False
+    #: whether sums are exact for another reason
+    adds_exactly: ClassVar[bool] = False
     #: whether tables may have words and gaps; if not, they are numbers
     of_words: ClassVar[bool] = False
 
@@ -262,7 +263,7 @@ class BoundedSum(ABC):
         """A bound on the norm of the rounding error of the sums before noise (n_silos,)."""
         units, n_added = budgets.summed, budgets.n_silos if budgets.as_one else 1
         whole = budgets.unit == "silo"
-        records = units if budgets.unit == "record" else np.full(len(units), float(MOST))
+        records = np.full(len(units), float(MOST)) if budgets.unit != "record" else units
         operations = self.operations(records, n_added) + (whole and self.on_grid)  # a division
         rho = {n: relative_error((n, DOUBLE)) for n in set(operations.tolist())}
         lost = 0.0 if self.on_grid else underflow(4 * MOST, DOUBLE, math.prod(self.shape))
@@ -286,7 +287,8 @@ class BoundedSum(ABC):
     def _std(self, budgets: SiloBudgets, mu: np.ndarray) -> np.ndarray:
         delta = self.diameter if budgets.neighbours == "replace" else self.radius
         drift = self.drift(budgets)
-        if budgets.unit == "person":  # a division, and one addition for each person
+        if budgets.unit == "person" and not (self.on_grid or self.adds_exactly):
+            # a division, and one addition for each person
             units = budgets.summed
             rho = {
                 n: relative_error((n + budgets.n_silos + 4, DOUBLE)) for n in set(units.tolist())
@@ -509,10 +511,35 @@ def _sums_of_persons(
         raise ValueError('unit="person" needs the person of each record, which is not known here.')
     totals = np.zeros((len(people.counts), *what.shape))
     for persons, sums in what.sums(data.by_person(), work):
-        means = what.mean(sums, people.rows[persons])
+        n = people.rows[persons]
+        means = what.mean(sums, n)
+        if what.on_grid or what.adds_exactly:
+            means[n > 1] = _rounded_means(what, means[n > 1])
         np.add.at(totals, people.silo_of[persons], means)
     here = np.flatnonzero(people.counts)
     yield here, totals[here]
+
+
+#: what means over a person's records are rounded to: float64 adds up 2^25 without an error
+STEP = 2.0**-27
+
+
+def _rounded_means(what: BoundedSum, means: np.ndarray) -> np.ndarray:
+    """Return means (n, *shape) of exact sums over several records, rounded to multiples of STEP.
+
+    Formal guarantee
+    ----------------
+    The result v' of a mean v has norm at most R, and a distance of at most D to other results and
+    to single records' terms t (R and D are radius and diameter). *Proof.* v' = (1 - eta) v + e with
+    |e| <= delta (half a step in each coordinate, times its weight, and the division's rounding). As
+    |v - t| <= D and |t| <= R in the convex hull: |v'| <= (1 - eta) R + delta, |v' - t| <= (1 - eta)
+    D + eta R + delta, and of two results (1 - eta) D + 2 delta. These are at most R, D and D for
+    eta >= delta / min(R, D - R, D / 2).
+    """
+    size, weight = math.prod(what.shape), float(np.max(what.weight))
+    delta = (STEP / 2) * math.sqrt(size) * weight + 2.0**-50 * what.radius
+    eta = 1.01 * delta / min(what.radius, what.diameter - what.radius, what.diameter / 2)
+    return np.rint(means * ((1 - eta) / STEP)) * STEP
 
 
 def records_read(data: SiloData, budgets: SiloBudgets) -> SiloData:

@@ -8,7 +8,7 @@ any record (with NaN, infinities and 1e300 too), the terms are ::
     Rows       a row in a ball, phi of the target in a box      :mod:`skdpfl.scaling._moments`
 
 and over columns (a row in a ball counts as one) norms and distances add in squares with the squared
-weights. The mean over a silo's (or a person's) records is rounded to multiples of 2^-27. Terms are
+weights. The mean over a silo's records (unit "silo") is rounded to multiples of 2^-27. Terms are
 such multiples too, so float64 sums 2^25 of them without rounding, in any order. Which records are
 read depends only on their index and silo.
 """
@@ -17,6 +17,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -91,6 +92,7 @@ class ColumnSums(BoundedSum):
     """Base class: sums of each column's contributions, silo by silo."""
 
     columns: Columns
+    adds_exactly: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -141,7 +143,7 @@ class ColumnSums(BoundedSum):
     def drift(self, budgets: SiloBudgets) -> Array:
         """Sums are exact; a product with the weight, one with the grid, and STEP are not."""
         error = relative_error((2, DOUBLE)) * (self.entry * budgets.summed)
-        if budgets.unit != "record":  # in its mean; those of others are the same for neighbours
+        if budgets.unit == "silo":
             error += STEP / 2 * self.columns.weights.max(initial=0.0)
         return np.sqrt(self.shape[0] * self.entries) * error
 
