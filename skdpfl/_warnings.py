@@ -169,7 +169,6 @@ def warn_of_people(X: Any) -> None:
         warn(
             f"X has a column {found[0]!r}, which is used as a feature. If it identifies people, "
             f"leave it out: X.drop(columns={found[0]!r}). Note that epsilon protects one row: if "
-            "people have several, keep at most k of each, "
-            f"skdpfl.preprocessing.limit_rows(X[{found[0]!r}], k), and report "
-            "privacy_spent_.group(k); the page 'People with several rows' shows how."
+            f'people have several, give unit="person" and person_column={found[0]!r}; the page '
+            "'People with several rows' shows how."
         )

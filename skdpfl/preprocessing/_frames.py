@@ -158,7 +158,7 @@ def limit_rows(people: Any, most: int) -> np.ndarray:
     """Return a mask of rows so that nobody has more than ``most`` of them.
 
     A record is one row, and epsilon protects one record. If people have several rows, in one silo
-    or in several, keep at most k of each and report ``privacy_spent_.group(k)``;
+    or in several, and ``unit="person"`` is not available, keep at most k of each and report ``privacy_spent_.group(k)``;
     :func:`skdpfl.privacy.epsilon_per_record` gives the budget beforehand.
 
     Parameters
@@ -172,8 +172,9 @@ def limit_rows(people: Any, most: int) -> np.ndarray:
     Returns
     -------
     ndarray of bool of shape (n_samples,)
-        Each person's first ``most`` rows, in the order given. To keep others than the first ones,
-        sort the rows before by something public (a visit's number, not its result).
+        Each person's **first** ``most`` rows, in the order given: in a panel the first years. To
+        keep others, shuffle the rows by a seed before, or sort them by something public (a visit's
+        number, not its result).
 
     See Also
     --------
