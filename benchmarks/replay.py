@@ -781,9 +781,7 @@ def combinations(count: int) -> Iterator[tuple[Case, int]]:
         yield Case(name, estimator, kind, zeroes(estimator)), seed
 
 
-def persons_of(
-    case: Case, rng: np.random.Generator, data: Data, hostile: float
-) -> Pair:
+def persons_of(case: Case, rng: np.random.Generator, data: Data, hostile: float) -> Pair:
     """Return records of persons with several, and the same with one person replaced.
 
     Person 0 has other records, 1 or 200 of them, or none that weighs anything.

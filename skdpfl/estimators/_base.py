@@ -32,7 +32,6 @@ from skdpfl.federation import Federation, Schema
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.silos import without_column
 from skdpfl.table import FLOATS, Table, numbers_in_rows, read_new
 
 
@@ -213,7 +212,7 @@ class FederatedEstimator(Trained):
             the record, and protected like it; a hundredth of the budget (of mu squared) finds a
             typical exposure, where the fit starts.
         *unnamed
-            Not accepted: ``silos``, ``persons``, ``sample_weight`` and ``exposure`` are keyword-only.
+            Not accepted: all others are keyword-only.
         **refused
             Not accepted; the error names the alternative.
 

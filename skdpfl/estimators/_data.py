@@ -327,8 +327,9 @@ class LocalData(DataSource):
 
     def federation(self, streams: Streams, n_jobs: int | None) -> LocalFederation:
         given = self.X, self.y, self.silos.codes, self.facts.n_silos
-        own = {"weights": self.weights, "exposure": self.exposure, "of_row": self.of_row}
-        records = SiloData.from_codes(*given, **own)
+        records = SiloData.from_codes(
+            *given, weights=self.weights, exposure=self.exposure, of_row=self.of_row
+        )
         return LocalFederation(records, streams, n_jobs)
 
     def raw_federations(self, streams: Streams) -> tuple[Federation, Federation]:
@@ -391,8 +392,7 @@ class LocalData(DataSource):
     def for_callbacks(self, keep_y: bool) -> LocalData:
         y = self.y if keep_y else self.y[:0].copy()
         silos = self.silos._replace(codes=self.silos.codes[:0].copy(), rows=None)
-        none = dict.fromkeys(("weights", "exposure", "of_row"))
-        return replace(self, y=y, silos=silos, **none)
+        return replace(self, y=y, silos=silos, weights=None, exposure=None, of_row=None)
 
 
 @dataclass(frozen=True, eq=False)

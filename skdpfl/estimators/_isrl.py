@@ -92,13 +92,15 @@ class _ISRLDP(PersonEstimator):
         if self.trust == "shuffler":
             self._check_shuffler()
 
-    def _fit(self, X: Any, y: Any, silos: Any, sample_weight: Any, exposure: Any) -> Any:
+    def _fit(
+        self, X: Any, y: Any, silos: Any, persons: Any, sample_weight: Any, exposure: Any
+    ) -> Any:
         if self.inference is not None and sample_weight is not None:
             raise ValueError(
                 'inference="intervals" is of the unweighted model: leave sample_weight, or '
                 "inference=None."
             )
-        return super()._fit(X, y, silos, sample_weight, exposure)
+        return super()._fit(X, y, silos, persons, sample_weight, exposure)
 
     def summary(self, confidence: float = 0.95) -> pd.DataFrame:
         """Return the coefficients as a frame, one row per feature and one for the intercept.

@@ -158,7 +158,8 @@ def limit_rows(people: Any, most: int) -> np.ndarray:
     """Return a mask of rows so that nobody has more than ``most`` of them.
 
     A record is one row, and epsilon protects one record. If people have several rows, in one silo
-    or in several, and ``unit="person"`` is not available, keep at most k of each and report ``privacy_spent_.group(k)``;
+    or in several, and ``unit="person"`` is not available, keep at most k of each and report
+    ``privacy_spent_.group(k)``;
     :func:`skdpfl.privacy.epsilon_per_record` gives the budget beforehand.
 
     Parameters

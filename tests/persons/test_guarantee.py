@@ -36,7 +36,7 @@ def visits(n=240, per_person=3, n_silos=3, d=4, seed=0):
 def test_a_person_tells_what_was_priced(name):
     """All sums, histograms and scales included, with 1 or 200 hostile rows in a person's place."""
     for seed in (0, 1):
-        assert judged(CASES[name], *data_of(CASES[name], seed)) == []
+        assert judged(CASES[name], data_of(CASES[name], seed)) == []
 
 
 @pytest.mark.parametrize("contribution", ["mean", "sum"])
@@ -113,7 +113,7 @@ def test_clipping_row_by_row_is_found(monkeypatch):
 
     monkeypatch.setattr(PrivateGradient, "_of_several", by_rows)
     case = CASES["ISRLDP regression persons"]
-    found = [judged(case, *data_of(case, seed)) for seed in range(3)]
+    found = [judged(case, data_of(case, seed)) for seed in range(3)]
     assert any(any("moved" in words for words in each) for each in found), found
 
 
