@@ -11,7 +11,7 @@ from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel, Records, _products
 from skdpfl.privacy.events import Guarantee
 from skdpfl.scaling._curves import Histogram
-from tests.persons.test_guarantee import visits
+from tests.internals.persons.test_guarantee import visits
 
 C = 0.6
 
