@@ -20,6 +20,7 @@ from skdpfl._arguments import (
 from skdpfl._surface import Missing
 from skdpfl._warnings import warn
 from skdpfl.choosing import ACCELERATED, check_cohort, spends_budget
+from skdpfl.encoding import Encoding
 from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import NAMED, Loss, Weighted
 from skdpfl.models import Additive, Architecture
@@ -454,6 +455,16 @@ def refuse_remote_persons(unit: str) -> None:
             'unit="person" is for fit(X, y, silos=..., persons=...): remote silos do not tell '
             'records of one person yet. Use unit="record" and limit each person\'s rows '
             "(skdpfl.preprocessing.limit_rows)."
+        )
+
+
+def refuse_unknown_levels(encoding: Encoding) -> None:
+    """Raise if columns have levels or ranges that a fit for persons would have to find."""
+    missing = [name for name, column in encoding.items() if not column.is_known]
+    if missing:
+        raise ValueError(
+            f'unit="person" does not find levels and ranges of columns: declare those of '
+            f"{missing[:5]!r} in feature_bounds."
         )
 
 

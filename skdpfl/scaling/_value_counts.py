@@ -115,6 +115,8 @@ class ValueCounts(BoundedSum):
     def answers(
         self, question: SumQuestion, data: SiloData, streams: Streams
     ) -> Iterator[tuple[np.ndarray, Any]]:
+        if question.plan.budgets.unit == "person":
+            raise ValueError("Levels are counted by records; declare those of persons.")
         used = np.flatnonzero(self.used)
         columns = [CodedColumn(data.X[:, j], self.kinds[j]) for j in used]  # type: ignore[arg-type]
         give = None if question.plan.budgets.as_one else self.giver(question, streams)

@@ -14,6 +14,7 @@ from skdpfl import (
     DPScaffoldClassifier,
     ISRLDPClassifier,
     ISRLDPRegressor,
+    ISRLDPSurvival,
 )
 from skdpfl.federation._gradient import Batch, PrivateGradient
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, SiloGroupKFold
@@ -146,6 +147,8 @@ def test_a_column_of_persons_and_searches():
         (ISRLDPRegressor(unit="person"), [0, 1], "X has 240 rows, persons 2"),
         (ISRLDPRegressor(unit="person", model=MLP((3,))), [0], "for linear and additive models"),
         (ISRLDPRegressor(unit="person", trust="shuffler"), [0], "messages of single records"),
+        (ISRLDPSurvival(unit="person", target_bounds=(0, 9)), "one", "got OneSlope"),
+        (ISRLDPRegressor(unit="person", inference="intervals"), [0], "of independent records"),
         (ISRLDPRegressor(silos_per_person=2), None, 'needs unit="person"'),
         (ISRLDPRegressor({0: 1.0}, unit="person", silos_per_person=2), [0], "one epsilon for all"),
         (ISRLDPRegressor(unit="person", contribution="max"), [0], "contribution must be"),
@@ -156,7 +159,10 @@ def test_a_column_of_persons_and_searches():
 def test_errors(est, persons, message):
     X, y, silos, _ = visits()
     y = (y > 0).astype(int) if isinstance(est, DPFedEXPClassifier) else y
-    persons = np.zeros(len(y)) if isinstance(persons, str) else persons
+    if isinstance(est, ISRLDPSurvival):
+        y = np.array([(True, t) for t in np.abs(y)], dtype=[("event", bool), ("time", float)])
+    if isinstance(persons, str):
+        persons = np.zeros(len(y)) if persons == "apart" else silos
     if isinstance(est, Pipeline):
         est = SharedBudget(est, epsilon=1.0)
     given = {} if persons is None else {"persons": persons}
