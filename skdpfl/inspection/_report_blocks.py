@@ -96,7 +96,11 @@ def compared(spent: PrivacySpent) -> dict[str, str]:
 
 
 def of_persons(spent: PrivacySpent, persons: int | None) -> dict[str, str]:
-    """Return a row on people with several records."""
+    """Return a row on people with several records, or in several silos."""
+    if spent.unit == "person":
+        most = spent.silos_per_person
+        where = "one silo" if most == 1 else f"at most {most} silos"
+        return {"A person in several silos": f"assumed: each has records in {where}"}
     if spent.unit != "record" or spent.group_size > 1:
         return {}
     if persons is not None:
