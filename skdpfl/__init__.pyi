@@ -33,5 +33,9 @@ from skdpfl.inspection import (
     privacy_spent as privacy_spent,
     report as report,
 )
+from skdpfl.model_selection import (
+    DPCalibratedClassifier as DPCalibratedClassifier,
+    DPThresholdClassifier as DPThresholdClassifier,
+)
 
 __version__: str

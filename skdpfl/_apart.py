@@ -13,7 +13,9 @@ import hashlib
 import io
 import pickle
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -99,6 +101,28 @@ def anew(value: Any, fitted: Mapping[str, Any] | None = None) -> Callable[[], An
     """
     shared = [fitted[name] for name in _UNREAD_FITTED if name in fitted] if fitted else []
     return lambda: copy.deepcopy(value, {id(each): each for each in shared})
+
+
+def rows_apart(
+    new: Callable[[], Any], call: Callable[[Any, int], Any], n: int, fixed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return results (n, *shape of fixed) of calls for one record each, and which calls succeeded.
+
+    Each call gets an object of its own from ``new``, and the record's number. Where it raises or
+    returns another shape the result is ``fixed``. So a result is a function of its record alone,
+    and no warning or error is.
+    """
+    out = np.repeat(fixed[None], n, axis=0)
+    succeeded = np.zeros(n, bool)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for i in range(n):
+            with suppress(Exception):
+                found = np.asarray(call(new(), i), out.dtype)
+                succeeded[i] = found.shape == fixed.shape
+                if succeeded[i]:
+                    out[i] = found
+    return out, succeeded
 
 
 # ---- what no copy holds apart --------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn import get_config
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -62,8 +63,14 @@ _AFTER_A_FIT = frozenset((
     "predict", "predict_log_proba", "predict_proba", "score", "set_fit_request",
     "set_predict_proba_request", "set_predict_request", "set_score_request",
 ))  # fmt: skip
-#: those that do not: they stop by, or draw numbers for, all rows together
-_TOGETHER = ("IterativeImputer", "MiniBatchNMF", "NMF")
+#: scikit-learn's modules, and classes of others, that predict or transform each row by itself
+_ROW_WISE = frozenset((
+    "calibration", "compose", "discriminant_analysis", "dummy", "ensemble", "feature_extraction",
+    "feature_selection", "frozen", "gaussian_process", "kernel_approximation", "linear_model",
+    "model_selection", "multiclass", "multioutput", "naive_bayes", "neighbors", "neural_network",
+    "pipeline", "preprocessing", "random_projection", "svm", "tree",
+))  # fmt: skip
+_ALSO_ROW_WISE = ("IncrementalPCA", "KernelPCA", "PCA", "SimpleImputer", "TruncatedSVD")
 
 
 def private_step(model: Any) -> tuple[str, Any]:
@@ -181,8 +188,9 @@ def learns_nothing(step: Any) -> bool:
 def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
     """Return whether a fitted object's output for a row is known to depend on that row alone.
 
-    This holds if all its classes and functions come from :data:`KNOWN` packages. A user's own code,
-    such as a subclass, may compare rows.
+    This holds if all its classes and functions come from :data:`KNOWN` packages, and what
+    scikit-learn fits from modules known to be row-wise. Others, such as IterativeImputer or a
+    user's subclass, may compare rows.
     """
     if id(part) in seen:
         return True
@@ -194,7 +202,9 @@ def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
         return keeps_rows_apart(part.__func__, seen) and keeps_rows_apart(part.__self__, seen)
     kind = part if isinstance(part, FunctionType | type) else type(part)
     origin = str(kind.__module__).partition(".")[0]
-    if origin not in KNOWN or kind.__name__ in _TOGETHER:
+    if origin not in KNOWN or not (origin != "sklearn" or _is_row_wise(kind)):
+        return False
+    if isinstance(part, ColumnTransformer) and tells_density(part):
         return False
     if isinstance(part, preprocessing.RowTransformer):
         return True
@@ -206,6 +216,14 @@ def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
         return is_stackable(part._loss()) and keeps_rows_apart(part.model_, seen)
     inside = vars(part) if origin in ("skdpfl", "sklearn") and hasattr(part, "__dict__") else {}
     return isinstance(part, type) or all(keeps_rows_apart(v, seen) for v in inside.values())
+
+
+def _is_row_wise(kind: type) -> bool:
+    """Whether a class of scikit-learn is a helper, or treats each row by itself."""
+    if not (isinstance(kind, type) and issubclass(kind, BaseEstimator)):
+        return True
+    module = kind.__module__.split(".")[1]
+    return module in _ROW_WISE or kind.__name__ in _ALSO_ROW_WISE
 
 
 def gives_out_width(step: Any) -> bool:

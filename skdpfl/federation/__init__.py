@@ -10,13 +10,20 @@ from skdpfl.federation._measures import (
     BalancedAccuracy,
     Closeness,
     Confusion,
+    D2Poisson,
     Found,
     Measure,
-    RocAuc,
     ask_score,
-    measure_of,
     score_plan,
 )
+from skdpfl.federation._ranks import (
+    AveragePrecision,
+    CalibrationError,
+    Concordance,
+    RocAuc,
+    ScoreHistogram,
+)
+from skdpfl.federation._score_names import OF_CLASSES, OF_SURVIVAL, OF_TARGETS, measure_of
 from skdpfl.federation._silo import Silo
 from skdpfl.federation._sums import (
     PIECE,

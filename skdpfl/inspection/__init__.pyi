@@ -4,6 +4,9 @@ from skdpfl.inspection._before_fit import (
     heterogeneity as heterogeneity,
 )
 from skdpfl.inspection._coefficients import CoefficientDisplay as CoefficientDisplay
+from skdpfl.inspection._calibration_display import (
+    DPCalibrationDisplay as DPCalibrationDisplay,
+)
 from skdpfl.inspection._convergence import ConvergenceDisplay as ConvergenceDisplay
 from skdpfl.inspection._cost import privacy_spent as privacy_spent
 from skdpfl.inspection._describe import (
@@ -22,11 +25,15 @@ from skdpfl.inspection._display import (
     CountsDisplay as CountsDisplay,
     QuantilesDisplay as QuantilesDisplay,
 )
-from skdpfl.inspection._private_scores import (
+from skdpfl.inspection._private_score import (
+    PrivateScore as PrivateScore,
+    private_score as private_score,
+)
+from skdpfl.inspection._report import report as report
+from skdpfl.inspection._score_displays import (
     DPConfusionMatrixDisplay as DPConfusionMatrixDisplay,
     DPRocCurveDisplay as DPRocCurveDisplay,
 )
-from skdpfl.inspection._report import report as report
 from skdpfl.inspection._shapes import ShapeDisplay as ShapeDisplay
 from skdpfl.inspection._spent import PrivacySpentDisplay as PrivacySpentDisplay
 from skdpfl.inspection._survival import (

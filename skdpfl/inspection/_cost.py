@@ -230,7 +230,10 @@ class _Bill:
             found = _pipelines.gives_out_width(getattr(obj, "best_estimator_", None))
             self._private(obj, at._replace(chosen=at.chosen or found))
         before, self._own = self._own, getattr(obj, "public", ())
-        self.add(model, at._replace(covered=at.covered or pays))
+        if getattr(obj, "pays_for_parts", True):
+            self.add(model, at._replace(covered=at.covered or pays))
+        else:
+            self.add(model, at.inside("estimator"))
         self._own = before
 
     def _private(self, part: Any, at: _At) -> None:

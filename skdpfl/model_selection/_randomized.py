@@ -79,10 +79,11 @@ class DPRandomizedSearchCV(
         The share of each silo's records that is held out to score the candidates; with
         ``unit="silo"`` the share of whole silos.
     scoring : str or None, default=None
-        The score to maximise: "accuracy" (the default), "balanced_accuracy", "neg_log_loss" or
-        "roc_auc" (two labels) for classifiers; "r2" or "neg_mean_absolute_error" for regressors,
-        whose default is described at ``best_score_``. Losses and errors of a record are clipped at
-        a bound, see :func:`skdpfl.remote.score_federation`.
+        The score to maximise, as in :func:`skdpfl.inspection.private_score`: "accuracy" (the
+        default for classifiers), "balanced_accuracy", "neg_log_loss", "neg_brier_score",
+        "calibration_error" (of which the negative is taken), "roc_auc", "average_precision"; for
+        regressors "r2", "neg_mean_absolute_error", "d2_poisson"; their default is described at
+        ``best_score_``. Losses and errors of a record are clipped at a bound.
     public : collection of str, default=()
         Names of steps, each a ``FunctionTransformer`` whose function you declare to treat each row
         by itself; functions are tested on made-up rows first.

@@ -15,6 +15,7 @@ silos is, with all their records. A silo used for both would pay for both, and w
 split would reveal its protected size.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from skdpfl import federation
-from skdpfl._apart import anew
+from skdpfl._apart import anew, rows_apart
 from skdpfl._pipelines import keeps_rows_apart, private_step
 from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.privacy.events import Guarantee
@@ -92,33 +93,83 @@ def _of_silos(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
 
 
 def predictions(
-    model: Any, X: Any, reads: str, classes: np.ndarray, *, together: bool
+    model: Any, X: Any, reads: str, classes: np.ndarray, *, together: bool | None = None
 ) -> np.ndarray:
-    """Return the predictions that a measure reads, one row per record.
+    """Return the predictions that a measure reads, one row per record; NaN where there is none.
 
-    A prediction must depend on its own record only; otherwise one record could change all terms of
-    a sum. ``together``: whether the model is known not to mix rows; if not, a fresh copy of it gets
-    each record.
+    Formal guarantee
+    ----------------
+    A prediction depends on its own record only, as do warnings and errors, of which there are none:
+    otherwise one record could change all terms of a sum. Models that are known to treat rows by
+    themselves get all records at once (``together``). If that raises, the records that raise by
+    themselves, found by halving, are replaced by another one in a table of the same shape: so even
+    the last bits of the others' predictions are those they would have beside a sound record. Any
+    other model gets one record at a time, each with a fresh copy.
     """
-    if together:
-        return _predictions(model, X, reads, classes)
+    width = len(classes) if reads == "log_probabilities" else 1
+    every = np.arange(_num_samples(X))
+
+    def read(own: Any, rows: np.ndarray) -> np.ndarray:
+        return _predictions(own, _safe_indexing(X, rows), reads, classes)
+
+    def at_once(rows: np.ndarray) -> np.ndarray | None:
+        unread = np.full((len(rows), width), np.nan)
+        found, (done,) = rows_apart(lambda: model, lambda own, _: read(own, rows), 1, unread)
+        return found[0] if done else None
+
+    if keeps_rows_apart(model) if together is None else together:
+        if (found := at_once(every)) is not None:
+            return found
+        failing = np.isin(every, _failing(at_once, every))
+        if failing.all():
+            return np.full((len(every), width), np.nan)
+        if (found := at_once(np.where(failing, np.argmin(failing), every))) is not None:
+            return np.where(failing[:, None], np.nan, found)
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    new = anew(model, vars(last))
-    rows = (_safe_indexing(X, [i]) for i in range(_num_samples(X)))
-    return np.concatenate([_predictions(new(), row, reads, classes) for row in rows])
+    new, fixed = anew(model, vars(last)), np.full(width, np.nan)
+    return rows_apart(new, lambda own, i: read(own, every[i : i + 1])[0], len(every), fixed)[0]
+
+
+def _failing(at_once: Callable[[np.ndarray], Any], rows: np.ndarray) -> list[int]:
+    """Return the rows at which a model fails that treats rows by themselves."""
+    if at_once(rows) is not None:
+        return []
+    if len(rows) == 1:
+        return rows.tolist()
+    half = len(rows) // 2
+    return _failing(at_once, rows[:half]) + _failing(at_once, rows[half:])
 
 
 def _predictions(model: Any, X: Any, reads: str, classes: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):  # a warning could depend on a single record
-        if reads == "targets":
-            return np.asarray(model.predict(X), float).reshape(-1, 1)
-        if reads == "codes":
-            return np.searchsorted(classes, model.predict(X))[:, None]
-        if reads == "scores" and hasattr(model, "decision_function"):
-            return np.asarray(model.decision_function(X), float).reshape(-1, 1)
-        shares = np.zeros((len(X) if not hasattr(X, "shape") else X.shape[0], len(classes)))
-        shares[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(X)
-        return shares[:, 1:] if reads == "scores" else np.log(shares)
+    if reads == "targets" or not len(classes):
+        return np.asarray(model.predict(X), float).reshape(-1, 1)
+    if reads == "codes":
+        return codes_of(model.predict(X), classes)[:, None].astype(float)
+    odds = reads == "log_odds" and hasattr(model, "predict_proba")
+    if reads != "log_probabilities" and not odds and hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X), float).reshape(-1, 1)
+    shares = np.zeros((_num_samples(X), len(classes)))
+    shares[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(X)
+    if reads in ("decisions", "log_odds"):
+        return log_odds(shares[:, 1:])
+    return shares[:, 1:] if reads == "scores" else np.log(shares)
+
+
+def log_odds(chances: np.ndarray) -> np.ndarray:
+    """Return log-odds of probabilities, finite also for 0 and 1."""
+    chances = np.clip(chances, 1e-15, 1 - 1e-15)
+    return np.log(chances / (1 - chances))
+
+
+def codes_of(labels: Any, classes: np.ndarray) -> np.ndarray:
+    """Return the places of labels among sorted classes; -1 for others."""
+    labels = np.asarray(labels)
+    try:
+        places = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    except TypeError:  # what does not compare with the classes, such as a gap, is none of them
+        known = {label: place for place, label in enumerate(classes.tolist())}
+        return np.array([known.get(label, -1) for label in labels.tolist()])
+    return np.where(classes[places] == labels, places, -1)
 
 
 def default_measure(inner: Any) -> federation.Measure | None:
@@ -127,6 +178,12 @@ def default_measure(inner: Any) -> federation.Measure | None:
         return None
     low, high = inner.target_bounds
     return federation.Closeness("squared_error", (high - low) / 2, 1.0, shift=1.0)
+
+
+def _greater_is_better(found: federation.Found) -> float:
+    """Return a score to maximise; an undefined one counts as chance."""
+    score, measure = found.score, found.measure
+    return float(measure.sign * (measure.chance if np.isnan(score) else score))
 
 
 class NoisyScore:
@@ -157,7 +214,7 @@ class NoisyScore:
             n_classes=len(labels) if known else None,
             targets=None if known else self._inner.target_bounds,
         )
-        if self._scoring == "neg_log_loss" and not hasattr(self._inner, "predict_proba"):
+        if found.reads == "log_probabilities" and not hasattr(self._inner, "predict_proba"):
             raise ValueError(
                 f'loss={self._inner.loss!r} has no probabilities: use scoring="accuracy".'
             )
@@ -180,7 +237,7 @@ class NoisyScore:
             self._found(i, model, features, truth, labels, mu / np.sqrt(shared), streams)
             for i, model in enumerate(models)
         ]
-        return np.array([each.score for each in found])
+        return np.array([_greater_is_better(each) for each in found])
 
     def _found(
         self,
@@ -203,7 +260,7 @@ class NoisyScore:
         sizes = np.bincount(codes)
         data = federation.SiloData.from_codes(predicted, truth, codes, len(sizes))
         budgets = federation.SiloBudgets.of(self._guarantee, sizes, mu)
-        plan = federation.score_plan(measure, budgets, mu, first=number)
+        plan = federation.score_plan(measure, budgets, mu, first=number * len(measure.parts))
         return federation.ask_score(
             measure, plan, federation.LocalFederation(data, streams), streams
         )

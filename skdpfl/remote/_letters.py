@@ -29,9 +29,13 @@ from skdpfl.algorithms import Algorithm, sends_one_gradient
 from skdpfl.federation import (
     R2,
     Accuracy,
+    AveragePrecision,
     BalancedAccuracy,
+    CalibrationError,
     Closeness,
+    Concordance,
     Confusion,
+    D2Poisson,
     RocAuc,
     Work,
 )
@@ -419,7 +423,8 @@ class Refusal:
     reason: str
 
 
-declare(Accuracy, BalancedAccuracy, Closeness, Confusion, R2, RocAuc)
+declare(Accuracy, BalancedAccuracy, Closeness, Confusion, R2, D2Poisson)
+declare(RocAuc, AveragePrecision, Concordance, CalibrationError)
 declare(
     Predictor,
     Scored,

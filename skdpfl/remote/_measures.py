@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl._apart import anew, rows_apart
 from skdpfl.federation import BoundedSum, Measure
 from skdpfl.losses import LogLoss
 from skdpfl.models import Model, fitted_one_by_one
@@ -34,18 +35,24 @@ class Predictor:
     def check(self, n_features: int, n_outputs: int) -> None:
         """Raise unless the model has these numbers of features and raw predictions."""
         try:
-            shapes = [self.raw(np.zeros((n, n_features))).shape for n in (1, 2)]
+            shapes = [self._raw(np.zeros((n, n_features))).shape for n in (1, 2)]
         except (ValueError, KeyError, TypeError):
             shapes = []
         if shapes != [(1, n_outputs), (2, n_outputs)]:
             raise Refused("The model to be scored is for other features or classes.")
 
     def raw(self, X: np.ndarray) -> np.ndarray:
-        """Return raw predictions (n, k)."""
+        """Return raw predictions (n, k); NaN for a record at which a user's model fails."""
+        if fitted_one_by_one(self.model) is self.model:
+            return self._raw(X)
+        fixed = np.full(self.model.n_outputs, np.nan)
+        return rows_apart(anew(self), lambda own, i: own._raw(X[[i]])[0], len(X), fixed)[0]
+
+    def _raw(self, X: np.ndarray) -> np.ndarray:
         Z = X
         if self.scaling is not None:
             Z = self.scaling.within(X) if self.scaling.affine else self.scaling.transform(X)
-        return fitted_one_by_one(self.model).raw_of_fitted(self.attributes, Z.astype(DOUBLE))
+        return self.model.raw_of_fitted(self.attributes, Z.astype(DOUBLE))
 
     def read(self, what: str, X: np.ndarray) -> np.ndarray:
         """Return the predictions that a measure reads, one row a record."""

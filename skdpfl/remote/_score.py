@@ -96,9 +96,10 @@ def score_federation(
     delta : float, default=1e-5
         The delta of the cost.
     measure : str, optional
-        The score; greater is better. For classifiers "accuracy" (the default), "balanced_accuracy",
-        "neg_log_loss" or "roc_auc" (two labels); for regressors "neg_mean_absolute_error" (the
-        default) or "r2". A record's loss or error is clipped at a bound; see Notes.
+        The score. For classifiers "accuracy" (the default), "balanced_accuracy", "neg_log_loss",
+        "neg_brier_score", "calibration_error" (lower is better), or, with two labels, "roc_auc" and
+        "average_precision"; for regressors "neg_mean_absolute_error" (the default), "r2" or
+        "d2_poisson". A record's loss or error is clipped at a bound; see Notes.
     bound : float, optional
         The value at which a record's log loss or absolute error is clipped, from public knowledge;
         the noise is proportional to it. By default log(100), the log loss of a probability of 1 %,
@@ -122,11 +123,12 @@ def score_federation(
     for any record: one sum, or three for "roc_auc", which share the epsilon. Scores are functions
     of these sums and of the silos' sizes, which are public here.
 
-    For "r2", squared errors are clipped at the square of half the range of ``target_bounds``.
-    "balanced_accuracy" divides by noisy counts and leaves out classes whose count may be noise
-    alone. "roc_auc" counts predictions in 16 bins, whose edges are quantiles from noisy counts.
-    Ties within a bin count one half, so without noise the error is at most half the probability
-    that a positive and a negative share a bin, about 0.03.
+    For "r2" and "d2_poisson", a record's deviance is clipped at that of the middle of
+    ``target_bounds`` from an end. "balanced_accuracy" divides by noisy counts and leaves out
+    classes whose count may be noise alone. "roc_auc" counts predictions in 16 bins, whose edges are
+    quantiles from noisy counts. Ties within a bin count one half, so without noise the error is at
+    most half the probability that a positive and a negative share a bin, about 0.03. A score that
+    noise leaves undefined, such as the area with one label, is NaN with infinite noise.
     """
     refuse_own_parts(model, Refused)
     predictor = _predictor(model)
@@ -157,14 +159,15 @@ def score_federation(
 def _measure(given: str | None, classes: Any, bound: float | None, model: Fitted) -> Measure:
     """Return the measure, or the default one."""
     name = given or ("neg_mean_absolute_error" if classes is None else "accuracy")
-    if name == "neg_log_loss" and not hasattr(model, "predict_proba"):
-        raise ValueError(f'loss={model.loss!r} has no probabilities; use measure="accuracy".')
-    return measure_of(
+    found = measure_of(
         name,
         n_classes=None if classes is None else len(classes),
         bound=bound,
         targets=getattr(model, "target_bounds", None),
     )
+    if found.reads == "log_probabilities" and not hasattr(model, "predict_proba"):
+        raise ValueError(f'loss={model.loss!r} has no probabilities; use measure="accuracy".')
+    return found
 
 
 def _predictor(model: Fitted) -> Predictor:

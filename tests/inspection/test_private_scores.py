@@ -13,14 +13,18 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor, SiloAdapted
 from skdpfl.exceptions import BudgetExceeded
-from skdpfl.inspection import DPConfusionMatrixDisplay, DPRocCurveDisplay
+from skdpfl.inspection import (
+    DPCalibrationDisplay,
+    DPConfusionMatrixDisplay,
+    DPRocCurveDisplay,
+)
 from skdpfl.privacy import PrivacyLedger
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (1500, 3))
 Y = np.where(X @ [3.0, -2.0, 0.0] + RNG.logistic(size=1500) > 1, "yes", "no")
 SILOS = np.arange(1500) % 3
-BOTH = [DPRocCurveDisplay, DPConfusionMatrixDisplay]
+BOTH = [DPRocCurveDisplay, DPConfusionMatrixDisplay, DPCalibrationDisplay]
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +51,20 @@ def test_a_large_budget_shows_the_curve_of_the_records(model):
     assert (np.diff(drawn.fpr) >= 0).all() and (np.diff(drawn.tpr) >= 0).all()
     assert drawn.pos_label == "yes"
     assert drawn.line_.get_label().startswith("ISRLDPClassifier: area 0.")
+
+
+def test_a_calibration_curve_is_that_of_the_records(model):
+    given = {"silos": SILOS, "n_bins": 5, "random_state": 0}
+    drawn = DPCalibrationDisplay.from_estimator(model, X, Y, epsilon=1e4, **given)
+    chances = model.predict_proba(X)[:, 1]
+    bins = (chances * 5).astype(int)
+    hits, sums = (np.bincount(bins, values) for values in (Y == "yes", chances))
+    np.testing.assert_allclose(drawn.prob_true, hits / np.bincount(bins), atol=0.01)
+    np.testing.assert_allclose(drawn.prob_pred, sums / np.bincount(bins), atol=0.01)
+    error = np.abs(hits - sums).sum() / len(X)
+    assert drawn.calibration_error == pytest.approx(error, abs=5e-3)
+    noisy = DPCalibrationDisplay.from_estimator(model, X, Y, epsilon=1.0, **given)
+    assert (noisy.noise > 0).all() and noisy.ax_.get_xlim() == (0, 1)
 
 
 @pytest.mark.parametrize("trust", ["silo", "server"])

@@ -8,36 +8,24 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skdpfl import federation
-from skdpfl._arguments import check_choice, check_positive
-from skdpfl._compat import as_frame
-from skdpfl._pipelines import keeps_rows_apart
 from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.inspection._display import GREY, Display, next_colour
-from skdpfl.model_selection.scoring import predictions
-from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import (
-    SecureAggregation,
-    read_guarantee,
-    spare_rounds_of,
-    trust_name,
-)
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.model_selection.held_out import HeldOut
+from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.spending.account import charge_all
 from skdpfl.privacy.spending.ledger import open_ledgers
-from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
-from skdpfl.silos import read_silos, split_silo_column
+from skdpfl.privacy.spending.spent import PrivacySpent
 
-_shared_docs = filled_docs(
+shared_docs = filled_docs(
     {
         "asked": """
     estimator : estimator
-        A fitted classifier, which must not have been fitted to these records without privacy. If it
-        has user-defined classes or functions, it predicts one row at a time, so that no record
-        changes the predictions of others.
+        A fitted classifier, which must not have been fitted to these records without privacy.
+        Unless its classes are known to treat rows by themselves, it predicts one row at a time, so
+        that no record changes the predictions of others.
     X : array-like or DataFrame of shape (n_samples, n_features)
         The records of all silos.
     y : array-like of shape (n_samples,)
@@ -64,49 +52,31 @@ _shared_docs = filled_docs(
 )
 
 
-def _found(
+def released(
     measure: federation.Measure, given: dict[str, Any]
 ) -> tuple[federation.Found, PrivacySpent]:
     """Charge for a measure of the records, and compute it; ``given`` are a method's arguments."""
-    estimator, epsilon, neighbours = given["estimator"], given["epsilon"], given["neighbours"]
-    check_positive("epsilon", epsilon)
-    check_budget_parameters(epsilon, given["delta"])
-    check_choice("trust", trust_name(given["trust"]), ("silo", "secagg", "server"))
-    check_choice("neighbours", neighbours, ("replace", "add_remove"))
-    X, y = as_frame(given["X"]), np.asarray(given["y"])
-    own = getattr(_last(estimator), "silo_column", None)
-    column = own if own in getattr(X, "columns", ()) else None
-    n = _num_samples(y)
-    groups = read_silos(split_silo_column(X, given["silos"], column)[1], n, X)
-    streams, delta = streams_for(given["random_state"]), delta_of(given["delta"], n)
-    mu = gaussian_mu(float(epsilon), delta)
-    guarantee = read_guarantee("record", given["trust"], neighbours)
-    spare = spare_rounds_of(given["trust"])
-    budgets = federation.SiloBudgets.of(guarantee, groups.sizes, mu, spare)
-    plan = federation.score_plan(measure, budgets, mu)
-    names, digest = groups.ids.tolist(), groups.digest()
-    spent = cost_of_sums((plan,), delta, names, digest, streams.seed, budgets)
+    names = ("epsilon", "delta", "silos", "trust", "neighbours", "random_state")
+    asked = {name: given[name] for name in names}
+    held = HeldOut.read(given["estimator"], given["X"], given["y"], **asked)
+    plans = held.plans([measure])
+    spent = held.spent(plans)
     charge_all(open_ledgers(), given["cls"].__name__, spent)
-    classes = estimator.classes_
-    places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    truth = np.where(classes[places] == y, places, -1)
-    together = keeps_rows_apart(estimator)
-    predicted = predictions(estimator, X, measure.reads, classes, together=together)
-    records = federation.SiloData.from_codes(predicted, truth, groups.codes, len(groups.ids))
-    return federation.ask_score(
-        measure, plan, federation.LocalFederation(records, streams), streams
-    ), spent
+    (found,) = held.release(given["estimator"], [measure], plans)
+    return found, spent
 
 
 def _last(estimator: Any) -> Any:
     return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
 
 
-def _name(estimator: Any, name: str | None) -> str:
+def name_of(estimator: Any, name: str | None) -> str:
+    """Return a model's name for a label."""
     return type(_last(estimator)).__name__ if name is None else str(name)
 
 
-def _check_classifier(estimator: Any) -> None:
+def check_classifier(estimator: Any) -> None:
+    """Raise for anything but a fitted classifier."""
     refuse_own_parts(estimator)
     if not hasattr(estimator, "predict") or not is_classifier(estimator):
         raise ValueError(f"This display needs a classifier; got {type(estimator).__name__}.")
@@ -190,7 +160,7 @@ class DPRocCurveDisplay(Display):
         self.ax_.legend(frameon=False, loc="lower right")
 
     @classmethod
-    @_shared_docs
+    @shared_docs
     def from_estimator(
         cls,
         estimator: Any,
@@ -217,20 +187,20 @@ class DPRocCurveDisplay(Display):
         -------
         DPRocCurveDisplay
         """
-        _check_classifier(estimator)
+        check_classifier(estimator)
         if len(estimator.classes_) != 2:
             raise ValueError(
                 f"A ROC curve needs two labels; got {len(estimator.classes_)}. Use "
                 "DPConfusionMatrixDisplay for any number."
             )
-        found, spent = _found(federation.RocAuc(), locals())
+        found, spent = released(federation.RocAuc(), locals())
         fpr, tpr = found.measure.curve(found.mean)
         return cls(
             fpr=fpr,
             tpr=tpr,
             roc_auc=found.score,
             roc_auc_noise=found.error,
-            estimator_name=_name(estimator, name),
+            estimator_name=name_of(estimator, name),
             pos_label=np.asarray(estimator.classes_).tolist()[1],
             privacy_spent=spent,
         ).plot(ax)
@@ -311,7 +281,7 @@ class DPConfusionMatrixDisplay(Display):
         self.ax_.set_title(f"{name}noise ± {self.noise:.2g} in each count")
 
     @classmethod
-    @_shared_docs
+    @shared_docs
     def from_estimator(
         cls,
         estimator: Any,
@@ -338,14 +308,14 @@ class DPConfusionMatrixDisplay(Display):
         -------
         DPConfusionMatrixDisplay
         """
-        _check_classifier(estimator)
+        check_classifier(estimator)
         measure = federation.Confusion(len(estimator.classes_))
-        found, spent = _found(measure, locals())
+        found, spent = released(measure, locals())
         n = math.prod(np.shape(y))
         return cls(
             confusion_matrix=found.mean * n,
             noise=found.noise * n,
             display_labels=np.asarray(estimator.classes_).tolist(),
-            estimator_name=_name(estimator, name),
+            estimator_name=name_of(estimator, name),
             privacy_spent=spent,
         ).plot(ax)

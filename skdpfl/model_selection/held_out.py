@@ -1,0 +1,197 @@
+"""Scores of a fitted model on records that were held out, for a budget of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from skdpfl import federation
+from skdpfl._arguments import check_choice, check_positive
+from skdpfl._compat import as_frame
+from skdpfl._surface import refuse_own_parts
+from skdpfl.model_selection.scoring import codes_of, predictions
+from skdpfl.privacy.calibration import check_budget_parameters, delta_of
+from skdpfl.privacy.events import Guarantee, read_guarantee, spare_rounds_of, trust_name
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
+from skdpfl.silos import Silos, read_silos, split_silo_column
+
+#: what has a model inside, and the attribute that holds it
+_INSIDE = ("best_estimator_", "estimator_", "regressor_", "estimator")
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Held-out records of silos, and the budget and guarantee of what is released of them.
+
+    Formal guarantee
+    ----------------
+    Each release is a noised sum of one bounded term per record
+    (:class:`skdpfl.federation.BoundedSum`), which is a function of that record and a fixed model
+    (:func:`skdpfl.model_selection.scoring.predictions`). The squared Gaussian-DP parameters of all
+    sums add up to the budget's.
+    """
+
+    X: Any
+    y: Any
+    silos: Silos
+    guarantee: Guarantee
+    epsilon: float
+    delta: float
+    spare: int
+    streams: Streams
+
+    @classmethod
+    def read(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        *,
+        epsilon: Any,
+        delta: Any,
+        silos: Any,
+        trust: Any,
+        neighbours: Any,
+        random_state: Any,
+        unit: Any = "record",
+        persons: Any = None,
+    ) -> HeldOut:
+        """Return the records and the budget for a fitted model, or raise."""
+        refuse_own_parts(model)
+        check_is_fitted(model)
+        check_positive("epsilon", epsilon)
+        check_budget_parameters(epsilon, delta)
+        check_choice("trust", trust_name(trust), ("silo", "secagg", "server"))
+        check_choice("neighbours", neighbours, ("replace", "add_remove"))
+        if (unit == "person") != (persons is not None):
+            raise ValueError('unit="person" and persons=... go together: give both or neither.')
+        X = as_frame(X)
+        check_consistent_length(X, y)
+        _check_columns(model, X)
+        column = silo_column_of(model)
+        column = column if column in list(getattr(X, "columns", ())) else None
+        groups = read_silos(split_silo_column(X, silos, column)[1], _num_samples(X), X)
+        n = len(groups.ids if unit == "silo" else groups.codes)
+        return cls(
+            X,
+            y,
+            groups,
+            read_guarantee(unit, trust, neighbours),
+            float(epsilon),
+            delta_of(delta, n),
+            spare_rounds_of(trust),
+            streams_for(random_state),
+        )
+
+    @property
+    def as_one(self) -> bool:
+        """Whether only sums over all silos are released."""
+        return self.guarantee.trust != "silo"
+
+    def plans(self, measures: Sequence[federation.Measure]) -> list[federation.SumPlan]:
+        """Return the plans of some scores, which share the budget equally."""
+        mu = gaussian_mu(self.epsilon, self.delta)
+        budgets = federation.SiloBudgets.of(self.guarantee, self.silos.sizes, mu, self.spare)
+        plans, first = list[federation.SumPlan](), 0
+        for measure in measures:
+            own = mu / math.sqrt(len(measures))
+            plans.append(federation.score_plan(measure, budgets, own, first))
+            first += len(measure.parts)
+        return plans
+
+    def spent(self, plans: Sequence[federation.SumPlan]) -> PrivacySpent:
+        """Return the cost of the plans."""
+        digest = self.silos.digest() if self.guarantee.unit == "record" else None
+        names, budgets = self.silos.ids.tolist(), plans[0].budgets
+        return cost_of_sums(plans, self.delta, names, digest, self.streams.seed, budgets)
+
+    def release(
+        self,
+        model: Any,
+        measures: Sequence[federation.Measure],
+        plans: Sequence[federation.SumPlan],
+    ) -> list[federation.Found]:
+        """Return the scores, which must have been paid for; equal predictions are made once."""
+        classes = np.asarray(model.classes_) if predicts_labels(model) else np.zeros(0)
+        truth = self._truth(classes, measures)
+        made: dict[str, np.ndarray] = {}
+        found = []
+        for measure, plan in zip(measures, plans, strict=True):
+            if measure.reads not in made:
+                made[measure.reads] = predictions(model, self.X, measure.reads, classes)
+            data = federation.SiloData.from_codes(
+                made[measure.reads], truth, self.silos.codes, len(self.silos.ids)
+            )
+            local = federation.LocalFederation(data, self.streams)
+            found.append(federation.ask_score(measure, plan, local, self.streams))
+        return found
+
+    def _truth(self, classes: np.ndarray, measures: Sequence[federation.Measure]) -> np.ndarray:
+        """Return the targets as measures read them; NaN or -1 for what is none."""
+        if len(classes):
+            return codes_of(self.y, classes)
+        if any(isinstance(measure, federation.Concordance) for measure in measures):
+            return survival_targets(self.y)
+        return np.asarray(pd.to_numeric(pd.Series(np.ravel(self.y)), errors="coerce"), float)
+
+
+def predicts_labels(model: Any) -> bool:
+    """Whether a fitted model is a classifier; some libraries have no tags of scikit-learn."""
+    tagged = hasattr(model, "__sklearn_tags__")
+    return is_classifier(model) if tagged else hasattr(model, "classes_")
+
+
+def silo_column_of(model: Any) -> Any:
+    """Return the silo column of the estimator inside a pipeline, search and the like, if any."""
+    while model is not None:
+        if getattr(model, "silo_column", None) is not None:
+            return model.silo_column
+        if hasattr(model, "steps"):
+            model = model.steps[-1][1]
+        else:
+            model = next((getattr(model, n) for n in _INSIDE if hasattr(model, n)), None)
+    return None
+
+
+def is_survival(y: Any) -> bool:
+    """Whether targets have an event and a time: a structured array, or a frame of two columns."""
+    names = getattr(getattr(y, "dtype", None), "names", None)
+    return names is not None or (hasattr(y, "columns") and len(y.columns) == 2)
+
+
+def survival_targets(y: Any) -> np.ndarray:
+    """Return (time, event) pairs (n, 2); types say which is which, never values."""
+    frame = pd.DataFrame(y) if getattr(y, "dtype", None) is not None else as_frame(y)
+    columns = [pd.Series(np.asarray(frame[name])) for name in frame.columns]
+    events = [each for each in columns if each.dtype.kind == "b"]
+    times = [each for each in columns if each.dtype.kind in "iuf"]
+    if len(columns) != 2 or len(events) != 1 or len(times) != 1:
+        raise ValueError(
+            "concordance needs y with an event (bool) and a time (number): a structured array, or "
+            f"a frame of two columns; got {[str(each.dtype) for each in columns]}."
+        )
+    return np.stack([times[0].to_numpy(float), events[0].to_numpy(float)], axis=1)
+
+
+def _check_columns(model: Any, X: Any) -> None:
+    """Raise if columns of the fit are missing; names and numbers of columns are public."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and hasattr(X, "columns"):
+        silo = silo_column_of(model)
+        missing = [n for n in np.asarray(names).tolist() if n not in list(X.columns) and n != silo]
+        if missing:
+            raise ValueError(f"X lacks columns that the model was fitted with: {missing!r}.")
+        return
+    width = getattr(model, "n_features_in_", None)
+    if width is not None and np.ndim(X) == 2 and np.shape(X)[1] < width:
+        raise ValueError(f"X has {np.shape(X)[1]} features; the model was fitted with {width}.")
