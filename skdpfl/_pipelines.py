@@ -218,7 +218,7 @@ def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
     return isinstance(part, type) or all(keeps_rows_apart(v, seen) for v in inside.values())
 
 
-def _is_row_wise(kind: type) -> bool:
+def _is_row_wise(kind: Any) -> bool:
     """Whether a class of scikit-learn is a helper, or treats each row by itself."""
     if not (isinstance(kind, type) and issubclass(kind, BaseEstimator)):
         return True
