@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from skdpfl.remote import Terms, ask_gate, receive, send
+from skdpfl.remote import Terms, ask_gate, dial
 
 #: what an operator wrote into the SuperNode's ``--node-config``
 Config = Mapping[str, Any]
 _RECORD, _BYTES, _LINE = "skdpfl", "letter", "line"
-#: the name in certificates of lines; each is pinned, so it says nothing
-LINE_NAME = "line.skdpfl"
-#: seconds for a new line to be opened, from either side
-LINE_PATIENCE = 20.0
-#: seconds of silence until a side is asked whether it is there, between two questions; how many
-_IDLE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
 def content_of(letter: bytes, invitation: Mapping[str, str | bytes] | None = None) -> RecordDict:
@@ -40,41 +31,23 @@ def letter_in(message: Message) -> bytes:
     return letter if isinstance(letter, bytes) else b""
 
 
-def served(invitation: Mapping[str, object], ask: Callable[[bytes], bytes]) -> bool:
+def served(invitation: Mapping[str, Any], ask: Callable[[bytes], bytes]) -> bool:
     """Answer letters on a line until the server closes it; False if it failed to open."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        tls.load_verify_locations(cadata=str(invitation["certificate"]))
-        host, _, port = str(invitation["address"]).rpartition(":")
-        plain = socket.create_connection((host, int(port)), timeout=LINE_PATIENCE)
-        line = tls.wrap_socket(plain, server_hostname=LINE_NAME)
-    except (OSError, KeyError, ValueError):
+        address, certificate = str(invitation["address"]), str(invitation["certificate"])
+        dial(address, certificate.encode(), ask, token=invitation["token"])
+    except (ConnectionError, KeyError):
         return False
-    with line, suppress(OSError):
-        token = invitation["token"]
-        send(line, token if isinstance(token, bytes) else b"")
-        kept_alive(line)
-        while True:
-            send(line, ask(receive(line, idle=None)))
     return True
-
-
-def kept_alive(line: socket.socket) -> socket.socket:
-    """Enable keep-alive, so that the system notices a lost connection."""
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _IDLE.items():
-        if hasattr(socket, name):
-            line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return line
 
 
 def gate_app() -> ClientApp:
     """Return an app that carries letters to the silo's gate (``skdpfl silo serve``).
 
-    A SuperNode's ``--node-config`` has its address: ``socket="/run/skdpfl/north.socket"``; or
-    ``socket="127.0.0.1:7070" token="/path/to/token"``. Whatever app a run brings, the SuperNode's
-    user cannot read records, ledger or keys, which belong to the gate's user. If the server opens
-    lines (``server_app(..., line=)``), one process carries all letters of a fit.
+    A SuperNode's ``--node-config`` has its path: ``socket="/run/skdpfl/north.socket"``. Whatever
+    app a run brings, the SuperNode's user cannot read records, ledger or keys, which belong to the
+    gate's user. If the server opens lines (``server_app(..., line=)``), one process carries all
+    letters of a fit.
 
     Returns
     -------
@@ -89,15 +62,11 @@ def gate_app() -> ClientApp:
     app = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
-        where = context.node_config
-        token = b""
-        if "token" in where:
-            with open(str(where["token"]), "rb") as file:
-                token = file.read().strip()
+        path = str(context.node_config["socket"])
 
         def ask(letter: bytes) -> bytes:
             try:
-                return ask_gate(str(where["socket"]), letter, token=token)
+                return ask_gate(path, letter)
             except OSError:  # Flower would send the words of the error to the server
                 return b""
 

@@ -5,12 +5,14 @@ Flower carries the letters; silos are identified by name, whichever node they ru
 
 from __future__ import annotations
 
+import math
 import os
 import queue
+import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import partial
 from typing import Any, Literal
 
 from flwr.app import Context, Message, MessageType
@@ -19,14 +21,16 @@ from flwr.serverapp import Grid, ServerApp
 from skdpfl._pipelines import check_fits_elsewhere
 from skdpfl.federation import Schema
 from skdpfl.flower._client import content_of, letter_in
-from skdpfl.flower._lines import Door, OpenLine
 from skdpfl.remote import (
     Courier,
     Hello,
     Introduction,
+    LineServer,
     RemoteFederation,
+    SiloLine,
     SilosMissing,
     WireError,
+    new_identity,
     pack,
     unpack,
 )
@@ -65,10 +69,11 @@ class FlowerCourier(Courier):
         if not 0 < timeout < float("inf"):
             raise ValueError(f"timeout must be a finite number of seconds, got {timeout!r}.")
         self._grid, self._timeout = grid, timeout
-        self._door = Door(line) if line else None
-        #: of silos that opened one, their lines; of tokens, the nodes that were invited by them
-        self._lines: dict[str, OpenLine] = {}
+        #: of tokens, the nodes that were invited by them; silos that opened a line; their lines
         self._invited: dict[bytes, int] = {}
+        self._new: queue.SimpleQueue[tuple[int, Introduction, SiloLine]] = queue.SimpleQueue()
+        self._lines: dict[str, SiloLine] = {}
+        self._door = None if line is None else self._opened(line)
         #: of each silo, its node and the mark of its memory
         self._nodes: dict[str, int] = {}
         self._marks: dict[str, str] = {}
@@ -85,7 +90,7 @@ class FlowerCourier(Courier):
         answers: dict[str, bytes] = {}
         told: Told = queue.SimpleQueue()
         self._send(letters, sent, told)
-        pushed = dict.fromkeys(letters, time.monotonic())
+        pushed = {name: time.monotonic() for name in letters if name not in self._lines}
         while len(answers) < len(letters) and time.monotonic() < end:
             for name, letter in self._came(sent, told):
                 if letter:
@@ -98,7 +103,8 @@ class FlowerCourier(Courier):
             late = [n for n, when in pushed.items() if now - when > self._timeout * _LATE]
             again = {*moved, *late} & letters.keys() - answers.keys()
             self._send({name: letters[name] for name in sorted(again)}, sent, told)
-            pushed |= dict.fromkeys(again, now)
+            for name in again:
+                pushed[name] = math.inf if name in self._lines else now
         return answers
 
     def close(self) -> None:
@@ -106,7 +112,20 @@ class FlowerCourier(Courier):
         for line in self._lines.values():
             line.close()
         if self._door is not None:
-            self._door.close()
+            self._door[1].close()
+
+    def _opened(self, address: str) -> tuple[dict[str, str], LineServer]:
+        """Open the port for lines; return what invitations to it say."""
+        key, certificate = new_identity(address.rpartition(":")[0])
+        invitation = {"address": address, "certificate": certificate.decode()}
+        return invitation, LineServer(address, (key, certificate), self._admit)
+
+    def _admit(self, token: bytes, silo: Introduction, challenge: str, line: SiloLine) -> bool:
+        """Take in a line of a node that was invited."""
+        node = self._invited.pop(token, None)
+        if node is not None:
+            self._new.put((node, silo, line))
+        return node is not None
 
     def _came(self, sent: dict[str, str], told: Told) -> list[tuple[str, bytes]]:
         """Return the answers that arrived, by silo; empty ones if there is no gate."""
@@ -131,12 +150,20 @@ class FlowerCourier(Courier):
         by_message = []
         for name in letters:
             if name in self._lines:
-                self._lines[name].ask(letters[name], partial(_tell, told, name))
+                carry = self._carry, (name, self._lines[name], letters[name], told)
+                threading.Thread(target=carry[0], args=carry[1], daemon=True).start()
             elif name in self._nodes:
                 by_message.append(name)
         train = MessageType.TRAIN
         messages = [self._message(self._nodes[n], letters[n], train) for n in by_message]
         sent |= self._push(messages, by_message)
+
+    def _carry(self, name: str, line: SiloLine, letter: bytes, told: Told) -> None:
+        """Report a silo's answer; None if its line is closed."""
+        try:
+            told.put((name, line.ask(letter, self._timeout)))
+        except ConnectionError:
+            told.put((name, None))
 
     def _push(self, messages: Sequence[Message], to: Sequence[Any]) -> dict[str, Any]:
         """Push messages and return their receivers, without those that Flower did not accept."""
@@ -152,8 +179,9 @@ class FlowerCourier(Courier):
         hello, kind = pack(Hello()), MessageType.QUERY
         if self._door is None:
             return self._message(node, hello, kind)
-        token, invitation = self._door.invitation()
+        token = secrets.token_bytes(32)
         self._invited[token] = node
+        invitation = self._door[0] | {"token": token}
         return Message(content_of(hello, invitation), dst_node_id=node, message_type=kind)
 
     def _moved(self) -> list[str]:
@@ -184,14 +212,14 @@ class FlowerCourier(Courier):
     def _met(self) -> list[str]:
         """Return the silos that have opened a line."""
         found: list[str] = []
-        while self._door is not None and not self._door.met.empty():
-            token, silo, line = self._door.met.get()
+        while not self._new.empty():
+            node, silo, line = self._new.get()
             self._check_new(silo)
-            node = self._nodes[silo.name] = self._invited.pop(token)
+            self._nodes[silo.name] = node
             self._open = {m: asked for m, asked in self._open.items() if asked[0] != node}
             if silo.name in self._lines:
                 self._lines[silo.name].close()
-            self._lines[silo.name] = OpenLine(line, self._timeout)
+            self._lines[silo.name] = line
             found.append(silo.name)
         return found
 
@@ -202,10 +230,6 @@ class FlowerCourier(Courier):
                 f"Two silos have the name {silo.name!r}, or one lost its memory. Each silo needs "
                 "its own name, and has to keep the folder beside its ledger."
             )
-
-
-def _tell(told: Told, name: str, answer: bytes | None) -> None:
-    told.put((name, answer))
 
 
 def _introduction_in(message: Message) -> Introduction | None:
@@ -258,7 +282,7 @@ def server_app(
         (:class:`skdpfl.remote.RemoteFederation`). A function is given Flower's run config and
         returns the path.
     line : str or function, optional
-        ``host:port`` of this server, to which silos can connect: each opens one line there (TLS)
+        ``host:port`` of this server, to which silos can connect: each opens one line there (gRPC)
         for the duration of a fit, and a round takes a tenth of a second instead of eight. Or a
         function that returns it from Flower's run config.
 

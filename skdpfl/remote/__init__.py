@@ -14,8 +14,10 @@ _masks       sums of which the server sees no summand
 _score       how good a model is at each silo (``_measures``: the sum)
 
 _socket      couriers, which take the letters; doors, at which they are taken in
+_lines       lines that silos open to a server, by gRPC
 
-Two couriers are at hand: ``SocketCourier`` and :mod:`skdpfl.flower`.
+Couriers at hand: ``SocketCourier`` on one computer, ``LineCourier`` between computers, and those of
+:mod:`skdpfl.flower` and :mod:`skdpfl.nvflare`.
 """
 
 from skdpfl._lazy import lazy

@@ -15,6 +15,13 @@ from skdpfl.remote._letters import (
     Hello as Hello,
     Introduction as Introduction,
 )
+from skdpfl.remote._lines import (
+    LineCourier as LineCourier,
+    LineServer as LineServer,
+    SiloLine as SiloLine,
+    dial as dial,
+    new_identity as new_identity,
+)
 from skdpfl.remote._memory import SiloStore as SiloStore
 from skdpfl.remote._records import SiloRecords as SiloRecords
 from skdpfl.remote._roster import (
@@ -36,7 +43,6 @@ from skdpfl.remote._socket import (
     SocketCourier as SocketCourier,
     ask_gate as ask_gate,
     connected as connected,
-    is_port as is_port,
     peer_of as peer_of,
     receive as receive,
     send as send,

@@ -27,7 +27,7 @@ from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned, planned
-from skdpfl.remote._roster import public_key, signature
+from skdpfl.remote._roster import line_text, public_key, sign_text, signature
 from skdpfl.remote._terms import LIMITS, Refused, Terms, in_words
 
 _LOG = logging.getLogger("skdpfl.remote")
@@ -177,7 +177,9 @@ class Gate:
 
     def _answered(self, letter: object, data: bytes) -> bytes:
         if isinstance(letter, _letters.Hello):
-            return pack(_letters.Introduction(self.records.name, self._memory.mark))
+            text = line_text(letter.challenge)
+            signed = sign_text(self._key, text) if letter.challenge and self._key else ""
+            return pack(_letters.Introduction(self.records.name, self._memory.mark, signed))
         if not isinstance(letter, _ASKED):
             raise Refused("A silo answers only Hello, Offer, Ask, End and Done.")
         if isinstance(letter, _letters.Ask):

@@ -84,7 +84,9 @@ class Facts:
 
 @dataclass(frozen=True)
 class Hello:
-    """The server asks a silo for its name and public facts."""
+    """The server asks a silo for its name, and to sign a challenge if there is one."""
+
+    challenge: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class Introduction:
 
     name: str
     mark: str
+    signature: str = ""
 
 
 @dataclass(frozen=True, eq=False)

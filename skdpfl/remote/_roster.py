@@ -78,6 +78,11 @@ def signed_by(public: str, signature: str, text: str) -> bool:
     return True
 
 
+def line_text(challenge: str) -> str:
+    """Return the text that a silo signs when it dials a server (:mod:`skdpfl.remote._lines`)."""
+    return f"skdpfl line 1 {challenge}"
+
+
 def signature(private: str, offer: Offer, key: str) -> str:
     """Return a silo's signature of its key for a fit."""
     found: bytes = _signer(private).sign(_words(offer.agreed, offer.row.name, key))

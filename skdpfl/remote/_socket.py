@@ -5,7 +5,6 @@ A :class:`Doorway` admits a few connections at a time. It has few imports: with 
 may start for each letter.
 """
 
-import os
 import socket
 import struct
 import threading
@@ -46,19 +45,15 @@ class Courier(ABC):
         """
 
 
-def ask_gate(
-    address: str, letter: bytes, *, token: bytes = b"", timeout: float = PATIENCE
-) -> bytes:
-    """Send a letter to the gate at an address, and return its answer.
+def ask_gate(path: str, letter: bytes, *, timeout: float = PATIENCE) -> bytes:
+    """Send a letter to the gate at a socket, and return its answer.
 
     Parameters
     ----------
-    address : str
-        The path of its socket, or ``127.0.0.1:PORT``.
+    path : str
+        The path of its socket.
     letter : bytes
         What a server sent.
-    token : bytes, optional
-        The token that a gate at a port requires.
     timeout : float, default=600.0
         Seconds until its whole answer must be there.
 
@@ -68,29 +63,19 @@ def ask_gate(
         Its answer. An OSError is raised if there is no gate.
     """
     end = time.monotonic() + timeout
-    with connected(address, min(timeout, _KNOCK)) as line:
-        if is_port(address):
-            send(line, token, seconds=timeout)
+    with connected(path, min(timeout, _KNOCK)) as line:
         send(line, letter, seconds=end - time.monotonic())
         return receive(line, seconds=end - time.monotonic())
 
 
-def is_port(address: str) -> bool:
-    """Whether an address is that of a port, not a path."""
-    return os.sep not in address and ":" in address
-
-
-def connected(address: str, seconds: float = _KNOCK) -> socket.socket:
+def connected(path: str, seconds: float = _KNOCK) -> socket.socket:
     """Return a connected socket."""
-    if is_port(address):
-        host, _, port = address.rpartition(":")
-        return socket.create_connection((host, int(port)), timeout=seconds)
     line, end = socket.socket(socket.AF_UNIX), time.monotonic() + seconds
     line.settimeout(seconds)
     try:
         while True:
             try:
-                line.connect(address)
+                line.connect(path)
                 return line
             except BlockingIOError:  # many are knocking
                 if time.monotonic() > end:
@@ -116,13 +101,13 @@ def receive(
     *,
     most: int = LIMITS.message_bytes,
     seconds: float = PATIENCE,
-    idle: float | None = PATIENCE,
+    idle: float = PATIENCE,
     room: Callable[[int], object] = lambda size: None,
 ) -> bytes:
     """Return a whole message; raise an OSError if it is too long, too late, or cut short.
 
-    It may begin within ``idle`` seconds (None: at any time), and then has ``seconds`` in all.
-    ``room`` is called with its length before it is read.
+    It may begin within ``idle`` seconds, and then has ``seconds`` in all. ``room`` is called with
+    its length before it is read.
     """
     line.settimeout(idle)
     first = line.recv(1)
@@ -153,7 +138,7 @@ def _until(end: float) -> float:
 
 
 class Places(NamedTuple):
-    """How many connections are served at a time: in all, of one peer, and in short beside them."""
+    """How many connections are served at a time: in all, of one user, and in short beside them."""
 
     all: int
     of_one: int
@@ -163,9 +148,9 @@ class Places(NamedTuple):
 class Doorway:
     """Accept connections and serve each in a thread, a few at a time; close the others at once.
 
-    ``meet(line, short)`` serves one. A peer is a user of this computer at a path, an address at a
-    port. A few more than ``places`` are served with ``short=True``, so that a health check finds a
-    place while others hold theirs. Running out of descriptors or threads delays it, and no more.
+    ``meet(line, short)`` serves one. A few more than ``places`` are served with ``short=True``, so
+    that a health check finds a place while others hold theirs. Running out of descriptors or
+    threads delays it, and no more.
     """
 
     def __init__(
@@ -186,15 +171,14 @@ class Doorway:
     def _admit(self, line: socket.socket) -> None:
         """Serve a connection in a thread of its own, or close it."""
         try:
-            peer, places = peer_of(line), self._places
+            who, places = peer_of(line), self._places
         except OSError:  # it has left
             line.close()
             return
         with self._guard:
             in_all = self._held.total() - self._held[None]
-            short = self._held[peer] >= places.of_one or in_all >= places.all
-            if short:
-                peer = None
+            short = self._held[who] >= places.of_one or in_all >= places.all
+            peer = None if short else who
             full = short and self._held[peer] >= places.short
             self._held[peer] += not full
         try:
@@ -218,11 +202,9 @@ class Doorway:
             self._held += Counter()  # without those that have none
 
 
-def peer_of(line: socket.socket) -> object:
-    """Return who is at the other end: a user's number at a path, an address at a port."""
-    if line.family == socket.AF_UNIX:
-        return _PEER.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1]
-    return line.getpeername()[0]
+def peer_of(line: socket.socket) -> int:
+    """Return the number of the user at the other end."""
+    return int(_PEER.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1])
 
 
 class DirectCourier(Courier):
@@ -297,18 +279,14 @@ class DirectCourier(Courier):
 
 
 class SocketCourier(DirectCourier):
-    """Send letters directly to gates (``skdpfl silo serve``), by a tunnel or on this machine.
+    """Send letters directly to gates (``skdpfl silo serve``) on this computer.
 
-    Between machines the connection has to be secure: an SSH tunnel or a private network, opened by
-    the hospital (``ssh -N -R 7001:/run/skdpfl/north.socket server``). Whoever overhears letters
-    learns what the server may know, and the token, with which they could send letters too.
+    Between computers hospitals dial in: :class:`LineCourier`.
 
     Parameters
     ----------
-    addresses : mapping from str to str
-        Each silo's gate: the path of a socket, or ``127.0.0.1:PORT``.
-    tokens : mapping from str to bytes, optional
-        The tokens of gates at ports.
+    paths : mapping from str to str
+        The path of the socket of each silo's gate.
     timeout : float, default=600.0
         Seconds to wait for an answer.
 
@@ -320,23 +298,11 @@ class SocketCourier(DirectCourier):
     {}
     """
 
-    def __init__(
-        self,
-        addresses: Mapping[str, str],
-        *,
-        tokens: Mapping[str, bytes] | None = None,
-        timeout: float = PATIENCE,
-    ) -> None:
+    def __init__(self, paths: Mapping[str, str], *, timeout: float = PATIENCE) -> None:
         super().__init__(timeout=timeout)
-        self._addresses, self._tokens = dict(addresses), dict(tokens or {})
-        if unknown := sorted(self._tokens.keys() - self._addresses.keys()):
-            raise ValueError(f"tokens has entries for {unknown}, which have no address.")
-
-    def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
-        if unknown := sorted(letters.keys() - self._addresses.keys()):
-            raise ValueError(f"addresses has no entry for silo(s) {unknown[:5]}.")
-        return super().deliver(letters)
+        self._paths = dict(paths)
 
     def ask(self, name: str, letter: bytes) -> bytes:
-        token = self._tokens.get(name, b"")
-        return ask_gate(self._addresses[name], letter, token=token, timeout=self._timeout)
+        if name not in self._paths:
+            raise ValueError(f"paths has no entry for the silo {name!r}.")
+        return ask_gate(self._paths[name], letter, timeout=self._timeout)

@@ -1,4 +1,4 @@
-"""A kit for a new hospital: its file, key, folders and systemd unit, with the right rights."""
+"""A kit for a new hospital: its file, key, folders and systemd units, with the right rights."""
 
 import os
 import sys
@@ -8,8 +8,9 @@ from pathlib import Path
 from skdpfl.remote import public_key
 from skdpfl.service._consortium import read_key, read_roster
 
-#: templates of a hospital's file and unit
-_FILE, _UNIT = (Path(__file__).parent / "kit" / n for n in ("hospital.toml", "gate.service"))
+#: templates of a hospital's file, and of the units of its gate and its line to a server
+_KIT = Path(__file__).parent / "kit"
+_UNITS = "gate", "line"
 
 
 def write_kit(
@@ -40,10 +41,12 @@ def write_kit(
         "approval": "true " if approval else "false",
         "classes": f"classes = [{', '.join(labels)}]\n" if labels else "",
     }
-    _write(folder / "hospital.toml", _FILE.read_text().format(**words), 0o600)
+    _write(folder / "hospital.toml", (_KIT / "hospital.toml").read_text().format(**words), 0o600)
     command = f"{sys.executable} -m skdpfl"
     unit = {"name": name, "user": user, "command": command, "folder": folder}
-    _write(folder / f"skdpfl-gate-{name}.service", _UNIT.read_text().format(**unit), 0o644)
+    for each in _UNITS:
+        text = (_KIT / f"{each}.service").read_text().format(**unit)
+        _write(folder / f"skdpfl-{each}-{name}.service", text, 0o644)
     return f'{name} = "{public_key(read_key(folder / "state" / f"{name}.key"))}"'
 
 

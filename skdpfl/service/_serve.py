@@ -1,11 +1,10 @@
 """Serve a gate at a socket, which is the only access that others have to its process.
 
 The gate's user owns the records, the ledger and the memory. Letters come from another user, who can
-access only the socket. That user is identified by the kernel (``roster.users``), or, at a port of
-this computer, by a token that is sent first. One letter is answered at a time.
+access only the socket, and is identified by the kernel (``roster.users``). One letter is answered
+at a time.
 """
 
-import hmac
 import importlib
 import json
 import logging
@@ -33,7 +32,6 @@ from skdpfl.remote import (
     Hello,
     Places,
     connected,
-    is_port,
     pack,
     peer_of,
     public_key,
@@ -65,11 +63,18 @@ def make_gate(settings: SiloSettings) -> Gate:
         terms=settings.agreed,
         folder=budget.folder,
         counter=budget.counter,
-        key=None if settings.roster.silos is None else key_of(settings),
+        key=_own_key(settings),
         allow_simulation=settings.terms.allow_simulation,
     )
     _check_serial(settings, gate.folder)
     return gate
+
+
+def _own_key(settings: SiloSettings) -> str | None:
+    """Return the silo's private key; None if it has none and needs none."""
+    path, roster = settings.roster.key, settings.roster.silos
+    needless = roster is None and (path is None or not path.exists())
+    return None if needless else key_of(settings)
 
 
 def key_of(settings: SiloSettings) -> str:
@@ -120,7 +125,7 @@ def check_files(settings: SiloSettings) -> None:
     folder = settings.ledger.folder or Path(f"{ledger}.fits")
     counter = settings.ledger.counter or Path(f"{ledger}.count")
     secret = settings.records.file, ledger, folder, counter, settings.log.file, settings.roster.key
-    for path in (*secret, settings.token, settings.path):
+    for path in (*secret, settings.path):
         if path is None or not path.exists():
             continue
         state, forbidden = path.stat(), 0o022 if path == settings.path else 0o027
@@ -182,7 +187,7 @@ class _Desk:
 
     def __init__(self, settings: SiloSettings) -> None:
         self._settings, self._gate = settings, make_gate(settings)
-        self._token, self._pace = _token(settings), settings.terms.pace
+        self._pace = settings.terms.pace
         # who can read the files may ask for its health
         self._users = allowed_users(settings) | {0, os.getuid()}
         self._turn, self._large = threading.Lock(), threading.Semaphore()
@@ -192,7 +197,7 @@ class _Desk:
         try:
             settings = read_settings(self._settings.path)
             check_files(settings)
-            key = None if settings.roster.silos is None else key_of(settings)
+            key = _own_key(settings)
             _check_serial(settings, self._gate.folder)
             with self._turn:
                 self._gate.set_terms(settings.agreed, key)
@@ -214,16 +219,10 @@ class _Desk:
             send(line, self._answer(letter), seconds=seconds)
 
     def _is_allowed(self, line: socket.socket) -> bool:
-        if line.family != socket.AF_UNIX:
-            token = receive(line, most=len(self._token), seconds=_KNOCK, idle=_KNOCK)
-            allowed = hmac.compare_digest(token, self._token)
-            user: object = "without the token"
-        else:
-            user = peer_of(line)
-            allowed = user in self._users
-        if not allowed:
+        user = peer_of(line)
+        if user not in self._users:
             _LOG.warning("a user who is not on the roster", extra={"user": user})
-        return allowed
+        return user in self._users
 
     def _make_room(self, stack: ExitStack, size: int) -> None:
         """Let one large letter in at a time, since each takes several times its size in memory."""
@@ -259,18 +258,6 @@ def _woken_by_signals() -> Iterator[socket.socket]:
             signal.set_wakeup_fd(before)
 
 
-def _token(settings: SiloSettings) -> bytes:
-    if settings.token is None:
-        return b""
-    try:
-        token = settings.token.read_bytes().strip()
-    except OSError as error:
-        raise BadFile(f"{settings.token}: {error.strerror}") from error
-    if len(token) < 16:
-        raise BadFile(f"{settings.token}: a token must have at least 16 random characters")
-    return token
-
-
 def _wait_for_tick(begin: float, pace: float) -> None:
     """Wait until the response time is a multiple of ``pace``, so that it reveals little."""
     if pace:
@@ -281,22 +268,17 @@ def _wait_for_tick(begin: float, pace: float) -> None:
 @contextmanager
 def _listening(settings: SiloSettings) -> Iterator[socket.socket]:
     """Listen at the socket, whose file exists as long as the process runs."""
-    address = settings.socket
-    if is_port(address):
-        host, _, port = address.rpartition(":")
-        with socket.create_server((host.strip("[]"), int(port))) as door:
-            yield door
-        return
-    _take_place(Path(address))
+    path = settings.socket
+    _take_place(path)
     with socket.socket(socket.AF_UNIX) as door:
-        door.bind(address)
-        os.chmod(address, 0o666)  # anybody may knock; the kernel says who it is
+        door.bind(str(path))
+        os.chmod(path, 0o666)  # anybody may knock; the kernel says who it is
         door.listen(_WAITING)
         try:
             yield door
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(address)
+                os.unlink(path)
 
 
 def _take_place(path: Path) -> None:

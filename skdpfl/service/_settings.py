@@ -2,7 +2,7 @@
 
 ::
 
-    socket = "/run/skdpfl/north.socket"     # or "127.0.0.1:7070", with token = "token.txt"
+    socket = "/run/skdpfl/north.socket"
 
     [records]
     name = "north"                          # the silo's name, its alone
@@ -136,13 +136,12 @@ class LogTable:
 class SiloSettings:
     """A whole file."""
 
-    socket: str
+    socket: Path
     records: RecordsTable
     terms: TermsTable
     ledger: LedgerTable
     roster: RosterTable = field(default_factory=RosterTable)
     log: LogTable = field(default_factory=LogTable)
-    token: Path | None = None
     imports: tuple[str, ...] = ()
     path: Path = field(default=Path(), init=False)
 
@@ -185,24 +184,6 @@ def _placed(table: Any, folder: Path) -> Any:
     return replace(table, **found)
 
 
-def _check_socket(settings: SiloSettings) -> None:
-    """Make a socket's path absolute; raise unless a port is one of this computer, with a token."""
-    path, socket = settings.path, settings.socket
-    host, _, port = socket.rpartition(":")
-    has_port = bool(host) and "/" not in socket
-    if has_port and (host not in ("127.0.0.1", "localhost", "[::1]") or not port.isdecimal()):
-        raise BadFile(f"{path}: socket must be a path, or a port of this computer (127.0.0.1:PORT)")
-    if not has_port:
-        object.__setattr__(settings, "socket", str(path.parent / socket))
-    if has_port != (settings.token is not None):
-        raise BadFile(
-            f"{path}: a port needs token = FILE; whoever brings letters sends the file's content "
-            "first"
-            if has_port
-            else f"{path}: token is for a port only; roster.users lists who may use a path"
-        )
-
-
 def _check(settings: SiloSettings) -> None:
     """Raise unless the values are consistent."""
     path, records, terms = settings.path, settings.records, settings.terms
@@ -220,7 +201,6 @@ def _check(settings: SiloSettings) -> None:
         raise BadFile(f"{path}: terms.colluding must be a number of silos, 0 or more")
     if not (settings.ledger.epsilon > 0 and 0 < settings.ledger.delta < 1):
         raise BadFile(f"{path}: ledger.epsilon must be above 0, and delta between 0 and 1")
-    _check_socket(settings)
     others = sorted(set(records.bounds) - {*records.features, records.target})
     if others:
         raise BadFile(f"{path}: records.bounds has {others[0]!r}, which is not a feature")

@@ -23,6 +23,7 @@ from skdpfl._durable import replace_file
 from skdpfl._own_parts import HEADS
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
+from skdpfl.service._connect import connect
 from skdpfl.service._consortium import lines_of, read_key, read_roster, write_roster
 from skdpfl.service._kit import join, write_kit
 from skdpfl.service._serve import allowed_users, make_gate, serve
@@ -38,6 +39,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     words = "write a new hospital's file, key, folders and systemd unit; print its public line"
     add_init(commands.add_parser("init", help=words, description=words))
+    words = "carry letters between a server, which is dialled, and the gate, until it is ended"
+    add_connect(commands.add_parser("connect", help=words, description=words))
     for name, (run, words) in _COMMANDS.items():
         command = commands.add_parser(name, help=words, description=words)
         command.add_argument("file", type=Path, help="hospital.toml")
@@ -55,6 +58,17 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
             words = 'the number of the fit, as shown by pending; refuse takes "all", too'
             command.add_argument("number", help=words)
         command.set_defaults(run=_in_one_line, silo=run)
+
+
+def add_connect(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of connect."""
+    command.add_argument("address", help="the server, as HOST:PORT")
+    command.add_argument("--socket", type=Path, required=True, help="the gate's socket")
+    command.add_argument(
+        "--certificate", type=Path, required=True, help="the server's, or its authority's (PEM)"
+    )
+    command.add_argument("--once", action="store_true", help="end when the line ends")
+    command.set_defaults(run=connect)
 
 
 def add_init(command: argparse.ArgumentParser) -> None:
@@ -123,7 +137,7 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
     )
     print(f"ledger    {_left(settings)}")
     users = sorted(allowed_users(settings))
-    print(f"letters   from {'whoever has the token' if settings.token else f'users {users}'}")
+    print(f"letters   from users {users}")
     if settings.roster.silos:
         print(f"roster    {', '.join(settings.roster.silos)}, each with a key")
     if os.getuid() == 0:
@@ -186,10 +200,9 @@ def sign_roster(asked: argparse.Namespace) -> int:
 
 def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
     """Check that the gate answers."""
-    token = b"" if settings.token is None else settings.token.read_bytes().strip()
     begin = time.monotonic()
     try:
-        said = remote.unpack(_health(settings.socket, token))
+        said = remote.unpack(_health(settings.socket))
     except OSError as error:
         print(f"{settings.records.name}: no gate at {settings.socket} ({error.strerror or error})")
         return 1
@@ -205,12 +218,12 @@ def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
     return 0
 
 
-def _health(address: str, token: bytes) -> bytes:
+def _health(path: Path) -> bytes:
     """Return a gate's answer to Hello; one that is busy has a place for it after some seconds."""
     hello, end = remote.pack(remote.Hello()), time.monotonic() + _HEALTH
     while True:
         try:
-            return remote.ask_gate(address, hello, token=token, timeout=_HEALTH)
+            return remote.ask_gate(str(path), hello, timeout=_HEALTH)
         except (FileNotFoundError, ConnectionRefusedError, PermissionError):
             raise
         except OSError:

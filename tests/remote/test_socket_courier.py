@@ -15,19 +15,15 @@ PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
 class Doors:
     """Each silo's gate behind a socket of its own."""
 
-    def __init__(self, folder, *, token=b"", leaves_after=None):
-        self.here, self.token, self.addresses = Here(folder, problem()), token, {}
+    def __init__(self, folder, *, leaves_after=None):
+        self.here, self.paths = Here(folder, problem()), {}
         self.letters, self.leaves_after, self.problem = 0, leaves_after, problem()
         self.lock, self.doors = threading.Lock(), []
         for name in NAMES:
-            if token:
-                door = socket.create_server(("127.0.0.1", 0))
-                self.addresses[name] = f"127.0.0.1:{door.getsockname()[1]}"
-            else:
-                door = socket.socket(socket.AF_UNIX)
-                self.addresses[name] = str(folder / f"{name}.socket")
-                door.bind(self.addresses[name])
-                door.listen()
+            door = socket.socket(socket.AF_UNIX)
+            self.paths[name] = str(folder / f"{name}.socket")
+            door.bind(self.paths[name])
+            door.listen()
             self.doors.append(door)
             threading.Thread(target=self.serve, args=(name, door), daemon=True).start()
 
@@ -39,8 +35,6 @@ class Doors:
                     self.answer(name, line)
 
     def answer(self, name, line):
-        if self.token and receive(line) != self.token:
-            return
         letter = receive(line)
         with self.lock:
             self.letters += 1
@@ -71,15 +65,12 @@ class Over(SocketCourier):
     """With the problem, from which the facts are made."""
 
     def __init__(self, doors, **options):
-        super().__init__(doors.addresses, **options)
+        super().__init__(doors.paths, **options)
         self.problem = doors.problem
 
 
-@pytest.mark.parametrize("token", [b"", b"0123456789abcdef"])
-def test_the_model_is_that_of_one_process(doors, token):
-    behind = doors(token=token)
-    tokens = dict.fromkeys(NAMES, token) if token else None
-    there = fit_elsewhere(estimator(**PLAIN), Over(behind, tokens=tokens))
+def test_the_model_is_that_of_one_process(doors):
+    there = fit_elsewhere(estimator(**PLAIN), Over(doors()))
     here = fit_here(estimator(**PLAIN), problem())
     assert (there.coef_ == here.coef_).all()
     assert (there.intercept_ == here.intercept_).all()
@@ -93,7 +84,7 @@ def test_a_line_that_breaks_is_asked_again(doors, at):
 
 def test_a_silo_that_is_not_there_is_named(doors):
     behind = doors()
-    behind.addresses["north"] += ".gone"
+    behind.paths["north"] += ".gone"
     with pytest.raises(SilosMissing, match="north"):
         fit_elsewhere(estimator(**PLAIN), Over(behind))
 
@@ -101,21 +92,11 @@ def test_a_silo_that_is_not_there_is_named(doors):
 def test_another_silo_at_an_address_is_an_error(doors):
     behind = doors()
     first, second = NAMES[:2]
-    behind.addresses[first] = behind.addresses[second]
+    behind.paths[first] = behind.paths[second]
     with pytest.raises(ValueError, match=f"silo '{first}' must be that; found '{second}'"):
         fit_elsewhere(estimator(**PLAIN), Over(behind))
 
 
 def test_names_without_an_address(doors):
-    courier = Over(doors())
-    with pytest.raises(ValueError, match=r"no entry for silo\(s\) \['elsewhere'\]"):
-        courier.deliver({"elsewhere": b""})
-    with pytest.raises(ValueError, match=r"\['west'\], which have no address"):
-        SocketCourier({"north": "n"}, tokens={"west": b""})
-
-
-def test_a_token_that_is_wrong_is_silence(doors):
-    behind = doors(token=b"0123456789abcdef")
-    courier = Over(behind, tokens=dict.fromkeys(NAMES, b"0123456789abcdeX"))
-    with pytest.raises(SilosMissing):
-        fit_elsewhere(estimator(**PLAIN), courier)
+    with pytest.raises(ValueError, match="no entry for the silo 'elsewhere'"):
+        Over(doors()).deliver({"elsewhere": b""})

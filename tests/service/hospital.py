@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[2]
 FEATURES = ["a", "b", "c", "d"]
 TOML = """
 socket = "{socket}"
-{token}
 
 [records]
 name = "north"
@@ -53,13 +52,13 @@ def frame():
 class Hospital:
     """A folder with a hospital's files, and its gate while it runs."""
 
-    def __init__(self, folder, *, socket="north.socket", token="", terms="", roster="users = []"):
+    def __init__(self, folder, *, socket="north.socket", terms="", roster="users = []"):
         self.folder, self.file, self.process = folder, folder / "hospital.toml", None
         folder.mkdir(exist_ok=True)
         self.write("records.csv", frame().to_csv(index=False))
-        text = TOML.format(socket=socket, token=token, terms=terms, roster=roster)
+        text = TOML.format(socket=socket, terms=terms, roster=roster)
         self.write("hospital.toml", text)
-        self.socket = str(folder / socket) if ":" not in socket else socket
+        self.socket = str(folder / socket)
 
     def write(self, name, text):
         path = self.folder / name

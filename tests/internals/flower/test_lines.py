@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +15,6 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from skdpfl.flower import FlowerCourier
 from skdpfl.flower._client import served
-from skdpfl.flower._lines import Door, OpenLine
-from skdpfl.remote import receive, send
 from tests.internals.flower.test_courier import Grid
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
 
@@ -30,6 +29,11 @@ def a_run():
 def port():
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return probe.getsockname()[1]
+
+
+def until_killed(invitation, ask):
+    with suppress(OSError):
+        served(invitation, ask)
 
 
 class WithLines(Grid):
@@ -49,7 +53,7 @@ class WithLines(Grid):
                 continue
             plain.append(SimpleNamespace(metadata=SimpleNamespace(dst_node_id="a line")))
             args = (dict(invitation), lambda letter, node=node: self.answer(node, letter))
-            threading.Thread(target=served, args=args, daemon=True).start()
+            threading.Thread(target=until_killed, args=args, daemon=True).start()
         self.dead.add("a line")
         return super().push_messages(plain)
 
@@ -121,49 +125,20 @@ def test_a_gate_that_is_there_later_is_asked_again(tmp_path, port):
     assert grid.count == len(NAMES) and time.monotonic() - begin > 3
 
 
-def test_a_line_is_for_who_was_invited_once(port):
-    """And only a server with the certificate of the invitation is told the token."""
-    door = Door(f"127.0.0.1:{port}")
-    token, invitation = door.invitation()
-    assert served(invitation | {"token": b"x" * len(token)}, None)  # closed at once
-    met = threading.Thread(target=served, args=(invitation, lambda letter: letter), daemon=True)
-    met.start()  # says no name
-    met.join()
-    assert door.met.empty() and served(invitation, None)
-    door.close()
-    assert not served(invitation, None)
-    with socket.create_server(("127.0.0.1", port)) as other:
-        thread = threading.Thread(target=lambda: other.accept()[0].close())
-        thread.start()
-        assert not served(invitation, None)
-        thread.join()
-    impostor = Door(f"127.0.0.1:{port}")
-    assert not served(invitation, None)
-    impostor.close()
+def test_a_line_is_for_who_was_invited_once(tmp_path, port):
+    here = Here(tmp_path, problem())
+    courier = FlowerCourier(Grid(here), timeout=5.0, line=f"127.0.0.1:{port}")
+    courier._invited[b"a token"] = 1
+    invitation, heard = courier._door[0] | {"token": b"a token"}, []
 
+    def answer(letter):
+        heard.append(letter)
+        return here.gate("north").answer(letter)
 
-def test_letters_that_are_under_way_are_not_sent_twice(port):
-    """And answers come to whoever asked last."""
-    one, other = socket.socketpair()
-    line, first, second = OpenLine(one, 10.0), [], []
-    line.ask(b"a letter", first.append)
-    assert receive(other) == b"a letter"
-    line.ask(b"a letter", second.append)
-    send(other, b"an answer")
-    end = time.monotonic() + 10
-    while not second and time.monotonic() < end:
+    assert not served(invitation | {"token": b"another"}, answer)
+    threading.Thread(target=served, args=(invitation, answer), daemon=True).start()
+    while courier._new.empty():
         time.sleep(0.01)
-    assert (first, second) == ([], [b"an answer"])
-    line.close()
-    with other:
-        other.settimeout(1)
-        assert other.recv(1) == b""
-
-
-def test_a_door_waits_for_its_port(port):
-    """The run before, which was killed, may have it for a moment."""
-    other = socket.create_server(("127.0.0.1", port))
-    threading.Timer(0.3, other.close).start()
-    door = Door(f"127.0.0.1:{port}")
-    assert served(door.invitation()[1], lambda letter: b"")
-    door.close()
+    assert not served(invitation, answer) and len(heard) == 3
+    courier.close()
+    assert not served(invitation, answer) and len(heard) == 3

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from skdpfl.__main__ import main
-from skdpfl.remote import Hello, ask_gate, pack, receive, send, unpack
+from skdpfl.remote import Hello, ask_gate, connected, pack, receive, send, unpack
 from skdpfl.remote._terms import LIMITS
 from tests.service.hospital import Hospital
 
@@ -48,7 +48,9 @@ def test_a_letter_has_one_deadline_however_it_trickles_in():
 SCRIPT = """
 import os, socket, sys, threading, time
 from skdpfl.remote import Doorway, Places, receive, send
-door = socket.create_server(("127.0.0.1", 0), backlog=512)
+door = socket.socket(socket.AF_UNIX)
+door.bind(sys.argv[1])
+door.listen(512)
 
 def meet(line, short):
     with line:
@@ -56,7 +58,7 @@ def meet(line, short):
 
 hoard = []
 threading.Thread(target=Doorway(door, meet, Places(8, 4, 1)).serve, daemon=True).start()
-print(door.getsockname()[1], flush=True)
+print("ready", flush=True)
 for word in sys.stdin:
     if word == "hoard\\n":
         try:
@@ -72,13 +74,15 @@ for word in sys.stdin:
 
 
 @pytest.fixture
-def door():
-    """A process with 256 descriptors and a doorway, and its port."""
-    command = ["sh", "-c", f'ulimit -n 256; exec "{sys.executable}" -c "$0"', SCRIPT]
+def door(tmp_path):
+    """A process with 256 descriptors and a doorway, and the path of its socket."""
+    path = str(tmp_path / "door")
+    command = ["sh", "-c", f'ulimit -n 256; exec "{sys.executable}" -c "$0" "$1"', SCRIPT, path]
     options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "text": True}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
     try:
-        yield process, f"127.0.0.1:{process.stdout.readline().strip()}"
+        assert process.stdout.readline() == "ready\n"
+        yield process, path
     finally:
         process.stdin.close()
         process.stdout.close()
@@ -86,12 +90,11 @@ def door():
         process.wait()
 
 
-def echoed(address, patience=20.0):
+def echoed(path, patience=20.0):
     """Return whether a letter comes back, within some attempts."""
-    host, _, port = address.partition(":")
     end = time.monotonic() + patience
     while time.monotonic() < end:
-        with suppress(OSError), socket.create_connection((host, int(port)), timeout=5) as line:
+        with suppress(OSError), connected(path) as line:
             send(line, b"a letter", seconds=5)
             if receive(line, seconds=5, idle=5) == b"a letter":
                 return True
@@ -107,27 +110,24 @@ def tell(process, word):
 
 def test_a_door_without_descriptors_waits_for_some(door):
     """One error in accept closed the server's port for good."""
-    process, address = door
-    assert echoed(address)
+    process, path = door
+    assert echoed(path)
     assert tell(process, "hoard") == 24  # EMFILE
-    with socket.create_connection(("127.0.0.1", int(address.partition(":")[2]))) as line:
+    with connected(path) as line:
         time.sleep(0.5)
         assert tell(process, "free") > 100
         send(line, b"a letter")
         assert receive(line) == b"a letter"  # the same connection
-    assert echoed(address)
+    assert echoed(path)
 
 
-def idle(stack, address, count):
+def idle(stack, path, count):
     """Open connections that say nothing."""
-    family, where = socket.AF_UNIX, address
-    if ":" in address:
-        family, where = socket.AF_INET, ("127.0.0.1", int(address.partition(":")[2]))
     for _ in range(count):
-        line = stack.enter_context(socket.socket(family))
+        line = stack.enter_context(socket.socket(socket.AF_UNIX))
         line.settimeout(5)
         with suppress(OSError):
-            line.connect(where)
+            line.connect(path)
 
 
 def more_descriptors():
@@ -177,10 +177,10 @@ def test_a_gate_under_limits_says_that_it_is_well(tmp_path, capsys):
         north.stop()
 
 
-def letter(address):
+def letter(path):
     """Bring a letter of the largest size, which is none."""
     with suppress(OSError):
-        ask_gate(address, bytes(LIMITS.offer_bytes), timeout=60)
+        ask_gate(path, bytes(LIMITS.offer_bytes), timeout=60)
 
 
 def memory(north, name):

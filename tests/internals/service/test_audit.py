@@ -200,18 +200,17 @@ def written(folder, what, patience=30.0):
     raise TimeoutError(what)
 
 
-def at_a_port(folder):
-    """Return a hospital with a key, a roster, and a token for its port."""
-    key, more = new_silo_key(), {"socket": "127.0.0.1:7", "token": 'token = "token.txt"'}
+def with_a_key(folder):
+    """Return a hospital with a key and a roster."""
+    key = new_silo_key()
     roster = f'key = "north.key"\n\n[roster.silos]\nnorth = "{public_key(key)}"'
-    north = Hospital(folder / "hospital", roster=roster, **more)
-    north.write("token.txt", "0123456789abcdef")
+    north = Hospital(folder / "hospital", roster=roster)
     north.write("north.key", key)
     return north
 
 
 RIGHTS = {
-    "a token for all": ("token.txt", 0o666, "token.txt: others can read it or write to it"),
+    "a key for all": ("north.key", 0o666, "north.key: others can read it or write to it"),
     "a folder for all": ("", 0o777, "others can replace its files"),
     "a key for the group": ("north.key", 0o640, None),
     "a key that the group writes": ("north.key", 0o660, "north.key: others can read it or write"),
@@ -221,7 +220,7 @@ RIGHTS = {
 @pytest.mark.parametrize("name", RIGHTS)
 def test_rights_that_let_others_in_are_seen_by_check(tmp_path, name):
     path, mode, words = RIGHTS[name]
-    north = at_a_port(tmp_path)
+    north = with_a_key(tmp_path)
     (north.folder / path).chmod(mode)
     command = ["silo", "check", str(north.file)]
     if words is None:
@@ -232,9 +231,9 @@ def test_rights_that_let_others_in_are_seen_by_check(tmp_path, name):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
-@pytest.mark.parametrize("path", ["north.key", "token.txt", "north.ledger", "records.csv", ""])
+@pytest.mark.parametrize("path", ["north.key", "north.ledger", "records.csv", ""])
 def test_files_of_another_user_are_seen_by_check(tmp_path, path):
-    north = at_a_port(tmp_path)
+    north = with_a_key(tmp_path)
     command = ["silo", "check", str(north.file)]
     assert main(command) == 0
     os.chown(north.folder / path, 65534, 65534)

@@ -99,26 +99,6 @@ def test_a_person_says_yes_or_no(tmp_path, hospital, capsys):
     assert "refused the fit" in unpack(ask_gate(north.socket, here.letters[-1][1])).reason
 
 
-def test_a_port_wants_its_token(hospital):
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = f"127.0.0.1:{probe.getsockname()[1]}"
-    north = hospital(socket=port, token='token = "token.txt"')
-    north.write("token.txt", "0123456789abcdef\n")
-    north.start()
-    end, hello = time.monotonic() + 60, pack(Hello())
-    while time.monotonic() < end:
-        try:
-            said = ask_gate(port, hello, token=b"0123456789abcdef")
-            break
-        except ConnectionRefusedError:
-            time.sleep(0.1)
-    assert unpack(said).name == "north"
-    for token in (b"0123456789abcdeF", b"", b"0" * 99):
-        with pytest.raises(OSError):
-            ask_gate(port, hello, token=token)
-    assert main(["silo", "status", str(north.file)]) == 0
-
-
 def test_one_gate_at_a_socket_and_a_dead_one_gives_way(hospital):
     north = hospital().start()
     north.wait()
