@@ -64,7 +64,7 @@ def encoding_of(
     refuse_unknown_names(entries, [*names, *others])
     for name in names:
         refuse_two_numbers(name, entries.get(name), kinds[name])
-    if not (_names_kinds(entries) or {"category", "date"} & set(kinds.values())):
+    if not _is_encoded(entries, kinds):
         return None
     if len(set(names)) < len(names):
         twice = [name for name in names if names.count(name) > 1]
@@ -74,8 +74,10 @@ def encoding_of(
 
 def encoding_for(
     kinds: Mapping[Any, Any], declared: Any, max_categories: int = DEFAULT_CATEGORIES
-) -> Encoding:
-    """Return the encoding of columns with these kinds, by name, and declarations."""
+) -> Encoding | None:
+    """Return the encoding of columns with these kinds, by name, and declarations; or None."""
+    if not _is_encoded(declared if isinstance(declared, Mapping) else {}, kinds):
+        return None
     found = []
     for name, kind in kinds.items():
         if isinstance(declared, Mapping):
@@ -84,6 +86,34 @@ def encoding_for(
             entry = _common_range(declared) if kind == "number" else None
         found.append(_column(name, kind, entry, max_categories))
     return Encoding(tuple(found))
+
+
+def encoding_elsewhere(columns: Mapping[Any, Any], ranges: Any = None) -> Encoding:
+    """Return the encoding of silos' frames, in which everything has to be declared.
+
+    ``columns`` has each column's kind, range or levels in their order, ``ranges`` what an
+    estimator's ``feature_bounds`` say in addition.
+    """
+    more = ranges if isinstance(ranges, Mapping) else {}
+    refuse_unknown_names(more, list(columns))
+    entries = {name: more.get(name, entry) for name, entry in columns.items()}
+    found = Encoding(tuple(_column(name, "number", e, 0) for name, e in entries.items()))
+    if not isinstance(ranges, Mapping | None):
+        raise ValueError("feature_bounds of silos' frames must be a mapping from column.")
+    if unknown := [column.name for column in found.columns if not column.is_known]:
+        raise ValueError(
+            f"Silos elsewhere encode their frames by what is declared, and {unknown[:5]!r} have no "
+            "range or levels: give them in columns or feature_bounds."
+        )
+    return found
+
+
+def names_elsewhere(columns: Mapping[Any, Any]) -> list[str]:
+    """Return the names of the columns of numbers that silos' frames become."""
+    plain = {"number": (0, 0), "date": ("1970-01-01", "1970-01-01")}
+    return encoding_elsewhere(
+        {name: plain.get(e, e) if isinstance(e, str) else e for name, e in columns.items()}
+    ).names()
 
 
 def refuse_unknown_names(entries: Mapping[Any, Any], names: Sequence[Any]) -> None:
@@ -106,6 +136,11 @@ def refuse_two_numbers(name: Any, entry: Any, kind: Kind | None) -> None:
             f"feature_bounds[{name!r}]={entry!r} can be read as a range or as two levels. Give a "
             f"tuple for a range, ({low!r}, {high!r}), or a set for levels, {{{low!r}, {high!r}}}."
         )
+
+
+def _is_encoded(entries: Mapping[Any, Any], kinds: Mapping[Any, Any]) -> bool:
+    """Whether a table with these declarations and kinds is not one of numbers only."""
+    return _names_kinds(entries) or bool({"category", "date"} & set(kinds.values()))
 
 
 def _names_kinds(entries: Mapping[Any, Any]) -> bool:

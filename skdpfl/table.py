@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_array
 from skdpfl import _warnings
 from skdpfl._arguments import advising, refuse_dates, refuse_sparse
 from skdpfl._compat import as_frame, with_names
-from skdpfl._kinds import Kind, kinds_of
+from skdpfl._kinds import Kind, kind_of, kinds_of
 from skdpfl.encoding import Encoding
 from skdpfl.federation import in_rows
 from skdpfl.silos import (
@@ -160,12 +160,18 @@ def read_new(
 
 
 def public_columns(X: Any, silo_column: Any = None) -> dict[str, Any]:
-    """Return a table's public facts: how many features, their names, which are indicators."""
+    """Return a table's public facts: how many features, names, kinds, which are indicators."""
     X = without_column(as_frame(X), silo_column)
     names = list(getattr(X, "columns", []))
     named = names if names and all(isinstance(name, str) for name in names) else None
     indicators = indicators_of(X)
-    return {"n_features": np.shape(X)[1], "feature_names": named, "indicators": indicators}
+    facts = {"n_features": np.shape(X)[1], "feature_names": named, "indicators": indicators}
+    plain = hasattr(X, "columns") or np.asarray(X).dtype.kind in "biuf"
+    kinds = [kind_of(dtype) for dtype in X.dtypes] if hasattr(X, "columns") else ["number"]
+    if not plain or None in kinds:
+        return facts
+    each = names if hasattr(X, "columns") else range(np.shape(X)[1])
+    return facts | {"columns": dict(zip(each, kinds if names else kinds * len(each), strict=True))}
 
 
 def indicators_of(X: Any) -> np.ndarray | None:

@@ -15,7 +15,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl import _warnings
 from skdpfl._compat import as_frame, fitting, with_callbacks, with_names
-from skdpfl._declarations import DEFAULT_CATEGORIES, encoding_for, encoding_of
+from skdpfl._declarations import (
+    DEFAULT_CATEGORIES,
+    encoding_elsewhere,
+    encoding_for,
+    encoding_of,
+)
 from skdpfl.choosing import PublicFacts, choose, make_plan, within_budget
 from skdpfl.encoding import Encoding
 from skdpfl.estimators import _data, _parameters
@@ -265,16 +270,22 @@ class FederatedEstimator(Trained):
                 f"silo_sizes has {len(sizes)} silos, but the federation has {federation.n_silos}."
             )
         self._declare_targets()
-        self.n_features_in_ = int(facts.n_features)
+        self.n_features_in_, width = int(facts.n_features), int(facts.n_features)
         self.schema_: Encoding | None = None
+        if facts.columns is not None:
+            self.schema_ = encoding_elsewhere(facts.columns, self.feature_bounds)
+            width = len(self.schema_.names())
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if facts.feature_names is not None:
             self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
         _parameters.check_named_bounds(self.feature_bounds, facts.feature_names)
         outputs, shares = self._n_outputs(), self._class_shares()
-        known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, outputs, shares)
+        known = self._facts(sizes.index, sizes.to_numpy(), width, outputs, shares)
         known = replace(known, elsewhere=not hasattr(federation, "data"))
-        known = known.with_columns(None, facts.feature_names, facts.indicators)
+        if self.schema_ is None:
+            known = known.with_columns(None, facts.feature_names, facts.indicators)
+        else:
+            known = known.encoded(self.schema_)
         self._indicators = known.indicators
         return _data.DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 
@@ -321,6 +332,8 @@ class FederatedEstimator(Trained):
         """
         self._check()
         schema = None if columns is None else self._encoding_for(columns)
+        if n_features is None and columns is not None:
+            n_features, feature_names = len(columns), list(columns)
         width = n_features if schema is None else len(schema.names())
         sizes, d, n_classes = _parameters.check_shape(silo_sizes, width, n_classes)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
@@ -468,7 +481,7 @@ class FederatedEstimator(Trained):
         declared, others = self.feature_bounds, (self.silo_column, self.person_column)
         return encoding_of(features, declared, self.max_categories, others)
 
-    def _encoding_for(self, columns: Any) -> Encoding:
+    def _encoding_for(self, columns: Any) -> Encoding | None:
         """Return the encoding of a frame whose columns have these kinds."""
         kinds = {name: getattr(kind, "kind", kind) for name, kind in columns.items()}
         return encoding_for(kinds, self.feature_bounds, self.max_categories)

@@ -204,6 +204,11 @@ class Schema:
         and encoders.
     indicators : sequence of bool, optional
         Which features are known to be 0 or 1 (columns of dtype bool); they need no bounds.
+    columns : mapping, optional
+        The columns of silos' frames, in their order, that hold not only numbers: each one's range,
+        levels or kind, as in an estimator's ``feature_bounds``, which may give the ranges of
+        "number" and "date". Silos give the same to
+        :class:`skdpfl.remote.SiloRecords`. Names and number of features follow.
 
     See Also
     --------
@@ -211,7 +216,15 @@ class Schema:
     """
 
     silo_sizes: Mapping[object, int]
-    n_features: int
+    n_features: int = 0
     feature_names: Sequence[str] | None = None
     dtype: Literal["float64", "float32", "object"] = "float64"
     indicators: Sequence[bool] | None = None
+    columns: Mapping[Any, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.columns is not None:
+            object.__setattr__(self, "n_features", len(self.columns))
+            object.__setattr__(self, "feature_names", list(self.columns))
+        elif not self.n_features:
+            raise ValueError("Give n_features, or the columns of silos' frames.")

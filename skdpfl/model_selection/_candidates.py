@@ -275,7 +275,9 @@ def divide_budget(
             lambda e: _of_all(prices, e, delta), noise, epsilon, delta, neighbours, len(prices)
         )
     # the best of K runs: a run is a fit, or a score, whichever the record takes part in
-    noise = _score_noise(repetition, epsilon, delta, neighbours)
+    whole = {cost.composition for each in prices for cost in each(epsilon, delta).costs}
+    failure = max(renyi(part, ORDERS[0], neighbours)[1] for part in whole)  # thresholds of levels
+    noise = _score_noise(repetition, epsilon, delta - repetition.mean * failure, neighbours)
 
     def of_best(epsilon: float) -> list[Composition]:
         fits = {cost.composition for price in prices for cost in price(epsilon, delta).costs}

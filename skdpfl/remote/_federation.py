@@ -14,6 +14,7 @@ import numpy as np
 from skdpfl import federation
 from skdpfl._arguments import check_choice, check_count, labels_of
 from skdpfl._codec import WireError
+from skdpfl._declarations import names_elsewhere
 from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -195,8 +196,16 @@ class RemoteFederation(federation.Federation):
         self.round_seconds = []
         facts, letters = self.facts, {}
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
+        if facts.columns is not None:
+            names = tuple(names_elsewhere(facts.columns))
         for i, row in enumerate(rows):
-            shape = int(facts.n_features), names, self.classes, facts.dtype, row.size
+            shape = (
+                len(names or ()) or int(facts.n_features),
+                names,
+                self.classes,
+                facts.dtype,
+                row.size,
+            )
             about = self._fit, called, *self._study, Facts(*shape)
             letters[row.name] = Offer(*about, row, i, seed, task)
         if max(map(len, map(pack, letters.values()))) > LIMITS.offer_bytes:

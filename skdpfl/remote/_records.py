@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import labels_of
+from skdpfl._declarations import encoding_elsewhere
 from skdpfl.remote._letters import Facts
 from skdpfl.remote._terms import Refused
 
@@ -35,6 +36,10 @@ class SiloRecords:
     raw : bool, default=False
         Whether X is a raw table, with text and missing values, for imputers and encoders
         (``Schema(..., dtype="object")``); models need numbers.
+    columns : mapping, default=None
+        The columns of a frame that holds not only numbers: each one's range, levels or kind, which
+        is public and the same at all silos (``Schema(..., columns=...)``). A value that does not
+        fit is a gap.
     neutral : mapping, default=None
         Columns that this silo does not have, each with a public number that all its records get.
         With the middle of the column's ``feature_bounds``, a linear model learns nothing about the
@@ -58,10 +63,14 @@ class SiloRecords:
         feature_names: Sequence[str] | None = None,
         sample_weight: Any = None,
         raw: bool = False,
+        columns: Mapping[str, Any] | None = None,
         neutral: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ValueError(f"A silo's name must be a string; got {name!r}.")
+        if columns is not None:
+            encoding = encoding_elsewhere(columns)
+            X, feature_names = encoding.encode(X), encoding.names()
         if feature_names is None and hasattr(X, "columns"):
             feature_names = list(X.columns)
         self.name, self.X = name, _anything(X) if raw else _numbers(np.asarray(X))
