@@ -31,6 +31,7 @@ from skdpfl.choosing._request import Request
 from skdpfl.encoding import Encoding
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.inference import IntervalPlan, Kind
+from skdpfl.losses import PiecewiseExponential
 from skdpfl.models import Additive, LinearModel, RuleTask
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
@@ -303,7 +304,8 @@ def plan_intervals(request: Request, scaling: ScalingStep) -> IntervalPlan | Non
     if request.intervals is None:
         return None
     facts, promise = request.facts, request.promise
-    if facts.n_outputs > 1:
+    times = isinstance(request.loss, PiecewiseExponential)
+    if facts.n_outputs > 1 and not times:
         raise ValueError(
             f'inference="intervals" is for two classes; got {facts.n_outputs}. Fit each class '
             "against the others, or a class against one other, with a part of the budget each."
@@ -315,9 +317,11 @@ def plan_intervals(request: Request, scaling: ScalingStep) -> IntervalPlan | Non
         )
     mu = budgets(request, 1.0, 1) / request.left
     given = SiloBudgets.of(promise.guarantee, facts.silo_sizes, mu, promise.spare_rounds)
-    kind = _KINDS_OF_LINK[request.loss.link]
-    k, own = request.model.size, request.fit_intercept
-    plan = IntervalPlan(given, kind, k, own, request.intervals, scaling.asked)
+    kind: Kind = "times" if times else _KINDS_OF_LINK[request.loss.link]
+    cuts = request.loss.cuts if isinstance(request.loss, PiecewiseExponential) else ()
+    own = facts.n_outputs if times else int(request.fit_intercept)
+    k = request.model.size
+    plan = IntervalPlan(given, kind, k, own, request.intervals, scaling.asked, cuts)
     plan.check(float(promise.delta.min()))
     return plan
 

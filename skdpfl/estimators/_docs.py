@@ -174,7 +174,7 @@ calibrate : bool, default=True
 inference : {None, "intervals"}, default=None
     "intervals": confidence intervals of a linear model's coefficients, in ``summary`` and
     ``contrast``. 70 % of the budget (of mu^2) goes to noised sums at the fitted model, the rest to
-    the fit. For two classes, "squared_error" and "poisson", without weights; tables that are too
+    the fit. For two classes, "squared_error", "poisson" and survival, without weights; tables too
     small for the budget are refused before a record is read.
 covariance : {"model", "robust", "silos"}, default="model"
     The variance in intervals: that of the model (constant variance of errors, Poisson counts);

@@ -16,7 +16,7 @@ from skdpfl._arguments import check_choice, check_number
 from skdpfl.estimators._noise_error import coef_names, linear_units
 from skdpfl.federation import Federation, Work
 from skdpfl.inference import Interval, IntervalPlan, IntervalRun, NewtonStep
-from skdpfl.losses import LogLoss, Loss, Poisson, SquaredError
+from skdpfl.losses import LogLoss, Loss, PiecewiseExponential, Poisson, SquaredError
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import Scales
 
@@ -32,7 +32,7 @@ def check_inference(params: Mapping[str, Any], loss: Loss) -> None:
     check_choice("covariance", params["covariance"], ("model", "robust", "silos"))
     if params["inference"] is None:
         return
-    known = isinstance(loss, LogLoss | SquaredError | Poisson)
+    known = isinstance(loss, LogLoss | SquaredError | Poisson | PiecewiseExponential)
     linear = isinstance(params["model"], str) and params["model"] in ("linear", "auto")
     for wrong, why in (
         (not linear, "is for linear models: curves and networks have no coefficients to report; "
@@ -151,6 +151,8 @@ def fitted_intervals(
     ignored = np.isinf(getattr(scales.features, "scale", np.zeros(0)))
     used = np.ones(len(pilot), bool)
     used[: len(ignored)] = ~ignored
-    names = (*coef_names(model), "intercept") if plan.intercept else tuple(coef_names(model))
+    alone = plan.intercept != 1  # hazards of intervals are not shown
+    names = tuple(coef_names(model)) if alone else (*coef_names(model), "intercept")
     rows = slice(None, len(names))
-    return FittedIntervals(step.restricted(used), to_units[rows, used], offsets[rows], names)
+    to_units = (to_units * plan.stretch)[rows, used]
+    return FittedIntervals(step.restricted(used), to_units, offsets[rows], names)

@@ -5,6 +5,7 @@ Everything before the run uses public numbers only. The run reads the records.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -212,8 +213,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             return
         asked = fit.silos, fit.work, params, fit.scales, fit.noise
         self._intervals = fitted_intervals(plan, *asked, self)
-        d = len(self._intervals.names) - plan.intercept
         shape = np.shape(self.__dict__["coef_"])
+        d = math.prod(shape)
         self.coef_estimate_ = self._intervals.estimate[:d].reshape(shape)
         self.coef_covariance_ = self._intervals.covariance[:d, :d]
 

@@ -1,6 +1,7 @@
 """Confidence intervals of coefficients from noised sums at a fitted model."""
 
 from skdpfl.inference._fieller import Interval, NewtonStep
+from skdpfl.inference._hazards import HazardCurvature, HazardMeat, HazardScores
 from skdpfl.inference._plan import (
     PART,
     Covariance,
@@ -21,6 +22,9 @@ from skdpfl.inference._sums import (
 __all__ = [
     "PART",
     "Covariance",
+    "HazardCurvature",
+    "HazardMeat",
+    "HazardScores",
     "Interval",
     "IntervalPlan",
     "IntervalRun",

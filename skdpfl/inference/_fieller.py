@@ -71,8 +71,10 @@ class NewtonStep:
         The pilot, and the noisy score there.
     curvature : ndarray of shape (k, k)
         The noisy curvature, symmetric.
-    score_noise, curvature_noise : float
-        Deviations of the noise in each entry of the score, and on the curvature's diagonal.
+    score_noise : float or ndarray of shape (k,)
+        Deviation of the noise in each entry of the score.
+    curvature_noise : float
+        Deviation of the noise on the curvature's diagonal.
     dispersion : float, default=1.0
         The score's variance over its curvature, under the model.
     meat : ndarray of shape (k, k), optional
@@ -84,7 +86,7 @@ class NewtonStep:
     pilot: Array
     score: Array
     curvature: Array
-    score_noise: float
+    score_noise: float | Array
     curvature_noise: float
     dispersion: float = 1.0
     meat: Array | None = None
@@ -105,6 +107,7 @@ class NewtonStep:
             curvature=self.curvature[square],
             meat=None if self.meat is None else self.meat[square],
             each=each,
+            score_noise=np.broadcast_to(self.score_noise, used.shape)[used],
         )
 
     @property
@@ -156,7 +159,7 @@ class NewtonStep:
             return left.T @ left * (len(left) / (len(left) - 1))
         k = len(u)
         of_curvature = self.curvature_noise**2 / 2 * (u @ u * np.eye(k) + np.outer(u, u))
-        return self._own + self.score_noise**2 * np.eye(k) + of_curvature
+        return self._own + np.diag(np.full(k, np.square(self.score_noise))) + of_curvature
 
     @property
     def _law(self) -> Any:

@@ -4,8 +4,8 @@ r"""The plan of intervals: the sums asked at the fitted model, their cost, and e
 
     mu^2 of a fit    30 % the fit: scales, rounds, counts of labels, as without intervals
                      70 % the sums at its model (skdpfl.inference._sums)
-        labels, counts       score .42, curvature .28; "robust": score .36, curvature .24, meat .10
-        numbers              residuals' size .04, moments .66; "robust": .04, .54, meat .12
+        labels, counts, times: score .42, curvature .28; "robust": .36, .24, meat .10
+        numbers: residuals' size .04, moments .66; "robust": .04, .54, meat .12
 
     a    = N mu / (sqrt(f) k^1.5)         N records, k parameters, f = m (trust "silo", m silos),
                                           m / (m - t) ("secagg"), 1 ("server"); below 7: refused
@@ -31,14 +31,14 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2, norm
 
 from skdpfl.federation import Federation, SiloBudgets, SumPlan, Work
-from skdpfl.inference import _sums
+from skdpfl.inference import _hazards, _sums
 from skdpfl.inference._fieller import Array, NewtonStep, unpacked
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.events import Trust, read_guarantee
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams
 
-Kind = Literal["labels", "counts", "numbers"]
+Kind = Literal["labels", "counts", "numbers", "times"]
 Covariance = Literal["model", "robust", "silos"]
 
 #: parts of mu^2, in the order in which the sums are asked; numbers: of residuals' size, moments
@@ -52,10 +52,13 @@ _PARTS: dict[tuple[bool, bool], tuple[float, ...]] = {
 PART = 0.70
 #: tables with a smaller a are refused, and fewer silos as replicates
 LEAST, LEAST_SILOS = 7.0, 10
+#: the slope at a typical record
+_SLOPES: dict[str, float] = {"labels": 0.25, "counts": 1.0, "times": 0.5}
 #: values of R over the root mean square norm of rows
 _LONGEST = (1.0, 1.15, 1.35, 1.6, 2.0, 3.0)
 #: C over R b, and K over R^2 h, at a typical record; b and h of labels at probability 1/2 to 3/4
-_OF_SCORE, _OF_CURVATURE = {"labels": 1.5, "counts": 1.2}, {"labels": 1.0, "counts": 2.0}
+_OF_SCORE = {"labels": 1.5, "counts": 1.2, "times": 1.0}
+_OF_CURVATURE = {"labels": 1.0, "counts": 2.0, "times": 1.2}
 #: E min(1, |e| / 2) over the deviation of e, and the share of normal errors within 2.5 deviations
 _MEAN_SIZE, _WITHIN = math.sqrt(2 / math.pi) / 2, 2 * float(norm.cdf(_sums.CUT)) - 1
 #: the least and largest deviation of residuals, in the target's; E w^2 without an intercept
@@ -70,24 +73,27 @@ class IntervalPlan:
     ----------
     budgets : SiloBudgets
         The silos' sizes, and the mu of the whole fit.
-    kind : {"labels", "counts", "numbers"}
-        The targets.
+    kind : {"labels", "counts", "numbers", "times"}
+        The targets; times of survival.
     k : int
-        The number of parameters, with the intercept.
-    intercept : bool
-        Whether there is one.
+        The number of parameters, with intercepts.
+    intercept : int
+        The number of intercepts: the intervals of a hazard.
     covariance : {"model", "robust", "silos"}
         Where the score's variance comes from.
     limited : bool
         Whether features are clipped to the map's limits, as the user asked.
+    cuts : tuple of float
+        The inner ends of a hazard's intervals, in shares of the horizon.
     """
 
     budgets: SiloBudgets
     kind: Kind
     k: int
-    intercept: bool = True
+    intercept: int = 1
     covariance: Covariance = "model"
     limited: bool = False
+    cuts: tuple[float, ...] = ()
 
     @cached_property
     def parts(self) -> tuple[float, ...]:
@@ -124,7 +130,18 @@ class IntervalPlan:
     def length(self, row_norm: float | None) -> float:
         """Return R for rows with this root mean square norm (None: 1 a feature)."""
         norm = math.sqrt(self.k - self.intercept) if row_norm is None else row_norm
-        return self.longest * math.hypot(norm, float(self.intercept))
+        return self.longest * math.hypot(norm, float(self.intercept > 0))
+
+    @property
+    def _longer(self) -> float:
+        """What a hazard's intervals add to the squared norm of curvature's rows, about."""
+        return 1.5 * (self.intercept - 1) if self.kind == "times" else 0.0
+
+    @property
+    def stretch(self) -> Array:
+        """The factors (k,) of the step's parameters: sqrt(B) for the log hazards of B intervals."""
+        n = self.intercept if self.kind == "times" else 0
+        return np.append(np.ones(self.k - n), np.full(n, math.sqrt(max(n, 1))))
 
     def expected_width(self, confidence: float = 0.95) -> float:
         """Return the expected width for a coefficient of a standardised feature.
@@ -136,18 +153,19 @@ class IntervalPlan:
 
     def _half_width(self, longest: float) -> float:
         """Return the expected standard error, with rows cut at this R over their norm."""
-        n, radius = float(self.budgets.units.sum()), longest * math.sqrt(self.k)
-        squares = chi2.ppf((np.arange(64) + 0.5) / 64, self.k - self.intercept)
-        whole = squares + self.intercept
+        n, d = float(self.budgets.units.sum()), self.k - self.intercept
+        radius = longest * math.sqrt(d + (self.intercept > 0))
+        squares = chi2.ppf((np.arange(64) + 0.5) / 64, d)
+        whole = squares + (self.intercept > 0)
         left = float((squares * np.minimum(1, radius**2 / whole)).mean() / squares.mean())
         if self.kind == "numbers":
             slope, score, curvature = 1.0, _sums.CUT * radius, 2 * radius**2
             numbers = 1, 1
         else:
-            slope = 0.25 if self.kind == "labels" else 1.0
-            bound = 0.5 if self.kind == "labels" else _sums.CUT
+            slope = _SLOPES[self.kind]
+            bound = _bound(self.kind, slope)
             score = _OF_SCORE[self.kind] * radius * bound
-            curvature = _OF_CURVATURE[self.kind] * radius**2 * slope
+            curvature = _OF_CURVATURE[self.kind] * (radius**2 + self._longer) * slope
             numbers = 0, 1
         of_score, of_curvature = (n * self._noise_of_mean(self.parts[i]) for i in numbers)
         noise, told = (2 * score * of_score) ** 2, n * slope * left
@@ -172,7 +190,7 @@ class IntervalPlan:
             f"coefficients at this budget, so all would be refused, and nothing has been spent "
             f"(a = {self.a:.2g}, at least {LEAST:g} are needed). About {_up(n * short)} records "
             f"would do, or an epsilon of about {_up(gaussian_epsilon(mu * short, delta))}, or "
-            f"{max(1, int((self.k**1.5 / short) ** (2 / 3)))} coefficients with the intercept."
+            f"{max(1, int((self.k**1.5 / short) ** (2 / 3)))} coefficients with intercepts."
         )
 
     # ---- the sums ----------------------------------------------------------------------------
@@ -181,36 +199,52 @@ class IntervalPlan:
         """Ask the silos, and return the Newton step from the fitted model."""
         if self.kind == "numbers":
             return self._linear(run)
-        typical = _typical(run) if self.kind == "counts" else 1.0
-        bound, slope = (
-            (0.5, 0.25) if self.kind == "labels" else (_sums.CUT * math.sqrt(typical), typical)
-        )
+        slope = _typical(run) or _SLOPES[self.kind]
+        bound = _bound(self.kind, slope)
         cuts = (
             _OF_SCORE[self.kind] * run.length * bound,
-            _OF_CURVATURE[self.kind] * run.length**2 * slope,
+            _OF_CURVATURE[self.kind] * (run.length**2 + self._longer) * slope,
         )
-        known = run.pilot, self.intercept, self.limited, *cuts
-        own = *known, self.kind == "counts", run.scale / run.exposure
-        score, curvature = _sums.PilotScores(*own), _sums.PilotCurvature(*own)
-        meat = _sums.PilotMeat(*own) if self.covariance == "robust" else None
+        known = run.pilot, bool(self.intercept), self.limited
+        score, curvature, of_meat = self._asked(known, cuts, run.scale / run.exposure)
+        meat = of_meat if self.covariance == "robust" else None
         scores, curvatures = run.total(0, score), run.total(1, curvature)
-        j = unpacked(curvatures.sum(axis=0), self.k)
+        each, t = [self._structured(own) for own in curvatures], self.stretch
         return NewtonStep(
-            run.pilot,
-            scores.sum(axis=0),
-            j,
-            run.noise(0, score),
+            run.pilot / t,
+            scores.sum(axis=0) * t,
+            np.sum(each, axis=0),
+            run.noise(0, score) * t,
             run.noise(1, curvature),
-            meat=None if meat is None else unpacked(run.total(2, meat)[0], self.k),
-            each=self._each(scores, [unpacked(own, self.k) for own in curvatures]),
+            meat=None if meat is None else unpacked(run.total(2, meat)[0], self.k) * np.outer(t, t),
+            each=self._each(scores * t, each),
         )
+
+    def _structured(self, own: Array) -> Array:
+        """Return a curvature from its packed numbers; log hazards have none in common."""
+        matrix = unpacked(own, self.k)
+        if self.kind == "times":
+            own_part = np.arange(self.k) >= self.k - self.intercept
+            matrix[np.outer(own_part, own_part) & ~np.eye(self.k, dtype=bool)] = 0.0
+        return matrix
+
+    def _asked(self, known: Any, cuts: tuple[float, float], scale: float) -> tuple[Any, Any, Any]:
+        """Return the sums of score, curvature and outer products."""
+        if self.kind == "times":
+            kinds: Any = _hazards.HazardScores, _hazards.HazardCurvature, _hazards.HazardMeat
+            own: tuple[Any, ...] = *known, self.cuts, *cuts
+        else:
+            kinds = _sums.PilotScores, _sums.PilotCurvature, _sums.PilotMeat
+            own = *known, *cuts, self.kind == "counts", scale
+        score, curvature, meat = (kind(*own) for kind in kinds)
+        return score, curvature, meat
 
     def _each(self, scores: Array, curvatures: list[Array]) -> tuple[Array, Array] | None:
         return (scores, np.array(curvatures)) if self.covariance == "silos" else None
 
     def _linear(self, run: IntervalRun) -> NewtonStep:
         """Return the step of the linear model, from the moments of rows and residuals."""
-        known = run.pilot, self.intercept, self.limited
+        known = run.pilot, bool(self.intercept), self.limited
         size = float(run.total(0, _sums.ResidualSize(*known)).sum()) / run.n
         sigma = float(np.clip(size / _MEAN_SIZE, *_SIGMA))
         what, k = _sums.LinearMoments(*known, run.length, sigma), self.k
@@ -281,10 +315,23 @@ class IntervalRun:
         return self.plan.sums.noise(number, what) / self._largest
 
 
+def _bound(kind: Kind, slope: float) -> float:
+    """Return a residual's bound at a record with this slope."""
+    if kind == "counts":
+        return _sums.CUT * math.sqrt(slope)
+    return 0.5 if kind == "labels" else max(1.0, slope)
+
+
 def _typical(run: IntervalRun) -> float:
-    """Return the mean count of a typical record: that of a row of zeros."""
-    at_zero = float(run.pilot[-1]) if run.plan.intercept else 0.0
-    return run.scale * math.exp(min(max(at_zero, -10.0), 10.0))
+    """Return the mean count, or the hazard over the horizon, of a row of zeros; 0: labels."""
+    plan = run.plan
+    if plan.kind == "counts":
+        at_zero = float(run.pilot[-1]) if plan.intercept else 0.0
+        return run.scale * math.exp(min(max(at_zero, -10.0), 10.0))
+    if plan.kind == "times":
+        hazards = np.exp(np.clip(run.pilot[-plan.intercept :], -10.0, 10.0))
+        return float(np.clip(np.diff([0.0, *plan.cuts, 1.0]) @ hazards, 0.1, 3.0))
+    return 0.0
 
 
 def _up(value: float) -> str:
@@ -343,7 +390,7 @@ def expected_width(
     >>> from skdpfl.inference import expected_width
     >>> study = {"silo_sizes": [1000] * 3, "n_features": 5}
     >>> [round(expected_width(epsilon=epsilon, **study), 2) for epsilon in (3.0, float("inf"))]
-    [0.22, 0.14]
+    [0.18, 0.14]
     """
     listed: Any = silo_sizes
     sizes = np.array(list(dict(listed).values() if hasattr(listed, "keys") else listed))
@@ -354,5 +401,5 @@ def expected_width(
     mu = math.inf if math.isinf(epsilon) else gaussian_mu(float(epsilon), given)
     guarantee = read_guarantee("record", trust, "replace")
     budgets = SiloBudgets.of(guarantee, sizes, mu)
-    plan = IntervalPlan(budgets, kinds[loss], n_features + fit_intercept, fit_intercept)
+    plan = IntervalPlan(budgets, kinds[loss], n_features + fit_intercept, int(fit_intercept))
     return plan.expected_width(confidence) if plan.a >= LEAST else math.inf

@@ -50,7 +50,7 @@ from skdpfl.scaling import cut
 #: residuals' limit, in their deviations
 CUT = 2.5
 #: raw predictions of counts beyond it would overflow
-_FAR = 30.0
+FAR = 30.0
 
 
 class Residuals(NamedTuple):
@@ -73,7 +73,7 @@ def of_counts(eta: Array, y: Array) -> Residuals:
     With lo, hi = mu -+ 2.5 sqrt(mu) and E over Poisson(mu): E[y; y <= j] = mu P(y <= j - 1), and
     E[y (y - 1); y <= j] = mu^2 P(y <= j - 2).
     """
-    mu = np.exp(np.clip(eta, -_FAR, _FAR))
+    mu = np.exp(np.clip(eta, -FAR, FAR))
     low, high = mu - CUT * np.sqrt(mu), mu + CUT * np.sqrt(mu)
     below, up_to = np.ceil(low) - 1, np.floor(high)  # y < low;  y <= high
 
@@ -161,9 +161,13 @@ class PilotSum(BoundedSum):
     @np.errstate(all="ignore")  # warnings could depend on a single record
     def _of(self, data: SiloData, rows: Any) -> Array:
         """Return the sum over some rows of one silo, in arrays of its own."""
-        vectors = self.vectors(*self._read(data, rows))
+        vectors = self._vectors(data, rows)
         vectors = cut(vectors, np.zeros(vectors.shape[1]), self.limit)
         return packed(vectors.T @ vectors) if self.squared else vectors.sum(axis=0)
+
+    def _vectors(self, data: SiloData, rows: Any) -> Array:
+        """Return the vectors (n, width) of some records."""
+        return self.vectors(*self._read(data, rows))
 
     def _read(self, data: SiloData, rows: Any) -> tuple[Array, Array, Array]:
         """Return rows with the intercept's 1, targets, and predictions, each from its row alone."""

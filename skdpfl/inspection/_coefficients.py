@@ -138,7 +138,8 @@ class CoefficientDisplay(Display):
         features : sequence, default=None
             The names of the coefficients, in this order; by default all but the intercept.
         ratios : bool, default=False
-            Whether to show odds ratios (``loss="log_loss"``) or rate ratios ("poisson").
+            Whether to show odds ratios (``loss="log_loss"``), rate ratios ("poisson") or hazard
+            ratios (survival).
         confidence : float, default=0.95
             The probability with which an interval covers.
         ax : matplotlib Axes, default=None
@@ -172,7 +173,9 @@ class CoefficientDisplay(Display):
         if strange:
             raise ValueError(f"features: {strange[0]!r} has no coefficient; there are "
                              f"{list(table.index)[:8]!r}.")  # fmt: skip
-        label = _RATIOS[link] if ratios else "coefficient"
+        label = "coefficient"
+        if ratios:
+            label = "hazard ratio" if fitted._loss().one_slope else _RATIOS[link]
         made = cls(table=table.loc[names], label=label, ratios=ratios, confidence=confidence)
         return made.plot(ax, color=color)
 

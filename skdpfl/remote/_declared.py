@@ -49,4 +49,5 @@ _OF_SCALING = (
 )
 declare(*(getattr(scaling, name) for name in _OF_SCALING.split()))
 declare(inference.PilotScores, inference.PilotCurvature, inference.PilotMeat)
+declare(inference.HazardScores, inference.HazardCurvature, inference.HazardMeat)
 declare(inference.LinearMoments, inference.LinearMeat, inference.ResidualSize)

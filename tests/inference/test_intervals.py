@@ -3,11 +3,12 @@
 import random
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom
 
 from benchmarks.intervals import CELLS, studies, truth_of
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor, ISRLDPSurvival
 from skdpfl.inference import expected_width
 from skdpfl.inspection import CoefficientDisplay
 from skdpfl.models import MLP
@@ -101,7 +102,7 @@ def test_random_plans_with_intervals_keep_to_their_budgets():
         own = {i: epsilon * r.uniform(1, 3) for i in range(m)}
         model = make(
             r.choice([epsilon, own]),
-            delta=10 ** r.uniform(-9, -5),
+            delta=10 ** r.uniform(-9, -6),
             inference="intervals",
             covariance=r.choice(["model", "robust", "silos"]),
             trust=r.choice(["silo", "secagg", "server"]),
@@ -225,6 +226,26 @@ def test_a_forest_plot_shows_intervals_and_what_is_refused():
         CoefficientDisplay.from_estimator(linear, ratios=True)
     with pytest.raises(ValueError, match='inference="intervals"'):
         CoefficientDisplay.from_estimator(ISRLDPRegressor(**FIT | {"inference": None}).fit(X, y))
+
+
+def test_hazard_ratios_have_intervals():
+    """Each of two coefficients within 5 of its standard errors of the truth."""
+    rng = np.random.default_rng(0)
+    X, truth = rng.normal(size=(3000, 2)), np.array([0.7, -0.4])
+    time, left = rng.exponential(3 * np.exp(-X @ truth)), rng.uniform(1, 8, 3000)
+    y = pd.DataFrame({"event": time <= left, "time": np.minimum(time, left)})
+    model = ISRLDPSurvival(**FIT | {"epsilon": 3.0}, target_bounds=(0, 5), breaks=4)
+    frame = model.fit(X, y, silos=np.arange(3000) % 3).summary()
+    assert frame.index.tolist() == ["x0", "x1"] and frame.attrs["refused"] == {}
+    assert (np.abs(frame["coefficient"] - truth) < 5 * frame["standard error"]).all()
+    assert (frame["upper"] - frame["lower"] < 0.4).all()
+    assert model.coef_covariance_.shape == (2, 2) and model.privacy_spent_.epsilon <= 3.0
+    assert model.contrast({"x0": 1, "x1": 1})["lower"] < 0.3
+    pytest.importorskip("matplotlib").use("agg")
+    shown = CoefficientDisplay.from_estimator(model, ratios=True)
+    assert shown.ax_.get_xlabel() == "hazard ratio (95 % interval)"
+    with pytest.raises(ValueError, match="too few"):
+        model.set_params(epsilon=0.1).fit(X, y, silos=np.arange(3000) % 3)
 
 
 @pytest.mark.slow

@@ -29,6 +29,9 @@ from skdpfl.federation import (
     Work,
 )
 from skdpfl.inference import (
+    HazardCurvature,
+    HazardMeat,
+    HazardScores,
     LinearMeat,
     LinearMoments,
     PilotCurvature,
@@ -36,8 +39,8 @@ from skdpfl.inference import (
     PilotScores,
     ResidualSize,
 )
-from skdpfl.losses import LogLoss, Poisson, Quantile, SquaredError
-from skdpfl.models import LinearModel
+from skdpfl.losses import LogLoss, PiecewiseExponential, Poisson, Quantile, SquaredError
+from skdpfl.models import LinearModel, OneSlope
 from skdpfl.privacy.events import Approximate, Exact, Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
@@ -107,6 +110,8 @@ WORK = Work(LinearModel(D, 1), LogLoss(), None, None, np.dtype(float))
 LEVELS = Work(LinearModel(D, 1), Quantile(0.2), None, None, np.dtype(float))
 NUMBERS = Work(LinearModel(D, 1), SquaredError(), None, None, np.dtype(float))
 COUNTS = Work(LinearModel(D, 1), Poisson(), None, None, np.dtype(float))
+CUTS, TIMES = (0.25, 0.5), np.array([0.01, -0.02, 0.01, -3, -2, -3])
+SURVIVAL = Work(OneSlope(D, 3), PiecewiseExponential(CUTS), None, None, np.dtype(float))
 PARAMS = np.array([1.0, -2.0, 0.5, 0.3])
 LINEAR = Predictor(
     LinearModel(D, 1), {"coef_": PARAMS[None, :D], "intercept_": PARAMS[D:]}, None, False
@@ -171,6 +176,17 @@ SUMS = {
     "rows and residuals": (LinearMoments(PARAMS, True, length=1.2, sigma=0.5), NUMBERS, False),
     "linear scores": (LinearMeat(PARAMS, True, length=1.415, sigma=0.05), NUMBERS, False),
     "size of residuals": (ResidualSize(PARAMS, True), NUMBERS, True),
+    "scores of hazards": (HazardScores(TIMES, True, cuts=CUTS, cut_score=0.3), SURVIVAL, False),
+    "curvature of hazards": (
+        HazardCurvature(TIMES, True, cuts=CUTS, cut_curvature=0.3),
+        SURVIVAL,
+        False,
+    ),
+    "scores of hazards, squared": (
+        HazardMeat(TIMES, True, cuts=CUTS, cut_score=0.3),
+        SURVIVAL,
+        False,
+    ),
     "from outside": (Raw(), None, True),
 }
 NAMES = pytest.mark.parametrize("name", SUMS)
