@@ -317,16 +317,12 @@ class FedExp(LocalSteps):
         K, one number or one for each round.
     half : bool, default=False
         Use s / 2, as in the published FedExP; the private versions use s.
-    n_averaged : int, optional
-        Number of last models that are averaged (2 as published). By default the second half, which
-        averages the noise as well.
     largest_step : float, default=inf
         Upper bound of the server's step size, at least 1. Near an optimum that the silos do not
         share, their updates cancel and the step size is unbounded.
     """
 
     half: bool = False
-    n_averaged: int | None = None
     largest_step: float = float("inf")
 
     reads_squared_norm = True
@@ -343,11 +339,6 @@ class FedExp(LocalSteps):
 
     def params(self, state: FedExpState) -> np.ndarray:
         return state.params
-
-    def output_weight(self, round: int, n_rounds: int) -> float:
-        if self.n_averaged is None:
-            return super().output_weight(round, n_rounds)
-        return float(round >= n_rounds - self.n_averaged)
 
     def _step(self, released: _base.Released) -> float:
         """Return eta_g; 1 if the messages are not finite, which means that the fit has diverged."""
