@@ -39,7 +39,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.fft import fft2, ifft2
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, check_memory, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl._arguments import check_count
 from skdpfl._surface import DocLinks
@@ -187,8 +187,8 @@ def _modulus(spectrum: Array, psi: Array, octaves: int) -> Array:
     return np.abs(ifft2(filtered, overwrite_x=True))
 
 
-#: raised when the numbers change, so that results on disk are not taken for them
-_VERSION = 1
+#: images that are transformed at once
+_BATCH = 100
 
 
 @dataclass(eq=False, repr=False)
@@ -211,15 +211,8 @@ class ScatteringTransformer(
     image_shape : tuple of int, default=None
         (height, width), or (channels, height, width), in the order of a record's features; each
         channel is transformed separately. None: one square image.
-    batch_size : int, default=100
-        The number of images that are transformed at once.
-    memory : str or object with the joblib.Memory interface, default=None
-        A cache folder for results, which are looked up by the content of X. They are as secret as
-        the records.
     n_jobs : int, default=None
         The number of threads, each of which transforms a batch.
-    verbose : int, default=0
-        If positive, show the number of completed batches, as joblib does.
 
     Attributes
     ----------
@@ -267,10 +260,7 @@ class ScatteringTransformer(
     L: int = 8
     _: KW_ONLY
     image_shape: Any = None
-    batch_size: int = 100
-    memory: Any = None
     n_jobs: int | None = None
-    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Check the parameters; no value of X is used.
@@ -286,7 +276,7 @@ class ScatteringTransformer(
         -------
         self : object
         """
-        for name in ("J", "L", "batch_size"):
+        for name in ("J", "L"):
             check_count(name, getattr(self, name))
         X = validate_data(self, X, dtype="numeric")
         self.image_shape_ = _image_shape(self.image_shape, X.shape[1], self.J)
@@ -311,51 +301,25 @@ class ScatteringTransformer(
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype="numeric")
-        ignored = ["batch_size", "n_jobs", "verbose"]
-        kept = check_memory(self.memory).cache(_transformed, ignore=ignored)
-        return kept(
-            X,
-            self.image_shape_,
-            self.J,
-            self.L,
-            _VERSION,
-            batch_size=self.batch_size,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )
+        channels, height, width = self.image_shape_
+        scattering = Scattering((height, width), self.J, self.L)
+        out = np.empty((len(X), channels * scattering.n_features), np.float32)
+
+        def run(first: int) -> None:
+            batch = slice(first, first + _BATCH)
+            with np.errstate(all="ignore"):  # a warning would tell of a single record
+                images = X[batch].astype(np.float32).reshape(-1, height, width)
+                out[batch] = scattering(images).reshape(-1, out.shape[1])
+
+        starts = range(0, len(X), _BATCH)
+        Parallel(self.n_jobs, require="sharedmem")(delayed(run)(i) for i in starts)
+        return out
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         tags.requires_fit = True
         return tags
-
-
-def _transformed(
-    X: Array,
-    image_shape: tuple[int, ...],
-    J: int,
-    L: int,
-    version: int,
-    *,
-    batch_size: int,
-    n_jobs: int | None,
-    verbose: int,
-) -> Array:
-    """Return the features (n, n_features_out) of flattened images (n, n_features)."""
-    channels, height, width = image_shape
-    scattering = Scattering((height, width), J, L)
-    out = np.empty((len(X), channels * scattering.n_features), np.float32)
-
-    def transform(first: int) -> None:
-        batch = slice(first, first + batch_size)
-        with np.errstate(all="ignore"):  # a warning would tell of a single record
-            images = X[batch].astype(np.float32).reshape(-1, height, width)
-            out[batch] = scattering(images).reshape(-1, out.shape[1])
-
-    starts = range(0, len(X), batch_size)
-    Parallel(n_jobs, require="sharedmem", verbose=verbose)(delayed(transform)(i) for i in starts)
-    return out
 
 
 def _image_shape(given: Any, n_features: int, J: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ IMAGES = RNG.random((7, 784), dtype=np.float32)
 
 
 def test_a_record_is_transformed_by_itself_to_the_last_bit():
-    whole = ScatteringTransformer(batch_size=3).fit_transform(IMAGES)
+    whole = ScatteringTransformer().fit_transform(IMAGES)
     for i, record in enumerate(IMAGES):
         np.testing.assert_array_equal(
             whole[i], ScatteringTransformer().fit_transform(record[None])[0]
@@ -44,7 +44,6 @@ def test_it_costs_nothing():
     [
         ({"J": 0}, "J"),
         ({"L": 1.5}, "L"),
-        ({"batch_size": 0}, "batch_size"),
         ({"J": 5}, "smaller J"),
         ({"image_shape": (28, 29)}, "812 pixels"),
         ({"image_shape": 28}, "image_shape must"),

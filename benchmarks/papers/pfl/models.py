@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from _common.problem import Problem
+from joblib import Memory
 
 from skdpfl.datasets import fetch_cifar10, fetch_fashion_mnist, fetch_mnist
 from skdpfl.preprocessing import ScatteringTransformer
@@ -153,8 +154,13 @@ def features(pixels: np.ndarray, scattered: bool, quick: bool) -> np.ndarray:
     if not scattered:
         return X
     shape = (3, 32, 32) if X.shape[1] == 3072 else None
-    scattering = ScatteringTransformer(image_shape=shape, memory=None if quick else str(KEPT))
-    return group_normalised(scattering.fit_transform(X), GROUPS)
+    kept = Memory(None if quick else KEPT, verbose=0).cache(scattered_images)
+    return group_normalised(kept(X, shape), GROUPS)
+
+
+def scattered_images(X: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:
+    """Return the scattering features of images."""
+    return ScatteringTransformer(image_shape=shape).fit_transform(X)
 
 
 def group_normalised(X: np.ndarray, groups: int) -> np.ndarray:

@@ -1,11 +1,8 @@
 """More of tests/preprocessing/test_scattering.py: what only private names show."""
 
 import numpy as np
-import pytest
 
-from skdpfl.preprocessing import ScatteringTransformer
 from skdpfl.preprocessing._scattering import Scattering
-from tests.preprocessing.test_scattering import IMAGES
 
 
 def image(height, width):
@@ -106,15 +103,3 @@ def test_it_is_the_cascade_of_direct_convolutions():
     want = [averaged(u) for u in (x, *first[:L])] + [sampled(u) for u in (*first[L:], *second)]
     got = Scattering((20, 20), J, L)(image(20, 20)[None])[0]
     np.testing.assert_allclose(got, np.stack(want), rtol=1e-4, atol=1e-5)
-
-
-def test_results_on_disk_are_found_by_content(tmp_path, monkeypatch):
-    one = ScatteringTransformer(memory=str(tmp_path)).fit(IMAGES)
-    first = one.transform(IMAGES)
-    calls = []
-    monkeypatch.setattr(Scattering, "__call__", lambda *_: calls.append(1))
-    again = ScatteringTransformer(memory=str(tmp_path), batch_size=5, n_jobs=2).fit(IMAGES)
-    np.testing.assert_array_equal(again.transform(IMAGES.copy()), first)
-    assert not calls
-    with pytest.raises(AttributeError):  # other content is computed, here by nothing
-        again.transform(IMAGES[::-1])
