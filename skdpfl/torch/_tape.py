@@ -41,7 +41,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -69,28 +69,14 @@ class Call(NamedTuple):
     left: torch.Tensor
 
 
-class Tape(Protocol):
-    """A module in one thread, as one of the three classes below.
+class Alone:
+    """A module that each record passes on a copy of its own, parameters and buffers included.
 
     ``forward`` returns raw predictions (n, k), and ``parts`` the gradients after it, for the slopes
-    of the raw predictions; ``raw`` returns raw predictions alone. ``alone``: whether records are
-    run in a loop.
+    of the raw predictions; ``raw`` returns raw predictions alone.
     """
 
-    alone: bool
-
-    def forward(self, params: Params, X: torch.Tensor) -> torch.Tensor: ...
-
-    def raw(self, params: Params, X: torch.Tensor) -> torch.Tensor: ...
-
-    def parts(
-        self, params: Params, X: torch.Tensor, raw: torch.Tensor, slopes: torch.Tensor
-    ) -> list[GradientPart]: ...
-
-
-class Alone:
-    """A module that each record passes on a copy of its own, parameters and buffers included."""
-
+    #: whether records are run in a loop
     alone = True
 
     def __init__(self, module: nn.Module, names: Collection[str]) -> None:
@@ -256,8 +242,10 @@ class Stacked(Mapped):
         return found + super().parts(params, X, raw, slopes)
 
 
+#: a module in one thread
+Tape = Alone | Mapped
 #: ways to compute records' gradients, the fastest first
-WAYS: dict[str, type[Stacked | Mapped | Alone]] = {
+WAYS: dict[str, type[Tape]] = {
     "stacked": Stacked, "mapped": Mapped, "alone": Alone,
 }  # fmt: skip
 
