@@ -6,6 +6,7 @@ import pytest
 import skdpfl
 
 ESTIMATORS = [n for n in skdpfl.__all__ if n.endswith(("Classifier", "Regressor"))]
+ESTIMATORS = [n for n in ESTIMATORS if hasattr(getattr(skdpfl, n), "plan_for")]
 #: those that can protect records
 RECORD = [n for n in ESTIMATORS if getattr(getattr(skdpfl, n), "unit", "record") != "silo"]
 CLASSIFIERS = sorted(name for name in RECORD if name.endswith("Classifier"))
