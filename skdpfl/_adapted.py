@@ -24,7 +24,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdpfl._arguments import check_choice
+from skdpfl._arguments import check_choice, codes_of
 from skdpfl._compat import as_frame
 from skdpfl._own_parts import HEADS, Head, OwnRecords, SiloHeads, own_part
 from skdpfl._pipelines import learns_nothing, private_step, silos_argument
@@ -177,7 +177,7 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         raw, columns = self._raw(X), self._columns(X)
         targets = np.asarray(y)
         if is_classifier(self):
-            targets = np.searchsorted(self.classes_, targets)
+            targets = codes_of(targets, self.classes_)
         where = self._silos(X, silos, len(raw))
         heads = {}
         for number, silo in enumerate(where.ids.tolist()):
@@ -296,7 +296,12 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
     def _check(self) -> None:
         if self.head is not None:
             check_choice("head", self.head, HEADS)
-        refuse_survival(private_step(self.estimator)[1], "SiloAdapted")
+        inner = private_step(self.estimator)[1]
+        refuse_survival(inner, "SiloAdapted")
+        if is_classifier(inner) and inner._loss().one_slope:
+            raise ValueError(
+                f"SiloAdapted does not take loss={inner.loss!r}, of ordered labels, yet."
+            )
 
     def _silo_column(self) -> Any:
         return private_step(self.estimator)[1].silo_column

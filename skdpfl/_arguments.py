@@ -122,6 +122,12 @@ def labels_of(classes: Any) -> np.ndarray:
         ) from None
 
 
+def codes_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return each label's place among ``classes``, which are in any order and hold it."""
+    order = np.argsort(classes, kind="stable")
+    return np.asarray(order[np.minimum(np.searchsorted(classes[order], y), len(classes) - 1)])
+
+
 def _dense_size(X: Any) -> str:
     """Return the size of a dense copy as text."""
     megabytes = X.shape[0] * X.shape[1] * 8 / 1e6

@@ -20,6 +20,7 @@ from skdpfl.losses import (
     Loss,
     NegativeBinomial,
     OfLogMean,
+    Ordinal,
     Poisson,
     Quantile,
     SquaredError,
@@ -468,11 +469,11 @@ def test_predictions(loss, k):
     got = loss.predict(raw)
     assert got.shape == (2, 30)
     if loss.is_classifier:
-        assert set(np.unique(got)) == set(range(max(k, 2)))
+        assert set(np.unique(got)) == set(range(k + 1 if loss.one_slope else max(k, 2)))
     else:
         mean = np.exp(raw) if loss.link == "log" else raw
         np.testing.assert_array_equal(got, mean[..., 0])
-    assert hasattr(loss, "predict_proba") == isinstance(loss, LogLoss)
+    assert hasattr(loss, "predict_proba") == isinstance(loss, LogLoss | Ordinal)
 
 
 @every_case

@@ -329,13 +329,13 @@ def plan_intervals(request: Request, scaling: ScalingStep) -> IntervalPlan | Non
 def clipped_without_labels(request: Request, method: Method) -> Request:
     """Return the request with clipping that does not depend on labels, where "auto" chooses it.
 
-    It does for linear models of two classes whose clip norm and steps are both "auto"; with a given
-    clip norm, gradients are clipped as published.
+    It does for linear models of two classes, of ordered labels and of survival times, whose clip
+    norm and steps are both "auto"; with a given clip norm, gradients are clipped as published.
     """
     promise = request.promise
     chosen = request.clip_norm is None and request.chooses_step and method.takes_plain_steps
     protects = promise.unit != "silo" and not promise.is_exact and promise.trust != "shuffler"
-    two = request.model.is_linear and request.facts.n_outputs == 1
+    two = (request.model.is_linear and request.facts.n_outputs == 1) or request.loss.one_slope
     if not (chosen and protects and two and request.radius is None):
         return request
     return dataclasses.replace(request, loss=request.loss.without_labels())

@@ -17,7 +17,7 @@ from skdpfl._warnings import warn
 from skdpfl.choosing._encoding import EncodingPlan, bounds_of
 from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
 from skdpfl.inference import PART, Covariance
-from skdpfl.losses import LogLoss, Loss
+from skdpfl.losses import LogLoss, Loss, Ordinal
 from skdpfl.models import Additive, Architecture, LinearModel, Model, OneSlope, RuleTask
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.events import Guarantee, Guaranteed, read_guarantee, spare_rounds_of
@@ -130,7 +130,7 @@ class Request:
     @property
     def label_free(self) -> bool:
         """Whether gradients are clipped by the largest slope over labels."""
-        return isinstance(self.loss, LogLoss) and self.loss.label_free
+        return isinstance(self.loss, LogLoss | Ordinal) and self.loss.label_free
 
     @property
     def takes_no_advice(self) -> bool:

@@ -141,6 +141,8 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     given = plain["parameters"]
     keys(given, own | ({"loss__largest"} & set(given)), "parameters")
     model.set_params(**given)
+    if model._is_classifier() and loss.one_slope:
+        model.classes = listed(plain, "classes", "model")
     model._check()
     model.n_features_in_ = d = whole(plain, "n_features", "model", 1)
     if plain["feature_names"] is not None:
@@ -157,7 +159,8 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
         outputs = 1 if len(classes) == 2 else len(classes)
     slopes = outputs
     if loss.one_slope:
-        outputs, slopes = model._loss().n_outputs(), 1
+        outputs, slopes = model._n_outputs(), 1
+    if hasattr(model, "breaks"):
         model.breaks_ = model._cuts()[1]
     dtype = np.dtype(one_of(plain, "dtype", ("float32", "float64"), "model"))
     rows = listed(plain, "coef", "model")

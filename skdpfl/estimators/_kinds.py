@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array
 
-from skdpfl._arguments import is_auto, labels_of
+from skdpfl._arguments import codes_of, is_auto, labels_of
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._data import read_exposure, weights_of_classes
 from skdpfl.estimators._docs import with_constructor
@@ -56,10 +56,11 @@ def refuse_in_score(refused: Any) -> None:
 
 
 def _has_probabilities(estimator: FederatedEstimator) -> bool:
-    if estimator.loss == "log_loss" or hasattr(estimator.loss, "predict_proba"):
+    if estimator.loss in ("log_loss", "ordinal") or hasattr(estimator.loss, "predict_proba"):
         return True
     raise AttributeError(
-        f"predict_proba exists for loss='log_loss' only; this is loss={estimator.loss!r}."
+        "predict_proba exists for loss='log_loss' and 'ordinal' only; this is "
+        f"loss={estimator.loss!r}."
     )
 
 
@@ -71,7 +72,31 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
     loss: Any = "log_loss"
     class_weight: Any = None
 
-    _losses = ("log_loss", "hinge", "squared_hinge")
+    _losses = ("log_loss", "hinge", "squared_hinge", "ordinal")
+
+    def _check(self) -> None:
+        super()._check()
+        if not self._loss().one_slope:
+            return
+        if not isinstance(self.model, str) or self.model not in ("linear", "auto"):
+            raise ValueError(
+                f'loss={self.loss!r} has one slope for all levels: model must be "linear"; got '
+                f"{self.model!r}."
+            )
+        if not self.fit_intercept:
+            raise ValueError(f"fit_intercept=False: loss={self.loss!r} has an intercept a level.")
+        if self.classes is None:
+            raise ValueError(f"loss={self.loss!r} needs classes=[...], the labels in their order.")
+
+    def _labels(self) -> np.ndarray:
+        """Return the parameter ``classes`` as labels: sorted, or in the given order of levels."""
+        labels = labels_of(self.classes)
+        if not self._loss().one_slope:
+            return labels
+        given = list(self.classes)
+        if len(given) != len(labels):
+            raise ValueError(f"classes must hold each label once; got {given!r}.")
+        return np.asarray(given, labels.dtype)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return raw predictions.
@@ -150,7 +175,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
             check_classification_targets(y)  # raises for other targets, except multilabels
             raise ValueError("y must be one label per row; got a multilabel indicator.")
         present = np.unique(y)
-        self.classes_ = present if self.classes is None else labels_of(self.classes)
+        self.classes_ = present if self.classes is None else self._labels()
         strange = np.setdiff1d(present, self.classes_)
         if strange.size:
             first = int(np.flatnonzero(np.isin(y, strange))[0])
@@ -165,7 +190,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
             )
         if len(self.classes_) == 2:
             return (y == self.classes_[1]).astype(np.int8)
-        codes = np.searchsorted(self.classes_, y)
+        codes = codes_of(y, self.classes_)
         return codes.astype(np.min_scalar_type(len(self.classes_)))
 
     def _declare_targets(self) -> None:
@@ -173,6 +198,11 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
             raise ValueError(
                 "The labels at remote silos are not read; give classes=[...] with two or more "
                 "labels."
+            )
+        if self._loss().one_slope:
+            raise ValueError(
+                f"loss={self.loss!r} does not fit silos elsewhere yet, which sort their labels: "
+                "use fit(X, y, silos=...)."
             )
         self.classes_ = labels_of(self.classes)
 

@@ -149,10 +149,14 @@ def summary(model: Any) -> pd.DataFrame:
     coefficients = np.atleast_2d(model.coef_)
     intercepts = np.atleast_1d(model.intercept_)
     names = coef_names(model)
-    values = np.column_stack([coefficients, intercepts]).T
-    several = len(coefficients) > 1
+    several, one_slope = len(coefficients) > 1, len(coefficients) < len(intercepts)
+    if one_slope:
+        values = np.append(coefficients, intercepts)[:, None]
+    else:
+        values = np.column_stack([coefficients, intercepts]).T
     columns = [f"coefficient of {c}" for c in model.classes_] if several else ["coefficient"]
-    index = pd.Index([*names, "intercept"], name="feature")
+    last = [f"above {label}" for label in model.classes_[:-1]] if one_slope else ["intercept"]
+    index = pd.Index([*names, *last], name="feature")
     frame = pd.DataFrame(values, index=index, columns=columns)
     errors = model._noise_error.of_coefficients()
     if errors is not None:

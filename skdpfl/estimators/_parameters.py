@@ -119,7 +119,7 @@ def _check_loss(loss: Any, losses: tuple[str, ...]) -> None:
             f"loss={loss!r} must not have weights: give them to fit(..., sample_weight=...)."
         )
     fits = isinstance(loss, Loss) and loss.is_classifier == kind.is_classifier
-    fits = fits and (loss.one_slope == kind.one_slope)
+    fits = fits and (loss.is_classifier or loss.one_slope == kind.one_slope)
     if not (fits or (isinstance(loss, str) and loss in losses)):
         raise ValueError(
             f"loss must be one of {', '.join(map(repr, losses))}, or a loss object such as "

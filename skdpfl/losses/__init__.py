@@ -3,6 +3,7 @@
 from skdpfl.losses._base import Loss, Weighted, record_by_record, with_weights
 from skdpfl.losses._classification import Hinge, LogLoss, SquaredHinge
 from skdpfl.losses._moreau import Kink, Kinked
+from skdpfl.losses._ordinal import Ordinal
 from skdpfl.losses._rates import (
     Gamma,
     NegativeBinomial,
@@ -21,6 +22,7 @@ NAMED: dict[str, type[Loss]] = {
     "log_loss": LogLoss,
     "hinge": Hinge,
     "squared_hinge": SquaredHinge,
+    "ordinal": Ordinal,
     "squared_error": SquaredError,
     "huber": Huber,
     "absolute_error": AbsoluteError,

@@ -68,8 +68,16 @@ class Loss(ABC):
         """
         return None
 
+    def largest_norm(self, raw: NDArray, squared_features: NDArray) -> NDArray | None:
+        """Return what a one-slope model's gradients are clipped by, (..., n); None: their own norm.
+
+        It bounds the gradient's norm over all labels, for raw predictions (..., n, k) and the
+        features' squared norms (..., n).
+        """
+        return None
+
     def without_labels(self) -> Loss:
-        """Return the loss whose gradients are clipped by `largest_slope`; itself without one."""
+        """Return the loss whose gradients are clipped by the largest over labels, if it has one."""
         return self
 
     @property
@@ -313,6 +321,10 @@ class Weighted(Loss):
         weights = y["weight"].astype(gradient.dtype)[..., None]
         known = np.divide(gradient, weights, out=np.zeros_like(gradient), where=weights > 0)
         return self.loss.largest_slope(y["target"], known)
+
+    def largest_norm(self, raw: NDArray, squared_features: NDArray) -> NDArray | None:
+        """Return that without weights: a weighted gradient is shortened as much as its record's."""
+        return self.loss.largest_norm(raw, squared_features)
 
     def lipschitz(self, n_outputs: int) -> float:
         """Infinite, since weights are not bounded."""

@@ -42,6 +42,8 @@ class PiecewiseExponential(Loss):
         The inner ends of the intervals, increasing, in shares of the horizon.
     largest : float, default=inf
         Hazard per horizon beyond which exp is replaced by its second-order Taylor polynomial.
+    label_free : bool, default=False
+        Whether a record's gradient is clipped by the largest that it has with any time and event.
 
     Notes
     -----
@@ -50,10 +52,18 @@ class PiecewiseExponential(Loss):
     intervals the Hessian in (w, a) is at most ``largest (|x|^2 + 1)``, as ``(x w + a_b)^2 <=
     (|x|^2 + 1)(|w|^2 + a_b^2)``. There is no Lipschitz bound. The gradient in (w, a) is the one
     vector ``((sum_b r_b) x, r)``, which is clipped once: a record never becomes several rows.
+
+    *Clipping without labels.* Let h_b be the hazard times the width of interval b, H their sum. For
+    any time and event the r_b sum to a number from -1 to H, and their squares to at most
+    ``1 + sum h_b^2``: so the gradient's squared norm is at most ``max(1, H)^2 |x|^2 + 1 + sum
+    h_b^2``. A factor that follows from this and x leaves the mean gradient 0 at the true
+    parameters, if censoring does not depend on the event given x. Clipped by their own norm, events
+    of records of low risk count less than they should, and hazard ratios are too large.
     """
 
     cuts: tuple[float, ...] = (0.25, 0.5, 0.75)
     largest: float = inf
+    label_free: bool = False
     is_classifier: ClassVar[bool] = False
     link: ClassVar[Link] = "log"
     one_slope: ClassVar[bool] = True
@@ -100,6 +110,19 @@ class PiecewiseExponential(Loss):
         np.multiply(out, spent, out=out, casting="same_kind")
         out -= event
         return out
+
+    def largest_norm(self, raw: NDArray, squared_features: NDArray) -> NDArray | None:
+        """Return the bound of the gradient's norm over all times and events."""
+        if not self.label_free:
+            return None
+        widths = np.diff([0.0, *self.cuts, 1.0]).astype(raw.dtype)
+        hazards = growth(raw, 1.0, self.largest) * widths
+        of_slope = np.maximum(hazards.sum(axis=-1), 1) ** 2 * squared_features
+        return np.sqrt(of_slope + 1 + np.square(hazards).sum(axis=-1))
+
+    def without_labels(self) -> PiecewiseExponential:
+        """Return the loss with ``label_free=True``."""
+        return replace(self, label_free=True)
 
     def lipschitz(self, n_outputs: int) -> float:
         return inf

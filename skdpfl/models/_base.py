@@ -144,6 +144,9 @@ class Model(ABC):
         def gradients(params: NDArray, X: NDArray, y: NDArray, squared_norms: NDArray) -> NDArray:
             return self.record_gradients(params, X, y, loss, squared_norms)
 
+        def largest(params: NDArray, X: NDArray, squared_norms: NDArray) -> NDArray | None:
+            return self.largest_norms(params, X, loss, squared_norms)
+
         return clipped_sums(
             gradients,
             params,
@@ -153,7 +156,17 @@ class Model(ABC):
             clip_norm=clip_norm,
             weights=weights,
             chunk=chunk,
+            largest=largest,
         )
+
+    def largest_norms(
+        self, params: NDArray, X: NDArray, loss: Loss, squared_norms: NDArray
+    ) -> NDArray | None:
+        """Return what would clip each record's gradient for any label (n,), before its own norm.
+
+        By default None. Row j depends on `params` and the features of record j only.
+        """
+        return None
 
     @abstractmethod
     def fitted_attributes(

@@ -243,15 +243,20 @@ def clipped_sums(
     clip_norm: float | NDArray,
     weights: NDArray | None,
     chunk: int | None,
+    largest: Callable[[NDArray, NDArray, NDArray], NDArray | None] | None = None,
 ) -> NDArray:
     """Return `Model.clipped_gradient_sum` from records' gradients, silo by silo.
 
+    Gradients are first multiplied by what would clip ``largest``, a number of each record that
+    follows from its params, X and squared norms.
+
     Notes
     -----
-    **Formal guarantee.** That of `Model.clipped_gradient_sum`, if row j of ``gradients`` depends on
-    record j and params only. *Proof.* It is set to zero if it, the squared norm or the target is
-    not finite; else it is scaled to norm C by a factor that allows for its own rounding
-    (`clip_slopes`, with 1 for the norm of the features). Weights of 0 and 1 are exact.
+    **Formal guarantee.** That of `Model.clipped_gradient_sum`, if row j of ``gradients``, and of
+    ``largest``, depends on record j and params only. *Proof.* It is set to zero if it, the squared
+    norm or the target is not finite; else it is scaled to norm C by a factor that allows for its
+    own rounding (`clip_slopes`, with 1 for the norm of the features), after any other factor.
+    Weights of 0 and 1 are exact.
     """
     shape = np.broadcast_shapes(X.shape[:-2], params.shape[:-1])
     n, size = X.shape[-2], params.shape[-1]
@@ -270,6 +275,9 @@ def clipped_sums(
                 some = slice(start, start + at_once)
                 norms, targets = squared_norms[i][some], y[i][some]
                 each = gradients(params[i], X[i][some], targets, norms)
+                most = None if largest is None else largest(params[i], X[i][some], norms)
+                if most is not None:
+                    each *= np.fmin(1, clips[i] / most)[:, None]
                 each = _clipped(each, targets, norms, clips[i])
                 out[i] += (each * shares[i][some, None]).sum(axis=0)
     return out

@@ -79,6 +79,13 @@ class OneSlope(Model):
         out[:, self.n_features :] = slopes
         return out
 
+    def largest_norms(
+        self, params: NDArray, X: NDArray, loss: Loss, squared_norms: NDArray
+    ) -> NDArray | None:
+        """Return a bound of each record's gradient over all labels, if the loss has one."""
+        raw = row_products(X, params[: self.n_features, None]) + params[self.n_features :]
+        return loss.largest_norm(raw, squared_norms)
+
     def fitted_attributes(
         self, params: NDArray, maps: Maps, *, is_classifier: bool
     ) -> dict[str, Any]:

@@ -11,7 +11,16 @@ from sklearn.preprocessing import FunctionTransformer
 import skdpfl
 from skdpfl import DPFedAvgClassifier, DPFederatedRegressor, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.algorithms import FedAvg
-from skdpfl.losses import NAMED, Hinge, Huber, LogLoss, Loss, Poisson, Quantile, Weighted
+from skdpfl.losses import (
+    NAMED,
+    Hinge,
+    Huber,
+    LogLoss,
+    Loss,
+    Poisson,
+    Quantile,
+    Weighted,
+)
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy import PrivacyLedger
 from tests.estimators.fits import ESTIMATORS
@@ -26,7 +35,7 @@ SETTINGS = {"n_rounds": 4, "feature_bounds": (-4, 4), "random_state": 0}
 def problem(loss):
     """An estimator and targets for a loss."""
     if loss.is_classifier:
-        return ISRLDPClassifier(3.0, **SETTINGS), LINE > 0
+        return ISRLDPClassifier(3.0, classes=[False, True], **SETTINGS), LINE > 0
     y = 1 + np.rint(np.abs(LINE)) if loss.target_range[0] >= 0 else LINE
     return ISRLDPRegressor(3.0, target_bounds=(0, 5), **SETTINGS), y
 
@@ -41,9 +50,8 @@ def test_an_object_is_the_loss_of_its_name(name):
     assert np.array_equal(given.coef_, named.coef_)
     assert np.array_equal(given.predict(X), named.predict(X))
     assert given.privacy_spent_.epsilon == named.privacy_spent_.epsilon
-    assert (
-        hasattr(given, "predict_proba") == hasattr(named, "predict_proba") == (name == "log_loss")
-    )
+    has = name in ("log_loss", "ordinal")
+    assert hasattr(given, "predict_proba") == hasattr(named, "predict_proba") == has
     plain = given.to_dict()
     assert (plain["loss"], plain["parameters"]) == (name, named.to_dict()["parameters"])
     assert np.array_equal(type(model).from_dict(plain).predict(X), named.predict(X))

@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_score
 import skdpfl
 from benchmarks.survival import cox, study
 from skdpfl import DPFedAvgSurvival, DPFederatedSurvival, ISRLDPSurvival, SiloAdapted
-from skdpfl.losses import PiecewiseExponential, signed_times
+from skdpfl.losses import Ordinal, PiecewiseExponential, signed_times
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.models import OneSlope
 
@@ -268,10 +268,14 @@ def test_no_record_moves_a_round_by_more_than_the_clip_norm(kind, died, years):
     assert 0 < np.linalg.norm(moved) <= 2 * 0.6 / 240 * (1 + 1e-9)
 
 
+ONE_SLOPE = [PiecewiseExponential((0.2, 0.6)), PiecewiseExponential((0.2, 0.6), label_free=True)]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_records_gradient_is_one_vector_of_the_norm(dtype):
+@pytest.mark.parametrize("loss", ONE_SLOPE, ids=["own", "label_free"])
+def test_a_records_gradient_is_one_vector_of_the_norm(loss, dtype):
     """For the numbers as stored, and the derivative of the loss in all parameters."""
-    rng, loss, model = np.random.default_rng(0), PiecewiseExponential((0.2, 0.6)), OneSlope(3, 3)
+    rng, model = np.random.default_rng(0), OneSlope(3, 3)
     X = (rng.normal(size=(400, 1, 3)) * 10 ** rng.uniform(-20, 15, (400, 1, 1))).astype(dtype)
     y = (rng.uniform(-1, 1, (400, 1))).astype(dtype)
     y[:2], X[2] = np.array([[np.nan], [np.inf]]), np.nan
@@ -279,7 +283,7 @@ def test_a_records_gradient_is_one_vector_of_the_norm(dtype):
     sums = model.clipped_gradient_sum(params, X, y, loss, clip_norm=0.3)
     norms = np.linalg.norm(sums.astype(np.longdouble), axis=1)
     assert (norms <= 0.3).all()
-    assert (norms > 0.29).sum() > 50
+    assert (norms > (0.05 if loss.label_free else 0.29)).sum() > 50
     assert norms[0] == norms[2] == 0
     w, row, step = params[5].astype(float), rng.normal(size=(1, 3)), 1e-6
     own = model.gradient_sum(w, row, np.array([0.5]), loss)
@@ -289,6 +293,57 @@ def test_a_records_gradient_is_one_vector_of_the_norm(dtype):
         for e in step * np.eye(6)
     ]  # fmt: skip
     np.testing.assert_allclose(own, numeric, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", [*ONE_SLOPE, Ordinal(), Ordinal(label_free=True)], ids=str)
+def test_a_silos_sum_is_its_own_to_the_last_bit(loss):
+    """However many records and silos there are."""
+    rng, model = np.random.default_rng(0), OneSlope(5, 3)
+    X, params = rng.normal(size=(4, 31, 5)), rng.normal(size=(4, model.size))
+    y = rng.integers(0, 4, (4, 31)) if loss.is_classifier else rng.uniform(-1, 1, (4, 31))
+    clip = np.linspace(0.3, 2, 4)
+    stack = model.clipped_gradient_sum(params, X, y, loss, clip_norm=clip)
+    for i in range(4):
+        own = model.clipped_gradient_sum(params[i], X[i], y[i], loss, clip_norm=float(clip[i]))
+        np.testing.assert_array_equal(stack[i], own)
+    whole = model.record_gradients(params[0], X[0], y[0], loss, np.ones(31))
+    for j in range(31):
+        alone = model.record_gradients(
+            params[0], X[0][j : j + 1], y[0][j : j + 1], loss, np.ones(1)
+        )
+        np.testing.assert_array_equal(whole[j], alone[0])
+
+
+@pytest.mark.parametrize("loss", [ONE_SLOPE[1], Ordinal(label_free=True)], ids=str)
+def test_clipping_without_labels_bounds_all_of_them(loss):
+    rng, model = np.random.default_rng(0), OneSlope(2, 3)
+    X, params = rng.normal(size=(200, 2)), 2 * rng.normal(size=model.size)
+    bound = model.largest_norms(params, X, loss, (X**2).sum(axis=1))
+    labels = range(4) if loss.is_classifier else np.linspace(-1, 1, 101)
+    norms = [
+        np.linalg.norm(
+            model.record_gradients(params, X, np.full(200, label), loss, np.ones(200)), axis=1
+        )
+        for label in labels
+    ]
+    assert (np.max(norms, axis=0) <= bound * (1 + 1e-12)).all()
+    assert (np.max(norms, axis=0) >= bound / 2).all()
+
+
+@pytest.mark.slow
+def test_clipping_without_labels_leaves_hazard_ratios_unbiased():
+    """At little budget: half the bias of gradients that are cut by their own norm."""
+    found = {True: [], False: []}
+    for seed in range(4):
+        X, y, silos, _ = study(seed, 1500)
+        want = cox(X, y)
+        kw = {"target_bounds": (0, 10), "random_state": seed, "feature_bounds": (-4, 4)}
+        free = ISRLDPSurvival(1.5, **kw).fit(X, y, silos=silos)
+        own = ISRLDPSurvival(1.5, clip_norm=free.clip_norm_, **kw).fit(X, y, silos=silos)
+        for key, model in ((True, free), (False, own)):
+            found[key].append(want @ model.coef_ / (want @ want) - 1)
+    assert abs(np.mean(found[True])) < 0.12
+    assert np.mean(found[False]) > 2 * abs(np.mean(found[True]))
 
 
 def test_random_plans_cost_at_most_their_budgets():
