@@ -38,7 +38,8 @@ loss : {choices}
     The loss whose weighted mean over the records is minimised: a name, or an object of
     ``skdpfl.losses`` or of your own, whose fields are parameters such as ``loss__q``. Non-smooth
     losses (hinge, absolute error, quantile) are replaced by their Moreau envelope, with a smoothing
-    that is small compared to noise and sampling error. A regressor's "poisson" and
+    that is small compared to noise and sampling error. A classifier's
+    "ordinal" is the cumulative logit model of ordered labels. A regressor's "poisson" and
     "negative_binomial" are for counts, "gamma" for amounts, "tweedie" for amounts of which some
     are 0. Such targets are scaled but not shifted: ``predict`` returns
     ``exp(X @ coef_ + intercept_)`` times the exposure, and ``score`` is the deviance explained.
