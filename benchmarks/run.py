@@ -92,6 +92,9 @@ BENCHMARKS = {
     "same": Benchmark("same_models.py", 2, "", quick="--only ISRLDP"),
     "replay": Benchmark("replay.py", 0.5, "", quick="--only ISRLDP"),
     "fuzz": Benchmark("fuzz.py", 60, "", quick="--calls 20"),
+    "frames": Benchmark("frames.py", None, "", quick=None),
+    "intervals": Benchmark("intervals.py", None, "", quick="'labels d5' --studies 2"),
+    "survival": Benchmark("survival.py", None, "docs/survival.md", quick="--seeds 1"),
     "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png"),
 }
 

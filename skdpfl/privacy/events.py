@@ -118,6 +118,11 @@ class Guarantee:
     def share_in_silo(self, n_silos: int) -> float:
         """Return the mu that one silo's sum may cost, over that of a person in several silos.
 
+        Parameters
+        ----------
+        n_silos : int
+            The number of silos.
+
         Formal guarantee
         ----------------
         k sums with independent noise that cost mu each cost sqrt(k) mu together (trust "silo"). In
