@@ -7,10 +7,13 @@ from pathlib import Path
 
 from skdpfl.remote import public_key
 from skdpfl.service._consortium import read_key, read_roster
+from skdpfl.service._tables import read_file
 
 #: templates of a hospital's file, and of the units of its gate and its line to a server
 _KIT = Path(__file__).parent / "kit"
 _UNITS = "gate", "line"
+#: how a CSV file may be read
+READING = "separator", "decimal", "encoding"
 
 
 def write_kit(
@@ -22,11 +25,13 @@ def write_kit(
     classes: Sequence[str],
     user: str,
     approval: bool,
+    carrier: str = "",
+    **reading: str,
 ) -> str:
     """Write a hospital's files, none over an old one; return its public line for the roster."""
     folder, records = folder.absolute(), records.absolute()
-    with records.open(encoding="utf-8") as file:
-        columns = [each.strip().strip('"') for each in file.readline().split(",")]
+    how = {key: value for key, value in reading.items() if value}
+    columns = list(read_file(records, how.get("separator", ","), how.get("encoding", "utf-8"), 1))
     if target not in columns:
         raise ValueError(f"{records}: there is no column {target!r}; there are {columns}")
     for part, mode in ((".", 0o755), ("state", 0o700), ("run", 0o755)):
@@ -39,11 +44,19 @@ def write_kit(
         "features": ", ".join(f'"{each}"' for each in columns if each != target),
         "target": target,
         "approval": "true " if approval else "false",
+        "users": f'"{carrier}"' if carrier else "",
+        "reading": "".join(f'{key} = "{value}"\n' for key, value in how.items()),
         "classes": f"classes = [{', '.join(labels)}]\n" if labels else "",
     }
     _write(folder / "hospital.toml", (_KIT / "hospital.toml").read_text().format(**words), 0o600)
     command = f"{sys.executable} -m skdpfl"
-    unit = {"name": name, "user": user, "command": command, "folder": folder}
+    unit = {
+        "name": name,
+        "user": user,
+        "carrier": carrier or f"{user}-line",
+        "command": command,
+        "folder": folder,
+    }
     for each in _UNITS:
         text = (_KIT / f"{each}.service").read_text().format(**unit)
         _write(folder / f"skdpfl-{each}-{name}.service", text, 0o644)

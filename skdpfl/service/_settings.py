@@ -6,7 +6,9 @@
 
     [records]
     name = "north"                          # the silo's name, its alone
-    file = "records.csv"                    # or .sqlite, with query = "select ... order by id"; or
+    file = "records.csv"                    # with separator = ";", decimal = "," or encoding =
+                                            # "latin-1" where it needs them; or .parquet; or
+                                            # .sqlite, with query = "select ... order by id"; or
                                             # PostgreSQL: database = "dbname=clinic", with query
     features = ["age", "pressure"]          # in the order that was agreed on
     target = "ill"
@@ -64,6 +66,9 @@ class RecordsTable:
     file: Path | None = None
     database: str = ""
     query: str = ""
+    separator: str = ","
+    decimal: Literal[".", ","] = "."
+    encoding: str = "utf-8"
     classes: tuple[int | str, ...] | None = None
     weight: str = ""
     dtype: Literal["float64", "float32"] = "float64"

@@ -1,4 +1,4 @@
-"""Read the operator's records from a CSV file, or by one query of SQLite or PostgreSQL.
+"""Read the operator's records: a CSV or Parquet file, or one query of SQLite or PostgreSQL.
 
 They are read once, when the gate starts. The digest of this snapshot is stored with each agreement,
 so that a fit cannot continue with other records.
@@ -56,7 +56,8 @@ def read_records(settings: SiloSettings) -> SiloRecords:
 
 def read_features(settings: SiloSettings, rows: Path) -> pd.DataFrame:
     """Return the features of the rows of a CSV file."""
-    table, frame = settings.records, pd.read_csv(rows, dtype=str)
+    table = settings.records
+    frame = read_file(rows, table.separator, table.encoding)
     missing = [name for name in table.features if name not in frame.columns]
     if missing:
         raise BadFile(f"{rows}: there is no column {missing[0]!r}")
@@ -68,8 +69,8 @@ def _frame(table: RecordsTable) -> pd.DataFrame:
     file = table.file
     if file is not None and not file.exists():
         raise BadFile(f"{file}: there is no such file")
-    is_csv = file is not None and file.suffix == ".csv"
-    if not is_csv and "order by" not in table.query.lower():
+    is_table = file is not None and file.suffix in (".csv", ".parquet")
+    if not is_table and "order by" not in table.query.lower():
         raise BadFile(
             'records.query must be a select with "order by", so that rows always have the same '
             "order"
@@ -77,11 +78,22 @@ def _frame(table: RecordsTable) -> pd.DataFrame:
     try:
         if file is None:
             return pd.read_csv(BytesIO(_asked(table)), dtype=str)
-        if is_csv:
-            return pd.read_csv(file, dtype=str)  # numbers are read to the last bit below
+        if is_table:
+            return read_file(file, table.separator, table.encoding)
         return _queried(file, table.query)
+    except ImportError:
+        raise BadFile(f"{file}: Parquet needs pyarrow (the extra parquet)") from None
     except (OSError, ValueError, sqlite3.Error, pd.errors.DatabaseError) as error:
         raise BadFile(f"{table.source}: it cannot be read ({type(error).__name__})") from error
+
+
+def read_file(
+    file: Path, separator: str = ",", encoding: str = "utf-8", rows: int | None = None
+) -> pd.DataFrame:
+    """Return the rows of a CSV or Parquet file, or the first ones; numbers in CSV are text."""
+    if file.suffix == ".parquet":
+        return pd.read_parquet(file).head(rows)
+    return pd.read_csv(file, dtype=str, sep=separator, encoding=encoding, nrows=rows)
 
 
 def _queried(file: Path, query: str) -> pd.DataFrame:
@@ -106,8 +118,13 @@ def _asked(table: RecordsTable) -> bytes:
 
 
 def _numbers(table: RecordsTable, column: pd.Series) -> np.ndarray:
+    values = column.tolist()
     try:
-        return np.array(column.tolist(), np.float64)
+        if table.decimal == "," and values and isinstance(values[0], str):
+            if any("." in value for value in values):  # of thousands, or a decimal point
+                raise ValueError
+            values = [value.replace(",", ".") for value in values]
+        return np.array(values, np.float64)
     except (TypeError, ValueError):
         raise BadFile(
             f"{table.source}: the column {column.name!r} holds text instead of numbers"

@@ -25,7 +25,7 @@ from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.service._connect import connect
 from skdpfl.service._consortium import lines_of, read_key, read_roster, write_roster
-from skdpfl.service._kit import join, write_kit
+from skdpfl.service._kit import READING, join, write_kit
 from skdpfl.service._serve import allowed_users, make_gate, serve
 from skdpfl.service._settings import BadFile, SiloSettings, read_settings
 from skdpfl.service._tables import read_features, read_records
@@ -74,11 +74,14 @@ def add_connect(command: argparse.ArgumentParser) -> None:
 def add_init(command: argparse.ArgumentParser) -> None:
     """Add the arguments of init."""
     command.add_argument("name", help="the silo's name: its identity")
-    command.add_argument("--records", type=Path, required=True, help="a CSV file")
+    command.add_argument("--records", type=Path, required=True, help="a CSV or Parquet file")
     command.add_argument("--target", required=True, help="the column to be predicted")
     command.add_argument("--classes", nargs="*", default=(), help="all labels; none: numbers")
     command.add_argument("--folder", type=Path, default=Path(), help="where the files are written")
     command.add_argument("--user", default="skdpfl", help="the gate's user, for the systemd unit")
+    command.add_argument("--carrier", default="", help="the user who may bring letters")
+    for name in READING:
+        command.add_argument(f"--{name}", default="", help=f"the CSV file's {name}")
     command.add_argument("--unattended", action="store_true", help="no person approves fits")
     command.set_defaults(run=init)
 
@@ -175,7 +178,8 @@ def _join(settings: SiloSettings, asked: argparse.Namespace) -> int:
 
 def init(asked: argparse.Namespace) -> int:
     """Write a new hospital's files, and print the line to send."""
-    given = {name: getattr(asked, name) for name in ("records", "target", "classes", "user")}
+    names = ("records", "target", "classes", "user", "carrier", *READING)
+    given = {name: getattr(asked, name) for name in names}
     try:
         line = write_kit(asked.name, asked.folder, **given, approval=not asked.unattended)
     except (OSError, ValueError) as error:
