@@ -230,6 +230,78 @@ static void NAME(step)(const struct call *call, const struct slopes *of, ptrdiff
     NAME(sum)(&X, 1, z, 0, call->chunk, to, space);
 }
 
+/* Add what a person's records j to end give together to `part`: the sum or mean of z times (x, 1),
+   scaled to norm at most `clip`, nothing if it is not finite. With `norms` of the records it is
+   scaled by the larger norm that bounds it for either label. */
+WITH_AVX2 static void NAME(person)(const struct records *X, ptrdiff_t j, ptrdiff_t end,
+                                   const REAL *z, const REAL *limits, const REAL *norms, REAL clip,
+                                   int mean, NAME(unaligned) *part, void *space)
+{
+    const REAL eps = (REAL)(1.0 / ((int64_t)1 << MANTISSA)), n = end - j;
+    const REAL tiny = sizeof(REAL) == 4 ? (REAL)FLT_MIN : (REAL)DBL_MIN;
+    const ptrdiff_t d = X->d, wide = (d + LANES - 1) / LANES, size = d + X->intercept;
+    const __m256i left = NAME(tail)(d);
+    NAME(vector) *v = space, squares = {0};
+    REAL rest = 0, bound = 0;
+    memset(space, 0, wide * sizeof(*v));
+    for (ptrdiff_t q = j; q < end; q++) {
+        const REAL own = z[q] < 0 ? -z[q] : z[q], other = 1 - own;
+        rest += z[q];
+        if (norms && limits[q] == limits[q]) bound += norms[q] * (own > other ? own : other);
+    }
+    for (; j + 8 <= end; j += 8) NAME(gather)(X, j, z, space, left, 8);
+    if (end - j >= 4) NAME(gather)(X, j, z, space, left, 4), j += 4;
+    if (end - j >= 2) NAME(gather)(X, j, z, space, left, 2), j += 2;
+    if (end > j) NAME(gather)(X, j, z, space, left, 1);
+    for (ptrdiff_t i = 0; i < wide; i++) squares += v[i] * v[i];
+    const REAL square = NAME(total)(squares) + (X->intercept ? rest * rest : 0) + 2 * size * tiny;
+    if (!(square - square == 0)) return;
+    REAL factor = clip / ((REAL)sqrt((double)square) * (1 + (size + 16) * eps));
+    if (bound > 0 && clip / bound < factor) factor = clip / bound;
+    if (mean && 1 / n < factor) factor = 1 / n;
+    if (!mean && factor > 1) factor = 1;
+    if (!(factor >= tiny)) return;
+    for (ptrdiff_t i = 0; i < wide; i++) part[i] += v[i] * factor;
+    if (X->intercept) ((REAL *)part)[wide * LANES] += rest * factor;
+}
+
+/* Each silo's sums over persons, at most `chunk` at a time; blocks of records are in the cache. */
+static void NAME(persons)(const struct call *call, const struct slopes *of,
+                          const struct persons *persons, const Py_buffer *params,
+                          const Py_buffer *out, void *space, REAL *z)
+{
+    const int64_t *edges = persons->edges;
+    const ptrdiff_t d = call->X.d, last = (d + LANES - 1) / LANES * LANES;
+    REAL *part = z + (call->n / LANES + 1) * LANES;
+    for (ptrdiff_t s = 0, p = 0, held = 0; s < call->silos; s++) {
+        const struct records X = silo(call, s);
+        REAL *to = ROW_OF(out, s);
+        memset(to, 0, (d + X.intercept) * sizeof(REAL));
+        memset(part, 0, (last + 1) * sizeof(REAL));
+        while (edges[p] < call->edges[s + 1]) {
+            const int64_t from = edges[p];
+            ptrdiff_t end = p + 1;
+            while (edges[end] < call->edges[s + 1] && edges[end + 1] - from <= 256) end++;
+            const REAL *limits = (const REAL *)of->limits + from;
+            const REAL *norms = persons->norms ? (const REAL *)persons->norms + from : NULL;
+            struct records block = X;
+            block.rows = call->X.rows + from;
+            block.n = edges[end] - from;
+            NAME(raw)(block, ROW_OF(params, s), 1, z, 0, space);
+            NAME(slopes)(z, (const REAL *)of->y + from, limits, block.n, of->link);
+            for (; p < end; p++) {
+                NAME(person)(&block, edges[p] - from, edges[p + 1] - from, z, limits, norms,
+                             ((const REAL *)persons->clip)[s], persons->mean, (void *)part, space);
+                if (++held % call->chunk && edges[p + 1] < call->edges[s + 1]) continue;
+                held = 0;
+                for (ptrdiff_t i = 0; i < d; i++) to[i] += part[i];
+                if (X.intercept) to[d] += part[last];
+                memset(part, 0, (last + 1) * sizeof(REAL));
+            }
+        }
+    }
+}
+
 /* One step on a sum: v = momentum v + sum / divisor + penalty at + correction, moved -= rate v. Not
    inlined where multiplications and additions would be fused, so each is rounded as in NumPy. */
 __attribute__((noinline)) static void NAME(move)(const struct descent *by, ptrdiff_t s,

@@ -3,6 +3,8 @@
    This file reads and checks arguments; tiles.h and dots.h do the arithmetic. */
 
 #include "arrays.h"
+#include <float.h>
+#include <math.h>
 
 /* Records of one silo: rows of a table with a stride in bytes. */
 struct records {
@@ -213,6 +215,13 @@ struct descent {
     double rate, momentum;
 };
 
+/* Persons: edges of their records, the records' norms or NULL, clip norms of silos, mean or sum. */
+struct persons {
+    const int64_t *edges;
+    const void *norms, *clip;
+    int mean;
+};
+
 /* the largest number of outputs that `few` takes */
 #define FEW 4
 /* bytes to work in: weights, or a sum; then a record of zeros, which nobody writes to */
@@ -350,17 +359,42 @@ static int hold_descent(struct call *call, PyObject *const *given, struct descen
     return 0;
 }
 
-/* Both products of one output and the slopes between them, once or in each step of a descent. */
-static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int descends)
+/* What persons have beyond a step. */
+static int hold_persons(struct call *call, PyObject *const *given, struct persons *who)
 {
+    const Py_buffer *people = hold(&call->given, given[0], "people", 1, 'q', 0), *clip;
+    if (people == NULL ||
+        (given[1] != Py_None && (who->norms = hold_each(call, given[1], "norms")) == NULL) ||
+        (clip = hold_reals(call, given[2], "clip", 1, 0)) == NULL ||
+        (who->mean = PyObject_IsTrue(given[3])) < 0)
+        return -1;
+    if (clip->shape[0] != call->silos) return complain("clip", "one for each silo");
+    const ptrdiff_t last = people->shape[0] - 1;
+    who->edges = people->buf, who->clip = clip->buf;
+    if (last < 0 || who->edges[0] != 0 || who->edges[last] != call->n)
+        return complain("people", "must be edges of the records");
+    for (ptrdiff_t p = 0, s = 0; p <= last; p++) {
+        if (p < last && who->edges[p] >= who->edges[p + 1]) return complain("people", "must rise");
+        while (s <= call->silos && call->edges[s] == who->edges[p]) s++;
+        if (s <= call->silos && call->edges[s] < who->edges[p])
+            return complain("people", "must not cross silos");
+    }
+    return 0;
+}
+
+/* Both products of one output and the slopes between: once, in a descent, or by persons (2). */
+static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int how)
+{
+    static const char *const names[] = {"step", "descent", "persons"};
+    static const int counts[] = {11, 17, 15};
     struct call call = {0};
     struct slopes of = {0};
     struct descent by = {0};
+    struct persons who = {0};
     const Py_buffer *params, *out;
     char *space;
-    if (count != (descends ? 17 : 11))
-        return PyErr_Format(PyExc_TypeError, "%s takes %d arguments", descends ? "descent" : "step",
-                            descends ? 17 : 11);
+    if (count != counts[how])
+        return PyErr_Format(PyExc_TypeError, "%s takes %d arguments", names[how], counts[how]);
     const long link = PyLong_AsLong(given[10]);
     call.X.intercept = PyObject_IsTrue(given[8]);
     call.chunk = PyLong_AsSsize_t(given[9]);
@@ -376,7 +410,8 @@ static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int desce
         (of.y = hold_each(&call, given[5], "y")) == NULL ||
         (of.limits = hold_each(&call, given[6], "limits")) == NULL ||
         (given[7] != Py_None && (of.weights = hold_each(&call, given[7], "weights")) == NULL) ||
-        (descends && hold_descent(&call, given + 11, &by)))
+        (how == 1 && hold_descent(&call, given + 11, &by)) ||
+        (how == 2 && hold_persons(&call, given + 11, &who)))
         return finish(&call.given, 0);
     call.chunk = call.chunk <= call.n ? call.chunk : call.n + 1;
     const size_t first = FOR_FEW(call.X.d), sums = 24 * ((size_t)call.X.d + 1);
@@ -386,11 +421,15 @@ static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int desce
     }
     memset(space, 0, first);
     Py_BEGIN_ALLOW_THREADS
-    if (call.type == 'f')
-        few_steps_float(&call, &of, descends ? &by : NULL, params, out, space,
+    if (how == 2 && call.type == 'f')
+        few_persons_float(&call, &of, &who, params, out, space, (float *)(space + first));
+    else if (how == 2)
+        few_persons_double(&call, &of, &who, params, out, space, (double *)(space + first));
+    else if (call.type == 'f')
+        few_steps_float(&call, &of, how ? &by : NULL, params, out, space,
                         (float *)(space + first));
     else
-        few_steps_double(&call, &of, descends ? &by : NULL, params, out, space,
+        few_steps_double(&call, &of, how ? &by : NULL, params, out, space,
                          (double *)(space + first));
     Py_END_ALLOW_THREADS
     free(space);
@@ -405,6 +444,11 @@ static PyObject *step(PyObject *self, PyObject *const *given, Py_ssize_t count)
 static PyObject *descent(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     return with_slopes(given, count, 1);
+}
+
+static PyObject *persons(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    return with_slopes(given, count, 2);
 }
 
 static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
@@ -445,6 +489,7 @@ static PyMethodDef methods[] = {
     {"few_sums", (PyCFunction)(void (*)(void))few_sums, METH_FASTCALL, NULL},
     {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL, NULL},
     {"descent", (PyCFunction)(void (*)(void))descent, METH_FASTCALL, NULL},
+    {"persons", (PyCFunction)(void (*)(void))persons, METH_FASTCALL, NULL},
     {"narrow", set_narrow, METH_O, NULL},
     {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, NULL},
 #endif

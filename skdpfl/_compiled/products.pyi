@@ -104,6 +104,32 @@ def descent(
     (S,), a penalty (P,) and a correction (S, P), each operation rounded as in NumPy.
     """
 
+def persons(
+    table: NDArray,
+    rows: NDArray,
+    edges: NDArray,
+    params: NDArray,
+    out: NDArray,
+    y: NDArray,
+    limits: NDArray,
+    weights: NDArray | None,
+    intercept: bool,
+    chunk: int,
+    link: int,
+    people: NDArray,
+    norms: NDArray | None,
+    clip: NDArray,
+    mean: bool,
+    /,
+) -> None:
+    """Write each silo's sums (S, P) over persons, each scaled to norm at most the silo's ``clip``.
+
+    Person p has the records from ``people[p]`` to ``people[p + 1]`` of one silo. Their slopes times
+    (x, 1), as in ``step``, are added up or averaged, and then scaled: by clip / norm, and with
+    ``norms`` |(x, 1)| of the records by clip / sum of norm max(|s|, 1 - |s|), if that is less. Sums
+    that are not finite become zero. ``chunk`` is a number of persons; ``weights`` are not used.
+    """
+
 def sums(
     packed: NDArray,
     edges: NDArray,

@@ -240,6 +240,20 @@ class LinearModel(Model):
         which bounds the norm for all labels; the guarantee does not need it.
         """
         products = group_products(records, self.n_outputs, self.fit_intercept)
+        clips = np.broadcast_to(clip_norm, (len(records.edges) - 1,))
+        link = _compiled_link(loss) if self.n_outputs == 1 else None
+        if link is not None and isinstance(products, CompiledProducts):
+            return products.persons(
+                params,
+                y,
+                limits=squared_norms * 0 + np.inf,  # or NaN: not finite
+                link=link,
+                edges=edges,
+                norms=np.sqrt(squared_norms) if link == 2 else None,
+                clip=clips,
+                mean=mean,
+                chunk=chunk,
+            )
         by_class = products.raw(params, len(y))
         slopes = by_class[: self.n_outputs].T
         loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
@@ -252,10 +266,9 @@ class LinearModel(Model):
             norms = np.where(good, np.sqrt(squared_norms) * largest, 0)
             bounds = np.add.reduceat(norms, edges[:-1])
         owner = np.searchsorted(records.edges, edges[:-1], side="right") - 1
-        clip = np.broadcast_to(clip_norm, (len(records.edges) - 1,))[owner]
         each = products.with_edges(edges).sums(by_class, None)
         counts = np.diff(edges) if mean else None
-        _clipping.clip_persons(each, clip, counts, bounds)
+        _clipping.clip_persons(each, clips[owner], counts, bounds)
         ends = np.searchsorted(edges, records.edges)
         return _clipping.sums_of_rows(each, ends, chunk or len(each))
 

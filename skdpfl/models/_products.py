@@ -361,6 +361,42 @@ class CompiledProducts:
         compiled.descent(*given, n_steps, divisor, penalty, each, rate, momentum)
         return out
 
+    def persons(
+        self,
+        params: NDArray,
+        y: NDArray,
+        *,
+        limits: NDArray,
+        link: int,
+        edges: NDArray,
+        norms: NDArray | None,
+        clip: NDArray,
+        mean: bool,
+        chunk: int | None,
+    ) -> NDArray:
+        """Return the sums (S, P) of persons' slopes of one output; see products.pyi."""
+        kind = self._table.dtype
+        params = self._of_each(params)
+        out = np.empty(params.shape, kind)
+        compiled.persons(
+            self._table,
+            self._rows,
+            self._edges,
+            params,
+            out,
+            np.ascontiguousarray(y, kind),
+            limits.astype(kind, copy=False),
+            None,
+            self._intercept,
+            chunk or max(1, len(self._rows)),
+            link,
+            np.ascontiguousarray(edges, np.int64),
+            None if norms is None else norms.astype(kind, copy=False),
+            np.ascontiguousarray(clip, kind),
+            mean,
+        )
+        return out
+
     def raw(self, params: NDArray, n_columns: int) -> NDArray:
         params = self._of_each(params)
         n, lanes = len(self._rows), LINE // self._table.itemsize

@@ -126,9 +126,13 @@ def test_sparse(name, container):
 def test_other_arguments_of_fit(name):
     X, y, silos = data(name)
     estimator = make(name, scaling=None, n_rounds=2)
-    with pytest.raises(TypeError, match=r"takes X, y, silos and sample_weight; got 'groups'"):
+    with pytest.raises(
+        TypeError, match=r"takes X, y, silos, persons, sample_weight and exposure; got 'groups'"
+    ):
         estimator.fit(X, y, groups=silos)
-    with pytest.raises(TypeError, match=r"DP\w+\.fit takes silos and weights by name only: fit\(X"):
+    with pytest.raises(
+        TypeError, match=r"DP\w+\.fit takes silos, persons and weights by name only: fit\(X"
+    ):
         estimator.fit(X, y, silos)
 
 

@@ -97,7 +97,7 @@ def test_a_list_of_bounds_follows_the_names():
 @pytest.mark.parametrize("name", ALL)
 def test_silos_are_requested_by_default(name):
     requests = small(name).get_metadata_routing().fit.requests
-    assert requests == {"silos": True, "sample_weight": None, "exposure": None}
+    assert requests == {"silos": True, "persons": True, "sample_weight": None, "exposure": None}
     with sklearn.config_context(enable_metadata_routing=True):
         renamed = small(name).set_fit_request(silos="hospital")
     asked = renamed.get_metadata_routing().fit.requests

@@ -7,7 +7,7 @@ import pytest
 
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.federation import SiloBudgets, SiloData, exact_sums
-from skdpfl.losses import LogLoss
+from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import LinearModel, Records, _products
 from skdpfl.privacy.events import Guarantee
 from skdpfl.scaling._curves import Histogram
@@ -120,3 +120,34 @@ def test_histograms_are_sums_of_means():
             np.add.at(wanted[silos[own[0]]], column[own], 1 / len(own))
     assert np.allclose(sums, wanted)
     assert what.noised(budgets, np.ones(3)).std[0] >= what.diameter
+
+
+@pytest.mark.skipif(_products.compiled is None, reason="nothing is compiled")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", [SquaredError(), LogLoss(), LogLoss().without_labels()])
+def test_compiled_sums_are_those_of_numpy(loss, dtype, monkeypatch):
+    """Many persons, chunks and silos, rows that are not finite, 1 to 30 rows a person."""
+    rng, sizes = np.random.default_rng(0), [900, 0, 400]
+    X = rng.normal(size=(1300, 7)).astype(dtype)
+    X[5], X[700] = np.inf, np.nan
+    y = rng.integers(0, 2, 1300).astype(dtype)
+    inner = rng.choice(np.arange(1, 1300), 200, replace=False)
+    edges = np.unique(np.concatenate([[0, 900, 1300], inner]))
+    model, params = LinearModel(7, 1), rng.normal(size=(3, 8)).astype(dtype)
+    records, norms = Records.in_turn(X, sizes), model.squared_row_norms(X)
+    given = {"clip_norm": np.array([0.5, 1.0, 2.0]), "squared_norms": norms, "chunk": 64}
+
+    def sums(mean):
+        return model.person_gradient_sums(params, records, edges, y, loss, mean=mean, **given)
+
+    found = [sums(mean) for mean in (True, False)]
+    with monkeypatch.context() as patched:
+        patched.setattr(_products, "compiled", None)
+        wanted = [sums(mean) for mean in (True, False)]
+    close = 1e-4 if dtype == np.float32 else 1e-11
+    assert np.allclose(found, wanted, rtol=close, atol=close)
+    for people in ([0, 950, 1300], [0, 900], [0, 900, 900, 1300], [1, 900, 1300]):
+        with pytest.raises(ValueError, match="people: must"):
+            model.person_gradient_sums(
+                params, records, np.array(people), y, loss, mean=True, **given
+            )
