@@ -37,8 +37,6 @@ def check_inference(params: Mapping[str, Any], loss: Loss) -> None:
     for wrong, why in (
         (not linear, "is for linear models: curves and networks have no coefficients to report; "
                      'use model="linear"'),
-        (params["unit"] == "person", "is of independent records, and a person's rows are not: use "
-                                     'unit="record" with one row for each person'),
         (not known, 'is for the losses "log_loss", "squared_error" and "poisson", whose '
                     "estimates have a known law"),
         (params["epsilon"] is None, "spends fixed parts of a budget: give epsilon instead of "

@@ -13,6 +13,8 @@ from skdpfl.inference._plan import (
 from skdpfl.inference._sums import (
     LinearMeat,
     LinearMoments,
+    PersonLinearMeat,
+    PersonMeat,
     PilotCurvature,
     PilotMeat,
     PilotScores,
@@ -32,6 +34,8 @@ __all__ = [
     "LinearMeat",
     "LinearMoments",
     "NewtonStep",
+    "PersonLinearMeat",
+    "PersonMeat",
     "PilotCurvature",
     "PilotMeat",
     "PilotScores",

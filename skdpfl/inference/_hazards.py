@@ -106,7 +106,7 @@ class HazardMeat(HazardScores):
 class HazardCurvature(HazardScores):
     """The curvature."""
 
-    squared = True
+    squared, one_by_one = True, False
 
     @property
     def radius(self) -> float:

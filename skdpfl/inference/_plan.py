@@ -54,6 +54,8 @@ PART = 0.70
 LEAST, LEAST_SILOS = 7.0, 10
 #: the slope at a typical record
 _SLOPES: dict[str, float] = {"labels": 0.25, "counts": 1.0, "times": 0.5}
+#: the largest noise of outer products over the curvature, for persons, and as asked for
+_PRECISE, _USEFUL = 0.25, 0.75
 #: values of R over the root mean square norm of rows
 _LONGEST = (1.0, 1.15, 1.35, 1.6, 2.0, 3.0)
 #: C over R b, and K over R^2 h, at a typical record; b and h of labels at probability 1/2 to 3/4
@@ -98,7 +100,27 @@ class IntervalPlan:
     @cached_property
     def parts(self) -> tuple[float, ...]:
         """The parts of mu^2 of the sums."""
-        return _PARTS[self.kind == "numbers", self.covariance == "robust"]
+        return _PARTS[self.kind == "numbers", self.uses_meat]
+
+    @cached_property
+    def uses_meat(self) -> bool:
+        """Whether the scores' outer products are released.
+
+        For persons, whose rows are not independent, they are where they are precise. Else the
+        curvature is an upper bound of the scores' variance: that of a mean is at most the mean one.
+        """
+        clustered = self.budgets.unit == "person" and self.covariance == "model"
+        return self.covariance == "robust" or (clustered and self._error_of_meat < _PRECISE)
+
+    @property
+    def _error_of_meat(self) -> float:
+        """The noise in the outer products over the curvature, about."""
+        part, radius = _PARTS[self.kind == "numbers", True][2], self.longest * math.sqrt(self.k)
+        slope = 1.0 if self.kind == "numbers" else _SLOPES[self.kind]
+        limit = _sums.CUT * radius
+        if self.kind != "numbers":
+            limit = _OF_SCORE[self.kind] * radius * _bound(self.kind, slope)
+        return math.sqrt(2) * limit**2 * self._noise_of_mean(part) / slope
 
     @cached_property
     def sums(self) -> SumPlan:
@@ -167,7 +189,8 @@ class IntervalPlan:
             score = _OF_SCORE[self.kind] * radius * bound
             curvature = _OF_CURVATURE[self.kind] * (radius**2 + self._longer) * slope
             numbers = 0, 1
-        of_score, of_curvature = (n * self._noise_of_mean(self.parts[i]) for i in numbers)
+        parts = _PARTS[self.kind == "numbers", self.covariance == "robust"]
+        of_score, of_curvature = (n * self._noise_of_mean(parts[i]) for i in numbers)
         noise, told = (2 * score * of_score) ** 2, n * slope * left
         missed = noise / told**2 * self.k  # |u|^2: the pilot's error, and the step's
         return math.sqrt(told + noise + (curvature * of_curvature) ** 2 * missed) / told
@@ -180,6 +203,12 @@ class IntervalPlan:
                 f'covariance="silos" takes the silos as replicates: at least {LEAST_SILOS} of them '
                 f'are needed, with trust="silo"; got {m}, trust={self.budgets.trust!r}. Use '
                 'covariance="model" or "robust".'
+            )
+        if self.a >= LEAST and self.covariance == "robust" and self._error_of_meat > _USEFUL:
+            raise ValueError(
+                'covariance="robust": the noise would hide the variance of the scores (it is '
+                f'{self._error_of_meat:.2g} times as large). Use covariance="model", or about '
+                f"{self._error_of_meat / _USEFUL:.2g} times the records."
             )
         if self.a >= LEAST:
             return
@@ -207,7 +236,7 @@ class IntervalPlan:
         )
         known = run.pilot, bool(self.intercept), self.limited
         score, curvature, of_meat = self._asked(known, cuts, run.scale / run.exposure)
-        meat = of_meat if self.covariance == "robust" else None
+        meat = of_meat if self.uses_meat else None
         scores, curvatures = run.total(0, score), run.total(1, curvature)
         each, t = [self._structured(own) for own in curvatures], self.stretch
         return NewtonStep(
@@ -234,7 +263,8 @@ class IntervalPlan:
             kinds: Any = _hazards.HazardScores, _hazards.HazardCurvature, _hazards.HazardMeat
             own: tuple[Any, ...] = *known, self.cuts, *cuts
         else:
-            kinds = _sums.PilotScores, _sums.PilotCurvature, _sums.PilotMeat
+            of_meat = _sums.PersonMeat if self.budgets.unit == "person" else _sums.PilotMeat
+            kinds = _sums.PilotScores, _sums.PilotCurvature, of_meat
             own = *known, *cuts, self.kind == "counts", scale
         score, curvature, meat = (kind(*own) for kind in kinds)
         return score, curvature, meat
@@ -255,8 +285,10 @@ class IntervalPlan:
         weights = total[k - 1, k - 1] if self.intercept else _ROWS_LEFT * run.n
         spread = max(float(total[k, k] / what.factor**2 / weights), 0.0)
         meat = None
-        if self.covariance == "robust":
-            meat = unpacked(run.total(2, _sums.LinearMeat(*known, run.length, sigma))[0], k)
+        if self.uses_meat:
+            person = self.budgets.unit == "person"
+            of_meat = _sums.PersonLinearMeat if person else _sums.LinearMeat
+            meat = unpacked(run.total(2, of_meat(*known, run.length, sigma))[0], k)
         return NewtonStep(
             run.pilot,
             scores.sum(axis=0),

@@ -28,6 +28,8 @@ terms are not finite count as zero.
    ``|g g' - f f'|^2 = |g|^4 + |f|^4 - 2 (g'f)^2 <= 2 L^4``. Packing (the upper triangle, products
    times sqrt(2)) keeps distances.
 3. *Residuals' size* is in [0, 1], whose diameter is 1.
+4. *Persons.* A person's term is the mean over the records, which is in the convex hull. The outer
+   product of a person's mean score is in the set of 2, as the mean has norm at most C.
 
 Why the weights leave no bias: W depends on z and theta_1 only, so E[score] = 0 at the true model.
 """
@@ -49,6 +51,8 @@ from skdpfl.scaling import cut
 
 #: residuals' limit, in their deviations
 CUT = 2.5
+#: silos (persons) of at most so many records are summed together, and numbers at once
+_FEW, _NUMBERS = 64, 2**22
 #: raw predictions of counts beyond it would overflow
 FAR = 30.0
 
@@ -107,8 +111,9 @@ class PilotSum(BoundedSum):
     pilot: np.ndarray
     intercept: bool
     limited: bool = False
-    #: whether terms are outer products of vectors
+    #: whether terms are outer products of vectors, and whether they are formed one by one
     squared: ClassVar[bool] = False
+    one_by_one: ClassVar[bool] = True
 
     @property
     def limit(self) -> float:
@@ -148,17 +153,35 @@ class PilotSum(BoundedSum):
         if not self.limited and getattr(features, "low", None) is not None:
             features = replace(features, low=None, high=None)
         data = data.mapped(features, self._target(work), None)
-        for silo in np.flatnonzero(data.sizes).tolist():
-            total, n = np.zeros(self.shape), int(data.sizes[silo])
-            for start in range(0, n, PIECE):
-                total += self._of(data, data.rows_of(silo, slice(start, min(start + PIECE, n))))
-            yield np.array([silo]), total[None]
+        few = (data.sizes > 0) & (data.sizes <= _FEW) & self.one_by_one
+        for silo in np.flatnonzero((data.sizes > 0) & ~few).tolist():
+            n = int(data.sizes[silo])
+            pieces = (slice(start, min(start + PIECE, n)) for start in range(0, n, PIECE))
+            parts = (self._of(data, data.rows_of(silo, piece)) for piece in pieces)
+            yield np.array([silo]), self._whole(sum(parts)[None], np.array([n]))  # type: ignore[index]
+        small, most = np.flatnonzero(few), max(1, _NUMBERS // (_FEW * math.prod(self.shape)))
+        for start in range(0, len(small), most):
+            silos = small[start : start + most]
+            rows, edges = data.rows_together(silos)
+            each = np.add.reduceat(self._terms_of(data, rows), edges[:-1], axis=0)
+            yield silos, self._whole(each, data.sizes[silos])
+
+    def _whole(self, sums: Array, n: np.ndarray) -> Array:
+        """Return the sums of silos (m, *shape) from those of their records' terms."""
+        return sums
 
     def _target(self, work: Any) -> Any:
         """Return the map of targets."""
         return work.target
 
     @np.errstate(all="ignore")  # warnings could depend on a single record
+    def _terms_of(self, data: SiloData, rows: Any) -> Array:
+        """Return each record's term (n, *shape), computed from it alone."""
+        vectors = self._vectors(data, rows)
+        vectors = cut(vectors, np.zeros(vectors.shape[1]), self.limit)
+        return outer_products(vectors) if self.squared else vectors
+
+    @np.errstate(all="ignore")
     def _of(self, data: SiloData, rows: Any) -> Array:
         """Return the sum over some rows of one silo, in arrays of its own."""
         vectors = self._vectors(data, rows)
@@ -223,6 +246,36 @@ class PilotMeat(PilotScores):
     """The outer products of the scores."""
 
     squared = True
+
+
+class OfMeans(PilotSum):
+    """Mixin: outer products of the means of persons' vectors, n times for a person of n records.
+
+    The mean over the records, which a release for persons takes, is the product itself. Means of
+    vectors of norm at most L have norm at most L, so radius and diameter are those of a record.
+    """
+
+    squared = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.width * (self.width + 1) // 2,)
+
+    @property
+    def radius(self) -> float:
+        return self.limit**2
+
+    @property
+    def diameter(self) -> float:
+        return math.sqrt(2) * self.limit**2
+
+    def _whole(self, sums: Array, n: np.ndarray) -> Array:
+        return outer_products(sums / n[:, None]) * n[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class PersonMeat(OfMeans, PilotScores):
+    """The outer products of persons' mean scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +359,23 @@ class ResidualSize(PilotSum):
         return 1.0  # terms are in [0, 1]
 
     @np.errstate(all="ignore")
-    def _of(self, data: SiloData, rows: Any) -> Array:
+    def _terms_of(self, data: SiloData, rows: Any) -> Array:
         _, y, eta = self._read(data, rows)
         size = np.minimum(1.0, np.abs(y - eta) / 2)
-        return np.asarray(np.where(np.isfinite(size), size, 0.0).sum())
+        return np.where(np.isfinite(size), size, 0.0)
+
+    def _of(self, data: SiloData, rows: Any) -> Array:
+        return np.asarray(self._terms_of(data, rows).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class PersonLinearMeat(OfMeans, LinearMeat):
+    """The outer products of persons' mean linear scores."""
+
+    squared = False
+
+
+def outer_products(vectors: Array) -> Array:
+    """Return the packed outer products of vectors (n, k), each from its own vector alone."""
+    i, j = np.triu_indices(vectors.shape[1])
+    return np.asarray(vectors[:, i] * vectors[:, j] * np.where(i == j, 1.0, math.sqrt(2)))

@@ -248,6 +248,23 @@ def test_hazard_ratios_have_intervals():
         model.set_params(epsilon=0.1).fit(X, y, silos=np.arange(3000) % 3)
 
 
+@pytest.mark.parametrize("kind", ["labels", "numbers"])
+def test_persons_have_intervals_of_clustered_records(kind):
+    """Four equal rows a person tell as much as one: errors are those of persons, not of rows."""
+    X, y, silos = problem(1500, kind=kind)
+    y = y + np.random.default_rng(1).normal(size=1500) * (kind == "numbers")
+    make = ISRLDPClassifier if kind == "labels" else ISRLDPRegressor
+    bounds = {"target_bounds": (-8, 8)} if kind == "numbers" else {}
+    model = make(**FIT | bounds)
+    one = model.fit(X, y, silos=silos).summary()["standard error"]
+    many = (np.repeat(part, 4, axis=0) for part in (X, y, silos, np.arange(1500)))
+    X4, y4, silos4, persons = many
+    fitted = make(**FIT | bounds, unit="person").fit(X4, y4, silos=silos4, persons=persons)
+    four = fitted.summary()["standard error"]
+    assert fitted.privacy_spent_.unit == "person" and fitted.privacy_spent_.epsilon <= 8.0
+    np.testing.assert_allclose(four, one, rtol=0.25)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["labels d5", "numbers d5", "counts d5", "labels secagg"])
 def test_fits_cover(name):

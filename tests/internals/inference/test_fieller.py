@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from skdpfl.inference import NewtonStep
+from skdpfl.federation import SiloData, Work
+from skdpfl.inference import NewtonStep, PersonMeat, PilotScores
 from skdpfl.inference._fieller import packed, unpacked
+from skdpfl.losses import LogLoss
+from skdpfl.models import LinearModel
 
 
 def made_step(rng, n=600, m=12, score_noise=6.0, curvature_noise=9.0):
@@ -68,3 +71,25 @@ def test_packing_keeps_distances():
     matrix = matrix + matrix.T
     assert np.array_equal(unpacked(packed(matrix.copy()), 3), matrix)
     assert np.linalg.norm(packed(matrix.copy())) == pytest.approx(np.linalg.norm(matrix))
+
+
+@pytest.mark.parametrize("n_each", [7, 90])  # summed together, and one by one
+def test_a_persons_outer_product_is_that_of_the_mean(n_each):
+    """However many records there are; it is in the set that is priced."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20 * n_each, 3)) * 10.0 ** rng.integers(-2, 3, (20 * n_each, 1))
+    X[5] = np.nan
+    y = (rng.random(len(X)) < 0.5).astype(np.int8)
+    data = SiloData.from_codes(X, y, np.repeat(np.arange(20), n_each), 20)
+    work = Work(LinearModel(3, 1), LogLoss(), None, None, np.dtype(float))
+    known = np.array([1.0, -2.0, 0.5, 0.3]), True
+    what, scores = PersonMeat(*known, cut_score=0.7), PilotScores(*known, cut_score=0.7)
+    found, means = np.zeros((20, 10)), np.zeros((20, 4))
+    for silos, sums in what.sums(data, work):
+        found[silos] = sums / n_each
+    for silos, sums in scores.sums(data, work):
+        means[silos] = sums / n_each
+    expected = [packed(np.outer(mean, mean)) for mean in means]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-15)
+    apart = np.linalg.norm(found[:, None] - found, axis=-1)
+    assert np.linalg.norm(found, axis=1).max() <= what.radius and apart.max() <= what.diameter

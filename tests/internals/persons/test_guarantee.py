@@ -148,7 +148,6 @@ def test_a_column_of_persons_and_searches():
         (ISRLDPRegressor(unit="person", model=MLP((3,))), [0], "for linear and additive models"),
         (ISRLDPRegressor(unit="person", trust="shuffler"), [0], "messages of single records"),
         (ISRLDPSurvival(unit="person", target_bounds=(0, 9)), "one", "got OneSlope"),
-        (ISRLDPRegressor(unit="person", inference="intervals"), [0], "of independent records"),
         (ISRLDPRegressor(silos_per_person=2), None, 'needs unit="person"'),
         (ISRLDPRegressor({0: 1.0}, unit="person", silos_per_person=2), [0], "one epsilon for all"),
         (ISRLDPRegressor(unit="person", contribution="max"), [0], "contribution must be"),
