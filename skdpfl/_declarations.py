@@ -24,6 +24,7 @@ from skdpfl._kinds import (
     Kind,
     Label,
     canonical,
+    column_values,
     in_order,
     is_label,
     kind_of,
@@ -114,6 +115,37 @@ def names_elsewhere(columns: Mapping[Any, Any]) -> list[str]:
     return encoding_elsewhere(
         {name: plain.get(e, e) if isinstance(e, str) else e for name, e in columns.items()}
     ).names()
+
+
+def as_declared(frame: Any, declared: Any) -> tuple[Any, Any]:
+    """Return a pandas frame whose columns have the types of their kinds, and the ranges alone.
+
+    Dates are numbers then: days since 1970. Other tables are returned as they are.
+    """
+    if not isinstance(frame, pd.DataFrame) or not frame.columns.is_unique:
+        return frame, declared
+    entries = dict(declared) if isinstance(declared, Mapping) else {}
+    columns = {}
+    for name in frame.columns:
+        kind, entry = kind_of(frame[name].dtype), entries.get(name)
+        says = isinstance(entry, str) or _are_days(entry) or _are_levels(entry)
+        if kind is None or not (says or kind == "date"):
+            continue
+        column = _column(name, kind, entry, 1)
+        entries.pop(name, None)
+        if column.range is not None:
+            entries[name] = tuple(column.start + end for end in column.range)
+        columns[name] = _typed(canonical(column_values(frame[name]), column.kind), column.kind)
+    if not columns:
+        return frame, declared
+    return frame.assign(**columns), entries if isinstance(declared, Mapping) else declared
+
+
+def _typed(values: np.ndarray, kind: Kind) -> Any:
+    """Return values in the form of their kind as a column with a dtype of that kind."""
+    if kind != "flag":
+        return values
+    return pd.arrays.BooleanArray(np.nan_to_num(values).astype(bool), np.isnan(values))
 
 
 def refuse_unknown_names(entries: Mapping[Any, Any], names: Sequence[Any]) -> None:

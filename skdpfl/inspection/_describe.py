@@ -33,7 +33,7 @@ _docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
         "table": """
     frame : DataFrame, array-like or Federation
         The records of all silos; or remote silos (:mod:`skdpfl.remote`), with ``facts``. Columns of
-        numbers and booleans are numeric, all others are text; types are public.""",
+        numbers, booleans and dates are numeric, all others are text; types are public.""",
         "column": """
     values : Series, array-like of shape (n_samples,), DataFrame or Federation
         One column; a frame may also have the silo column. Or remote silos, with ``facts``.""",

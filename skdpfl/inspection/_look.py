@@ -35,6 +35,7 @@ import pandas as pd
 
 from skdpfl import preprocessing, scaling
 from skdpfl._arguments import check_flags
+from skdpfl._declarations import as_declared
 from skdpfl.federation import Federation, Schema, SiloBudgets, SumPlan
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -102,7 +103,8 @@ class FirstLook(preprocessing.PayingTransformer):
                 "give by_silo=False."
             )
         if not isinstance(table, Federation):
-            return self.fit(as_table(table), silos=silos)  # type: ignore[no-any-return]
+            table, self.feature_bounds = as_declared(as_table(table), self.feature_bounds)
+            return self.fit(table, silos=silos)  # type: ignore[no-any-return]
         if facts is None or silos is not None or self.silo_column is not None:
             raise ValueError(
                 "Remote silos need facts=Schema(...), instead of silos or silo_column."

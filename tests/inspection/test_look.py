@@ -221,8 +221,6 @@ def test_which_columns_are_looked_at():
         histogram(FRAME[["age", "cost"]])
     with pytest.raises(ValueError, match="Give one column"):
         value_counts(FRAME[["age", "cost"]], categories=[1])
-    with pytest.raises(ValueError, match="dates or times"):
-        describe(pd.DataFrame({"when": pd.to_datetime(["2020-01-01"] * 9)}))
 
 
 @pytest.mark.parametrize("kind", ["polars", "array", "nullable"])
@@ -288,3 +286,26 @@ def test_displays_draw_what_was_found():
     assert grey == (found.abs().to_numpy() <= 2 * errors).ravel().tolist()
     assert picture.texts_[3].get_text() == f"{found.loc['age', 'pressure']:.2f}"
     plt.close("all")
+
+
+def test_dates_and_declared_kinds():
+    """Dates count in days since 1970; a flag with gaps, codes and text are what they are said."""
+    rng, n = np.random.default_rng(0), 4000
+    days = rng.integers(16_500, 18_500, n)
+    frame = pd.DataFrame(
+        {
+            "seen": days.astype("datetime64[D]").astype("datetime64[ns]"),
+            "smoker": np.where(rng.random(n) < 0.25, None, rng.random(n) < 0.3),
+            "code": rng.choice([3, 7], n),
+            "text": rng.integers(0, 100, n).astype(str),
+        }
+    )
+    frame.loc[::4, "seen"] = pd.NaT
+    bounds = {"seen": ("2015-01-01", "2020-12-31"), "smoker": "flag", "code": "category"}
+    found = describe(frame, epsilon=8.0, feature_bounds=bounds | {"text": (0, 100)}, random_state=0)
+    assert abs(found.loc["seen", "mean"] - 17_500) < 60
+    assert abs(found.loc["seen", "missing"] - 0.25) < 0.05
+    assert abs(found.loc["smoker", "mean"] - 0.3) < 0.1
+    assert abs(found.loc["smoker", "missing"] - 0.25) < 0.05
+    assert set(found.loc["code", "shares"]) == {"3", "7"}
+    assert abs(found.loc["text", "mean"] - 49.5) < 5
