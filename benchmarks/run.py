@@ -36,7 +36,6 @@ class Benchmark(NamedTuple):
 
 
 BENCHMARKS = {
-    "auto": Benchmark("auto/study.py", 5, "docs/auto.md", "auto/results.md"),
     "warned": Benchmark("auto/warned.py", 5, "docs/auto.md", "auto/warned.md"),
     "small_silos": Benchmark(
         "auto/small_silos.py", None, "docs/auto.md", "auto/small_silos.md", quick="--seeds 1"
@@ -58,9 +57,6 @@ BENCHMARKS = {
     ),
     "additive": Benchmark(
         "auto/additive.py", 4, "docs/curves.md", "auto/additive.md", quick="--seeds 1 --cases wine"
-    ),
-    "scales": Benchmark(
-        "auto/scaling.py", None, "", "auto/scaling.md", quick="--seeds 1 --epsilons 1"
     ),
     "judge": Benchmark("auto/judge.py", 2, "docs/curves.md", "auto/judge.md", quick="--tables 1"),
     "isrl": Benchmark(

@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from problems import outward, synthetic
-from report import made
+from problems import made, outward, synthetic
 from sklearn import datasets as bundled
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score

@@ -31,8 +31,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from problems import PROBLEMS, Problem, outward, random_silos
-from report import made
+from problems import PROBLEMS, Problem, made, outward, random_silos
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
+import os
+import platform
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import sklearn
 from sklearn import datasets as bundled
 
+import skdpfl
 from skdpfl import datasets
 
 
@@ -19,6 +24,15 @@ class Problem(NamedTuple):
     y: np.ndarray
     silos: np.ndarray
     regression: bool = False
+
+
+def made(script: str) -> str:
+    """Return what made a page, when, and with what."""
+    versions = f"skdpfl {skdpfl.__version__}, scikit-learn {sklearn.__version__}, NumPy"
+    return (
+        f"`python benchmarks/auto/{script}` on {datetime.date.today()}: {versions} "
+        f"{np.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores."
+    )
 
 
 def random_silos(n: int, n_silos: int) -> np.ndarray:

@@ -247,7 +247,7 @@ class LinearRules(Rules):
     def steps_at_once(self, clip: float, n_rounds: int, task: RuleTask) -> float:
         """Return how many of the largest steps a round may take with gradients near one model.
 
-        By experiment (benchmarks/auto/results.md) it is two if an average over many rounds removes
+        By experiment it is two if an average over many rounds removes
         oscillations, and one with few rounds. Regressions with clipped gradients allow more, up to
         ``3 / kappa`` in total, since clipped gradients do not grow when a model oscillates.
         """

@@ -222,7 +222,8 @@ def test_two_classes_are_shrunk_by_noise_and_errors_alone(mu, shares, clip):
     assert plan.sums.mus == plan.labels.mus == ()
     assert plan.level == pytest.approx(2 / (mu * 450) * np.sqrt(3), rel=0.01)
     noise, bend = plan.level * rarity(shares) ** 1.5, shares[0] * shares[1]
-    error = (plan.level * clip / bend) ** 2 + 1 / (450 * bend)
+    longest = max(clip, np.sqrt(3) * max(shares))
+    error = (plan.level * longest / bend) ** 2 + 1 / (450 * bend)
     known, kept = 1 / (1 + 12 * noise + (30 * noise) ** 2), 1 - part_of_errors(2, 5.0 / error)
     assert found.factor == pytest.approx(min(known, kept))
     odds = np.array([0, 0, *log_odds(shares)])
