@@ -220,7 +220,8 @@ def _read_curves(plain: Any, d: int) -> Expansion:
     for part in listed(plain, "each", "curves"):
         keys(part, CURVE, "each")
         names = CURVE - {"feature", "bins"}
-        floats = {n: _numbers(part[n], len(listed(part, n, "each")), n) for n in names}
+        sizes = {name: len(listed(part, name, "each")) for name in names}
+        floats: dict[str, Any] = {n: _numbers(part[n], size, n) for n, size in sizes.items()}
         require(bool((floats["shares"] >= 0).all()), "shares", "are below 0")
         bins = np.array(_wholes(part["bins"], "bins"), np.int64)
         curves.append(Curve(column=whole(part, "feature", "each", 0), bins=bins, **floats))
