@@ -162,9 +162,7 @@ PLAIN = FRAME.drop(columns="hospital")
 def test_a_column_of_people_is_told(name):
     """By the name alone: whatever the values are, the same words."""
     frame = PLAIN.assign(**{name: np.arange(240) // 3})
-    with pytest.warns(
-        UserWarning, match=rf"column '{name}'.*limit_rows\(X\['{name}'\], k\).*group"
-    ):
+    with pytest.warns(UserWarning, match=rf"column '{name}'.*person_column='{name}'"):
         ISRLDPClassifier(**OPTIONS).fit(frame, y, silos=HOSPITAL)
     with pytest.warns(UserWarning, match=f"column '{name}'"):
         clf().fit(frame.assign(hospital=HOSPITAL, **{name: 0}), y)
