@@ -235,7 +235,11 @@ def regressor(kind=skdpfl.ISRLDPRegressor):
     return clf(kind, target_bounds=(-1, 1))
 
 
-KINDS = [getattr(skdpfl, name) for name in skdpfl.__all__ if name.endswith(("ifier", "essor"))]
+KINDS = [
+    kind
+    for name in skdpfl.__all__
+    if name.endswith(("ifier", "essor")) and hasattr(kind := getattr(skdpfl, name), "plan_for")
+]
 #: searches by exact scores over what fits each part once: estimator, grid
 SEARCHED = {
     kind.__name__: (clf(kind) if "ifier" in kind.__name__ else regressor(kind), {})
