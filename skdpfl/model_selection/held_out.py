@@ -23,7 +23,7 @@ from skdpfl.privacy.events import Guarantee, read_guarantee, spare_rounds_of, tr
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
-from skdpfl.silos import Silos, read_silos, split_silo_column
+from skdpfl.silos import Persons, Silos, read_persons, read_silos, split_silo_column
 
 #: what has a model inside, and the attribute that holds it
 _INSIDE = ("best_estimator_", "estimator_", "regressor_", "estimator")
@@ -44,6 +44,9 @@ class HeldOut:
     X: Any
     y: Any
     silos: Silos
+    #: each row's contribution if persons are protected, and the silos' numbers of units
+    of_row: np.ndarray | None
+    sizes: np.ndarray
     guarantee: Guarantee
     epsilon: float
     delta: float
@@ -81,11 +84,14 @@ class HeldOut:
         column = silo_column_of(model)
         column = column if column in list(getattr(X, "columns", ())) else None
         groups = read_silos(split_silo_column(X, silos, column)[1], _num_samples(X), X)
-        n = len(groups.ids if unit == "silo" else groups.codes)
+        of_row, sizes = _units(read_persons(persons, _num_samples(X), X), groups)
+        n = len(groups.ids) if unit == "silo" else int(sizes.sum())
         return cls(
             X,
             y,
             groups,
+            of_row,
+            sizes,
             read_guarantee(unit, trust, neighbours),
             float(epsilon),
             delta_of(delta, n),
@@ -101,7 +107,7 @@ class HeldOut:
     def plans(self, measures: Sequence[federation.Measure]) -> list[federation.SumPlan]:
         """Return the plans of some scores, which share the budget equally."""
         mu = gaussian_mu(self.epsilon, self.delta)
-        budgets = federation.SiloBudgets.of(self.guarantee, self.silos.sizes, mu, self.spare)
+        budgets = federation.SiloBudgets.of(self.guarantee, self.sizes, mu, self.spare)
         plans, first = list[federation.SumPlan](), 0
         for measure in measures:
             own = mu / math.sqrt(len(measures))
@@ -128,9 +134,16 @@ class HeldOut:
         found = []
         for measure, plan in zip(measures, plans, strict=True):
             if measure.reads not in made:
-                made[measure.reads] = predictions(model, self.X, measure.reads, classes)
+                secret_length = self.of_row is not None
+                made[measure.reads] = predictions(
+                    model, self.X, measure.reads, classes, secret_length=secret_length
+                )
             data = federation.SiloData.from_codes(
-                made[measure.reads], truth, self.silos.codes, len(self.silos.ids)
+                made[measure.reads],
+                truth,
+                self.silos.codes,
+                len(self.silos.ids),
+                of_row=self.of_row,
             )
             local = federation.LocalFederation(data, self.streams)
             found.append(federation.ask_score(measure, plan, local, self.streams))
@@ -143,6 +156,19 @@ class HeldOut:
         if any(isinstance(measure, federation.Concordance) for measure in measures):
             return survival_targets(self.y)
         return np.asarray(pd.to_numeric(pd.Series(np.ravel(self.y)), errors="coerce"), float)
+
+
+def _units(persons: Persons | None, silos: Silos) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return each row's contribution, and the silos' numbers of persons or of records."""
+    if persons is None:
+        return None, silos.sizes
+    if (several := persons.most_silos(silos)) > 1:
+        raise ValueError(
+            f"A person has rows in {several} silos, which the cost of a score does not cover. "
+            "Score each silo by itself, and add the costs. (This error depends on the ids, which "
+            "the guarantee does not cover.)"
+        )
+    return persons.in_silos(silos)
 
 
 def predicts_labels(model: Any) -> bool:

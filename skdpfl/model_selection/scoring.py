@@ -93,7 +93,13 @@ def _of_silos(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
 
 
 def predictions(
-    model: Any, X: Any, reads: str, classes: np.ndarray, *, together: bool | None = None
+    model: Any,
+    X: Any,
+    reads: str,
+    classes: np.ndarray,
+    *,
+    together: bool | None = None,
+    secret_length: bool = False,
 ) -> np.ndarray:
     """Return the predictions that a measure reads, one row per record; NaN where there is none.
 
@@ -104,7 +110,8 @@ def predictions(
     themselves get all records at once (``together``). If that raises, the records that raise by
     themselves, found by halving, are replaced by another one in a table of the same shape: so even
     the last bits of the others' predictions are those they would have beside a sound record. Any
-    other model gets one record at a time, each with a fresh copy.
+    other model gets one record at a time, each with a fresh copy; where the number of rows is
+    secret (persons), so do known ones, since last bits follow from it.
     """
     width = len(classes) if reads == "log_probabilities" else 1
     every = np.arange(_num_samples(X))
@@ -117,7 +124,11 @@ def predictions(
         found, (done,) = rows_apart(lambda: model, lambda own, _: read(own, rows), 1, unread)
         return found[0] if done else None
 
+    fixed = np.full(width, np.nan)
     if keeps_rows_apart(model) if together is None else together:
+        if secret_length:
+            alone = [at_once(every[i : i + 1]) for i in every]
+            return np.array([fixed if one is None else one[0] for one in alone])
         if (found := at_once(every)) is not None:
             return found
         failing = np.isin(every, _failing(at_once, every))
@@ -126,7 +137,7 @@ def predictions(
         if (found := at_once(np.where(failing, np.argmin(failing), every))) is not None:
             return np.where(failing[:, None], np.nan, found)
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    new, fixed = anew(model, vars(last)), np.full(width, np.nan)
+    new = anew(model, vars(last))
     return rows_apart(new, lambda own, i: read(own, every[i : i + 1])[0], len(every), fixed)[0]
 
 

@@ -188,3 +188,24 @@ def test_the_noise_is_that_of_200_draws(trust):
         assert 0.8 - 0.25 < values.std() / noise < 1.2 + 0.25, name
         if name == "roc_auc":
             assert (np.abs(values - area) < 0.03 + 3 * noise).mean() > 0.95
+
+
+def test_a_person_is_one_record_however_many_rows():
+    """Replacing a person's rows by any others, in any number, moves a score by one person."""
+    persons = np.repeat(np.arange(300), np.arange(300) % 4 + 1)
+    rows, y, silos = X[: len(persons)], Y[: len(persons)], persons % 3
+    given = {"scoring": "accuracy", "unit": "person", "random_state": 0}
+    score = private_score(PLAIN, rows, y, silos=silos, persons=persons, epsilon=1e6, **given)
+    assert score.privacy_spent.unit == "person"
+    right = pd.Series(PLAIN.predict(rows) == y).groupby(persons).mean()
+    assert float(score) == pytest.approx(right.mean(), abs=1e-3)
+    wrong = np.where(PLAIN.predict(rows[:50]) == "yes", "no", "yes")
+    other = np.r_[rows, rows[:50]], np.r_[y, wrong], np.r_[silos, np.zeros(50, int)]
+    moved = private_score(
+        PLAIN, *other[:2], silos=other[2], persons=np.r_[persons, np.zeros(50, int)],
+        epsilon=1e6, **given,
+    )  # fmt: skip
+    assert abs(float(moved) - float(score)) <= 1 / 300 + 1e-4
+    with pytest.raises(ValueError, match="rows in 2 silos"):
+        private_score(PLAIN, rows, y, silos=np.arange(len(y)) % 2, persons=persons,
+                      epsilon=1.0, **given)  # fmt: skip
