@@ -345,8 +345,13 @@ class Found(NamedTuple):
 
 
 def score_plan(measure: Measure, budgets: SiloBudgets, mu: float, first: int = 0) -> SumPlan:
-    """Return the plan of one score that costs each silo ``mu``; ``first`` numbers its sums."""
-    mus = tuple(np.full(budgets.n_silos, mu * math.sqrt(part)) for part in measure.parts)
+    """Return the plan of one score that costs each silo ``mu``; ``first`` numbers its sums.
+
+    A sum that may be repeated is paid for twice, within the same ``mu``.
+    """
+    spare = budgets.spare if budgets.shares_noise else 0
+    paid = sum(measure.parts) + spare * max(measure.parts)
+    mus = tuple(np.full(budgets.n_silos, mu * math.sqrt(part / paid)) for part in measure.parts)
     return SumPlan(budgets, "score", mus, first)
 
 
