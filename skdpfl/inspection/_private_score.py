@@ -55,6 +55,17 @@ class PrivateScore:
     See Also
     --------
     private_score : Computes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skdpfl.inspection import private_score
+    >>> X, y = np.zeros((1000, 1)), np.arange(1000) % 2
+    >>> score = private_score(
+    ...     DummyClassifier().fit(X, y), X, y, scoring="accuracy", epsilon=1.0, random_state=0)
+    >>> abs(float(score) - 0.5) < 5 * score.noise
+    True
     """
 
     scoring: str

@@ -5,7 +5,9 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import (
     accuracy_score,
+    average_precision_score,
     balanced_accuracy_score,
+    brier_score_loss,
     log_loss,
     mean_absolute_error,
     r2_score,
@@ -25,11 +27,19 @@ LABELS = np.where(RAW + RNG.logistic(size=1500) > 1.5, "sick", "well")
 SILOS = np.arange(1500) % 3
 CLASSIFIER = ISRLDPClassifier(n_rounds=5, feature_bounds=(-1, 1))
 REGRESSOR = ISRLDPRegressor(n_rounds=5, feature_bounds=(-1, 1), target_bounds=(-8, 8))
+
+
+def chances(model, X):
+    return model.predict_proba(X)[:, 1]
+
+
 OF_CLASSES = {
     "accuracy": lambda model, X, y: accuracy_score(y, model.predict(X)),
     "balanced_accuracy": lambda model, X, y: balanced_accuracy_score(y, model.predict(X)),
     "neg_log_loss": lambda model, X, y: -log_loss(y, model.predict_proba(X)),
+    "neg_brier_score": lambda model, X, y: -brier_score_loss(y == "well", chances(model, X)),
     "roc_auc": lambda model, X, y: roc_auc_score(y == "well", model.decision_function(X)),
+    "average_precision": lambda m, X, y: average_precision_score(y == "well", chances(m, X)),
 }
 OF_TARGETS = {
     "r2": lambda model, X, y: r2_score(y, model.predict(X)),
@@ -73,9 +83,14 @@ def test_the_best_candidate_is_that_of_the_scoring():
 @pytest.mark.parametrize(
     ("model", "y", "scoring", "said"),
     [
-        (CLASSIFIER, LABELS, "f1", "one of accuracy, balanced_accuracy, neg_log_loss, roc_auc"),
+        (CLASSIFIER, LABELS, "f1", "one of accuracy, balanced_accuracy, neg_log_loss"),
         (CLASSIFIER, LABELS, np.array(["roc_auc", "r2"]), r"one of accuracy.* got array"),
-        (REGRESSOR, RAW, "accuracy", "one of r2, neg_mean_absolute_error; got 'accuracy'"),
+        (
+            REGRESSOR,
+            RAW,
+            "accuracy",
+            "one of r2, neg_mean_absolute_error, d2_poisson; got 'accuracy'",
+        ),
         (CLASSIFIER, np.arange(1500) % 3, "roc_auc", "roc_auc needs two labels; got 3"),
         (ISRLDPClassifier(loss="hinge"), LABELS, "neg_log_loss", "has no probabilities"),
     ],
