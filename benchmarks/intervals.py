@@ -47,7 +47,7 @@ _BASE = {
 _SAME = {
     "learnt": {"bounds": None},
     "sheet": {"bounds": (-20.0, 20.0)},
-    "far bounds": {"bounds": (-100.0, 100.0)},
+    "wide bounds": {"bounds": (-100.0, 100.0)},
     "flags": {"flags": 3},
     "correlated": {"correlation": 0.7},
     "unequal": {"sizes": (2400, 450, 150)},
