@@ -45,7 +45,13 @@ def with_names(X: Any) -> Any:
 def as_frame(X: Any) -> Any:
     """Return a pyarrow table as a pandas frame; anything else as it is."""
     is_arrow = type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "to_pandas")
-    return X.to_pandas(split_blocks=True) if is_arrow else X  # columns are not copied
+    if not is_arrow:
+        return X
+    # gaps would make objects of flags; columns are not copied
+    flags = {str(kind): pd.BooleanDtype() for kind in X.schema.types if str(kind) == "bool"}
+    return X.to_pandas(
+        split_blocks=True, date_as_object=False, types_mapper=lambda kind: flags.get(str(kind))
+    )
 
 
 #: attributes that scikit-learn keeps on an estimator while its callbacks run

@@ -43,8 +43,10 @@ _docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
         "bounds": """
     feature_bounds : (low, high) or mapping, default=None
         Public ranges, as in estimators; a mapping may leave columns out, whose ranges are then
-        estimated within the budget. An object column with an entry is numeric (None: with unknown
-        range). Values beyond a range are clipped to it; ``low == high`` leaves a column out.""",
+        estimated within the budget. An object column with a range is numeric (None: with unknown
+        range); "number", "category", "flag" and "date" are kinds, two dates a range of days. Dates
+        count as days since 1970. Values beyond a range are clipped to it; ``low == high`` leaves a
+        column out.""",
         "rest": """
     silo_column : str, default=None
         The column that holds each record's silo.
