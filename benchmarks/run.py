@@ -88,6 +88,7 @@ BENCHMARKS = {
     "same": Benchmark("same_models.py", 2, "", quick="--only ISRLDP"),
     "replay": Benchmark("replay.py", 0.5, "", quick="--only ISRLDP"),
     "fuzz": Benchmark("fuzz.py", 60, "", quick="--calls 20"),
+    "panels": Benchmark("panels.py", 2, "docs/people.md", quick="--splits 1"),
     "frames": Benchmark("frames.py", None, "", quick=None),
     "intervals": Benchmark("intervals.py", None, "", quick="'labels d5' --studies 2"),
     "survival": Benchmark("survival.py", None, "docs/survival.md", quick="--seeds 1"),

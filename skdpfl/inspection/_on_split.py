@@ -20,7 +20,12 @@ from sklearn import model_selection as splitters
 from sklearn.base import clone
 
 from skdpfl._pipelines import learns_nothing
-from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
+from skdpfl.model_selection import (
+    LeaveOneSiloOut,
+    SiloGroupKFold,
+    SiloKFold,
+    SiloStratifiedKFold,
+)
 from skdpfl.preprocessing import PayingTransformer
 from skdpfl.privacy.calibration import delta_of
 from skdpfl.privacy.events import Approximate, Composition, Gaussian
@@ -29,7 +34,7 @@ from skdpfl.privacy.spending.as_fitted import differences, own_digests
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: splitters that are told the silos
-_OF_SILOS = (LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold)
+_OF_SILOS = (LeaveOneSiloOut, SiloGroupKFold, SiloKFold, SiloStratifiedKFold)
 #: splitters whose folds follow the labels
 _OF_LABELS = (
     splitters.RepeatedStratifiedKFold,
@@ -91,13 +96,14 @@ def costs_on_splits(inner: Any, fitted: Any, cv: Any, count: int | None) -> list
 
 
 def _training_shares(cv: Any, fitted: Any, inner: Any, count: int | None) -> list[float]:
-    """Return the share of the records (unit "silo": silos) in each training set.
+    """Return the share of the records (persons, or silos) in each training set.
 
     If nothing else is known, training sets count as equally large, provided that costs are the same
     at any size (the delta was given).
     """
     silos, whole = _silos_of(fitted)
-    sizes = _sizes(cv, silos)
+    persons = getattr(getattr(fitted, "plan_", None), "unit", None) == "person"
+    sizes = _sizes(cv, silos, persons)
     if whole and not getattr(cv, "_leaves_silos_out", False):
         # splits of records, whose number is secret: all silos are in all sets, or nearly so
         tried = _sizes(cv, np.repeat(np.arange(_TRIED), _TRIED))
@@ -122,14 +128,22 @@ def _n_silos(fitted: Any) -> int:
     return fitted.plan_.n_silos if hasattr(fitted, "plan_") else len(fitted.silo_ids_)
 
 
-def _sizes(cv: Any, silos: np.ndarray) -> list[int]:
-    """Return the numbers of rows of the training sets; empty if they cannot be found."""
+def _sizes(cv: Any, silos: np.ndarray, persons: bool = False) -> list[int]:
+    """Return the numbers of rows (or persons) of the training sets; empty if unknown."""
     if not (isinstance(cv, Integral | list | tuple | None) or hasattr(cv, "split")):
         return []  # an iterator, which the fit used up
     splitter = copy.deepcopy(splitters.check_cv(cv))  # a generator of random numbers moves on
-    column = getattr(splitter, "silo_column", None)
-    told = {"silos": silos} if isinstance(splitter, _OF_SILOS) and column is None else {}
-    table = np.zeros((len(silos), 1)) if column is None else pd.DataFrame({column: silos})
+    if isinstance(splitter, SiloGroupKFold) and not persons:
+        return []  # how many records a fold of persons has is not known
+    owners = {"silo": silos, "person": np.arange(len(silos))}
+    columns = {what: getattr(splitter, f"{what}_column", None) for what in owners}
+    told = {
+        f"{what}s": ids
+        for what, ids in owners.items()
+        if isinstance(splitter, _OF_SILOS) and columns[what] is None
+    }
+    named = {column: owners[what] for what, column in columns.items() if column is not None}
+    table = pd.DataFrame(named) if named else np.zeros((len(silos), 1))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
