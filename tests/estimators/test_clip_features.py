@@ -136,7 +136,7 @@ def test_indicators_too_rare_for_the_noise_are_warned_of_unless_others_are_not(d
     fit = make("DPFedAvgClassifier", epsilon=4.0, random_state=0, n_rounds=3).fit
     with pytest.warns(UserWarning, match="all features are 0 in nearly all records"):
         lost = fit(X, X[:, 0] > 0, silos=silos)
-    assert 0.05 < np.median(lost.scaling_.scale) < 2  # of columns whose deviation is 0.1
+    assert np.median(lost.scaling_.scale) > 2  # where 1 would be right
     X[:, 0] = rng.random(4000) < 0.3
     fit(X, X[:, 0] > 0, silos=silos)
 
