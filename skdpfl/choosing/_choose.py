@@ -115,6 +115,8 @@ class ScalingStep:
     asked: bool = False
     remedies: Callable[[float], str] | None = None
     curves: CurvePlan | None = None
+    #: features whose ranges were found, so that no declaration can be wrong
+    found: tuple[int, ...] = ()
     exposure: ExposurePlan | None = None
 
     @property
@@ -148,7 +150,9 @@ class ScalingStep:
             curves = dataclasses.replace(curves, bounds=bounds)
             bounds = curves.expanded
         plan = dataclasses.replace(self.plan, feature_bounds=bounds)
-        return dataclasses.replace(self, plan=plan, curves=curves)
+        paid = [column.paid for column in encoding.columns for _ in column.names()]
+        found = tuple(np.flatnonzero(paid).tolist())
+        return dataclasses.replace(self, plan=plan, curves=curves, found=found)
 
     def find(self, federation: Federation, streams: Streams) -> Scales:
         """Return the scales; warn if the budget is too small to estimate them."""
@@ -156,7 +160,8 @@ class ScalingStep:
             warn(self.plan.advice)
         curves = None if self.curves is None else self.curves.find(federation, streams)
         scales = run_scaling(self.plan, federation, streams, curves)
-        seen = scales.far_features, scales.unseen_features, scales.missed_features
+        missed = tuple(j for j in scales.missed_features if j not in self.found)
+        seen = scales.far_features, scales.unseen_features, missed
         for doubt in doubts_about(*seen):
             warn(doubt)
         found = self.plan.feature_bounds is None and not self.plan.is_free
