@@ -221,7 +221,7 @@ intercept_ : ndarray of shape (n_outputs,), or float in regressors
     Intercepts in the same units; of survival times one for each interval, per horizon.
 breaks_ : ndarray of shape (n_intervals - 1,)
     The inner ends of the intervals of time.
-coef_estimate_ : ndarray of the shape of coef_
+coef_estimate_ : ndarray of the shape of ``coef_``
     With ``inference="intervals"``: unshrunk estimates, the centres of the intervals. Predictions
     are those of ``coef_``.
 coef_covariance_ : ndarray of shape (n_features, n_features)

@@ -71,7 +71,7 @@ def shrunk(params: NDArray, work: Work, scales: Scales, average: bool | float) -
     n_last = None if average is True else last_rounds(average, plan.n_rounds)
     weights, at_zero = work.model.split(np.array(params, np.float64))
     for number, block in enumerate(columns.blocks):  # columns of 0 have coefficients of noise
-        weights[columns.curves.places(number)] *= block.any(axis=0)[:, None]
+        weights[columns.curves.places(number)] *= np.asarray(block.any(axis=0))[:, None]
     if len(at_zero) > 1:  # each class against the others
         at_zero = logit(softmax(at_zero))
     clip = plan.clip_norm / math.hypot(1.0, columns.row_norm or 0.0)
