@@ -125,7 +125,8 @@ def test_the_same_with_standard_scaler_is_a_leak_that_is_named():
 
 
 def test_a_step_that_learns_in_some_candidates_only_is_found():
-    space = {"numbers__scale": ["passthrough", StandardScaler()]}
+    scaler = StandardScaler().set_output(transform="pandas")  # arrays beside text are text
+    space = {"numbers__scale": ["passthrough", scaler]}
     with pytest.warns(PrivacyLeakWarning, match="numbers__scale"):
         fitted = search(pipeline(feature_bounds=None, scaling=None), space, n_iter=2)
         fitted.fit(FRAME, ILL)

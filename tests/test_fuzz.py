@@ -213,7 +213,7 @@ def test_models_that_diverge_or_never_move_have_no_noise_error(how, why):
 
 def test_numbers_of_other_kinds_are_numbers():
     """A fraction is one, to losses, too."""
-    for loss in (Huber(Fraction(1, 3)), Quantile(Fraction(1, 3)), Poisson(Fraction(3))):
+    for loss in (Huber(Fraction(1, 3)), Quantile(Fraction(1, 3)), Poisson(largest=Fraction(3))):
         check_independent(loss)
 
 

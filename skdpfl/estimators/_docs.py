@@ -19,8 +19,6 @@ feature_bounds : (low, high) or mapping, default=None
     of two dates a range of days, and "number", "category", "flag" or "date" its kind. A column with
     low == high is ignored. After the steps of a pipeline, columns have their output's names;
     columns of True and False need no bounds.
-max_categories : int, default=20
-    The number of columns for a category whose levels are not declared.
 target_bounds : (low, high), default=None
     Public bounds of the target. Of survival times (0, horizon), which has no default: times beyond
     the horizon are censored there.
@@ -58,6 +56,8 @@ model : {"linear", "additive", "auto"} or object, default="linear"
     "linear". Or an object such as :class:`skdpfl.models.MLP`, whose parameters are searched as
     ``model__activation``. Networks have ``coefs_`` and ``intercepts_`` instead of ``coef_`` and
     ``intercept_``.
+max_categories : int, default=20
+    The number of columns for a category whose levels are not declared.
 scaling : {"auto", "private"} or None, default="auto"
     How features (and the target) are scaled. "auto" uses the bounds; without bounds it estimates
     scales with a part of the budget, if the budget is large enough. None: no scaling.

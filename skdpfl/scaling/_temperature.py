@@ -195,8 +195,8 @@ class LabelPlan(_calibration.CalibrationPlan):
         return math.sqrt(min(most, max(least, wanted)))
 
     def _mu(self, share: float) -> Array:
-        mu = self.budgets.spends
-        return np.where(np.isfinite(mu), np.minimum(share * mu, 1.0), np.inf)
+        mu, finite = self.budgets.spends, np.isfinite(self.budgets.spends)
+        return np.where(finite, np.minimum(share * np.where(finite, mu, 0.0), 1.0), np.inf)
 
     def counted(self, federation: Federation, streams: Streams) -> _calibration.LabelShares:
         if not self.counts:

@@ -15,7 +15,6 @@ from skdpfl import (
     DPFedEXPClassifier,
     DPFedEXPRegressor,
     DPScaffoldClassifier,
-    ISRLDPClassifier,
 )
 from skdpfl.algorithms import FedExp
 
@@ -138,11 +137,6 @@ def test_squared_norms_are_refused_where_records_are_protected():
         DPFederatedClassifier(algorithm=FedExp(0.1), n_rounds=2).fit(X, y, silos=silos)
     model = DPFederatedClassifier(algorithm=FedExp(0.1), n_rounds=2, unit="silo", scaling=None)
     model.fit(X, y, silos=silos)
-
-
-def test_isrl_dp_has_no_unit():
-    assert "unit" not in ISRLDPClassifier._get_param_names()
-    assert "unit" not in DPFedEXPClassifier._get_param_names()
 
 
 # ---- what is public --------------------------------------------------------------------------

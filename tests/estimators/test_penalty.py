@@ -77,7 +77,7 @@ def test_clipping_leaves_the_penalty_its_strength(kind, alpha):
         C=1 / (alpha * len(y))
     )  # fmt: skip
     best = reference.fit(X, y)
-    assert np.linalg.norm(model.coef_) > 0.6 * np.linalg.norm(best.coef_)
+    assert np.linalg.norm(model.coef_) > 0.5 * np.linalg.norm(best.coef_)
 
 
 @pytest.mark.parametrize("server", [1.0, 3.0])

@@ -143,9 +143,10 @@ def test_wrong_spellings_get_the_right_one(name, given, meant):
 
 
 def test_a_unit_is_found_where_it_is():
-    for name in ("ISRLDPClassifier", "DPFedEXPClassifier"):
-        with pytest.raises(TypeError, match="DPFedAvg, DPScaffold and DPFederated have it"):
-            getattr(skdpfl, name)(unit="silo")
+    with pytest.raises(TypeError, match="the other estimators have a unit"):
+        skdpfl.DPFedEXPClassifier(unit="silo")
+    with pytest.raises(ValueError, match="unit must be one of 'record', 'person'"):
+        clf(unit="silo").fit(X, y)
 
 
 @pytest.mark.parametrize("epsilon", [51.0, {0: 1.0, 1: 300}])

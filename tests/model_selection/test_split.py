@@ -346,10 +346,11 @@ class TestWholePersons:
         shuffled = rng.permutation(rows.sum())
         return persons.repeat(rows)[shuffled], silos.repeat(rows)[shuffled]
 
-    @pytest.mark.parametrize("cv", [SiloGroupKFold(5), SiloGroupKFold(5, shuffle=True)])
-    def test_folds(self, cv):
+    @pytest.mark.parametrize("how", [{}, {"shuffle": True, "random_state": 0}])
+    def test_folds(self, how):
         persons, silos = self.people()
-        tests = [set(persons[test]) for _, test in cv.split(None, silos=silos, persons=persons)]
+        splits = SiloGroupKFold(5, **how).split(None, silos=silos, persons=persons)
+        tests = [set(persons[test]) for _, test in splits]
         assert sum(map(len, tests)) == 5000 == len(set.union(*tests))
         assert max(map(len, tests)) - min(map(len, tests)) <= 1
         of_silo = [[len(fold & set(persons[silos == s])) for s in range(6)] for fold in tests]

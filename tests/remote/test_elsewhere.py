@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from skdpfl.losses import Quantile
 from skdpfl.models import MLP, Additive, TemperedSigmoid, public
 from skdpfl.remote import Refused, RemoteFederation, SiloRecords, SilosMissing, Terms, pack, unpack
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem, schema
@@ -21,7 +22,7 @@ FITS = {
     ),
     "a quantile": (
         "ISRLDPRegressor",
-        {"loss": "quantile", "quantile": 0.8, "feature_bounds": (-4, 4), "target_bounds": (-9, 9)},
+        {"loss": Quantile(0.8), "feature_bounds": (-4, 4), "target_bounds": (-9, 9)},
     ),
     "disjoint, some silos": ("ISRLDPRegressor", {"sampling": "disjoint", "silo_fraction": 0.5}),
     "scaffold": ("DPScaffoldClassifier", {"local_steps": 3, "sampling_rate": 0.5}),

@@ -30,7 +30,7 @@ from skdpfl.privacy.lower_bounds import (
     rates_from_counts,
     wins_from_scores,
 )
-from skdpfl.privacy.mechanisms import SiloGradients, records
+from skdpfl.privacy.mechanisms import SiloGradients, binomial
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.release.noised_sum import FreshNoise, NoisedSum
 
@@ -276,12 +276,12 @@ def test_sums_of_shuffled_bits_have_teeth(monkeypatch):
     kw = {"n_silos": 3, "size": 4, "n_fits": 70, "n_features": 2, "confidence": 0.95}
     right = audit(estimator, **kw)
     assert right.view == "server" and not right.contradicted
-    drawn = records.binomial_draws
+    drawn = binomial.binomial_draws
 
     def quieter(bits, p, stream, shape):
         return bits * p + np.rint((drawn(bits, p, stream, shape) - bits * p) / 4)
 
-    monkeypatch.setattr(records, "binomial_draws", quieter)
+    monkeypatch.setattr(binomial, "binomial_draws", quieter)
     assert audit(estimator, **kw).contradicted
 
 

@@ -184,7 +184,7 @@ def test_too_many_that_leave_end_the_fit_in_words(tmp_path):
 
 
 def test_a_question_beside_the_rounds_needs_all_silos_or_a_spare_attempt(tmp_path):
-    with pytest.raises(SilosMissing, match=r"for the scales needs.*at most epsilon=2\.99.*of 0"):
+    with pytest.raises(SilosMissing, match=r"for the labels needs.*at most epsilon=2\.99.*of 0"):
         fit_elsewhere(
             estimator(trust="secagg", scaling="private"), Leaving(tmp_path, 1), n_attempts=1
         )
@@ -200,8 +200,8 @@ def test_questions_are_asked_of_those_that_are_left(tmp_path, n):
     by_purpose = {}
     for _, ask in here.asked:
         by_purpose.setdefault(ask.purpose, []).append((ask.number, len(ask.part.among)))
-    assert set(by_purpose) == {"scales", "round", "temperature"}
-    last = by_purpose["temperature"][-1][1]
+    assert set(by_purpose) == {"labels", "scales", "round"}
+    last = by_purpose["round"][-1][1]
     assert last == 3 and all(len(here.entries(silo)) == 1 for silo in NAMES[:3])
     spent = model.plan_.setup[0]
     once = estimator(trust="secagg", scaling="private").plan_for(silo_sizes=[40] * 4, n_features=4)
