@@ -74,9 +74,9 @@ BENCHMARKS = {
         quick="--seeds 1 --data digits --epsilons 1",
     ),
     "privunit": Benchmark("privunit.py", 0.1, "docs/whole_silos.md", quick=""),
-    "speed": Benchmark("speed.py", None, "docs/speed.md", "speed.md"),
-    "noise": Benchmark("noise.py", None, "docs/speed.md"),
-    "prices": Benchmark("calibration.py", None, "docs/speed.md", quick="--repeats 1"),
+    "speed": Benchmark("speed.py", None, "docs/measurements.md", "speed.md"),
+    "noise": Benchmark("noise.py", None, "docs/measurements.md"),
+    "prices": Benchmark("calibration.py", None, "docs/measurements.md", quick="--repeats 1"),
     "plans": Benchmark(
         "prices.py", 15, "docs/privacy.md", "random_plans.csv", quick="--chunks 0:1 --only-plans"
     ),
@@ -91,7 +91,7 @@ BENCHMARKS = {
     "panels": Benchmark("panels.py", 2, "docs/people.md", quick="--splits 1"),
     "frames": Benchmark("frames.py", None, "", quick=None),
     "intervals": Benchmark("intervals.py", None, "", quick="'labels d5' --studies 2"),
-    "survival": Benchmark("survival.py", None, "docs/survival.md", quick="--seeds 1"),
+    "survival": Benchmark("survival.py", None, "docs/rates.md", quick="--seeds 1"),
     "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png"),
 }
 

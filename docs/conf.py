@@ -78,7 +78,7 @@ html_favicon = "_static/logo.svg"
 REPOSITORY = os.environ.get("SKDPFL_REPOSITORY", "").rstrip("/")
 PAGES = os.environ.get("SKDPFL_DOCS", "").rstrip("/")
 #: pages without pages below them
-_ALONE = "index start install hospitals extending architecture contributing"
+_ALONE = "index start hospitals extending architecture contributing"
 html_sidebars = {page: [] for page in _ALONE.split()}
 html_sidebars |= {page: ["api-groups.html"] for page in ("api", "generated/*")}
 html_theme_options = {
