@@ -150,10 +150,11 @@ def _typed(values: np.ndarray, kind: Kind) -> Any:
 
 def refuse_unknown_names(entries: Mapping[Any, Any], names: Sequence[Any]) -> None:
     """Raise for declarations of columns that do not exist."""
+    names = [name for name in names if name is not None]
     if unknown := [name for name in entries if name not in names]:
         raise ValueError(
             f"feature_bounds names {unknown[:5]!r}, which X does not have; its columns are "
-            f"{list(names)[:10]!r}."
+            f"{names[:10]!r}."
         )
 
 
