@@ -29,6 +29,8 @@ from problems import Problem, outward
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_pinball_loss
 
+from skdpfl.losses import Quantile
+
 HERE = Path(__file__).parent
 SKEWED = [(1.0, False), (3.0, False), (8.0, False), (1.0, True), (8.0, True)]
 DATA = [
@@ -73,7 +75,7 @@ def quantiles(name: str, epsilon: float, quantile: float, seed: int) -> list[flo
     train, test, bounds = lognormal(seed) if name == "lognormal" else split(name, seed)
     found: list[float] = []
     for calibrate in (False, True):
-        options = {"loss": "quantile", "quantile": quantile, "calibrate": calibrate}
+        options = {"loss": Quantile(quantile), "calibrate": calibrate}
         model = fit("ISRLDP", train, seed, epsilon=epsilon, **options, **bounds)
         new = model.predict(test.X)
         below = np.append(train.y <= model.predict(train.X), test.y <= new).mean()

@@ -50,7 +50,8 @@ def test_a_large_silo_is_better_off_alone_if_noise_or_curves_are_all(curved):
     assert frame.index.tolist() == ROWS
     alone = frame["score"].filter(like="alone").max()
     assert alone > frame.loc["joint", "score"] + 0.15
-    assert ("joining does not pay" in frame.attrs["advice"]) == (not curved)
+    # own parts make up for a bad joint model
+    assert ("does not pay" if curved else "joining pays") not in frame.attrs["advice"]
     if curved:
         assert frame.loc["joint, own trees", "score"] > alone - 0.05
     assert frame.attrs["n_records"] == 500

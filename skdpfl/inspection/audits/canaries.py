@@ -181,10 +181,12 @@ class Watch(federation.Federation):
         return self._fit.rows
 
     def ask(self, question: federation.Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        table = np.zeros((self.n_silos, 0))  # one for each question, in however many parts it comes
         for silos, answers in self._asked.ask(question):
-            table = np.zeros((self.n_silos, answers.shape[1]))
+            if not table.size:
+                table = np.zeros((self.n_silos, answers.shape[1]))
+                self._answers.append(table)
             table[silos] = answers
-            self._answers.append(table)
             yield silos, answers
 
     def start(self, work: federation.Work) -> None:
