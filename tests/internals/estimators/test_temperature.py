@@ -11,6 +11,7 @@ from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.models._network import ACTIVATIONS, Network
+from skdpfl.privacy.mechanisms import mechanism_for
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import (
     Labels,
@@ -215,9 +216,9 @@ def test_two_classes_are_shrunk_by_noise_and_errors_alone(mu, shares, clip):
     budgets = budgets_of((100, 300, 50), [mu] * 3)
     plan, model = ShrinkPlan(budgets, shares=shares), LinearModel(2, 1)
     params = np.array([1.0, -2.0, 0.5])
-    work = Work(
-        model, LogLoss(label_free=True), None, SimpleNamespace(clip_norm=clip), params.dtype
-    )
+    own = mechanism_for("record", "silo")
+    trained = SimpleNamespace(clip_norm=clip, mechanism=own, unit="record", trust="silo")
+    work = Work(model, LogLoss(label_free=True), None, trained, params.dtype)
     found = calibrated(plan, None, work, params, None, plan.counted(None, None))
     assert plan.sums.mus == plan.labels.mus == ()
     assert plan.level == pytest.approx(2 / (mu * 450) * np.sqrt(3), rel=0.01)
