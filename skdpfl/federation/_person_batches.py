@@ -37,7 +37,7 @@ class PersonBatches(GroupBatches):
         if self._everybody:
             return [partial(self._of_everybody, silos)] * len(steps)
         drawn = [[self._drawn(silo, t) for silo in silos.tolist()] for t in steps]
-        return [partial(self._in_parts_of_persons, persons) for persons in drawn]
+        return [partial(self._in_parts_of_persons, silos, persons) for persons in drawn]
 
     def _drawn(self, silo: int, step: int) -> np.ndarray:
         """Draw a batch of persons, by their numbers, and return them in the data's order."""
@@ -53,20 +53,23 @@ class PersonBatches(GroupBatches):
         people = self._batches.data.people
         assert people is not None
         ends = zip(people.starts[silos].tolist(), people.starts[silos + 1].tolist(), strict=True)
-        batches = self._in_parts_of_persons([np.arange(*each) for each in ends])
+        batches = self._in_parts_of_persons(silos, [np.arange(*each) for each in ends])
         if not self._read_often or len(self._batches.data.y) > MOST_KEPT:
             return batches
         parts = list(batches)
         self._before[int(silos[0])] = silos, parts
         return parts
 
-    def _in_parts_of_persons(self, persons: list[np.ndarray]) -> Iterator[Batch]:
-        """Yield the rows of these persons of each silo; a silo alone may have many parts."""
-        if len(persons) > 1:
+    def _in_parts_of_persons(self, silos: np.ndarray, persons: list[np.ndarray]) -> Iterator[Batch]:
+        """Yield the rows of these persons of each silo; a large silo, alone, has many parts.
+
+        Where they are cut depends on the silo's own rows only, as their sum's last bits do.
+        """
+        data, chunk, first = self._batches.data, self._batches.chunk, int(silos[0])
+        if len(persons) > 1 or data.sizes[first] <= self._at_once:
             yield self._together(persons)
             return
-        data, chunk, (alone,) = self._batches.data, self._batches.chunk, persons
-        rows = len(data.y) / int(data.units.sum())
+        (alone,), rows = persons, data.sizes[first] / data.units[first]
         at_once = max(1, int(self._at_once / rows) // chunk) * chunk
         for start in range(0, max(1, len(alone)), at_once):
             yield self._together([alone[start : start + at_once]])

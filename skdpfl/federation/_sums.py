@@ -531,13 +531,14 @@ def _rounded_means(what: BoundedSum, means: np.ndarray) -> np.ndarray:
     ----------------
     The result v' of a mean v has norm at most R, and a distance of at most D to other results and
     to single records' terms t (R and D are radius and diameter). *Proof.* v' = (1 - eta) v + e with
-    |e| <= delta (half a step in each coordinate, times its weight, and the division's rounding). As
-    |v - t| <= D and |t| <= R in the convex hull: |v'| <= (1 - eta) R + delta, |v' - t| <= (1 - eta)
-    D + eta R + delta, and of two results (1 - eta) D + 2 delta. These are at most R, D and D for
-    eta >= delta / min(R, D - R, D / 2).
+    |e| <= delta: half a step in each coordinate, times its weight, here, as much in the sum's own
+    ``mean``, which may round as well, and the division's rounding. As |v - t| <= D and |t| <= R in
+    the convex hull: |v'| <= (1 - eta) R + delta, |v' - t| <= (1 - eta) D + eta R + delta, and of
+    two results (1 - eta) D + 2 delta. These are at most R, D and D for eta >= delta /
+    min(R, D - R, D / 2).
     """
     size, weight = math.prod(what.shape), float(np.max(what.weight))
-    delta = (STEP / 2) * math.sqrt(size) * weight + 2.0**-50 * what.radius
+    delta = STEP * math.sqrt(size) * weight + 2.0**-50 * what.radius
     eta = 1.01 * delta / min(what.radius, what.diameter - what.radius, what.diameter / 2)
     return np.rint(means * ((1 - eta) / STEP)) * STEP
 

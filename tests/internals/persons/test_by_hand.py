@@ -1,15 +1,18 @@
 """One round against a loop over persons, and means of histograms' rows."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.federation import SiloBudgets, SiloData, exact_sums
+from skdpfl.federation import SiloBudgets, SiloData, _batches, _sums, exact_sums
+from skdpfl.federation._gradient import PrivateGradient
 from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import LinearModel, Records, _products
 from skdpfl.privacy.events import Guarantee
+from skdpfl.scaling._columns import ColumnSums
 from skdpfl.scaling._curves import Histogram
 from tests.internals.persons.test_guarantee import visits
 
@@ -151,3 +154,38 @@ def test_compiled_sums_are_those_of_numpy(loss, dtype, monkeypatch):
             model.person_gradient_sums(
                 params, records, np.array(people), y, loss, mean=True, **given
             )
+
+
+def test_means_that_are_rounded_twice_stay_within_the_radius():
+    """Of two terms at the radius, whose mean lies between steps in all coordinates but one."""
+    n = 9
+    one = np.append(np.full(n, 2.0**25 + 1), 2.0**25 * 1.12 // 1)
+    two = one + np.append(np.resize([1, -1], n), 0)
+    one[1:n:2] -= 1
+    two[1:n:2] -= 1
+    both = np.array([one, two]) * _sums.STEP
+    radius = float(np.linalg.norm(both, axis=1).max())
+    what = SimpleNamespace(shape=(n + 1, 1), weight=1.0, radius=radius, diameter=2 * radius)
+    means = ColumnSums.mean(what, both.sum(axis=0).reshape(1, -1, 1), np.array([2]))
+    assert np.linalg.norm(_sums._rounded_means(what, means)) <= radius
+
+
+def test_a_silo_is_cut_by_its_own_rows(monkeypatch):
+    """No bit of a silo's sum depends on how many rows a person of another silo has."""
+    monkeypatch.setattr(_batches, "PART", 2**14)
+    rng, found = np.random.default_rng(0), []
+    persons = np.repeat(np.arange(2000), np.resize([1, 2], 2000))
+    X = rng.normal(size=(len(persons), 4)).astype(np.float32)
+    y = X[:, 0] + rng.normal(size=len(X))
+    sums, whole = [], PrivateGradient._sum
+    monkeypatch.setattr(
+        PrivateGradient, "_sum", lambda *given: sums.append(whole(*given)) or sums[-1].copy()
+    )
+    for more in (0, 20_000):
+        rows = np.append(np.arange(len(y)), np.zeros(more, int))
+        est = ISRLDPRegressor(2.0, unit="person", scaling=None, n_rounds=1, clip_norm=1.0,
+                              learning_rate=0.1, random_state=0)  # fmt: skip
+        est.fit(X[rows], y[rows], silos=persons[rows] // 2 % 2, persons=persons[rows])
+        found.append(np.concatenate(sums)[1])
+        sums.clear()
+    assert np.array_equal(*found)
