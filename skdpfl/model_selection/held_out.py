@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from skdpfl import federation
 from skdpfl._arguments import check_choice, check_positive
 from skdpfl._compat import as_frame
 from skdpfl._surface import refuse_own_parts
+from skdpfl._warnings import warn
+from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection.scoring import codes_of, predictions
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import Guarantee, read_guarantee, spare_rounds_of, trust_name
@@ -78,6 +80,13 @@ class HeldOut:
         check_choice("neighbours", neighbours, ("replace", "add_remove"))
         if (unit == "person") != (persons is not None):
             raise ValueError('unit="person" and persons=... go together: give both or neither.')
+        if unit == "record" and any(_is_for_persons(each) for each in _parts_of(model)):
+            warn(
+                "The model protects persons, but what is released here is priced for single "
+                'records. private_score(unit="person", persons=...) protects persons; otherwise '
+                "keep one row of each (skdpfl.preprocessing.limit_rows).",
+                PrivacyLeakWarning,
+            )
         X = as_frame(X)
         check_consistent_length(X, y)
         _check_columns(model, X)
@@ -179,14 +188,22 @@ def predicts_labels(model: Any) -> bool:
 
 def silo_column_of(model: Any) -> Any:
     """Return the silo column of the estimator inside a pipeline, search and the like, if any."""
+    columns = (getattr(each, "silo_column", None) for each in _parts_of(model))
+    return next((column for column in columns if column is not None), None)
+
+
+def _parts_of(model: Any) -> Iterator[Any]:
+    """Yield a model, what is inside it, and so on."""
     while model is not None:
-        if getattr(model, "silo_column", None) is not None:
-            return model.silo_column
+        yield model
         if hasattr(model, "steps"):
             model = model.steps[-1][1]
         else:
             model = next((getattr(model, n) for n in _INSIDE if hasattr(model, n)), None)
-    return None
+
+
+def _is_for_persons(model: Any) -> bool:
+    return getattr(getattr(model, "plan_", None), "unit", None) == "person"
 
 
 def is_survival(y: Any) -> bool:

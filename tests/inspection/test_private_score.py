@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdpfl import ISRLDPClassifier, SiloAdapted
-from skdpfl.exceptions import BudgetExceeded
-from skdpfl.inspection import private_score
+from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
+from skdpfl.inspection import DPConfusionMatrixDisplay, private_score
 from skdpfl.privacy import PrivacyLedger
 
 RNG = np.random.default_rng(0)
@@ -209,3 +209,19 @@ def test_a_person_is_one_record_however_many_rows():
     with pytest.raises(ValueError, match="rows in 2 silos"):
         private_score(PLAIN, rows, y, silos=np.arange(len(y)) % 2, persons=persons,
                       epsilon=1.0, **given)  # fmt: skip
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_scores_of_records_by_a_model_for_persons_warn(wrapped):
+    """A score, a display and a threshold: each row of a person is priced by itself."""
+    persons, silos = np.arange(len(Y)) // 3, np.arange(len(Y)) // 3 % 3
+    model = ISRLDPClassifier(8.0, unit="person", feature_bounds=(-5, 5), random_state=0)
+    model.fit(X, Y, silos=silos, persons=persons)
+    model = make_pipeline("passthrough", model) if wrapped else model
+    given = {"epsilon": 1.0, "silos": silos}
+    with pytest.warns(PrivacyLeakWarning, match="priced for single records"):
+        private_score(model, X, Y, scoring="accuracy", **given)
+    with pytest.warns(PrivacyLeakWarning, match="priced for single records"):
+        DPConfusionMatrixDisplay.from_estimator(model, X, Y, **given)
+    person = {"unit": "person", "persons": persons} | given
+    private_score(model, X, Y, scoring="accuracy", **person)  # warnings are errors
