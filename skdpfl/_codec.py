@@ -122,6 +122,16 @@ def unpack(data: bytes) -> Any:
         raise WireError(f"The bytes are not a message of version {VERSION}.") from error
 
 
+def header_of(data: bytes) -> Any:
+    """Return a message's header as plain data; raise a WireError if there is none."""
+    try:
+        return _header(data)[0]
+    except WireError:
+        raise
+    except Exception as error:  # JSON that is none, or nested too deep
+        raise WireError(f"The bytes are not a message of version {VERSION}.") from error
+
+
 def from_plain(hint: Any, data: Any, where: str = "") -> Any:
     """Return a value of a type from plain data (JSON, TOML); raise a ValueError that names a place.
 
@@ -270,6 +280,16 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def _read(data: bytes) -> Any:
+    header, start = _header(data)
+    reader = _Arrays(memoryview(data)[start:])
+    value = _unpacked(header, reader, 0)
+    if reader.left:
+        raise WireError(f"The message has {reader.left} bytes too many.")
+    return value
+
+
+def _header(data: bytes) -> tuple[Any, int]:
+    """Return a message's header, and where its arrays begin."""
     if not isinstance(data, bytes) or not _START.size <= len(data) <= LIMITS.message_bytes:
         raise WireError(
             "A message must be bytes with a complete header, up to the largest allowed length."
@@ -287,12 +307,7 @@ def _read(data: bytes) -> Any:
         raise WireError("The message ends too early.")
     text = data[_START.size : start]
     _check_header(text)
-    header = json.loads(text.decode(), parse_constant=_refuse_constant)
-    reader = _Arrays(memoryview(data)[start:])
-    value = _unpacked(header, reader, 0)
-    if reader.left:
-        raise WireError(f"The message has {reader.left} bytes too many.")
-    return value
+    return json.loads(text.decode(), parse_constant=_refuse_constant), start
 
 
 def _check_header(header: bytes) -> None:

@@ -11,8 +11,9 @@
 
 A server is known by its certificate. A silo is known by its key, which the gate has and which
 whoever carries letters has not: no other secret is needed at the hospital. The challenge begins
-with the server's address, and the carrier passes on no other, so that one server cannot use a
-silo's signature at another. An engine that knows its nodes gives them tokens instead.
+with the server's address, and the carrier passes on no other, neither at first nor later, so that
+one server cannot use a silo's signature at another. An engine that knows its nodes gives them
+tokens instead, and gets no signature.
 """
 
 import datetime
@@ -35,7 +36,7 @@ from skdpfl._durable import replace_file
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Hello, Introduction
 from skdpfl.remote._roster import line_text, signed_by
-from skdpfl.remote._socket import DirectCourier
+from skdpfl.remote._socket import DirectCourier, asks_to_sign
 from skdpfl.remote._terms import Refused, valid_key
 
 _METHOD, _TOKEN = ("skdpfl", "letters"), "token-bin"
@@ -197,7 +198,7 @@ def dial(
     Raises
     ------
     ConnectionError
-        If the line could not be opened.
+        If the line could not be opened, or the server asked for what it must not have.
     """
     credentials = grpc.ssl_channel_credentials(certificate)
     replies = queue.SimpleQueue[bytes | None]()
@@ -211,12 +212,14 @@ def dial(
             hello = unpack(first)
             if not isinstance(hello, Hello) or not hello.challenge.startswith(f"{address} "):
                 raise WireError("It asks for a signature that is not for it.")
-            replies.put(answer(first))
+            replies.put(answer(pack(Hello()) if token else first))
             for letter in letters:
                 opened = True
+                if asks_to_sign(letter):
+                    raise WireError("It asks for another signature.")
                 replies.put(answer(letter))
         except (grpc.RpcError, WireError) as error:
-            if not opened:
+            if not opened or isinstance(error, WireError):
                 words = error.details() if isinstance(error, grpc.Call) else error
                 raise ConnectionError(f"{address}: {words}") from None
         finally:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from skdpfl._codec import LIMITS, WireError
+from skdpfl._codec import LIMITS, WireError, header_of
 
 _LENGTH = struct.Struct("<Q")
 _PEER = struct.Struct("3i")
@@ -45,7 +45,9 @@ class Courier(ABC):
         """
 
 
-def ask_gate(path: str, letter: bytes, *, timeout: float = PATIENCE) -> bytes:
+def ask_gate(
+    path: str, letter: bytes, *, timeout: float = PATIENCE, signing: bool = False
+) -> bytes:
     """Send a letter to the gate at a socket, and return its answer.
 
     Parameters
@@ -56,16 +58,30 @@ def ask_gate(path: str, letter: bytes, *, timeout: float = PATIENCE) -> bytes:
         What a server sent.
     timeout : float, default=600.0
         Seconds until its whole answer must be there.
+    signing : bool, default=False
+        Whether the letter may ask for a signature: for :func:`dial`, which checks whose it is.
 
     Returns
     -------
     bytes
-        Its answer. An OSError is raised if there is no gate.
+        Its answer. An OSError is raised if there is no gate, or the letter must not be brought.
     """
+    if not signing and asks_to_sign(letter):
+        raise PermissionError("It asks for a signature.")
     end = time.monotonic() + timeout
     with connected(path, min(timeout, _KNOCK)) as line:
         send(line, letter, seconds=end - time.monotonic())
         return receive(line, seconds=end - time.monotonic())
+
+
+def asks_to_sign(letter: bytes) -> bool:
+    """Whether a letter asks for the signature that introduces a silo to a server."""
+    try:
+        header = header_of(letter)
+    except WireError:  # the gate cannot read it either
+        return False
+    hello = isinstance(header, dict) and header.get("o") == "remote.Hello"
+    return hello and header.get("v") != {"challenge": ""}
 
 
 def connected(path: str, seconds: float = _KNOCK) -> socket.socket:

@@ -23,7 +23,7 @@ def connect(asked: argparse.Namespace) -> int:
 
     def ask(letter: bytes) -> bytes:
         try:
-            return remote.ask_gate(str(asked.socket), letter)
+            return remote.ask_gate(str(asked.socket), letter, signing=True)
         except OSError as error:
             _say(f"no gate at {asked.socket} ({error.strerror or error})")
             return b""

@@ -14,8 +14,10 @@ import pytest
 pytest.importorskip("grpc")
 
 from skdpfl.remote import (
+    Hello,
     Introduction,
     LineCourier,
+    LineServer,
     SilosMissing,
     dial,
     new_identity,
@@ -148,6 +150,43 @@ def test_a_challenge_of_another_server_is_not_passed_on(study, tmp_path):
         dial(other.address, other.certificate, lambda letter: heard.append(letter) or b"")
     assert not heard
     other.close()
+
+
+def test_nor_is_one_that_comes_later(study):
+    """Each letter of a line could be the challenge of another server."""
+    heard, failed = [], []
+
+    def answer(letter):
+        heard.append(unpack(letter))
+        return study.here.gate("north").answer(letter)
+
+    def dialled():
+        try:
+            dial(study.address, study.certificate, answer)
+        except ConnectionError as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=dialled)
+    thread.start()
+    end = time.monotonic() + 20
+    while "north" not in study.courier._lines and time.monotonic() < end:
+        time.sleep(0.05)
+    assert unpack(study.courier.ask("north", pack(Hello()))).signature == ""
+    with pytest.raises(ConnectionError):
+        study.courier.ask("north", pack(Hello("elsewhere.example.org:7443 00ff")))
+    thread.join(20)
+    assert [each.challenge.partition(" ")[0] for each in heard] == [study.address, ""]
+    assert "another signature" in failed[0]
+
+
+def test_an_engine_that_gave_a_token_gets_no_signature(tmp_path):
+    address, heard = f"127.0.0.1:{free_port()}", []
+    identity = new_identity("127.0.0.1")
+    server = LineServer(address, identity, lambda *_: False)
+    with pytest.raises(ConnectionError, match="not known here"):
+        dial(address, identity[1], lambda letter: heard.append(letter) or b"", token=b"t")
+    assert heard == [pack(Hello())]
+    server.close()
 
 
 def test_a_server_waits_for_its_port(tmp_path):

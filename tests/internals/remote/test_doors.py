@@ -188,3 +188,18 @@ def memory(north, name):
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     raise KeyError(name)
+
+
+@pytest.mark.parametrize("name", ["remote.Hello", "remote.\\u0048ello"])
+def test_a_letter_that_asks_for_a_signature_is_not_brought(name):
+    """Whichever way it is spelt: only the first letter of a line may."""
+    asks = pack(Hello("other:7443 00ff"))
+    old = b'"remote.Hello"'
+    new = f'"{name}"'.encode()
+    length = int.from_bytes(asks[8:12], "little") + len(new) - len(old)
+    asks = asks[:8] + length.to_bytes(4, "little") + asks[12:].replace(old, new)
+    assert unpack(asks) == Hello("other:7443 00ff")
+    with pytest.raises(PermissionError, match="signature"):
+        ask_gate("/tmp/no-gate.socket", asks)
+    with pytest.raises(FileNotFoundError):
+        ask_gate("/tmp/no-gate.socket", pack(Hello()))
