@@ -143,9 +143,8 @@ class HeldOut:
         found = []
         for measure, plan in zip(measures, plans, strict=True):
             if measure.reads not in made:
-                secret_length = self.of_row is not None
                 made[measure.reads] = predictions(
-                    model, self.X, measure.reads, classes, secret_length=secret_length
+                    model, self.X, measure.reads, classes, units=self._units
                 )
             data = federation.SiloData.from_codes(
                 made[measure.reads],
@@ -157,6 +156,11 @@ class HeldOut:
             local = federation.LocalFederation(data, self.streams)
             found.append(federation.ask_score(measure, plan, local, self.streams))
         return found
+
+    @property
+    def _units(self) -> np.ndarray | None:
+        """Each row's person or silo if the numbers of their rows are secret."""
+        return self.silos.codes if self.guarantee.unit == "silo" else self.of_row
 
     def _truth(self, classes: np.ndarray, measures: Sequence[federation.Measure]) -> np.ndarray:
         """Return the targets as measures read them; NaN or -1 for what is none."""

@@ -16,6 +16,7 @@ split would reveal its protected size.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,7 +100,7 @@ def predictions(
     classes: np.ndarray,
     *,
     together: bool | None = None,
-    secret_length: bool = False,
+    units: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the predictions that a measure reads, one row per record; NaN where there is none.
 
@@ -110,11 +111,13 @@ def predictions(
     themselves get all records at once (``together``). If that raises, the records that raise by
     themselves, found by halving, are replaced by another one in a table of the same shape: so even
     the last bits of the others' predictions are those they would have beside a sound record. Any
-    other model gets one record at a time, each with a fresh copy; where the number of rows is
-    secret (persons), so do known ones, since last bits follow from it.
+    other model gets one record at a time, each with a fresh copy. Last bits follow from the number
+    of rows, too. Where that is secret, ``units`` has the person or silo of each row, and known
+    models get one unit at a time.
     """
     width = len(classes) if reads == "log_probabilities" else 1
-    every = np.arange(_num_samples(X))
+    every, fixed = np.arange(_num_samples(X)), np.full(width, np.nan)
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
 
     def read(own: Any, rows: np.ndarray) -> np.ndarray:
         return _predictions(own, _safe_indexing(X, rows), reads, classes)
@@ -124,21 +127,29 @@ def predictions(
         found, (done,) = rows_apart(lambda: model, lambda own, _: read(own, rows), 1, unread)
         return found[0] if done else None
 
-    fixed = np.full(width, np.nan)
-    if keeps_rows_apart(model) if together is None else together:
-        if secret_length:
-            alone = [at_once(every[i : i + 1]) for i in every]
-            return np.array([fixed if one is None else one[0] for one in alone])
-        if (found := at_once(every)) is not None:
+    def one_by_one(rows: np.ndarray) -> np.ndarray:
+        new = anew(model, vars(last))
+        return rows_apart(new, lambda own, i: read(own, rows[i : i + 1])[0], len(rows), fixed)[0]
+
+    def of_known(rows: np.ndarray) -> np.ndarray:
+        if (found := at_once(rows)) is not None:
             return found
-        failing = np.isin(every, _failing(at_once, every))
+        failing = np.isin(rows, _failing(at_once, rows))
         if failing.all():
-            return np.full((len(every), width), np.nan)
-        if (found := at_once(np.where(failing, np.argmin(failing), every))) is not None:
+            return np.full((len(rows), width), np.nan)
+        if (found := at_once(np.where(failing, rows[np.argmin(failing)], rows))) is not None:
             return np.where(failing[:, None], np.nan, found)
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
-    new = anew(model, vars(last))
-    return rows_apart(new, lambda own, i: read(own, every[i : i + 1])[0], len(every), fixed)[0]
+        return one_by_one(rows)
+
+    if not (keeps_rows_apart(model) if together is None else together):
+        return one_by_one(every)
+    if units is None:
+        return of_known(every)
+    out = np.full((len(every), width), np.nan)
+    order = np.argsort(units, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(units[order])) + 1):
+        out[rows] = of_known(rows)
+    return out
 
 
 def _failing(at_once: Callable[[np.ndarray], Any], rows: np.ndarray) -> list[int]:
@@ -160,7 +171,7 @@ def _predictions(model: Any, X: Any, reads: str, classes: np.ndarray) -> np.ndar
     if reads != "log_probabilities" and not odds and hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X), float).reshape(-1, 1)
     shares = np.zeros((_num_samples(X), len(classes)))
-    shares[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(X)
+    shares[:, codes_of(model.classes_, classes)] = model.predict_proba(X)
     if reads in ("decisions", "log_odds"):
         return log_odds(shares[:, 1:])
     return shares[:, 1:] if reads == "scores" else np.log(shares)
@@ -173,14 +184,23 @@ def log_odds(chances: np.ndarray) -> np.ndarray:
 
 
 def codes_of(labels: Any, classes: np.ndarray) -> np.ndarray:
-    """Return the places of labels among sorted classes; -1 for others."""
+    """Return the places of labels among classes, each by itself; -1 for others."""
     labels = np.asarray(labels)
-    try:
-        places = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    except TypeError:  # what does not compare with the classes, such as a gap, is none of them
-        known = {label: place for place, label in enumerate(classes.tolist())}
-        return np.array([known.get(label, -1) for label in labels.tolist()])
-    return np.where(classes[places] == labels, places, -1)
+    if labels.dtype != object:
+        with suppress(TypeError):  # of types that do not compare
+            order = np.argsort(classes)
+            found = np.searchsorted(classes, labels, sorter=order)
+            places = order[np.minimum(found, len(classes) - 1)]
+            return np.where(classes[places] == labels, places, -1)
+    known = {label: place for place, label in enumerate(classes.tolist())}
+
+    def code(label: Any) -> int:
+        try:
+            return known.get(label, -1)
+        except TypeError:  # a list, say
+            return -1
+
+    return np.array([code(label) for label in labels.tolist()], dtype=np.int64)
 
 
 def default_measure(inner: Any) -> federation.Measure | None:
@@ -267,7 +287,14 @@ class NoisyScore:
             truth = np.searchsorted(classes, truth)
         measure = self.measure(classes)
         together = keeps_rows_apart(private_step(model)[1])  # earlier steps: see unpaid_steps
-        predicted = predictions(model, X, measure.reads, classes, together=together)
+        predicted = predictions(
+            model,
+            X,
+            measure.reads,
+            classes,
+            together=together,
+            units=codes if self._guarantee.unit == "silo" else None,
+        )
         sizes = np.bincount(codes)
         data = federation.SiloData.from_codes(predicted, truth, codes, len(sizes))
         budgets = federation.SiloBudgets.of(self._guarantee, sizes, mu)

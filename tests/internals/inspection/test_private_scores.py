@@ -1,13 +1,18 @@
 """What predicts at once in private pictures."""
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpfl import ISRLDPClassifier
-from skdpfl.inspection import DPConfusionMatrixDisplay
-from skdpfl.model_selection import scoring
+from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
+from skdpfl.inspection import DPConfusionMatrixDisplay, private_score
+from skdpfl.model_selection import held_out, scoring
+from skdpfl.model_selection._wrapped import protection_of
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.silos import read_silos
 
 X = np.random.default_rng(0).uniform(-1, 1, (60, 3))
 Y = (X[:, 0] > 0).astype(int)
@@ -21,3 +26,56 @@ def test_known_estimators_predict_at_once(monkeypatch):
     for number, model in enumerate((ours, pipe), start=1):
         DPConfusionMatrixDisplay.from_estimator(model, X, Y, epsilon=1.0)
         assert len(calls) == number
+
+
+@pytest.mark.parametrize("unit", ["silo", "person"])
+def test_no_bits_of_others_follow_from_a_units_secret_number_of_rows(unit, monkeypatch):
+    """Products of matrices round a row by its place in the table."""
+    rng, seen = np.random.default_rng(0), []
+    X, of = rng.normal(size=(60, 30)), np.repeat(np.arange(4), 15)
+    model = LinearRegression().fit(X, X @ rng.normal(size=30))
+    made = held_out.predictions
+
+    def predictions(*args, **options):
+        seen.append(made(*args, **options))
+        return seen[-1]
+
+    monkeypatch.setattr(held_out, "predictions", predictions)
+    for lost in range(8):  # rows of the first
+        given = {"silos": of[lost:]} if unit == "silo" else {"persons": of[lost:]}
+        private_score(
+            model, X[lost:], np.zeros(60 - lost), scoring="r2", epsilon=1.0, unit=unit,
+            target_bounds=(-9, 9), random_state=0, **given,
+        )  # fmt: skip
+    assert all(np.array_equal(each[-45:], seen[0][-45:]) for each in seen)
+
+
+@pytest.mark.filterwarnings("ignore:Hiding a whole silo:UserWarning")
+def test_a_search_scores_each_silo_apart(monkeypatch):
+    sizes, made = [], scoring._predictions
+
+    def predictions(model, X, *args):
+        sizes.append(len(X))
+        return made(model, X, *args)
+
+    monkeypatch.setattr(scoring, "_predictions", predictions)
+    X, silos = np.zeros((60, 2)), np.repeat(np.arange(6), [5, 6, 7, 9, 13, 20])
+    parts = scoring.split(read_silos(silos, 60), "silo", 0.5, streams_for(0))
+    inner = DPFedAvgClassifier(unit="silo", trust="silo", feature_bounds=(-9, 9), n_rounds=1)
+    y = np.arange(60) % 2
+    fitted = clone(inner).fit(X, y, silos=silos)
+    score = scoring.NoisyScore(inner, protection_of(inner), parts)
+    score.of([fitted], X, y, 1.0, streams_for(0))
+    assert sizes == np.bincount(parts.codes).tolist()
+
+
+@pytest.mark.parametrize("classes", [[0, 1], [1, 0], ["no", "yes"], ["yes", "no"]])
+@pytest.mark.parametrize("odd", [None, float("nan"), [1], {}, np.array([1, 2]), b"yes"])
+def test_a_label_that_is_none_changes_no_other(classes, odd):
+    """Also where a model of another library has its labels in an order of its own."""
+    labels = np.empty(4, dtype=object)
+    labels[:] = [classes[0], classes[1], classes[0], classes[1]]
+    assert scoring.codes_of(labels, np.array(classes)).tolist() == [0, 1, 0, 1]
+    assert scoring.codes_of(np.array(classes * 2), np.array(classes)).tolist() == [0, 1, 0, 1]
+    labels[3] = odd
+    assert scoring.codes_of(labels, np.array(classes)).tolist() == [0, 1, 0, -1]
