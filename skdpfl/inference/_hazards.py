@@ -82,7 +82,7 @@ class HazardScores(PilotSum):
         hazard = np.einsum("nd,d->n", x, self.pilot[: self.d])[:, None] + self.pilot[self.d :]
         hazard = np.exp(np.clip(hazard, -FAR, FAR))
         spent, event = PiecewiseExponential(self.cuts).exposures(np.asarray(y, np.float64))
-        whole = hazard @ np.diff(np.array([0.0, *self.cuts, 1.0]))
+        whole = np.einsum("nb,b->n", hazard, np.diff([0.0, *self.cuts, 1.0]))
         squares = np.einsum("nd,nd->n", x, x)
         norm = np.sqrt(squares * np.maximum(1.0, whole) ** 2 + 1 + whole**2)
         by_curvature = self.cut_curvature / (whole * (squares + self.n_intervals))

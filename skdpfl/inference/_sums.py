@@ -53,6 +53,8 @@ from skdpfl.scaling import cut
 CUT = 2.5
 #: silos (persons) of at most so many records are summed together, and numbers at once
 _FEW, _NUMBERS = 64, 2**22
+#: fields that are positive numbers; letters may hold whole ones
+_LIMITS = ("cut_score", "cut_curvature", "scale", "length", "sigma")
 #: raw predictions of counts beyond it would overflow
 FAR = 30.0
 
@@ -142,7 +144,7 @@ class PilotSum(BoundedSum):
         raise NotImplementedError
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
-        numbers = [value for value in vars(self).values() if isinstance(value, float)]
+        numbers = [value for name, value in vars(self).items() if name in _LIMITS]
         if not is_vector(self.pilot, n_features + self.intercept) or work is None:
             raise ValueError("Sums for intervals need the fit's model, which fits the columns.")
         if not all(0 < value < math.inf for value in numbers):
@@ -252,7 +254,8 @@ class OfMeans(PilotSum):
     """Mixin: outer products of the means of persons' vectors, n times for a person of n records.
 
     The mean over the records, which a release for persons takes, is the product itself. Means of
-    vectors of norm at most L have norm at most L, so radius and diameter are those of a record.
+    vectors of norm at most L have norm at most L, so radius and diameter are those of a record. A
+    rounding error of the mean is in both factors of the product.
     """
 
     squared = False
@@ -268,6 +271,9 @@ class OfMeans(PilotSum):
     @property
     def diameter(self) -> float:
         return math.sqrt(2) * self.limit**2
+
+    def operations(self, records: np.ndarray, n_added: int) -> np.ndarray:
+        return 2 * super().operations(records, n_added)
 
     def _whole(self, sums: Array, n: np.ndarray) -> Array:
         return outer_products(sums / n[:, None]) * n[:, None]

@@ -39,6 +39,7 @@ from skdpfl.inference import (
     PilotScores,
     ResidualSize,
 )
+from skdpfl.inference._sums import PersonLinearMeat, PersonMeat
 from skdpfl.losses import LogLoss, PiecewiseExponential, Poisson, Quantile, SquaredError
 from skdpfl.models import LinearModel, OneSlope
 from skdpfl.privacy.events import Approximate, Exact, Gaussian
@@ -281,6 +282,41 @@ def test_a_silos_sum_is_of_its_records_whatever_the_others_hold(name):
         assert (apart <= 2 * drift).all()
     if what.on_grid or isinstance(what, ColumnSums):
         np.testing.assert_array_equal(turned, whole)
+
+
+def test_scores_of_hazards_tell_nothing_of_how_many_records_others_have():
+    """To the last bit: a person is summed beside others, and how many rows it has is secret."""
+    pilot, cuts = np.append(PARAMS[:D], np.sin(np.arange(8))), tuple(np.arange(1, 8) / 8)
+    what = HazardScores(pilot, True, cuts=cuts)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        first, codes = rng.integers(1, 12, 2), np.repeat(np.arange(5), rng.integers(1, 12, 5))
+        rows, times = rng.normal(size=(len(codes), D)), rng.uniform(-1, 1, len(codes))
+        both = []
+        for n in first:
+            X, y = rng.normal(size=(n, D)), rng.uniform(-1, 1, n)
+            silos = np.append(np.zeros(n, int), 1 + codes)
+            data = SiloData.from_codes(np.vstack([X, rows]), np.append(y, times), silos, 6)
+            both.append(exact_sums(what, data, work=SURVIVAL)[1:])
+        np.testing.assert_array_equal(*both)
+
+
+def test_products_of_means_count_rounding_of_both_factors():
+    for of_means, of_one in (
+        (PersonMeat(PARAMS, True), PilotMeat(PARAMS, True)),
+        (PersonLinearMeat(PARAMS, True), LinearMeat(PARAMS, True)),
+    ):
+        records = np.array([3.0, 1e4])
+        assert (of_means.operations(records, 1) >= 2 * of_one.operations(records, 1)).all()
+
+
+@pytest.mark.parametrize("name", ["cut_score", "cut_curvature", "scale"])
+@pytest.mark.parametrize("value", [0, -1, 0.0, np.inf, np.nan])
+def test_limits_of_sums_at_a_pilot_are_positive(name, value):
+    """Letters may hold whole numbers where floats are meant."""
+    what = PilotScores(PARAMS, True, **{name: value})
+    with pytest.raises(ValueError, match="must be positive"):
+        what.check(D, 2, WORK)
 
 
 @NAMES
