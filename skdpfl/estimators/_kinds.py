@@ -213,7 +213,11 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         return weights_of_classes(self.class_weight, self.classes_)
 
     def _class_shares(self) -> tuple[float, ...] | None:
-        return class_shares(self.classes)
+        shares = class_shares(self.classes)
+        if shares is None or not self._loss().one_slope:
+            return shares
+        places = codes_of(self._labels(), labels_of(self.classes))  # levels are in their order
+        return tuple(shares[place] for place in places.tolist())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

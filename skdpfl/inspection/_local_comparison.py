@@ -32,7 +32,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from skdpfl._adapted import SiloAdapted
-from skdpfl._arguments import check_count
+from skdpfl._arguments import check_count, codes_of
 from skdpfl._compat import as_frame
 from skdpfl._own_parts import HEADS
 from skdpfl._pipelines import private_step, silos_argument
@@ -93,7 +93,7 @@ def local_comparison(
     ['joint', 'joint, own trees']
     """
     check_is_fitted(model)
-    private_step(model)
+    SiloAdapted(model)._check()
     y = np.asarray(y)
     folds = _folds(model, y, check_count("cv", cv, low=2), random_state)
     name, measure = _score(model, y)
@@ -148,7 +148,7 @@ def _candidates(model: Any, X: Any, y: np.ndarray, train: np.ndarray) -> Any:
         raw = np.asarray(fitted.decision_function(rows, **passed))
         if raw.ndim == 1:
             return raw
-        low, high = np.searchsorted(model.classes_, np.unique(y))  # two of more labels are here
+        low, high = codes_of(np.unique(y), model.classes_)  # two of more labels are here
         return np.asarray(raw[:, high] - raw[:, low])
 
     yield JOINT, lambda test: scorable(model, _safe_indexing(X, test))
@@ -286,6 +286,7 @@ class LocalComparisonDisplay(Display):
             The display, drawn.
         """
         _, step = private_step(estimator)
+        SiloAdapted(estimator)._check()  # before a cost, and no silo is too small for it
         model = clone(estimator).fit(X, y, **silos_argument(estimator, silos))
         frame = as_frame(X)
         if silos is None and step.silo_column is not None:

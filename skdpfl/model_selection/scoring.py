@@ -284,7 +284,9 @@ class NoisyScore:
         codes = self._split.codes
         classes = np.union1d(labels, getattr(model, "classes_", labels))
         if is_classifier(self._inner):
-            truth = np.searchsorted(classes, truth)
+            own = np.asarray(model.classes_)  # levels are in their order
+            classes = own if len(own) == len(classes) else classes
+            truth = codes_of(truth, classes)
         measure = self.measure(classes)
         together = keeps_rows_apart(private_step(model)[1])  # earlier steps: see unpaid_steps
         predicted = predictions(

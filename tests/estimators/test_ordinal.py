@@ -5,8 +5,12 @@ import json
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from skdpfl import ISRLDPClassifier, SiloAdapted
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection import LocalComparisonDisplay, local_comparison, private_score
+from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.models import MLP
 from tests.estimators.fits import CLASSIFIERS, make
 
@@ -92,6 +96,55 @@ def test_silos_own_parts_know_the_order():
     model = ISRLDPClassifier(9.0, loss="ordinal", classes=LEVELS, random_state=0)
     with pytest.raises(ValueError, match="ordinal"):
         SiloAdapted(model).fit(X, y, silos=silos)
+
+
+def test_a_silos_comparison_refuses_levels_in_words():
+    model, (X, y, silos) = fitted(), grades(300)
+    with pytest.raises(ValueError, match="ordered labels"):
+        local_comparison(model, X[silos == 0], y[silos == 0])
+    with pytest.raises(ValueError, match="ordered labels"):
+        LocalComparisonDisplay.from_estimator(model, X, y, silos=silos)
+
+
+@pytest.mark.parametrize("levels", [LEVELS, ["mild", "light"]], ids=len)
+def test_private_scores_read_levels_in_their_order(levels):
+    """Not as if they were sorted: accuracy was 1, and the area undefined."""
+    X, y, silos = grades(2000)
+    if len(levels) == 2:
+        y = np.where(np.isin(y, LEVELS[:2]), *levels)
+    model = make(
+        "ISRLDPClassifier", epsilon=20.0, loss="ordinal", classes=levels, feature_bounds=(-4, 4)
+    ).fit(X, y, silos=silos)
+    assert list(model.classes_) == levels
+    codes = np.array([levels.index(label) for label in y])
+    exact = {
+        "accuracy": model.score(X, y),
+        "neg_log_loss": np.log(model.predict_proba(X))[np.arange(len(y)), codes].mean(),
+    }
+    if len(levels) == 2:
+        exact["roc_auc"] = roc_auc_score(codes, model.decision_function(X))
+    for scoring, value in exact.items():
+        found = private_score(model, X, y, silos=silos, epsilon=2000.0, scoring=scoring)
+        assert abs(float(found) - value) < 0.01, scoring
+
+
+def test_a_search_reads_levels_in_their_order():
+    X, y, silos = grades(4000)
+    y = np.where(np.isin(y, LEVELS[:2]), "mild", "light")
+    model = ISRLDPClassifier(9.0, loss="ordinal", classes=["mild", "light"], feature_bounds=(-4, 4))
+    search = DPRandomizedSearchCV(
+        model, {"alpha": [0.0]}, epsilon=40.0, n_iter=1, scoring="roc_auc", random_state=0
+    ).fit(X, y, silos=silos)
+    assert search.best_score_ > 0.7
+
+
+def test_shares_of_levels_are_in_their_order():
+    """So that shares that were counted from the records are seen to be."""
+    y = grades(300)[1]
+    counted = {level: float(np.mean(y == level)) for level in LEVELS}
+    with pytest.warns(PrivacyLeakWarning, match="counted"):
+        model = fitted(classes=counted)
+    assert model._class_shares() == pytest.approx(list(counted.values()))
 
 
 WRONG = {
