@@ -225,12 +225,13 @@ def _facts(part: Any) -> PartFacts:
     silos = getattr(part, "silo_ids_", None)
     if silos is not None:
         public[f"{len(silos)} silo" + "s" * (len(silos) != 1)] = _some(silos)
+    units = "persons" if part.privacy_spent_.unit == "person" else "records"
     sizes = getattr(plan, "silo_sizes", None)
     n = getattr(part, "n_samples_seen_", None) if sizes is None else int(np.sum(sizes))
     if n is not None:
-        public["number of records"] = f"{n:,}"
+        public[f"number of {units}"] = f"{n:,}"
     if sizes is not None:
-        public["records of each silo"] = _some(sizes)
+        public[f"{units} of each silo"] = _some(sizes)
     public["columns"] = _some(getattr(part, "feature_names_in_", [part.n_features_in_]))
     if hasattr(part, "classes_"):
         public["possible labels"] = _some(part.classes_)
@@ -374,9 +375,11 @@ class PrivacyReport:
     def _data(self) -> str:
         """Return text with the numbers of records and silos."""
         facts = next((part.public for part in reversed(self.parts) if part.public), {})
+        silos = next((name for name in facts if "silo" in name), "the silos")
+        if persons := facts.get("number of persons"):
+            return f"the records of {persons} persons in {silos}"
         n = facts.get("number of records")
-        silos = next((name for name in facts if "silo" in name), "")
-        return (f"{n} records of " if n else "the records of ") + (silos or "the silos")
+        return f"{n} records of {silos}" if n else f"the records of {silos}"
 
     def _change(self) -> str:
         """Return text on what is protected."""

@@ -187,6 +187,16 @@ def test_a_board_finds_what_it_signs():
         skdpfl.report(model, persons=0)
 
 
+def test_persons_are_not_called_records():
+    """How many rows a person has is secret; the plan knows persons only."""
+    persons = np.arange(600) // 3
+    found = skdpfl.report(classifier(unit="person").fit(X, Y, silos=SILOS, persons=persons))
+    assert "fitted to the records of 200 persons in 2 silos." in found.methods
+    public = found.to_registry()["public"]
+    assert public["number of persons"] == "200" and public["persons of each silo"] == "100, 100"
+    assert not any("records" in name for name in public)
+
+
 def test_the_bound_on_an_attacker_is_the_gaussian_trade_off_curve():
     """Of plain Gaussians it is Phi(Phi^-1(a) + mu), which the grid exceeds by little."""
     model = ISRLDPClassifier(1.0, n_rounds=3, scaling=None, calibrate=False).fit(X, Y, silos=SILOS)
