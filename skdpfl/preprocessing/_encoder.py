@@ -60,6 +60,8 @@ class Vocabulary:
         self.budgets = budgets
         self.what = ValueCounts(used, int(budgets.summed.max()), kinds)
         each = (np.broadcast_to(np.asarray(mu, np.float64), budgets.n_silos).copy(),)
+        if budgets.as_one:  # one noise, for the smallest budget
+            each = (np.full(budgets.n_silos, each[0].min()),)
         self.plan = SumPlan(budgets, "vocabulary", each, failure=failure)
         self.std = float(self.plan.noised(0, self.what).std.max())
         self.threshold = threshold(self.std, self.what.d, failure)

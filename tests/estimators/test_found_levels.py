@@ -66,6 +66,16 @@ def test_neither_order_nor_types_of_records_change_what_leaves():
     assert found(in_polars(frame), y, silos).schema_ == known
 
 
+@pytest.mark.parametrize("delta", [{0: 1e-4, 1: 1e-9}, {0: 1e-9, 1: 1e-4}])
+def test_a_server_counts_levels_with_the_noise_of_the_strictest_silo(delta):
+    """One noise serves all silos: none may be priced for more, whichever comes first."""
+    model = skdpfl.ISRLDPClassifier(8.0, delta=delta, trust="server")
+    plan = model.plan_for(silo_sizes={0: 2000, 1: 2000}, columns={"ward": "category"})
+    strictest = model.set_params(delta=1e-9)
+    strictest = strictest.plan_for(silo_sizes={0: 2000, 1: 2000}, columns={"ward": "category"})
+    assert [plan.setup_of(i)[0] for i in range(2)] == [strictest.setup_of(0)[0]] * 2
+
+
 def test_a_level_of_one_record_does_not_leave():
     """Its noisy count is above the threshold with probability delta / 100 at most."""
     frame, y, silos = raw(2000)
