@@ -60,9 +60,14 @@ def encoding_of(
     if not hasattr(X, "columns") and np.ndim(X) != 2:
         return None  # which validation refuses
     names = list(X.columns) if hasattr(X, "columns") else list(range(np.shape(X)[1]))
-    dtypes = list(X.dtypes) if hasattr(X, "columns") else [np.asarray(X).dtype] * len(names)
-    kinds = dict(zip(names, map(kind_of, dtypes), strict=True))
+    kinds = dict(zip(names, map(kind_of, _dtypes_of(X)), strict=True))
     refuse_unknown_names(entries, [*names, *others])
+    if not _has_dtypes(X) and (silent := [name for name in names if name not in entries]):
+        raise ValueError(
+            f"X is a list, which does not say what its columns hold: declare {silent[:5]!r} in "
+            'feature_bounds, too ("number", "flag", "category", "date", a range or levels), or '
+            "give a frame or an array."
+        )
     for name in names:
         refuse_two_numbers(name, entries.get(name), kinds[name])
     if not _is_encoded(entries, kinds):
@@ -70,7 +75,21 @@ def encoding_of(
     if len(set(names)) < len(names):
         twice = [name for name in names if names.count(name) > 1]
         raise ValueError(f"X has several columns named {twice[0]!r}: rename them.")
-    return encoding_for(dict(zip(names, kinds_of(X), strict=True)), declared, max_categories)
+    if _has_dtypes(X):
+        kinds_of(X)  # which refuses columns without a kind
+    return encoding_for(kinds, declared, max_categories)
+
+
+def _has_dtypes(X: Any) -> bool:
+    """Whether a table is a frame or an array; the dtype of a list's array would follow from it."""
+    return hasattr(X, "columns") or hasattr(X, "__array__")
+
+
+def _dtypes_of(X: Any) -> list[Any]:
+    """Return the columns' dtypes; floats for lists, in which each column has to be declared."""
+    if hasattr(X, "columns"):
+        return list(X.dtypes)
+    return [np.asarray(X).dtype if _has_dtypes(X) else np.dtype(np.float64)] * np.shape(X)[1]
 
 
 def encoding_for(

@@ -244,10 +244,13 @@ class Encoding(Mapping[Any, EncodedColumn]):
         return table
 
     def _columns_of(self, frame: Any) -> Iterator[np.ndarray]:
-        """Yield the columns of a frame by name, of an array by position."""
+        """Yield the columns of a frame by name, of an array by position.
+
+        Values of lists stay as they are: the dtype of their array would depend on all of them.
+        """
         names = self._names
         if not hasattr(frame, "columns"):
-            table = np.asarray(frame).T
+            table = np.asarray(frame, None if hasattr(frame, "__array__") else object).T
             yield from table if len(table) == len(names) else (table[j] for j in names)
             return
         there = list(frame.columns)

@@ -190,6 +190,21 @@ def test_tables_of_numbers_are_not_encoded():
         model.fit(pd.concat([numbers, numbers.age], axis=1), y, silos=silos)
 
 
+def test_one_value_of_a_list_does_not_decide_the_others():
+    """NumPy makes text of all values where one is text, and objects where one is missing."""
+    rows, y, declared = [[True, 1.0], [False, 2.0]] * 30, [0, 1] * 30, {0: ["1", "True"]}
+    model = skdpfl.ISRLDPClassifier(20, feature_bounds=declared, n_rounds=2, random_state=0)
+    for strange in ("z", None, 1.5):
+        others = [[strange, 2.0], *rows[1:]]
+        with pytest.raises(ValueError, match=r"a list, .* declare \[1\] in feature_bounds, too"):
+            model.fit(others, y)
+        fitted = skdpfl.ISRLDPClassifier(20, feature_bounds=declared | {1: (0, 9)}, n_rounds=2)
+        schema = fitted.fit(others, y).schema_
+        np.testing.assert_array_equal(schema.encode(others)[1:], schema.encode(rows)[1:])
+        np.testing.assert_array_equal(schema.encode(rows)[0], [0, 1, 0, 1, 0])
+    assert model.fit(np.array(rows), y).schema_[1].kind == "number"
+
+
 def test_gaps_that_decide_the_label_are_seen():
     """Half of the rows have gaps: their coefficient has the right sign in 20 of 20 fits."""
     for seed in range(20):
