@@ -108,7 +108,8 @@ def canonical(values: Any, kind: Kind) -> np.ndarray:
 
 def _as_text(values: np.ndarray) -> np.ndarray:
     listed = values.tolist()
-    if set(map(type, listed)) <= {str, type(None)}:
+    plain = set(map(type, listed)) <= {str, type(None)}
+    if plain and all(value is None or value.isascii() for value in listed):
         return values.astype(object)
     found = np.empty(len(listed), dtype=object)
     found[:] = [_word(value) for value in listed]
@@ -118,7 +119,7 @@ def _as_text(values: np.ndarray) -> np.ndarray:
 def _word(value: Any) -> str | None:
     """Return a value as text; None if it is missing, or neither text nor a number."""
     if isinstance(value, str):
-        return str(value)
+        return str(value) if value.isascii() or _is_unicode(value) else None
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     if isinstance(value, numbers.Integral):
@@ -129,6 +130,15 @@ def _word(value: Any) -> str | None:
         whole = abs(real) < _LARGEST_INTEGER and real.is_integer()
         return str(int(real)) if whole else repr(real)
     return None
+
+
+def _is_unicode(value: str) -> bool:
+    """Whether text can be encoded: pandas takes halves of a character for other text, or raises."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _as_number(value: Any, kind: Kind) -> float:

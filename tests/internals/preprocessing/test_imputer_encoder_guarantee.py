@@ -82,6 +82,17 @@ def test_the_gaussian_part_pays_for_two_counts_of_each_column(d, relation):
     assert low < ((found - 200) ** 2).sum() / many.std**2 < high
 
 
+def test_a_gap_does_not_tell_two_texts_apart():
+    """pandas takes half of a character for its escaped form, unless a value is missing."""
+    words = np.array(["'\\ud800'"] * 3 + ["\ud800"] * 4 + ["a"], dtype=object)
+    gap = words.copy()
+    gap[-1] = None
+    names, counts = CodedColumn(words, "category").counts(slice(None))
+    assert (names, counts.tolist()) == (("'\\ud800'", "a"), [3, 1])
+    names, counts = CodedColumn(gap, "category").counts(slice(None))
+    assert (names, counts.tolist()) == (("'\\ud800'",), [3])
+
+
 @pytest.mark.parametrize("d", [1, 3])
 def test_single_records_values_are_given_out_as_rarely_as_paid_for(d):
     """How many of 20,000 such values are given out, at a probability that can be counted.
