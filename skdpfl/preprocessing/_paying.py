@@ -238,6 +238,9 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
         """Return the validated columns; without a required type, values by their columns' kinds."""
         how = {"dtype": None, "ensure_all_finite": False} | how
+        listed = not hasattr(features, "columns") and not hasattr(features, "__array__")
+        if how["dtype"] is None and listed:  # the dtype of a list's array follows from all values
+            features = np.asarray(features, object)
         values = validate_data(self, with_names(features), reset=reset, **how)
         if how["dtype"] is not None:
             return values

@@ -239,3 +239,18 @@ def test_plans_that_follow_from_a_found_width_are_priced_as_chosen():
     assert kinds == {Gaussian, Approximate}
     assert Approximate(1.0, 1e-5) not in dict(public.costs[0].composition)
     assert public.delta == 1e-5 < found.delta and public.epsilon < found.epsilon <= 2
+
+
+@pytest.mark.parametrize(
+    "step", [DPOneHotEncoder(8.0), DPSimpleImputer(8.0, strategy="most_frequent")]
+)
+def test_one_value_of_a_list_changes_no_other(step):
+    """Its array would be text if one value is."""
+    rows = [[1.0]] * 400 + [[2.0]] * 600
+    learnt = []
+    for last in (2.0, "x"):
+        fitted = clone(step).set_params(random_state=0).fit([*rows[:-1], [last]])
+        learnt.append(getattr(fitted, "categories_", None) or [fitted.statistics_])
+        one, two = fitted.transform(rows[:1]), fitted.transform([rows[0], ["x"]])
+        assert one[0].tolist() == two[0].tolist()
+    assert [names.tolist() for names in learnt[0]] == [names.tolist() for names in learnt[1]]
