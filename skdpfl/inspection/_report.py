@@ -512,7 +512,7 @@ class PrivacyReport:
             return table_of(rows) + "<p>There is no privacy guarantee.</p>"
         if spent.simulation:
             rows["Noise"] = "simulated from a fixed seed: no protection against anyone who knows it"
-        right = at_most(50 + 50 * spent.delta_at(0.0), 2)
+        right = at_most(50 + 50 * spent.delta_at(0.0), decimals=0)
         rows["In plain words"] = (
             f"Whoever knows all other records and reads all of this tells two versions of one "
             f"{spent.unit} apart in at most {right} of 100 cases; a coin is right in 50."

@@ -90,7 +90,8 @@ def compared(spent: PrivacySpent) -> dict[str, str]:
     }
     for rate, most in attack_rates(spent).items():
         rows[f"An attack with {100 * rate:g} false alarms in 100"] = (
-            f"finds at most {at_most(100 * most, 2)} of 100 {spent.unit}s; {100 * rate:g} by chance"
+            f"finds at most {at_most(100 * most, decimals=1)} of 100 {spent.unit}s; "
+            f"{100 * rate:g} by chance"
         )
     return rows
 

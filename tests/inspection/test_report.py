@@ -54,6 +54,12 @@ FITTED = {
 }
 
 
+def test_an_attack_that_always_wins_is_right_in_100_of_100():
+    with pytest.warns(UserWarning, match="promises next to nothing"):
+        page = skdpfl.report(classifier(60.0).fit(X, Y))._repr_html_()
+    assert "at most 100 of 100 cases" in page and "e+0" not in page
+
+
 class Reader(HTMLParser):
     """Checks that tags are closed, and collects text, tags and what they refer to."""
 
