@@ -1,7 +1,7 @@
 """A silo's records, its name, and what its operator declares about them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,13 +116,17 @@ class SiloRecords:
     def __repr__(self) -> str:
         return f"SiloRecords({self.name!r}, {self.X.shape[1]} features)"
 
-    def check(self, facts: Facts) -> None:
+    def check(self, facts: Facts, purposes: Collection[str] = ()) -> None:
         """Raise unless the records match the declared facts; the text reveals no record.
 
-        It depends only on the number of records, if the fit declares one, and on what the operator
-        declared.
+        It depends only on the number of records, if the fit declares one, on the ``purposes`` of
+        its sums, and on what the operator declared.
         """
         facts.check()
+        if self.sample_weight is not None and "intervals" in purposes:
+            raise Refused(
+                "Intervals are of the unweighted model; this silo's records have weights."
+            )
         self._check_columns(facts)
         if facts.dtype != self.X.dtype.name:
             raise Refused(

@@ -290,3 +290,12 @@ def test_no_trust_is_advised_that_is_refused(tmp_path):
     with pytest.warns(UserWarning, match="Hiding a whole silo") as told:
         fit_elsewhere(estimator("DPFedAvgClassifier", unit="silo", **PLAIN), here)
     assert not any("trust" in str(each.message) for each in told)
+
+
+def test_intervals_are_refused_before_a_cost_where_records_have_weights(tmp_path):
+    data = problem(n=2000)
+    here = Here(tmp_path, data, weights=np.full(2000, 0.5))
+    how = {"epsilon": 16.0, "feature_bounds": (-4, 4), "inference": "intervals"}
+    with pytest.raises(SilosMissing, match="records have weights"):
+        fit_elsewhere(estimator(**how), here)
+    assert not any(map(here.entries, NAMES))
