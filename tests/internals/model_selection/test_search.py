@@ -116,6 +116,7 @@ def test_scores_are_as_noisy_as_was_priced():
 
     class Right:
         __module__, plan_for = "sklearn", None  # known to keep rows apart; and no search inside
+        classes_ = np.array([0.0, 1.0])
 
         def predict(self, features):
             return np.ones(len(features))
@@ -136,6 +137,7 @@ def test_the_noise_of_a_score_does_not_tell_the_number_of_runs():
 
     class Right:
         __module__, plan_for = "sklearn", None  # known to keep rows apart; and no search inside
+        classes_ = np.array([0.0, 1.0])
 
         def predict(self, features):
             return np.ones(len(features))

@@ -36,6 +36,7 @@ class Says:
 
     def __init__(self, label):
         self.label = label
+        self.classes_ = np.array([label])
 
     def predict(self, features):
         return np.full(len(features), self.label)
