@@ -9,14 +9,20 @@
                         <- letter      and so on; one at a time
     answer ->
 
+    a letter, or an answer = its length (8 bytes) | its bytes, in pieces
+
 A server is known by its certificate. A silo is known by its key, which the gate has and which
 whoever carries letters has not: no other secret is needed at the hospital. The challenge begins
 with the server's address, and the carrier passes on no other, neither at first nor later, so that
 one server cannot use a silo's signature at another. An engine that knows its nodes gives them
 tokens instead, and gets no signature.
+
+Who has not introduced itself can send one short message, within some seconds. gRPC takes in one
+piece at a time, so memory grows with the letters of silos that are known, whoever dials.
 """
 
 import datetime
+import os
 import queue
 import secrets
 import threading
@@ -44,9 +50,10 @@ _METHOD, _TOKEN = ("skdpfl", "letters"), "token-bin"
 _KNOCK = 20.0
 #: lines at one time; those without an introduction, of one address
 _LINES, _UNMET = 2048, 16
+#: bytes of a letter's length, of a piece of a letter, and of an introduction
+_LENGTH, _PIECE, _SHORT = 8, 2**18, 2**12
 _OPTIONS = [
-    ("grpc.max_receive_message_length", LIMITS.message_bytes),
-    ("grpc.max_send_message_length", LIMITS.message_bytes),
+    ("grpc.max_receive_message_length", _PIECE),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
@@ -54,6 +61,7 @@ _OPTIONS = [
 _SERVER_OPTIONS = [
     *_OPTIONS,
     ("grpc.so_reuseport", 0),
+    ("grpc.max_concurrent_streams", 1),
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_connection_idle_ms", int(_KNOCK * 1000)),  # without an introduction
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
@@ -61,9 +69,13 @@ _SERVER_OPTIONS = [
 
 
 class SiloLine:
-    """One silo's line: the server's letters go out, answers come in, one at a time."""
+    """One silo's line: the server's letters go out, answers come in, one at a time.
 
-    def __init__(self) -> None:
+    ``cancel`` ends the call in which an answer is late, however it trickles in.
+    """
+
+    def __init__(self, cancel: Callable[[], object]) -> None:
+        self._cancel = cancel
         self._letters = queue.SimpleQueue[bytes | None]()
         self._answers = queue.SimpleQueue[bytes | None]()
         self._turn, self._closed = threading.Lock(), threading.Event()
@@ -80,6 +92,7 @@ class SiloLine:
                 answer = None
             if answer is None:
                 self.close()
+                self._cancel()
                 raise ConnectionError("The line was closed.")
             return answer
 
@@ -89,12 +102,12 @@ class SiloLine:
         self._letters.put(None)
         self._answers.put(None)
 
-    def serve(self, answers: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield letters, and take in an answer after each."""
+    def serve(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the pieces of letters, and take in those of an answer after each."""
         try:
             while (letter := self._letters.get()) is not None:
-                yield letter
-                self._answers.put(next(answers, None))
+                yield from _pieces_of(letter)
+                self._answers.put(_joined(pieces))
         finally:
             self.close()
 
@@ -117,7 +130,7 @@ class LineServer:
         self._server = grpc.server(
             ThreadPoolExecutor(_LINES, thread_name_prefix="line"),
             handlers=[_handler(self._meet)],
-            options=_SERVER_OPTIONS,
+            options=[*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", _room())],
             maximum_concurrent_rpcs=_LINES,
         )
         self._listen(grpc.ssl_server_credentials([identity]))
@@ -141,9 +154,9 @@ class LineServer:
         """Close the port and all lines."""
         self._server.stop(grace=None)
 
-    def _meet(self, answers: Iterator[bytes], context: Any) -> Iterator[bytes]:
+    def _meet(self, pieces: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """Ask who is there; serve the line of a silo that is admitted."""
-        peer, line = str(context.peer()).rpartition(":")[0], SiloLine()
+        peer, line = str(context.peer()).rpartition(":")[0], SiloLine(context.cancel)
         context.add_callback(line.close)
         with self._guard:
             self._unmet[peer] += 1
@@ -155,8 +168,8 @@ class LineServer:
         admitted = False
         try:
             if not crowded:
-                yield pack(Hello(challenge))
-                silo = unpack(next(answers, b""))
+                yield from _pieces_of(pack(Hello(challenge)))
+                silo = unpack(_joined(pieces, _SHORT) or b"")
                 token = dict(context.invocation_metadata()).get(_TOKEN, b"")
                 admitted = isinstance(silo, Introduction) and self._admit(
                     token, silo, challenge, line
@@ -170,7 +183,31 @@ class LineServer:
                 self._unmet += Counter()  # without those that have none
         if not admitted:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "This silo is not known here.")
-        yield from line.serve(answers)
+        yield from line.serve(pieces)
+
+
+def _room() -> int:
+    """Return the most connections: half of the descriptors stay for the process's own files."""
+    most = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 2 * _LINES
+    return min(most // 2, _LINES)
+
+
+def _pieces_of(letter: bytes) -> Iterator[bytes]:
+    data = len(letter).to_bytes(_LENGTH, "little") + letter
+    return (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
+
+
+def _joined(pieces: Iterator[bytes], most: int = LIMITS.message_bytes) -> bytes | None:
+    """Return the next letter; None if the other side ended, or announces more than ``most``."""
+    first = next(pieces, b"")
+    size, data = int.from_bytes(first[:_LENGTH], "little"), bytearray(first[_LENGTH:])
+    if len(first) < _LENGTH or size > most:
+        return None
+    while len(data) < size:
+        if not (piece := next(pieces, b"")):
+            return None
+        data += piece
+    return bytes(data)
 
 
 def _handler(meet: Callable[..., Any]) -> Any:
@@ -202,18 +239,17 @@ def dial(
     """
     credentials = grpc.ssl_channel_credentials(certificate)
     replies = queue.SimpleQueue[bytes | None]()
+    pieces = (piece for reply in iter(replies.get, None) for piece in _pieces_of(reply))
     with grpc.secure_channel(address, credentials, _OPTIONS) as channel:
-        letters = channel.stream_stream("/" + "/".join(_METHOD))(
-            iter(replies.get, None), metadata=[(_TOKEN, token)]
-        )
+        letters = channel.stream_stream("/" + "/".join(_METHOD))(pieces, metadata=[(_TOKEN, token)])
         opened = False
         try:
-            first = next(letters, b"")
+            first = _joined(letters, _SHORT) or b""
             hello = unpack(first)
             if not isinstance(hello, Hello) or not hello.challenge.startswith(f"{address} "):
                 raise WireError("It asks for a signature that is not for it.")
             replies.put(answer(pack(Hello()) if token else first))
-            for letter in letters:
+            while (letter := _joined(letters)) is not None:
                 opened = True
                 if asks_to_sign(letter):
                     raise WireError("It asks for another signature.")

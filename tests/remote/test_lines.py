@@ -2,16 +2,20 @@
 
 import contextlib
 import os
+import queue
 import socket
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("grpc")
+
+import grpc
 
 from skdpfl.remote import (
     Hello,
@@ -197,31 +201,88 @@ def test_a_server_waits_for_its_port(tmp_path):
     LineCourier(address, {}, folder=tmp_path).close()
 
 
+def raw(address, certificate, messages):
+    """Send gRPC messages as they are; return the status with which the call ends."""
+    options = [("grpc.max_send_message_length", -1)]
+    credentials = grpc.ssl_channel_credentials(certificate)
+    with grpc.secure_channel(address, credentials, options) as channel:
+        try:
+            for _ in channel.stream_stream("/skdpfl/letters")(messages):
+                pass
+        except grpc.RpcError as error:
+            return error.code()
+    return grpc.StatusCode.OK
+
+
+def message(letter, size=None):
+    return (len(letter) if size is None else size).to_bytes(8, "little") + letter
+
+
+def test_an_answer_has_one_deadline_however_it_trickles_in():
+    address, identity = f"127.0.0.1:{free_port()}", new_identity("127.0.0.1")
+    lines, codes, done = queue.SimpleQueue(), queue.SimpleQueue(), threading.Event()
+    server = LineServer(address, identity, lambda *known: lines.put(known[-1]) is None)
+
+    def trickle():
+        yield message(pack(Introduction("north", "ab", "")))
+        yield message(b"x", 2**20)
+        while not done.wait(0.1):
+            yield b"x"
+
+    thread = threading.Thread(target=lambda: codes.put(raw(address, identity[1], trickle())))
+    thread.start()
+    line = lines.get(timeout=20)
+    with pytest.raises(ConnectionError, match="closed"):
+        line.ask(b"a letter", 1.0)
+    assert codes.get(timeout=20) == grpc.StatusCode.CANCELLED  # and its thread is free again
+    done.set()
+    thread.join()
+    server.close()
+
+
 SERVER = """
-import sys, time
+import sys
 from skdpfl.remote import LineCourier
 LineCourier(sys.argv[1], {}, folder=sys.argv[2])
 print("ready", flush=True)
-time.sleep(120)
+for line in sys.stdin:
+    with open(sys.argv[2] + "/server.crt"):
+        print("a file", flush=True)
 """
 
 
+def peak(process):
+    """Return the most memory that a process has had."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
 @pytest.mark.slow
-def test_idle_connections_leave_the_port_open(tmp_path):
-    """With 256 descriptors, and 400 connections that say nothing."""
+def test_strangers_leave_the_port_open_and_the_memory_free(tmp_path):
+    """With 256 descriptors: 400 connections that say nothing, and introductions of a gigabyte."""
     address = f"127.0.0.1:{free_port()}"
     limited = f'ulimit -n 256; exec "{sys.executable}" -c "$0" {address} {tmp_path}'
     options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "text": True}
-    process = subprocess.Popen(["sh", "-c", limited, SERVER], stdout=subprocess.PIPE, **options)
-    try:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(["sh", "-c", limited, SERVER], **pipes, **options) as process:
         assert process.stdout.readline() == "ready\n"
         certificate = (tmp_path / "server.crt").read_bytes()
+        before, code = peak(process), grpc.StatusCode
+        announced = [message(bytes(2**17), 2**30), *[bytes(2**17)] * 64]
+        for messages, ends in ([bytes(2**26)], code.RESOURCE_EXHAUSTED), (announced, None):
+            with ThreadPoolExecutor(8) as pool:
+                asked = [pool.submit(raw, address, certificate, iter(messages)) for _ in range(8)]
+            assert {each.result() for each in asked} <= {ends or code.UNAUTHENTICATED}
+        assert peak(process) - before < 2**26
         with contextlib.ExitStack() as stack:
             for _ in range(400):
                 line = stack.enter_context(socket.socket())
                 line.settimeout(1)
                 with contextlib.suppress(OSError):
                     line.connect(("127.0.0.1", int(address.partition(":")[2])))
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "a file\n"  # the fit's journal, for example
             end, words = time.monotonic() + 60, ""
             while "not known" not in words and time.monotonic() < end:
                 try:
@@ -229,7 +290,4 @@ def test_idle_connections_leave_the_port_open(tmp_path):
                 except ConnectionError as error:
                     words = str(error)
             assert "not known" in words  # it was heard, and has no name
-    finally:
         process.kill()
-        process.wait()
-        process.stdout.close()
