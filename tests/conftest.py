@@ -18,7 +18,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 
 #: of a test's cases: those of two estimators are fast, and no more than this; the others are wide
-FAST_CASES = 5
+FAST_CASES = 3
 ESTIMATOR = re.compile(r"(DP|ISRL)\w*(Classifier|Regressor)")
 
 

@@ -1,6 +1,5 @@
 """The linear model: sums of clipped gradients, and the guarantee that they carry."""
 
-from dataclasses import replace
 from fractions import Fraction
 from math import fsum, inf, sqrt
 
@@ -137,16 +136,6 @@ def test_limits_computed_before_change_no_bit(loss, k, dtype, bad):
         got = model.clipped_gradient_sums(w, records, y.ravel(), loss, limits=before, **common)
         np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(limits, kept)
-
-
-@every_loss
-def test_gradient_sum_is_the_derivative_of_the_mean_loss(loss, k):
-    model, w, X, y = problem(loss, k)
-    mask, alpha, step = model.penalty_mask(), 0.3, 1e-6
-    got = model.gradient_sum(w, X, y, loss) / len(y) + alpha * mask * w
-    for i, e in enumerate(np.eye(model.size) * step):
-        ends = [model.mean_loss(w + s * e, X, y, loss, alpha) for s in (1, -1)]
-        np.testing.assert_allclose(got[i], (ends[0] - ends[1]) / (2 * step), rtol=1e-5, atol=1e-7)
 
 
 # -- the guarantee: one record moves the sum by at most clip_norm, whatever it is
@@ -410,22 +399,6 @@ def test_no_bit_tells_of_other_silos_of_the_group(products, d, k, dtype, layout)
         np.testing.assert_array_equal(with_wild[i], together[i])
 
 
-def test_a_single_record_that_is_not_clipped_may_overflow(products):
-    """The square of its slopes does; nothing else of it."""
-    model, X = LinearModel(2, 3), np.ones((2, 2), np.float32)
-    params = np.full((2, model.size), 1e20, np.float32)
-    common = {"loss": SquaredError(), "clip_norm": inf}
-    norms, y = model.squared_row_norms(X), np.zeros(2, np.float32)
-    two = model.clipped_gradient_sums(
-        params, Records.in_turn(X, [1, 1]), y, squared_norms=norms, **common
-    )
-    one = model.clipped_gradient_sums(
-        params[:1], Records.in_turn(X[:1], [1]), y[:1], squared_norms=norms[:1], **common
-    )
-    assert np.isfinite(two).all()
-    np.testing.assert_array_equal(one[0], two[0])
-
-
 @every_loss
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [np.nan, inf])
@@ -574,33 +547,3 @@ def test_pack_and_unpack_are_inverse_and_mean_what_scikit_learn_means(intercept,
 
 
 # -- these pieces make the optimum that scikit-learn finds
-
-
-def descend(model, X, y, loss, alpha, n_steps):
-    """Accelerated gradient descent with the step and momentum of the stated smoothness."""
-    norms, mask = model.squared_row_norms(X), model.penalty_mask()
-    smoothness = loss.smoothness(model.n_outputs, float(norms.mean())) + alpha
-    w = before = model.init(dtype=X.dtype)
-    for t in range(n_steps):
-        ahead = w + t / (t + 3) * (w - before)
-        mean = model.gradient_sum(ahead, X, y, loss, squared_norms=norms) / len(y)
-        before, w = w, ahead - (mean + alpha * mask * ahead) / smoothness
-    return w
-
-
-@pytest.mark.parametrize("plain", [Hinge(), AbsoluteError(), Quantile(q=0.2)], ids=str)
-def test_the_envelopes_minimum_is_near_the_losss_by_the_stated_bound(plain):
-    """min F <= F(argmin F_b) <= min F + L^2 |a|^2 / (2b); the tighter b, the nearer."""
-    best = []
-    for b in (20.0, 200.0, 2000.0):
-        loss = replace(plain, smoothing=b)
-        model, _, X, y = problem(loss, 1, n=60)
-        best.append(
-            float(model.mean_loss(descend(model, X, y, loss, 0.05, 6000), X, y, plain, 0.05))
-        )
-        slack = plain.lipschitz(1) ** 2 * model.squared_row_norms(X).mean() / (2 * b)
-        best[-1] = (best[-1], slack)
-    reference = best[-1][0] - best[-1][1]  # no larger than the minimum
-    for value, slack in best:
-        assert value <= best[-1][0] + slack
-        assert value >= reference

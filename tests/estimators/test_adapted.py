@@ -31,6 +31,7 @@ def schools(n_silos=30, size=40, level=1.0, seed=0):
     return X, X @ [0.5, -0.3, 0.2] + levels[silos] + rng.normal(scale=0.8, size=len(silos)), silos
 
 
+@pytest.mark.slow
 def test_own_intercepts_follow_the_levels_of_schools():
     """150 silos of 40, intercepts of deviation .3; the new records are as many again."""
     X, y, silos = schools(150, 80, level=0.3)
@@ -56,6 +57,7 @@ def test_classes_have_own_parts_too(head, n_classes):
     assert raw.shape == ((len(y),) if n_classes == 2 else (len(y), 3))
 
 
+@pytest.mark.slow
 def test_without_differences_heads_shrink_to_the_joint_model():
     """A silo's cross-validation may prefer the joint model alone; no head costs much anywhere."""
     X, y, silos = schools(5, 200, level=0.0)

@@ -133,6 +133,7 @@ def test_it_fits_with_every_estimator(name, trust):
     assert model.epsilon is None or spent.epsilon <= model.epsilon
 
 
+@pytest.mark.slow
 def test_curves_find_what_bends():
     X, y, silos = table(6000)
     given = options("ISRLDPRegressor", epsilon=3.0)
@@ -286,6 +287,7 @@ def test_fewer_honest_silos_have_more_noise():
     assert off[0] < off[1]
 
 
+@pytest.mark.slow
 def test_searches_know_its_parameters():
     X, y, silos = problem("ISRLDPClassifier")
     model = make("ISRLDPClassifier", **options("", model=Additive(), random_state=None))

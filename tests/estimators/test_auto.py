@@ -98,6 +98,7 @@ def test_a_split_step_is_in_the_fitted_attributes_and_in_the_algorithm():
     np.testing.assert_allclose(split.coef_, again.coef_, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "rate"),
     [

@@ -161,6 +161,7 @@ def test_too_few_whole_silos_are_told_of(kind, n_silos, trust, said):
     assert said == any("Hiding a whole silo" in str(each.message) for each in caught)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_silos", [100, 200, 300])
 def test_few_silos_near_chance_are_told_of(n_silos):
     rng = np.random.default_rng(0)

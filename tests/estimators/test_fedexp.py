@@ -70,6 +70,7 @@ def test_step_sizes_are_fitted(name):
     assert model.predict_proba(X).shape == (len(X), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_privunit_says_where_gaussian_noise_would_be_smaller():
     X, y, silos = data()
@@ -80,6 +81,7 @@ def test_privunit_says_where_gaussian_noise_would_be_smaller():
         make("FedEXP-privunit", epsilon=8.0, n_rounds=1).fit(X, y, silos=silos)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", ["FedAvg", "FedAvg-server", "FedEXP-privunit"])
 def test_too_few_silos_are_said_to_be_too_few(name):
@@ -251,6 +253,7 @@ def test_without_privacy_nothing_is_clipped():
     assert model.plan_.clip_norm == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -206,8 +206,8 @@ def test_one_value_of_a_list_does_not_decide_the_others():
 
 
 def test_gaps_that_decide_the_label_are_seen():
-    """Half of the rows have gaps: their coefficient has the right sign in 20 of 20 fits."""
-    for seed in range(20):
+    """Half of the rows have gaps: their coefficient has the right sign in 8 of 8 fits."""
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         gap, smokes = rng.random(1000) < 0.5, rng.random(1000) < 0.3
         frame = pd.DataFrame(

@@ -84,6 +84,7 @@ def test_several_fields_are_set_together_and_so_are_those_of_an_algorithm():
     assert steps[-1].loss.q == 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_field_is_searched():
     model = ISRLDPRegressor(loss=Quantile(), target_bounds=(-5, 5), **SETTINGS)

@@ -138,6 +138,7 @@ def test_clone_and_pickle(name):
     np.testing.assert_array_equal(refitted.predict(X), estimator.predict(X))
 
 
+@pytest.mark.slow
 def test_a_search_over_the_model_s_parameters():
     X, y, silos = data("ISRLDPClassifier")
     grid = {

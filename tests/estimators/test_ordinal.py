@@ -34,6 +34,7 @@ def fitted(name="ISRLDPClassifier", n=300, **kw):
     )
 
 
+@pytest.mark.slow
 def test_it_is_the_proportional_odds_model():
     for seed in range(2):
         X, y, silos = grades(seed=seed)

@@ -140,6 +140,7 @@ def test_scores_by_silo_name_the_silos_themselves():
     assert len(said(lambda: model.score(FRAME, y))) == 1  # that was not the one warning
 
 
+@pytest.mark.slow
 def test_the_picture_of_epsilons_goes_by_its_folds():
     def draw(cv):
         with warnings.catch_warnings():

@@ -105,6 +105,7 @@ def test_silos_are_requested_by_default(name):
     assert asked == {"silos": "hospital"} | others
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 @pytest.mark.parametrize("name", ALL)
 def test_searches_over_a_silo_column(name, kind):

@@ -87,6 +87,7 @@ def test_score_is_the_concordance():
     assert np.isnan(model.score(X, np.rec.fromarrays([np.zeros(300, bool), time])))
 
 
+@pytest.mark.slow
 def test_summary_has_hazard_ratios():
     model = fitted(n=900, n_rounds=40)
     frame = model.summary()

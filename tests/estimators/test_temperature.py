@@ -139,6 +139,7 @@ def test_the_decision_function_is_in_the_units_of_the_coefficients(name):
     np.testing.assert_allclose(clf.decision_function(X), X @ clf.coef_.T + clf.intercept_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "most"), [(1.0, 0.59), (3.0, 0.56)])
 def test_log_loss_and_coefficients_of_a_logistic_model(epsilon, most):
     """Means of 8 fits; 6 standard errors above the mean of 20 others."""
@@ -154,6 +155,7 @@ def test_log_loss_and_coefficients_of_a_logistic_model(epsilon, most):
     assert 0.7 < np.mean(first) < 1.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "epsilon"), [(300, 0.25), (150, 0.5)])
 def test_where_noise_is_nearly_all_probabilities_are_hardly_worse_than_a_constant(n, epsilon):
     """The prior's mean falls with the noise; log losses were .80 and .81 without that."""
@@ -179,6 +181,7 @@ def rare(seed, n=1500, a=-2.4):
     return X[:n], y[:n], rng.integers(0, 6, n), X[n:], y[n:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "a", "most"), [(0.5, -2.4, 0.05), (2.0, -4.0, 0.02)])
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.filterwarnings("ignore:The noise will drown")

@@ -1,8 +1,6 @@
 """The compiled products: what they compute, to the bit where promised, and what they refuse."""
 
 import ctypes
-import os
-import subprocess
 import sys
 from itertools import pairwise, product
 
@@ -299,18 +297,6 @@ def test_slopes_of_the_log_loss_are_exact_to_some_last_bits():
         np.testing.assert_allclose(out[:, 1], want, rtol=4 * np.finfo(dtype).eps, atol=small)
 
 
-@pytest.mark.parametrize("k", [1, 6])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_record_of_slope_zero_moves_no_bit(dtype, k):
-    records, params, slopes = problem(37, k, (50,), dtype)
-    slopes[:, 20] = 0
-    want = both(CompiledProducts, records, params, slopes)[1]
-    records.table[records.rows[20]] = np.finfo(dtype).max
-    kept = np.flatnonzero(records.rows != records.rows[20])
-    assert len(kept) == 49, "the record stands there once"
-    np.testing.assert_array_equal(both(CompiledProducts, records, params, slopes)[1], want)
-
-
 @pytest.mark.parametrize("k", [2, 7])
 @pytest.mark.parametrize("chunk", [1, 3, 8, 100])
 def test_sums_are_added_up_in_chunks(chunk, k):
@@ -376,16 +362,6 @@ def test_tables_of_any_layout(layout):
     got = both(CompiledProducts, Records(table, records.rows, records.edges), params, slopes)
     np.testing.assert_array_equal(got[0], want[0])
     np.testing.assert_array_equal(got[1], want[1])
-
-
-def test_parameters_and_row_numbers_of_any_kind():
-    records, params, slopes = problem(19, 6, (30,), np.float32)
-    want = both(CompiledProducts, records, params, slopes)
-    for rows in (records.rows.astype(np.int32), np.repeat(records.rows, 2)[::2]):
-        wide = np.repeat(params, 2, axis=1)[:, ::2]
-        got = both(CompiledProducts, Records.of_silos(records.table, [rows]), wide, slopes)
-        np.testing.assert_array_equal(got[0], want[0])
-        np.testing.assert_array_equal(got[1], want[1])
 
 
 def arguments(function):
@@ -568,24 +544,3 @@ def test_arguments_are_let_go(function, place):
         with pytest.raises(ValueError, match="packed: too short"):
             getattr(products, function)(*short)
     assert [sys.getrefcount(v) for v in arrays] == counts
-
-
-@pytest.mark.parametrize(
-    ("function", "count"),
-    [("raw", 7), ("sums", 7), ("few", 6), ("few_sums", 7), ("step", 11), ("descent", 17)],
-)
-def test_the_number_of_arguments_is_checked(function, count):
-    with pytest.raises(TypeError, match=f"takes {count} arguments"):
-        getattr(products, function)(*arguments(function)[:-1])
-
-
-@pytest.mark.parametrize(("value", "there"), [("0", False), ("1", True), (None, True)])
-def test_they_can_be_turned_off(value, there):
-    environment = {k: v for k, v in os.environ.items() if k != "SKDPFL_COMPILED"}
-    if value is not None:
-        environment["SKDPFL_COMPILED"] = value
-    code = "from skdpfl.models import _products; print(_products.compiled is not None)"
-    out = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert out.stdout.strip() == str(there)

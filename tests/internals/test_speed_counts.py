@@ -241,18 +241,6 @@ def test_mixed_rows_take_at_most_the_data_once_more(case):
     assert peak <= X.nbytes + y.nbytes + silos.nbytes + WORK
 
 
-def test_many_silos_take_little_memory():
-    X, y, silos = records(100_000, 20, 10_000, mixed=True)
-
-    def fit():
-        DPFedAvgClassifier(n_rounds=2, local_steps=1, sampling_rate=1.0, **COMMON).fit(
-            X, y > 5, silos=silos
-        )
-
-    fit()
-    assert peak_of(fit) < 4 * X.nbytes
-
-
 # ---- layouts: a round touches its batch, whatever the table lies like ----------------------------
 
 

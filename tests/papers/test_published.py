@@ -167,11 +167,6 @@ def test_chang_theorem_by_grid(scheme, beta, start, n_rounds):
     assert papers.chang2022(**setting) == pytest.approx(by_grid, rel=1e-6)
 
 
-def test_chang_theorem_value():
-    """Orders are capped at 8 ln 25 = 25.75, which is what the bound suffers from."""
-    assert papers.chang2022(**EXPERIMENT) == pytest.approx(0.480, abs=5e-4)
-
-
 @pytest.mark.parametrize(("scheme", "beta"), [(1, 0.99), (2, 0.9995)])
 def test_chang_generic_of_a_schedule(scheme, beta):
     """Few levels, and more than are evaluated: against the sum over every single step."""
@@ -190,6 +185,45 @@ def test_chang_generic_of_a_schedule(scheme, beta):
     ours = papers.chang2022(**setting, method="generic")
     assert by_sum <= ours * (1 + 1e-12)
     assert ours == pytest.approx(by_sum, rel=1e-6)
+
+
+SCHEDULES = [
+    (0, 0.9, 3, 7, 4),
+    (1, 0.9, 3, 7, 4),
+    (2, 0.97, 3, 7, 4),
+    (1, 0.9, 0, 5, 1),
+    (2, 0.9, 0, 5, 1),
+    (1, 0.9, 9, 7, 4),
+    (2, 0.9, 7, 7, 4),
+    (1, 1.0, 3, 7, 4),
+    (2, 1.0, 3, 7, 4),
+]
+
+
+@pytest.mark.parametrize(("scheme", "beta", "start", "n_rounds", "tau"), SCHEDULES)
+def test_chang_schedule(scheme, beta, start, n_rounds, tau):
+    by_loop = variances_by_loop(scheme, 8, beta, start, n_rounds, tau)
+    schedule = {"scheme": scheme, "beta": beta, "start": start, "local_steps": tau}
+    ours = papers.chang2022_variances(sigma0_squared=8, n_rounds=n_rounds, **schedule)
+    np.testing.assert_allclose(ours, by_loop, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "beta", "tau", "constant", "expected"),
+    [
+        (1, 0.998, 50, 600, 493),
+        (2, 0.99992, 50, 600, 438),
+        (1, 0.998, 200, 700, 546),
+        (2, 0.99998, 200, 700, 474),
+        (0, 0.5, 200, 700, 700),
+        (1, 0.5, 200, 150, 150),
+        (2, 1.0, 200, 700.5, 700),
+    ],
+)
+def test_chang_stops(scheme, beta, tau, constant, expected):
+    schedule = {"scheme": scheme, "beta": beta, "start": 200, "local_steps": tau}
+    stop = papers.chang2022_rounds(constant_rounds=constant, **schedule)
+    assert stop == expected
 
 
 CONVERGENCE = {
@@ -258,42 +292,6 @@ def test_chang_step_is_the_best():
     assert bound.local_step * 5 * 2 == pytest.approx(bound.effective_step)
 
 
-def test_chang_theorem_3_of_any_noise():
-    """More noise at any step is worse, early in a round more than late; one local step is a sum."""
-    setting = CONVERGENCE
-    v = np.ones((6, 3))
-    at = [papers.chang2022_convergence(v, **setting).factor]
-    for step in (2, 0):
-        more = v.copy()
-        more[4, step] = 9
-        at.append(papers.chang2022_convergence(more, **setting).factor)
-    assert at[0] < at[1] < at[2]
-    setting = setting | {"drift": 0, "gradient_variance": 0, "global_step": 1}
-    one = papers.chang2022_convergence([[2.0], [4.0]], **setting).factor
-    assert one == pytest.approx(40 / 8 * (16 + 1 / 25) * 3)
-    for wrong in ([1.0, 2.0], [[-1.0]], [[np.nan]]):
-        with pytest.raises(ValueError, match="variances must be finite numbers >= 0"):
-            papers.chang2022_convergence(wrong, **setting)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"scheme": 3}, r"scheme must be one of 0, 1, 2; got 3"),
-        ({"beta": 1.5}, r"beta must be a number in \(0, 1\]; got 1.5"),
-        ({"start": -1}, "start must be an integer of at least 0; got -1"),
-        ({"batch": 0}, "batch must .* got 0"),
-        ({"lipschitz": -1}, "lipschitz must .* got -1"),
-        ({"delta": 0}, "delta must .* got 0"),
-        ({"method": "tight"}, "method must .* got 'tight'"),
-        ({"sigma0_squared": math.inf}, "sigma0_squared must .* got inf"),
-    ],
-)
-def test_chang_says_what_is_wrong(change, message):
-    with pytest.raises(ValueError, match=message):
-        papers.chang2022(**(EXPERIMENT | change))
-
-
 # ----------------------------------------------------------------------------- Lowy, Razaviyayn
 
 SILO = {"epsilon": 1.5, "delta": 1e-5, "n_records": 1000, "n_rounds": 35, "batch": 200}
@@ -332,22 +330,6 @@ def test_lowy_one_pass_by_hand():
     rho = (2 * 3.0 / K) ** 2 / (2 * sigma**2)
     assert rho == pytest.approx(epsilon**2 / (16 * math.log(1 / delta)))
     assert rho + 2 * math.sqrt(rho * math.log(1 / delta)) <= epsilon
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"epsilon": 0}, r"epsilon must be a number in \(0, inf\); got 0"),
-        ({"delta": 2}, "delta must .* got 2"),
-        ({"n_records": 0}, "n_records must .* got 0"),
-        ({"n_rounds": 1.5}, "n_rounds must .* got 1.5"),
-        ({"batch": 1001}, r"batch must be an integer in \[1, 1000\]; got 1001"),
-        ({"form": "best"}, r"form must be one of 'theory', 'practice', 'one pass'; got 'best'"),
-    ],
-)
-def test_lowy_says_what_is_wrong(change, message):
-    with pytest.raises(ValueError, match=message):
-        papers.lowy2023_sigma(**(SILO | {"lipschitz": 1} | change))
 
 
 def test_lowy_theory_needs_a_delta_below_one_for_each_step():
@@ -418,19 +400,6 @@ def test_page_sound_numbers(z, n_steps, delta, page):
 
 
 @pytest.mark.parametrize(
-    ("setting", "sound", "share"), [(FEMNIST, 0, 5.0), (SYNTHETIC, 1, 10.5), (MNIST, 2, 6.9)]
-)
-def test_page_noise_that_would_do(setting, sound, share):
-    """A share of the noise at which the sound number reaches the published one, no more."""
-    z, n_steps, delta, _ = SOUND[sound]
-    with_less = epsilon_of(
-        noise_multiplier=z / share, sampling_rate=0.2, n_steps=n_steps, delta=delta,
-        sampling="without_replacement",
-    )  # fmt: skip
-    assert with_less == pytest.approx(papers.noble2022(**setting), rel=0.02)
-
-
-@pytest.mark.parametrize(
     ("n", "batch", "n_rounds", "epsilon", "practice", "theory"),
     [
         (107, 19, 35, 1, 0.79, 0.023),
@@ -454,24 +423,6 @@ def test_page_isrl_table(n, batch, n_rounds, epsilon, practice, theory):
             delta=n**-2, sampling="without_replacement",
         )  # fmt: skip
         assert sound == pytest.approx(page, rel=0.04)
-
-
-@pytest.mark.parametrize(
-    ("n", "batch", "n_rounds", "epsilon", "page"),
-    [(1238, 443, 35, 18, 20.3), (211, 31, 100, 9, 9.2)],
-)
-@pytest.mark.filterwarnings("ignore:The formula .* asks for a batch")
-def test_page_practice_breaks_its_promise(n, batch, n_rounds, epsilon, page):
-    """Poisson's pair is attained, so a price above the epsilon asked for refutes the formula."""
-    sigma = papers.lowy2023_sigma(
-        epsilon=epsilon, delta=n**-2, n_records=n, n_rounds=n_rounds, batch=batch,
-        lipschitz=1, form="practice",
-    )  # fmt: skip
-    price = epsilon_of(
-        noise_multiplier=sigma * batch, sampling_rate=batch / n, n_steps=n_rounds, delta=n**-2
-    )
-    assert price == pytest.approx(page, rel=0.01)
-    assert price > epsilon
 
 
 # --------------------------------------------------- PFL's theorems, Noble's other routes
@@ -500,23 +451,6 @@ def test_degradation_is_theorem_2(seed):
 
 PFL = dict(lipschitz=2.0, step=0.3, clip_norm=1.0, noise_multiplier=1.5, batch=64)
 PFL |= dict(n_parameters=10**6, plain_step=0.3, plain_clip_norm=50.0)
-
-
-def test_degradation_bounds_what_private_steps_do():
-    """On a linear loss, which is beta-Lipschitz; gradients of all records are the same vector."""
-    beta, n, E = 3.0, 40, 5
-    random, direction = np.random.default_rng(0), np.zeros(n)
-    direction[0] = beta
-    apart = []
-    for _ in range(2000):
-        noise = random.normal(size=(E, n)).sum(axis=0) * 0.8 * 0.5
-        private = -E * 0.1 * direction * min(1, 0.5 / beta) - 0.1 / 8 * noise
-        apart.append(abs(direction @ (private + E * 0.2 * direction)))
-    bound = papers.bhaskar2025_degradation(
-        epochs=E, lipschitz=beta, step=0.1, clip_norm=0.5, noise_multiplier=0.8, batch=8,
-        n_parameters=n, plain_step=0.2, plain_clip_norm=beta,
-    )  # fmt: skip
-    assert np.mean(apart) <= bound
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -109,72 +109,6 @@ def test_scaffold_bound_is_the_round_of_the_text(seed):
     assert warm == pytest.approx(scaffold_directly(*at, noise / K, convex=False), rel=1e-6)
 
 
-def run(silos, steps, optima, curvature, n_rounds, noise, controls, n_runs=300):
-    """Return the mean excess and |grad F|^2 before each round, F_i 1/2 (x - w_i)^T H (x - w_i)."""
-    rng, (M, d) = np.random.default_rng(0), optima.shape
-    S, K, eta = round(silos["silo_rate"] * M), silos["local_steps"], steps.local_step
-    best, at = optima.mean(0), np.arange(n_runs)[:, None]
-    x, sd = np.zeros((n_runs, d)), math.sqrt(noise / d)
-    c = (x[:, None] - optima) * curvature + rng.normal(0, sd / K**0.5, (n_runs, M, d))
-    c *= controls
-    found = []
-    for _ in range(n_rounds):
-        off = np.square(x - best)
-        found.append(((off @ curvature).mean() / 2, (off @ curvature**2).mean()))
-        chosen = rng.random((n_runs, M)).argsort(axis=1)[:, :S]
-        y, sums = np.repeat(x[:, None], S, axis=1), 0.0
-        for _ in range(K):
-            g = (y - optima[chosen]) * curvature + rng.normal(0, sd, y.shape)
-            y, sums = y - eta * (g + controls * (c.mean(1)[:, None] - c[at, chosen])), sums + g
-        x = x + steps.global_step * (y.mean(1) - x)
-        if controls:
-            c[at, chosen] = sums / K
-    return np.array(found)
-
-
-@pytest.mark.parametrize("case", ["convex", "strongly convex", "not convex"])
-@pytest.mark.parametrize("controls", [False, True])
-@pytest.mark.parametrize("noise", [0.0, 3.0])
-def test_bounds_hold_in_runs(case, controls, noise):
-    """And they are within a factor of 200 of what runs have."""
-    silos = {"n_silos": 6, "silo_rate": 0.5, "local_steps": 4}
-    optima, curvature = np.random.default_rng(1).normal(size=(6, 3)) + 1, np.array([0.2, 0.5, 1])
-    best, T, mu = optima.mean(0), 60, 0.2 * (case == "strongly convex")
-    known = {"smoothness": 1.0, "strong_convexity": mu, "n_rounds": T}
-    known |= {"start": float(np.square(best).sum()), "noise": noise}
-    if case == "not convex":
-        known |= {"convex": False, "start": float(np.square(best) @ curvature) / 2}
-    if controls:
-        steps = papers.noble2022_scaffold_steps(smoothness=1, strong_convexity=mu, **silos)
-        bound = papers.noble2022_scaffold_bound(steps, **known, **silos)
-    else:
-        steps = papers.noble2022_fedavg_steps(smoothness=1, dissimilarity=1, **silos)
-        G = math.sqrt((np.square(optima - best) @ curvature**2).mean())
-        bound = papers.noble2022_fedavg_bound(steps, spread=G, **known, **silos)
-    excess = run(silos, steps, optima, curvature, T, noise, controls)
-    found = excess[:, int(case == "not convex")]
-    weights = np.full(T, 1 / T)
-    if mu:
-        weights = papers.noble2022_weights(steps, strong_convexity=mu, local_steps=4, n_rounds=T)
-    assert weights @ found <= bound <= 200 * (weights @ found)
-
-
-def test_scaffold_does_not_mind_how_silos_differ_and_fedavg_does():
-    silos = {"smoothness": 1.0, "n_silos": 20, "silo_rate": 0.25, "local_steps": 5}
-    steps = papers.noble2022_fedavg_steps(dissimilarity=1, **silos)
-    at = {"n_rounds": 10**6, "start": 1.0, "noise": 1.0}
-    near, far = (papers.noble2022_fedavg_bound(steps, spread=G, **at, **silos) for G in (0.0, 10.0))
-    assert far > 20 * near
-    long = papers.StepSizes(1.0, 0.1)
-    for bound, more in (papers.noble2022_fedavg_bound, {"spread": 0.0}), (
-        papers.noble2022_scaffold_bound, {}
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match="are not valid: nu K eta_g eta_l"):
-            bound(long, **more, **at, **silos)
-        with pytest.raises(ValueError, match="global_step"):
-            bound(papers.StepSizes(0.5, 1e-3), **more, **at, **silos)
-
-
 # ----------------------------------------------------------------------------- ISRL-DP
 
 
@@ -258,24 +192,3 @@ def test_lower_bound_is_that_of_the_text_and_below_a_private_mean(seed):
     mean = (2 / 3 / n + z**2 * d / n**2) / N
     own = {"strong_convexity": mu, "delta": 1e-9}
     assert papers.lowy2023_lower_bound(**known, **own) <= L**2 / (8 * mu) * mean
-
-
-@pytest.mark.parametrize("curved", [False, True])
-@pytest.mark.parametrize("empirical", [False, True])
-def test_lower_bound_has_the_papers_order(curved, empirical):
-    """A hundred times the records; sixteen times the silos."""
-    own = {"strong_convexity": 1.0} if curved else {"diameter": 1.0}
-    power, known = 1 + curved, {"lipschitz": 1.0, "n_parameters": 10**6, "epsilon": 0.01}
-
-    def bound(n, N):
-        return papers.lowy2023_lower_bound(
-            n_records=n, n_silos=N, empirical=empirical, **known, **own
-        )  # fmt: skip
-
-    at = (10**6, 10**4) if not empirical else (10**6, 10)
-    base = bound(*at)
-    if curved or empirical:
-        assert base / bound(100 * at[0], at[1]) == pytest.approx(100**power, rel=0.05)
-        assert base / bound(at[0], 16 * at[1]) == pytest.approx(4**power, rel=0.05)
-    else:  # what many records leave is the draw of the records
-        assert bound(10**5, 4) / bound(10**6, 4) == pytest.approx(10, rel=0.1)

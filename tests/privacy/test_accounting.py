@@ -344,6 +344,7 @@ def test_order_of_releases_does_not_matter(neighbours):
     assert forwards == pytest.approx(backwards, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_pricing_imports_no_other_accountant():
     code = (
         "import sys, skdpfl.privacy as p\n"

@@ -44,6 +44,7 @@ def test_poisson_is_below_renyi(z, q, steps, h):
     assert ours < reference.renyi_epsilon(moments, steps, DELTA) < 1.3 * ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z, g, steps, h", FIXED)
 def test_fixed_size_lies_between_poisson_and_renyi(z, g, steps, h):
     ours = price_epsilon(((FixedSizeGaussian(z, g), steps),), DELTA, "replace")

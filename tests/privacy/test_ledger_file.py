@@ -225,6 +225,7 @@ def test_the_block_s_own_error_comes_first(path):
         1 / 0  # noqa: B018
 
 
+@pytest.mark.slow
 def test_a_temporary_file_that_vanishes_admits_nothing_in_workers_either():
     with pytest.raises(LedgerError), PrivacyLedger(1.5) as ledger:
         os.unlink(ledger.record)
@@ -475,6 +476,7 @@ print(n)
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_at_any_step_has_paid_for_what_it_showed(tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(CRASHES), str(tmp_path)]
     root = Path(__file__).parents[2]

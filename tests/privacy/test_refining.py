@@ -94,6 +94,7 @@ def draw_event(r, neighbours):
     return kind(10 ** r.uniform(-3, 2.5), 10 ** r.uniform(-10, 0)), n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in range(1, 20))]
 )

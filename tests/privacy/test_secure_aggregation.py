@@ -242,6 +242,7 @@ def test_a_report_says_it_and_is_checked():
 # ---- searches, transformers, audits -----------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["record", "silo"])
 def test_a_search_charges_every_run(unit):
     """Who sees every run is told nothing less by keeping the best."""
@@ -343,6 +344,7 @@ def test_single_precision_and_penalties():
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=0.3)
 
 
+@pytest.mark.slow
 def test_affordable_features_know_the_noise():
     counts = [
         affordable_features(ISRLDPRegressor(1.0, trust=trust), silo_sizes=[100] * 10)

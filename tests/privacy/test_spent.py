@@ -372,6 +372,7 @@ def test_groups_of_plain_releases_are_exact():
     assert cost.group(1) is cost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [pytest.param(2, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("composition", [A, B, C], ids=["poisson", "mixed", "fixed"])
 def test_groups_follow_the_chain_of_neighbours(composition, k):

@@ -374,13 +374,6 @@ def test_real_tables(fetch, shape, silos):
 
 
 @real
-def test_real_insurance_silos_are_sorted():
-    bunch = datasets.fetch_insurance(n_silos=10)
-    ranges = pd.Series(bunch.target).groupby(bunch.silos).agg(["min", "max"])
-    assert (ranges["max"].to_numpy()[:-1] <= ranges["min"].to_numpy()[1:]).all()
-
-
-@real
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("fetch", "n", "per_class"),

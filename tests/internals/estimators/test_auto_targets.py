@@ -31,6 +31,7 @@ def doubts(y, bounds, epsilon, n_fits):
 OTHERS = [(1000, 1.0), (1000, 3.0), (5000, 3.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "epsilon"),
     [(500, 1.0), *(pytest.param(*other, marks=pytest.mark.slow) for other in OTHERS)],
@@ -40,11 +41,13 @@ def test_bounds_at_five_deviations_are_not_doubted_whatever_the_noise(n, epsilon
     assert doubted(n, epsilon, 0.2, 300) <= 3 / 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "epsilon"), [(1000, 3.0), (5000, 3.0)])
 def test_targets_within_a_hundredth_of_the_bounds_are_mostly_said(n, epsilon):
     assert doubted(n, epsilon, 0.005, 200) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_targets_at_an_end_of_bounds_that_are_far_too_wide_are_mostly_said(epsilon):
     """Earnings between 0 and a "safe" 100 million: predictions would be millions off."""
@@ -55,6 +58,7 @@ def test_targets_at_an_end_of_bounds_that_are_far_too_wide_are_mostly_said(epsil
     assert doubts(rare, (0, 1), epsilon, 100) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_skewed_targets_without_bounds_are_not_said_to_vary_little(epsilon):
     """What is left of their variance in the box may well drown; counts show how wide they are."""

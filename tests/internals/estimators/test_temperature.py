@@ -320,21 +320,6 @@ def sum_of(asked, data, work):
     ]
 
 
-def test_calibration_looks_at_many_silos_at_once(monkeypatch):
-    asked, centred = [], _temperature.centred_slopes
-
-    def counting(raw, *rest):
-        asked.append(len(raw))
-        return centred(raw, *rest)
-
-    monkeypatch.setattr(_temperature, "centred_slopes", counting)
-    X, y = np.random.default_rng(0).normal(size=(4000, 2)), np.arange(4000) % 3
-    clf = skdpfl.ISRLDPClassifier(2.0, n_rounds=2, feature_bounds=(-4, 4), random_state=0)
-    clf.fit(X, y, silos=np.arange(4000) % 800)
-    assert clf.temperature_ != 1
-    assert asked == [4000, 4000], "two slopes of all records at once"
-
-
 def known_of(plan, variance=1.5, base=(0.0,), level=0.005):
     return FactorPosterior(variance, base, level, plan.noise, plan.cut)
 

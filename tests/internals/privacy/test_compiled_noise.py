@@ -173,38 +173,6 @@ def test_arguments_are_let_go(function):
     assert [sys.getrefcount(v) for v in given] == counts
 
 
-@pytest.mark.parametrize("function", ["words", "normals", "release"])
-def test_the_number_of_arguments_is_checked(function):
-    with pytest.raises(TypeError, match=r"takes \d arguments"):
-        getattr(noise, function)(*arguments(function)[:-1])
-
-
-def test_normals_go_into_part_of_an_array(monkeypatch):
-    drawn = np.random.default_rng(0).integers(0, 2**64, (3, 40), dtype=np.uint64)
-
-    def fill():
-        out = np.full((3, 50), -1, np.int32)
-        normals.fill(drawn[:, :30].copy(), out[:, 10:40])
-        return out
-
-    np.testing.assert_array_equal(*without(monkeypatch, normals, fill))
-
-
-def test_releases_at_odd_places_are_numpys(monkeypatch):
-    rng = np.random.default_rng(2)
-    sums, units = unaligned(rng.normal(size=(3, 1000))), rng.integers(-99, 99, (3, 1000))
-    mine, numpys = without(monkeypatch, grid, lambda: grid.snapped_release(sums, units, 1e-3))
-    np.testing.assert_array_equal(mine, numpys)
-
-
-@pytest.mark.parametrize("shape", [(3000,), (20, 30, 5), (3, 4), (0, 3)], ids=str)
-def test_releases_of_other_shapes_are_numpys(monkeypatch, shape):
-    rng = np.random.default_rng(2)
-    sums, units = rng.normal(size=shape), rng.integers(-99, 99, shape)
-    mine, numpys = without(monkeypatch, grid, lambda: grid.snapped_release(sums, units, 1e-3))
-    np.testing.assert_array_equal(mine, numpys)
-
-
 def test_an_odd_number_of_normals_of_double_precision_takes_a_word_more():
     given = arguments("normals")
     given[2] = np.zeros((2, 9), np.int64)

@@ -48,6 +48,7 @@ def test_budgets_are_rounded_down_by_less_than_a_hundredth_where_there_are_many(
     assert (rounded[:-1] > 0.991 * many[:-1]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.1, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_ten_thousand_budgets(counted, rate):
     budgets = np.random.default_rng(0).uniform(0.5, 5, M)
@@ -65,6 +66,7 @@ def test_ten_thousand_budgets(counted, rate):
     assert (np.diff(plan.noise_multiplier[order]) <= 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, pytest.param(SERVER, marks=pytest.mark.slow)], ids=str)
 def test_ten_thousand_sizes(counted, settings):
     """Batches of round(n / 10) of n records: every silo has a rate of its own."""

@@ -174,11 +174,6 @@ def test_a_key_is_made_once(hospital, capsys):
         check(hospital)
 
 
-def test_there_is_a_file(tmp_path):
-    with pytest.raises(SystemExit, match="No such file"):
-        main(["silo", "check", str(tmp_path / "none.toml")])
-
-
 def spoilt(column, value):
     data = frame().astype({"ill": object}) if column == "ill" else frame()
     data = data.astype({column: object})
@@ -202,12 +197,6 @@ def test_records_that_are_wrong_are_named_without_a_value(hospital, name):
     with pytest.raises(SystemExit, match=words) as told:
         check(hospital)
     assert SECRET not in str(told.value.code)
-
-
-def test_bytes_that_are_no_table(hospital):
-    (hospital.folder / "records.csv").write_bytes(b"\xff\xfe\x00" * 9)
-    with pytest.raises(SystemExit, match=r"cannot be read \(|there is no column"):
-        check(hospital)
 
 
 @pytest.mark.parametrize("name", ["records.csv", "north.ledger"])
