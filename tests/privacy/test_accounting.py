@@ -275,15 +275,6 @@ def test_releases_are_counted_in_whole_numbers(count):
             compose([(event, count)])
 
 
-def test_losses_that_are_all_beyond_the_grid_have_a_price():
-    """Nearly all records, almost no noise, an epsilon far below the loss: delta is about the rate.
-
-    The variance of losses that were all cut off alike is rounded below 0.
-    """
-    event = PoissonGaussian(1e-4, 1 - 2**-53)
-    assert price_delta(((event, 1),), 1e4, "replace") == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize(("n_steps", "over"), [(10**7, 3e-3), (10**8, 0.03), (10**9, 0.25)])
 def test_many_millions_of_steps_cost_too_much_rather_than_too_little(n_steps, over):
     """A rate next to 1, which is priced as a sampling, against the closed form at 1."""
@@ -335,13 +326,6 @@ def test_renyi_accountants_replace_one_forgets_a_factor_of_two():
     halved = RdpAccountant(neighboring_relation=relation).compose(GaussianDpEvent(0.5))
     ours = epsilon_of(noise_multiplier=1, sampling_rate=1, n_steps=1, delta=1e-5)
     assert 9.99 < ours < halved.get_epsilon(1e-5) < 1.1 * ours
-
-
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_order_of_releases_does_not_matter(neighbours):
-    parts = ((PoissonGaussian(2.0, 0.1), 30), (Gaussian(5.0), 2), (Approximate(0.1, 1e-7), 3))
-    forwards, backwards = (price_epsilon(p, 1e-5, neighbours) for p in (parts, parts[::-1]))
-    assert forwards == pytest.approx(backwards, rel=1e-9)
 
 
 @pytest.mark.slow

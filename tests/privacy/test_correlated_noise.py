@@ -146,22 +146,6 @@ def test_a_record_moves_the_nodes_by_what_is_priced(sampling, n):
     assert max(moved) >= (1 - 4.1e-4) * priced
 
 
-def test_silos_that_pause_have_trees_over_their_own_steps():
-    """Neither more noise nor another price than in a fit of these steps alone."""
-    schedule = tuple(np.array(c) for c in ([0, 1], [0], [0, 1], [0], [0, 1], [0, 1]))
-    plan = plan_of([2, 2], 6, Everyone(), schedule=schedule)
-    alone = plan_of([2], 4, Everyone())
-    groups = plan.groups()
-    assert groups.compositions[groups.of_silo[1]] == alone.groups().compositions[0]
-    assert plan.spent().n_releases == 6
-    noise = TreeNoise(streams_for(0), 5)
-    units = [noise.units(np.array([1]), range(t, t + 1))[0, 0] for t in (0, 2, 4, 5)]
-    last = streams_for(0).stream("tree", 1, 4).units(5, np.float64)
-    np.testing.assert_array_equal(sum(units), last)
-    never = plan_of([2, 2], 2, Everyone(), schedule=(np.array([0]), np.array([0])))
-    assert never.spent().per_silo[1] == 0
-
-
 def test_fresh_noise_keeps_nothing():
     noise = FreshNoise(streams_for(0), "noise", 3, np.dtype(float))
     assert noise.state(0) == {}

@@ -46,19 +46,6 @@ def test_a_release_is_the_grid_times_an_exact_integer(dtype, scale):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_in_place_and_a_grid_for_each_silo(dtype):
-    rng = np.random.default_rng(1)
-    total = rng.normal(size=(3, 50)).astype(dtype)
-    gamma = np.array([[grid_for(s, 10, dtype)] for s in (0.5, 1.3, 4)])
-    units = STREAMS.units_block("noise", range(3), 1, 50, dtype)
-    expected = [
-        snapped_release(*row) for row in zip(total, units, gamma[:, 0].tolist(), strict=True)
-    ]
-    assert snapped_release(total, units, gamma, out=total) is total
-    np.testing.assert_array_equal(total, expected)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
 def test_the_noise_is_what_was_asked_for(dtype):
     n, scale = 400_000, 0.73
     gamma = grid_for(scale, 1, dtype)

@@ -287,6 +287,7 @@ def test_a_fit_outside_is_not_kept(tmp_path):
     assert not (tmp_path / "fit").exists()
 
 
+@pytest.mark.slow
 def test_a_file_goes_on_in_one_block_at_a_time(tmp_path, monkeypatch):
     """Two fits that go on from one file would release its next rounds twice, and pay once."""
     path, estimator = tmp_path / "fit", FITS["minibatch"]

@@ -95,6 +95,7 @@ def test_phases_are_disjoint_halves_of_each_silo(monkeypatch):
         assert len(np.unique(np.concatenate(phases))) == sum(map(len, phases))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trust", ["silo", "secagg", "server"])
 def test_a_record_pays_for_the_longest_phase(trust):
     given = {"noise_multiplier": 3.0, "delta": 1e-6, "n_rounds": 14, "trust": trust}

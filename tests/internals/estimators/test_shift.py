@@ -76,6 +76,7 @@ def test_one_record_moves_its_silos_sum_by_one_at_most(value, shift):
             assert not np.delete(moved, silos[17]).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("trust", "neighbours"), GUARANTEES)
 def test_the_noise_is_what_is_priced(trust, neighbours):
     """Each release's standard deviation, from 8,000 draws: 6 standard errors are 5 %."""
@@ -246,6 +247,7 @@ def test_predictions_are_shifted(model):
     np.testing.assert_allclose(moved - fit.predict(X), fit.shift_, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_shares_below_are_those_asked_for():
     """Means of 6 fits; without the shift they are 0.06 and more away."""
     distances = {True: [], False: []}

@@ -41,6 +41,7 @@ def added(model):
     return curves.sum(), curves[curves.index.str.startswith("x0")].sum(), products.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
 def test_error_goes_and_effects_stay(kind, monkeypatch):
     straight, bent = fit(kind, 0.0), fit(kind, 0.7)

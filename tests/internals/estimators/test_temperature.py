@@ -125,6 +125,7 @@ def test_terms_are_cut_and_on_one_grid():
     assert many.sum() == many[::-1].sum() == sum(many.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("trust", "neighbours"), GUARANTEES)
 def test_the_noise_is_what_is_priced(trust, neighbours):
     """Each release's standard deviation, from 8,000 draws: 6 standard errors are 5 %."""
@@ -345,6 +346,7 @@ def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
     assert error > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reach", [0.25, 0.6])
 def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach, monkeypatch):
     monkeypatch.setattr(_factor, "_DOUBT", 0.0)

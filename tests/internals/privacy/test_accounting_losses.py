@@ -1,6 +1,5 @@
 """Losses on grids and their sums: dominance, and exact sums by other means."""
 
-import dataclasses
 import math
 from decimal import Decimal
 
@@ -67,42 +66,10 @@ def test_the_grid_dominates_and_is_exact_on_its_points(pair, direction):
         assert delta_on(loss, between) >= true_delta(pair, between, direction) - 1e-10
 
 
-@pytest.mark.parametrize("parts", [2, 16, 300])
-@pytest.mark.parametrize("pair", PAIRS, ids=repr)
-def test_probabilities_are_kept(pair, parts):
-    h = math.sqrt(pair.variance()) / parts
-    for loss in pair.grids(Grid(h, 1e-12, 1e-12, 10**7)):
-        assert (loss.probs >= 0).all()
-        assert loss.probs.sum() + loss.infinite == pytest.approx(1.0, abs=1e-13)
-        # Q's probabilities sum to at most one: E e^-L <= 1, short of what was rounded up.
-        of_q = float((np.exp(-loss.losses) * loss.probs).sum())
-        assert 1 - 1e-6 - loss.infinite <= of_q <= 1 + 1e-12
-
-
-@pytest.mark.parametrize("pair", [p for p in PAIRS if not isinstance(p, ZeroOutPair)], ids=repr)
-def test_symmetric_pairs_are_their_own_mirror_image(pair):
-    # delta(-e) = 1 - e^-e + e^-e delta(e)
-    h = math.sqrt(pair.variance()) / 8
-    loss = pair.grids(Grid(h, 1e-12, 1e-12, 10**6))[0]
-    for e in (h, 5 * h, 12 * h):
-        mirrored = 1 - math.exp(-e) * (1 - delta_on(loss, e))
-        assert delta_on(loss, -e) == pytest.approx(mirrored, abs=2e-3)
-
-
 def test_a_grid_with_too_many_points_is_not_built():
     with pytest.raises(TooFine) as error:
         ReplacePair(0.1, 1.0).grids(Grid(1e-9, 1e-12, 1e-12, 10**6))
     assert error.value.ratio > 100
-
-
-def test_tiny_steps_keep_their_accuracy():
-    # sd of the loss 2e-7, on a grid of 1e-8: differences of delta would be noise here.
-    pair = ReplacePair(0.1, 1e-6)
-    loss = pair.grids(Grid(1e-8, 1e-12, 1e-12, 10**6))[0]
-    mean = float(loss.losses @ loss.probs)
-    variance = float((loss.losses - mean) ** 2 @ loss.probs)
-    assert variance == pytest.approx(pair.variance(), rel=2e-3)
-    assert abs(mean - variance / 2) < 1e-3 * math.sqrt(variance)
 
 
 # ---- sums -----------------------------------------------------------------------------------
@@ -132,24 +99,6 @@ def test_sums_of_randomised_responses(epsilon0, n, deviations):
     assert truth * (1 - 1e-8) <= ours <= 1.001 * truth  # down to 1e-100
     back = total.epsilon(ours).value
     assert back == pytest.approx(epsilon, rel=1e-3)
-
-
-@pytest.mark.parametrize("direction", [0, 1])
-@pytest.mark.parametrize("pair", PAIRS, ids=repr)
-def test_any_tilt_gives_the_same_sum(pair, direction):
-    h = math.sqrt(pair.variance()) / 8
-    loss = pair.grids(Grid(h, 1e-14, 1e-14, 10**6))[direction]
-    total = LossSum(((loss, 40),), 2**20)
-    epsilon = 40 * float((loss.losses * loss.probs).sum()) + 2 * math.sqrt(40 * pair.variance())
-    best = total._solve(lambda t, k, mean, variance: mean, epsilon)
-    assert best > 0
-    answers = []
-    for saddle in (0.0, best / 2, best):
-        # A tiny size makes the window wide and forbids a smaller tilt.
-        window = total._window(saddle, epsilon, -80.0)
-        exact = dataclasses.replace(window, error=0.0)
-        answers.append(exact.delta(epsilon).value)
-    assert answers == pytest.approx([answers[0]] * 3, rel=1e-7)
 
 
 def test_different_losses_are_convolved():
@@ -260,18 +209,6 @@ def test_what_is_too_large_for_floating_point_is_one():
     losses = np.array([-1.0, 0.0, 1.0])
     window = Window(1.0, losses, np.ones(3), 0.0, 0.0, 800.0, 0.0, 1)
     assert window.delta(0.5).value == 1.0 and window.delta(0.5).excess == math.inf
-
-
-def test_many_releases_of_few_losses_are_priced_on_a_fine_grid():
-    """Forty releases of (0.1, 0): the loss is 0.1 times a sum of signs, delta a binomial sum."""
-    right = 1 / (1 + math.exp(-0.1))
-    wins = np.arange(41)
-    losses = 0.1 * (2 * wins - 40)
-    mass = binom.pmf(wins, 40, right)
-    for epsilon in (0.25, 1.13, 1.9):
-        exact = float((np.maximum(0.0, -np.expm1(epsilon - losses)) * mass).sum())
-        ours = price_delta(((Approximate(0.1), 40),), epsilon, "replace")
-        assert exact <= ours <= exact * (1 + 1e-6)
 
 
 def test_a_profile_that_a_release_has_is_met_at_every_point():

@@ -90,12 +90,6 @@ NO_BUDGETS = [(0, 1e-5, "epsilon"), (-1, 1e-5, "epsilon"), (math.nan, 1e-5, "eps
 NO_BUDGETS += [(1, 0, "delta"), (1, 1, "delta"), (1, math.nan, "delta")]
 
 
-@pytest.mark.parametrize("epsilon, delta, said", NO_BUDGETS)
-def test_what_is_no_budget(epsilon, delta, said):
-    with pytest.raises(ValueError, match=f"{said} must be a number in"):
-        calibrate(lambda z: ((Gaussian(z), 1),), epsilon, delta, "replace")
-
-
 def test_little_noise_where_delta_alone_covers_the_sampled_records():
     # One step at rate 1e-6: a record is told with a probability below delta, whatever the noise.
     z = noise_multiplier_for(epsilon=1.0, sampling_rate=1e-6, n_steps=1, delta=1e-5)
@@ -155,15 +149,6 @@ def test_extreme_budgets_are_met(epsilon, rate, steps):
     z = noise_multiplier_for(epsilon=epsilon, **asked)
     assert 0 < z < math.inf
     assert 0.99 * epsilon <= epsilon_of(noise_multiplier=z, **asked) <= epsilon
-
-
-@pytest.mark.parametrize("delta", [1e-11, 1e-30, 1e-100, 1e-250])
-def test_tiny_deltas(delta):
-    # epsilon^2 grows like log(1/delta); the central limit is good here: sum of mu^2.
-    composition = ((PoissonGaussian(200.0, 0.1), 10_000),)
-    mu = 2 * 0.1 * math.sqrt(10_000) / 200
-    alike = price_epsilon(((Gaussian(2 / mu), 1),), delta, "replace")
-    assert price_epsilon(composition, delta, "replace") == pytest.approx(alike, rel=0.01)
 
 
 def test_a_delta_beyond_all_numbers_is_refused_by_its_price():

@@ -21,7 +21,6 @@ from skdpfl.privacy.events import (
 )
 from skdpfl.privacy.pricing import renyi as pricing_renyi
 from skdpfl.privacy.pricing.renyi import _integrate, log_gaussian_delta, renyi, renyi_of_event
-from tests.privacy._reference import exact_gaussian_delta, fixed_size_moments
 
 ORDERS = [1.5, 4.0, 30.0]
 
@@ -132,15 +131,6 @@ def test_where_the_quadrature_takes_its_widest_step(q):
     assert exact <= ours <= exact * (1 + Decimal("3e-12"))
 
 
-@pytest.mark.parametrize("order", [1.2, 1.5, 4.0, 12.0])
-@pytest.mark.parametrize(("z", "g"), [(4.0, 0.02), (3.0, 0.5), (30.0, 0.2), (9.0, 0.95)])
-def test_batches_of_fixed_size_by_quadrature_of_their_profile(z, g, order):
-    exact = fixed_size_moments(z, g)(order)
-    ours = renyi_of_event(FixedSizeGaussian(z, g), order, "replace")[0] * (order - 1)
-    # edges of equal widths are coarse where a small rate makes the profile fall at once
-    assert exact * (1 - 1e-7) <= ours <= (1.01 if g >= 0.2 else 1.07) * exact
-
-
 @pytest.mark.parametrize("order", [1.01, 2.0, 33.0, 1000.0])
 @pytest.mark.parametrize("z", [0.02, 0.7, 200.0, 1e5])
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
@@ -199,13 +189,6 @@ def test_a_step_cut_into_narrow_cells_costs_no_less(cells):
         exact = (1 + a * (a - 1) * c * (powers[0] / (a - 1) + powers[1] / a)).ln() / (a - 1)
     ours = Decimal(renyi_of_event(event, float(a), "replace")[0])
     assert exact <= ours <= exact * Decimal("1.000001")
-
-
-def test_differences_of_tails_do_not_lose_their_digits_on_the_cheap_side():
-    for mu in (1e-6, 1e-4, 1e-2, 1.0):
-        for epsilon in (0.0, mu, 5 * mu, 12 * mu):
-            ours = Decimal(float(log_gaussian_delta(mu, np.array([epsilon]))[0])).exp()
-            assert exact_gaussian_delta(mu, epsilon) <= ours
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])

@@ -30,14 +30,6 @@ def test_few_levels_below_the_schedule(schedule):
     assert rounded[-1] == pytest.approx(exact[-1])
 
 
-def test_up_to_64_values_are_as_they_are():
-    for n, levels in ((64, 64), (65, 64)):
-        rounded = np.concatenate(noise_factors(("round", 0.9, 1), (1,) * n))
-        assert len(np.unique(rounded)) == levels
-        exact = np.allclose(rounded, 0.9 ** (0.5 * np.arange(n)), rtol=1e-12)
-        assert exact == (n == 64)
-
-
 @pytest.mark.parametrize(
     ("schedule", "what"),
     [
