@@ -58,17 +58,6 @@ def test_classes_have_own_parts_too(head, n_classes):
 
 
 @pytest.mark.slow
-def test_without_differences_heads_shrink_to_the_joint_model():
-    """A silo's cross-validation may prefer the joint model alone; no head costs much anywhere."""
-    X, y, silos = schools(5, 200, level=0.0)
-    X_new, y_new, new = schools(5, 200, level=0.0, seed=1)
-    for head in ("trees", "intercept", "ridge"):
-        model = SiloAdapted(clone(REGRESSOR), head).fit(X, y, silos=silos)
-        assert model.score(X_new, y_new, silos=new) > model.score(X_new, y_new) - 0.02
-    assert any(np.isinf(own.penalty) for own in model.silo_heads_.values())
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("labels", [False, True])
 def test_own_trees_find_what_the_joint_line_cannot(labels):
     """A bend in one silo, none in the other, and a silo that is too small for trees."""
@@ -86,15 +75,6 @@ def test_own_trees_find_what_the_joint_line_cannot(labels):
     new = ~half & (silos == 0)
     gain = model.score(X[new], y[new], silos=silos[new]) - model.score(X[new], y[new])
     assert gain > 0.1
-
-
-@pytest.mark.slow
-def test_a_silo_without_a_label_has_trees_too():
-    X, raw, silos = schools(2, 200)
-    y = np.digitize(raw, [-0.7, 0.7])
-    y[(silos == 1) & (y == 2)] = 1
-    model = SiloAdapted(clone(CLASSIFIER)).fit(X, y, silos=silos)
-    assert np.isfinite(model.predict_proba(X, silos=silos)).all()
 
 
 def test_no_head_small_silos_and_unknown_silos_get_the_joint_model():

@@ -1,23 +1,18 @@
 """model="additive": curves within the budget, what they sum to, and where there are none."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, KFold
 
 import skdpfl
-from skdpfl import Checkpoint, ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.models import Additive
 from skdpfl.privacy import SecureAggregation
 from tests.estimators.fits import ESTIMATORS, REGRESSORS, make
 
 N = 1500
 BOUNDS = {"a": (-1, 1), "b": (-2, 2), "zero": (5, 5)}
-NO_ZERO = BOUNDS | {"zero": (0, 9)}
 
 
 def table(n=N, seed=0):
@@ -99,22 +94,6 @@ def test_curves_sum_to_the_decision_function(name):
     beyond = X.assign(a=X.a * 3)  # a curve stays at its ends
     for rows in (X, beyond):
         np.testing.assert_allclose(total(model, rows), raw(model, rows), atol=1e-9)
-
-
-def test_classes_have_a_curve_each():
-    X, y, silos = problem("", n_classes=3)
-    model = make("ISRLDPClassifier", **options("", model="additive")).fit(X, y, silos=silos)
-    np.testing.assert_allclose(total(model, X), raw(model, X), atol=1e-9)
-    frame = model.shape_functions_["a"]
-    assert {"value of 0", "value of 1", "value of 2", "slope of 2"} <= set(frame)
-
-
-def test_counts_are_log_linear_in_curves():
-    X, y, silos = table()
-    y = np.random.default_rng(0).poisson(np.exp(np.clip(y, -3, 2)))
-    given = options("ISRLDPRegressor", target_bounds=(0, 30), loss="poisson", model="additive")
-    model = ISRLDPRegressor(**given).fit(X, y, silos=silos)
-    np.testing.assert_allclose(total(model, X), raw(model, X), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -209,17 +188,6 @@ def test_columns_of_true_and_false_need_no_bounds(kind, model):
         make(kind, **options(kind, model=model)).fit(whole, y, silos=silos)
 
 
-@pytest.mark.parametrize("model", ["linear", "auto"])
-def test_a_table_of_indicators_needs_no_bounds(model):
-    rng = np.random.default_rng(0)
-    X = rng.random((2000, 5)) < 0.4
-    y, silos = X[:, 0] ^ (rng.random(2000) < 0.1), np.arange(2000) % 4
-    clf = ISRLDPClassifier(model=model, random_state=0)
-    fits = [clone(clf).set_params(feature_bounds=b).fit(X, y, silos=silos) for b in (None, (0, 1))]
-    assert np.array_equal(fits[0].coef_, fits[1].coef_)
-    assert fits[0].score(X, y) > 0.85
-
-
 def test_indicators_have_no_histogram():
     X, y, silos = problem("ISRLDPClassifier")
     model = make("ISRLDPClassifier", **options("", model="additive")).fit(X, y, silos=silos)
@@ -228,48 +196,6 @@ def test_indicators_have_no_histogram():
     assert not {"flag: rank", "a * b"} & set(names)
     assert len(model.shape_functions_["flag"]) == 2
     assert (model.shape_functions_["zero"]["value"] == 0).all()
-
-
-@pytest.mark.slow
-def test_edges_are_private():
-    """At a small budget fits with other noise cut columns elsewhere: six seeds, six cuts."""
-    X, y, silos = problem("ISRLDPClassifier", 20_000)
-    given = options("", epsilon=0.5, model="additive", trust="server")
-    edges = [
-        ISRLDPClassifier(**given | {"random_state": seed})
-        .fit(X, y, silos=silos)
-        .scaling_.curves.curves[1]
-        .knots
-        for seed in (0, 0, 1, 2, 3, 4, 5)
-    ]
-    assert np.array_equal(edges[0], edges[1])
-    assert len({tuple(each) for each in edges}) == 6
-
-
-def test_weights_and_float32():
-    X, y, silos = problem("ISRLDPClassifier")
-    weights = np.where(X.a > 0, 1.0, 0.25)
-    model = make("ISRLDPClassifier", **options("", model="additive"))
-    plain = clone(model).fit(X, y, silos=silos)
-    weighted = clone(model).fit(X, y, silos=silos, sample_weight=weights)
-    assert weighted.privacy_spent_.epsilon == plain.privacy_spent_.epsilon
-    assert not np.array_equal(weighted.coef_, plain.coef_)
-    single = clone(model).fit(X.astype({"a": "f4", "b": "f4", "zero": "f4"}), y, silos=silos)
-    assert single.coef_.dtype == np.float32
-    np.testing.assert_allclose(total(single, X), raw(single, X), rtol=1e-4, atol=1e-3)
-
-
-def test_fits_go_on_and_are_kept(tmp_path):
-    X, y, silos = problem("ISRLDPClassifier")
-    model = make("ISRLDPClassifier", **options("", model="additive"))
-    alone = clone(model).fit(X, y, silos=silos)
-    for _ in range(2):
-        with Checkpoint(tmp_path / "fit"):
-            kept = clone(model).fit(X, y, silos=silos)
-        assert np.array_equal(kept.coef_, alone.coef_)
-    again = pickle.loads(pickle.dumps(alone))
-    assert np.array_equal(again.predict_proba(X), alone.predict_proba(X))
-    assert again.shape_functions_["a"].equals(alone.shape_functions_["a"])
 
 
 def test_fewer_honest_silos_have_more_noise():
@@ -285,21 +211,6 @@ def test_fewer_honest_silos_have_more_noise():
     exact = np.linspace(-1, 1, 9)  # a is uniform: its knots are eighths
     off = [np.abs(ends[:, None] - exact).min(axis=0).mean() for ends in (few, many)]
     assert off[0] < off[1]
-
-
-@pytest.mark.slow
-def test_searches_know_its_parameters():
-    X, y, silos = problem("ISRLDPClassifier")
-    model = make("ISRLDPClassifier", **options("", model=Additive(), random_state=None))
-    search = DPRandomizedSearchCV(
-        model, {"model__knots": [4, 8]}, epsilon=8.0, n_iter=2, random_state=0
-    ).fit(X, y, silos=silos)
-    assert search.best_params_["model__knots"] in (4, 8)
-    assert search.privacy_spent_.epsilon <= 8.0
-    model.set_params(random_state=0, n_rounds=3)
-    with pytest.warns(skdpfl.exceptions.PrivacyLeakWarning):
-        grid = GridSearchCV(model, {"model__interactions": [True, False]}, cv=KFold(2)).fit(X, y)
-    assert set(grid.cv_results_["param_model__interactions"]) == {True, False}
 
 
 @pytest.mark.parametrize(

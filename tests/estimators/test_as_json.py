@@ -148,36 +148,6 @@ def test_damaged_data_are_errors_that_name_the_field(change, words):
         ISRLDPClassifier.from_dict(plain)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"n_bins": 1}, "means is not a list"),
-        ({"low": [0.0]}, "low is not a list of 3"),
-        ({"pairs": [[0, 9]]}, "The curves do not fit"),
-        ({"pairs": [[0]]}, "pairs are not pairs of two"),
-        ({"pairs": [[0.5, 1]]}, "pairs is not a list of integers"),
-        ({"means": [1.0]}, "means is not a list"),
-        ({"names": ["a"]}, "names are 1"),
-        ({"each": []}, "means is not a list|coef is not a list"),
-        ({"more": 1}, "lacks, or should not have, more"),
-        ({"each": {"knots": [1.0, 0.0]}}, "The curves do not fit"),
-        ({"each": {"bins": ["0"]}}, "bins is not a list of integers"),
-        ({"each": {"edges": "all"}}, "edges"),
-        ({"each": {"shares": [float("inf")]}}, "shares is not a list"),
-        ({"each": {"shares": [-1.0]}}, "shares are below 0"),
-    ],
-)
-def test_damaged_curves_are_errors_that_name_the_field(change, words):
-    plain = json.loads(json.dumps(fitted("curves").to_dict()))
-    ((name, value),) = change.items()
-    if isinstance(value, dict):
-        plain["curves"]["each"][0] |= value
-    else:
-        plain["curves"][name] = value
-    with pytest.raises(ValueError, match=words):
-        ISRLDPClassifier.from_dict(plain)
-
-
 def test_what_is_not_linear_says_so():
     y = MODELS["two labels"][1]
     network = ISRLDPClassifier(3.0, model=MLP((4,)), random_state=0, **BOUNDS)

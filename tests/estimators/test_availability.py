@@ -68,13 +68,6 @@ def test_disjoint_batches_are_dealt_for_the_busiest_silo():
     assert model.privacy_spent_.n_releases == 4
 
 
-def test_an_array_says_how_many_rounds_there_are():
-    X, y, silos = data("ISRLDPClassifier")
-    assert fit("ISRLDPClassifier", ANSWERS, X, y, silos, n_rounds="auto").n_iter_ == 5
-    plan = make("ISRLDPClassifier", cohort=ANSWERS).plan_for(silo_sizes=[60] * 4, n_features=3)
-    assert plan.n_rounds == 5
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_search_prices_what_runs():
     X, y, silos = data("ISRLDPClassifier")

@@ -112,20 +112,6 @@ def test_a_silo_with_an_infinite_budget_adds_no_noise_and_counts_no_less():
     assert 0 < np.abs(mixed.coef_).max() < 1e-2
 
 
-def test_all_budgets_infinite_is_no_privacy():
-    clf = fit(epsilon=dict.fromkeys(range(4), INF))
-    assert not clf.plan_.private
-    assert clf.privacy_spent_.epsilon == INF
-
-
-def test_each_silo_may_have_its_own_delta():
-    deltas = {0: 1e-5, 1: 1e-6, 2: 1e-7, 3: 1e-4}
-    spent = fit(delta=deltas).privacy_spent_
-    assert spent.delta == 1e-4
-    assert spent.per_silo.idxmax() == 2  # the same noise, the smallest delta
-    assert 0.99 <= spent.epsilon <= 1
-
-
 def test_a_silo_without_an_entry_is_an_error():
     with pytest.raises(ValueError, match=r"epsilon has no entry for silo\(s\) \[3\]"):
         fit(epsilon={0: 1, 1: 1, 2: 1})
@@ -211,13 +197,6 @@ def test_scales_and_calibration_are_releases_too(params):
     X, y, silos = data("ISRLDPClassifier")
     spent = spent.fit(X, y, silos=silos).privacy_spent_
     assert spent.n_releases == sum(n for _, n in spent.costs[0].composition) > 8
-
-
-@pytest.mark.parametrize("largest", [4.0, np.inf])
-def test_unlike_noise_is_not_one_multiplier(largest):
-    clf = fit("ISRLDPClassifier", epsilon={0: 1.0, 1: 2.0, 2: 2.0, 3: largest})
-    assert clf.privacy_spent_.noise_multiplier is None
-    assert clf.privacy_spent_.to_dict()["noise_multiplier"] is None
 
 
 # ------------------------------------------------------------------ until the budget is spent

@@ -91,44 +91,6 @@ def test_auto_clips_at_four_scales_but_not_without_privacy_or_scaling():
         fitted(clip_features="yes")
 
 
-def test_only_features_that_are_wide_are_warned_of():
-    X, y, silos = heavy()
-    X[:, [0, 1, 3, 4, 5]] = np.log(X[:, [0, 1, 3, 4, 5]])
-    with pytest.warns(UserWarning, match="The values of feature 2 spread over"):
-        make("DPFedAvgClassifier", epsilon=3.0, random_state=0).fit(X, y, silos=silos)
-    X[:, 2] = np.log(X[:, 2])  # no warning any more: it would be an error
-    make("DPFedAvgClassifier", epsilon=3.0, random_state=0).fit(X, y, silos=silos)
-
-
-@pytest.mark.parametrize("clips", [False, True])
-def test_features_too_small_to_be_told_from_zero_are_warned_of(clips):
-    """Their scales are not found, so that nothing would be learnt, and nothing said."""
-    Z = np.random.default_rng(0).normal(size=(4000, 4))
-    kw = {"epsilon": 4.0, "random_state": 0, "n_rounds": 3, "clip_features": clips}
-    fit = make("ISRLDPClassifier", **kw).fit
-    with pytest.warns(UserWarning, match="all features are 0 in nearly all records"):
-        fit(Z * 1e-9, Z[:, 0] > 0, silos=np.arange(4000) % 4)
-    fit(np.where(Z > 1, Z, 0.0), Z[:, 0] > 0, silos=np.arange(4000) % 4)  # 84 % are zeros
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_features_beyond_the_grid_are_said_to_be_so_and_not_to_be_wide(epsilon):
-    """Nanoseconds since 1970: the bin at the end is open, and wide columns are there, too."""
-    Z, silos = np.random.default_rng(0).normal(size=(4000, 4)), np.arange(4000) % 4
-    y, unit, start = Z[:, 0] > 0, np.array([1, 1, 3e16, 1]), np.array([0, 0, 1.7e18, 0])
-    given = {"epsilon": epsilon, "random_state": 0, "n_rounds": 10, "clip_features": False}
-    model = make("ISRLDPClassifier", **given)
-    for X in (Z * unit - start, Z * unit + start):
-        with pytest.warns(UserWarning, match="The values of feature 2 are beyond 5e11") as said:
-            model.fit(X, y, silos=silos)
-        assert not any("powers of ten" in str(w.message) for w in said)
-        assert model.score(X, y) < 0.6
-    model.set_params(feature_bounds=([-5, -5, 1.5e18, -5], [5, 5, 1.9e18, 5]))
-    assert model.fit(X, y, silos=silos).score(X, y) > 0.9
-    seconds = Z * [1, 1, 1e8, 1] + [0, 0, 1.7e9, 0]
-    model.set_params(feature_bounds=None).fit(seconds, y, silos=silos)  # no warning
-
-
 @pytest.mark.parametrize("d", [4, 60])
 def test_indicators_too_rare_for_the_noise_are_warned_of_unless_others_are_not(d):
     rng = np.random.default_rng(0)

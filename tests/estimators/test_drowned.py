@@ -100,29 +100,6 @@ def test_what_the_caller_chose_is_not_advised_on(kw):
     assert not told(ISRLDPRegressor, schools, 0, **kw | KNOWN)[0]
 
 
-def test_clip_norms_far_above_the_rows_are_said():
-    """Nothing is clipped by them, and the noise grows with them: worse than a coin."""
-    X, y, silos = logistic(0)
-    model = ISRLDPClassifier(1.0, clip_norm=100.0, random_state=0, **KNOWN)
-    with pytest.warns(UserWarning, match=r"drown .* What helps: a clip_norm of 2\.\d .* or less"):
-        assert model.fit(X, y, silos=silos).score(X, y) < 0.65
-    assert model.set_params(clip_norm=2.0).fit(X, y, silos=silos).score(X, y) > 0.65
-    model.set_params(clip_norm=500.0, scaling=None, feature_bounds=None)  # rows may be as long
-    model.fit(100 * X, y, silos=silos)
-
-
-def test_noise_that_decays_steeply_is_said():
-    """The first rounds' noise is paid for by the last ones': worse than a coin."""
-    X, y, silos = logistic(1)
-    model = DPScaffoldClassifier(1.0, n_rounds=100, random_state=1, **KNOWN)
-    model.set_params(noise_schedule=("round", 0.98, 0)).fit(X, y, silos=silos)
-    assert model.score(X, y) > 0.65
-    for beta, words in ((0.87, "costs 76 times the noise"), (0.7, "costs over a hundred times")):
-        model.set_params(noise_schedule=("round", beta, 0))
-        with pytest.warns(UserWarning, match=rf"drown .* helps: noise that decays less .*{words}"):
-            assert model.fit(X, y, silos=silos).score(X, y) < 0.65
-
-
 def test_noise_that_no_number_can_hold_is_refused_in_words():
     X, y, silos = logistic(1)
     model = DPScaffoldClassifier(1.0, n_rounds=20, noise_schedule=("round", 1e-3, 1), **KNOWN)
@@ -131,13 +108,6 @@ def test_noise_that_no_number_can_hold_is_refused_in_words():
 
 
 # ---- what the warning says to do -----------------------------------------------------------------
-
-
-def test_the_advice_on_a_target_says_the_same():
-    X, y, silos = schools(0)
-    model = ISRLDPRegressor(0.125, delta=1e-5, random_state=0, **KNOWN, target_bounds=(-20, 60))
-    with pytest.warns(UserWarning, match="drown the target.*an epsilon of about.*score_federation"):
-        model.fit(X, y, silos=silos)
 
 
 @pytest.mark.parametrize("n_silos, trust, said", [(42, "silo", True), (300, "server", False)])
@@ -159,13 +129,3 @@ def test_too_few_whole_silos_are_told_of(kind, n_silos, trust, said):
         warnings.simplefilter("always")
         model.fit(X, X.sum(axis=1), silos=silos)
     assert said == any("Hiding a whole silo" in str(each.message) for each in caught)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_silos", [100, 200, 300])
-def test_few_silos_near_chance_are_told_of(n_silos):
-    rng = np.random.default_rng(0)
-    X, silos = rng.normal(size=(20 * n_silos, 6)), np.repeat(np.arange(n_silos), 20)
-    model = skdpfl.DPFedEXPClassifier(0.5, feature_bounds=(-4, 4), random_state=0)
-    with pytest.warns(UserWarning, match=f"Hiding a whole silo among {n_silos} takes so much"):
-        model.fit(X, X.sum(axis=1) > 0, silos=silos)

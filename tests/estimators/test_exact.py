@@ -140,14 +140,6 @@ def test_steps_that_are_too_long_are_told(name, kind):
         cls(epsilon=np.inf, learning_rate=30.0, alpha=0.1, n_rounds=50).fit(X, y, silos=silos)
 
 
-def test_a_penalty_that_a_given_step_does_not_bear_is_told_with_privacy_too():
-    X, y, silos = problem("Classifier")
-    with pytest.warns(UserWarning, match="learning_rate=3 with alpha=1 diverges"):
-        skdpfl.ISRLDPClassifier(epsilon=3.0, learning_rate=3.0, alpha=1.0, random_state=0).fit(
-            X, y, silos=silos
-        )
-
-
 @pytest.mark.parametrize("seeds", [range(1), *slow([range(1, 5)])])
 @pytest.mark.parametrize("loss", ["huber", "log_loss", "squared_hinge"])
 def test_momentum_does_not_cycle_where_the_curvature_changes(loss, seeds):

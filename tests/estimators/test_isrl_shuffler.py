@@ -1,7 +1,5 @@
 """trust="shuffler": what is sent, what it costs, where it gains nothing, what is refused."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -40,26 +38,6 @@ def test_fits(cls):
     ).fit(X, y, silos=silos)
     assert model.privacy_spent_.epsilon <= 2.0
     assert model.score(X, y) > (0.7 if cls is ISRLDPClassifier else 0.2)
-
-
-@pytest.mark.slow
-def test_few_silos_of_many_records_are_told_that_shuffling_gains_nothing():
-    clf = ISRLDPClassifier(1.0, trust="shuffler", n_rounds=5)
-    with pytest.warns(UserWarning, match="gains nothing here.*about 50 records of each of 4 silos"):
-        clf.plan_for(silo_sizes=[50] * 4, n_features=3)
-
-
-@pytest.mark.slow
-def test_many_silos_of_few_records_gain():
-    kw = {"n_rounds": 10, "sampling": "without_replacement", "sampling_rate": 0.5}
-    sizes = {"silo_sizes": [4] * 1000, "n_features": 3}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        shuffled = ISRLDPClassifier(1.0, trust="shuffler", **kw).plan_for(**sizes)
-    alone = ISRLDPClassifier(1.0, **kw).plan_for(**sizes)
-    # in clip norms: these follow the noise
-    noise = [p.mechanism.noise_on_mean(p) / p.clip_norm for p in (shuffled, alone)]
-    assert noise[0] < 0.7 * noise[1]
 
 
 @pytest.mark.parametrize(

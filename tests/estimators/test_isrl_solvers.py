@@ -5,7 +5,6 @@ import pytest
 from scipy.optimize import minimize
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.algorithms import MinibatchSGD
 from skdpfl.privacy.events import Gaussian
 from tests.estimators.fits import data
 
@@ -140,25 +139,6 @@ def test_optimal_steps_are_the_published_ones():
         assert clf.learning_rate_ == pytest.approx(1 / (2 * smoothness))
 
 
-def test_strong_convexity_makes_steps_decrease(monkeypatch):
-    seen = []
-    init = MinibatchSGD.init
-    monkeypatch.setattr(MinibatchSGD, "init", lambda self, p: (seen.append(self), init(self, p))[1])
-    fit("log_loss", n_rounds=200, learning_rate="optimal", alpha=0.5)
-    rates, weights = np.array(seen[0].learning_rate), np.array(seen[0].output_weights)
-    assert (rates[:101] == rates[0]).all() and rates[-1] < rates[0]
-    assert len(weights) == 201  # one for the model before the first round
-    assert (weights[:101] == 0).all() and weights[-1] > weights[101] > 0
-
-
-def test_noise_shortens_the_accelerated_solvers_steps():
-    rates = [
-        fit("log_loss", epsilon=e, solver="accelerated", n_rounds=60, alpha=0.0)[0].learning_rate_
-        for e in (0.3, 1.0, 10.0)
-    ]
-    assert rates[0] < rates[1] < rates[2]
-
-
 @pytest.mark.parametrize("solver", ["accelerated", "multistage"])
 def test_average_false_gives_the_last_iterate(solver):
     kw = {"solver": solver, "n_rounds": 30, "epsilon": 1.0}
@@ -209,17 +189,3 @@ def test_more_rounds_than_records_is_refused_for_one_pass():
         ISRLDPClassifier(sampling="disjoint", n_rounds=60).plan_for(
             silo_sizes=[50, 70], n_features=3
         )
-
-
-def test_the_parameter_of_an_envelope_is_told():
-    """Without privacy b = (L / D) sqrt(n M); a small budget smooths more, smooth losses not."""
-    X, y, silos = data("ISRLDPClassifier")
-    silos = np.arange(240) % 4
-    options = {"n_rounds": 2, "scaling": None, "clip_norm": 1.0, "radius": 2.0, "random_state": 0}
-    free, private, smooth = (
-        ISRLDPClassifier(epsilon, loss=loss, **options).fit(X, y, silos=silos).smoothing_
-        for epsilon, loss in [(np.inf, "hinge"), (0.1, "hinge"), (0.1, "log_loss")]
-    )
-    assert free == pytest.approx(np.sqrt(60 * 4) / 4)
-    assert 0 < private < free
-    assert smooth is None

@@ -5,12 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 import skdpfl
-from skdpfl import DPFedAvgClassifier, DPFederatedRegressor, ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.algorithms import FedAvg
+from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.losses import (
     NAMED,
     Hinge,
@@ -21,7 +18,6 @@ from skdpfl.losses import (
     Quantile,
     Weighted,
 )
-from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy import PrivacyLedger
 from tests.estimators.fits import ESTIMATORS
 
@@ -72,26 +68,6 @@ def test_parameters_tell_the_truth_and_can_be_set(name):
         model.set_params(loss__depth=1)
     with pytest.raises(ValueError, match="loss__q: loss='squared' has no parameter 'q'"):
         model.set_params(loss="squared", loss__q=0.5)
-
-
-def test_several_fields_are_set_together_and_so_are_those_of_an_algorithm():
-    model = DPFederatedRegressor(loss=Huber(), algorithm=FedAvg(0.1))
-    model.set_params(loss=Quantile(), loss__q=0.2, loss__smoothing=1.0, algorithm__local_steps=3)
-    assert model.loss == Quantile(0.2, smoothing=1.0)
-    assert model.algorithm == FedAvg(0.1, 3)
-    steps = make_pipeline(FunctionTransformer(), model)
-    steps.set_params(dpfederatedregressor__loss__q=0.7)
-    assert steps[-1].loss.q == 0.7
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_field_is_searched():
-    model = ISRLDPRegressor(loss=Quantile(), target_bounds=(-5, 5), **SETTINGS)
-    model.set_params(random_state=None)
-    search = DPRandomizedSearchCV(model, {"loss__q": [0.1, 0.5]}, epsilon=9.0, random_state=0)
-    search.fit(X, LINE, silos=SILOS)
-    assert search.best_params_["loss__q"] == search.best_estimator_.loss.q
 
 
 def test_other_objects_are_refused():

@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -16,7 +15,6 @@ from tests.estimators.fits import ALL, ESTIMATORS, RECORD, data
 from tests.estimators.test_scikit_learn import EXPECTED
 
 SMALL = {"n_rounds": 4, "scaling": None, "random_state": 0}
-slow = pytest.mark.slow
 
 
 def make(name, model=None, **kw):
@@ -95,15 +93,6 @@ def test_solvers(name, solver):
     assert np.isfinite(fitted.predict(X)).all()
 
 
-@slow
-def test_a_shuffler():
-    X, y, silos = data("ISRLDPClassifier")
-    options = {"trust": "shuffler", "sampling_rate": 1.0, "epsilon": 8.0}
-    with pytest.warns(UserWarning, match="shuffler"):
-        fitted = make("ISRLDPClassifier", **options).fit(X, y, silos=silos)
-    assert fitted.privacy_spent_.epsilon <= 8.0
-
-
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_losses(loss):
     X, y, silos = data("DPFedAvgClassifier")
@@ -136,30 +125,6 @@ def test_clone_and_pickle(name):
     np.testing.assert_array_equal(again.predict(X), estimator.predict(X))
     refitted = copied.fit(X, y, silos=silos)
     np.testing.assert_array_equal(refitted.predict(X), estimator.predict(X))
-
-
-@pytest.mark.slow
-def test_a_search_over_the_model_s_parameters():
-    X, y, silos = data("ISRLDPClassifier")
-    grid = {
-        "model__activation": ["relu", "tanh", TemperedSigmoid()],
-        "model__hidden_layer_sizes": [(3,), (4, 4)],
-    }
-    search = GridSearchCV(make("ISRLDPClassifier"), grid, cv=2).fit(X, y, silos=silos)
-    assert len(search.cv_results_["params"]) == 6
-    best = search.best_estimator_
-    assert best.coefs_[0].shape[1] == search.best_params_["model__hidden_layer_sizes"][0]
-    assert best.get_params()["model__activation"] == search.best_params_["model__activation"]
-    with pytest.raises(ValueError, match="no parameter 'width'"):
-        best.set_params(model__width=3)
-    mixed = GridSearchCV(make("ISRLDPClassifier"), {"model": ["linear", MLP((2,))]}, cv=2)
-    assert len(mixed.fit(X, y, silos=silos).cv_results_["params"]) == 2
-
-
-def test_a_summary_is_for_linear_models():
-    X, y, silos = data("ISRLDPClassifier")
-    with pytest.raises(AttributeError, match="Network has none"):
-        make("ISRLDPClassifier").fit(X, y, silos=silos).summary()
 
 
 def test_probabilities_are_calibrated_within_the_budget():
@@ -201,11 +166,6 @@ def test_what_does_not_go_together_is_said(case):
     X, y, silos = data("ISRLDPClassifier")
     with pytest.raises(ValueError, match=words):
         make("ISRLDPClassifier", **params).fit(X, y, silos=silos)
-
-
-def test_parameters_of_scikit_learn_s_networks_get_an_answer():
-    with pytest.raises(TypeError, match="MLP"):
-        skdpfl.ISRLDPClassifier(hidden_layer_sizes=(10,))
 
 
 # ---- starts --------------------------------------------------------------------------------------

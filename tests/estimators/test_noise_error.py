@@ -56,20 +56,6 @@ def logistic(n=2000):
     return X, y.astype(int), rng.integers(0, 5, n)
 
 
-BOUNDS = {0: (-5, 5), 1: (-5, 5), 2: (-5, 5), 3: (-5, 5), 4: (0, 1)}
-
-
-def test_a_rare_level_has_a_large_error():
-    X, y, silos = logistic()
-    model = make("ISRLDPClassifier", epsilon=1.0, feature_bounds=BOUNDS, random_state=0)
-    table = model.fit(X, y, silos=silos).summary()
-    assert table.columns.tolist() == ["coefficient", "noise error"]
-    assert table.attrs["no_noise_error"] == ""
-    errors = table["noise error"]
-    assert (errors > 0).all()
-    assert errors["x4"] > 3 * errors[["x0", "x1", "x2", "x3"]].max()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_fits", "kw"), [(500, {"epsilon": 1.0}), (300, {"epsilon": 8.0, "sampling_rate": 0.1})]

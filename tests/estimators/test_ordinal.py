@@ -7,10 +7,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from skdpfl import ISRLDPClassifier, SiloAdapted
+from skdpfl import ISRLDPClassifier
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import LocalComparisonDisplay, local_comparison, private_score
-from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.inspection import private_score
 from skdpfl.models import MLP
 from tests.estimators.fits import CLASSIFIERS, make
 
@@ -92,21 +91,6 @@ def test_summary_names_the_cuts_and_a_file_predicts_the_same():
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
-def test_silos_own_parts_know_the_order():
-    X, y, silos = grades(900)
-    model = ISRLDPClassifier(9.0, loss="ordinal", classes=LEVELS, random_state=0)
-    with pytest.raises(ValueError, match="ordinal"):
-        SiloAdapted(model).fit(X, y, silos=silos)
-
-
-def test_a_silos_comparison_refuses_levels_in_words():
-    model, (X, y, silos) = fitted(), grades(300)
-    with pytest.raises(ValueError, match="ordered labels"):
-        local_comparison(model, X[silos == 0], y[silos == 0])
-    with pytest.raises(ValueError, match="ordered labels"):
-        LocalComparisonDisplay.from_estimator(model, X, y, silos=silos)
-
-
 @pytest.mark.parametrize("levels", [LEVELS, ["mild", "light"]], ids=len)
 def test_private_scores_read_levels_in_their_order(levels):
     """Not as if they were sorted: accuracy was 1, and the area undefined."""
@@ -127,16 +111,6 @@ def test_private_scores_read_levels_in_their_order(levels):
     for scoring, value in exact.items():
         found = private_score(model, X, y, silos=silos, epsilon=2000.0, scoring=scoring)
         assert abs(float(found) - value) < 0.01, scoring
-
-
-def test_a_search_reads_levels_in_their_order():
-    X, y, silos = grades(4000)
-    y = np.where(np.isin(y, LEVELS[:2]), "mild", "light")
-    model = ISRLDPClassifier(9.0, loss="ordinal", classes=["mild", "light"], feature_bounds=(-4, 4))
-    search = DPRandomizedSearchCV(
-        model, {"alpha": [0.0]}, epsilon=40.0, n_iter=1, scoring="roc_auc", random_state=0
-    ).fit(X, y, silos=silos)
-    assert search.best_score_ > 0.7
 
 
 def test_shares_of_levels_are_in_their_order():

@@ -1,6 +1,5 @@
 """Silos that were not in the fit, and columns of people's ids, are named."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -19,14 +18,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl import ISRLDPClassifier
-from skdpfl.exceptions import PrivacyLeakWarning, UnseenSiloWarning
-from skdpfl.inspection import PrivacyUtilityDisplay
+from skdpfl.exceptions import UnseenSiloWarning
 from skdpfl.model_selection import (
     LeaveOneSiloOut,
     SiloKFold,
     SiloStratifiedKFold,
     make_silo_scorer,
-    silo_scores,
 )
 
 rng = np.random.default_rng(0)
@@ -69,30 +66,6 @@ def test_a_new_silo_is_named_once_per_model(kind, method):
         assert said(lambda m=model: m.score(frame, y)) == []
 
 
-def test_integer_ids_and_many_of_them():
-    ids = np.arange(240) % 30
-    frame = FRAME.assign(hospital=ids)
-    model = clf(classes=[0, 1]).fit(frame[ids < 10], y[ids < 10])
-    (text,) = said(lambda: model.score(frame, y))
-    assert "[10, 11, 12, 13, 14] and 15 more" in text
-    model = clf().fit(frame, y)
-    assert said(lambda: model.score(frame.assign(hospital=ids.astype(float)), y)) == []
-
-
-def test_the_warning_points_at_the_users_line():
-    model = clf().fit(FRAME[:160], y[:160])
-    with pytest.warns(UnseenSiloWarning) as caught:
-        model.score(FRAME, y)
-    assert caught[0].filename == __file__
-
-
-def test_without_the_column_nothing_can_be_known():
-    model = clf().fit(FRAME[:160], y[:160])
-    assert said(lambda: model.predict(FRAME.drop(columns="hospital"))) == []
-    by_argument = ISRLDPClassifier(**OPTIONS).fit(X[:160], y[:160], silos=HOSPITAL[:160])
-    assert said(lambda: by_argument.predict(X)) == []
-
-
 def test_plain_folds_of_sorted_hospitals_are_told():
     texts = said(lambda: cross_validate(clf(), FRAME, y, cv=KFold(3)))
     assert [any(f"'{h}'" in t for t in texts) for h in ("north", "south", "west")] == [True] * 3
@@ -126,28 +99,6 @@ def stack(cv):
 def test_folds_that_leave_silos_out_on_purpose_are_silent(splitter, call):
     n = {} if splitter is LeaveOneSiloOut else {"n_splits": 3}
     assert said(lambda: call(splitter(silo_column="hospital", **n))) == []
-
-
-def test_the_mark_survives_a_trip_to_another_process():
-    for _, test in LeaveOneSiloOut().split(X, silos=HOSPITAL):
-        again = pickle.loads(pickle.dumps(test))
-        assert type(again) is type(test) is not np.ndarray and (again == test).all()
-
-
-def test_scores_by_silo_name_the_silos_themselves():
-    model = clf().fit(FRAME[:160], y[:160])
-    assert said(lambda: silo_scores(model, FRAME, y)) == []
-    assert len(said(lambda: model.score(FRAME, y))) == 1  # that was not the one warning
-
-
-@pytest.mark.slow
-def test_the_picture_of_epsilons_goes_by_its_folds():
-    def draw(cv):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyLeakWarning)  # exact scores, said elsewhere
-            PrivacyUtilityDisplay.from_estimator(clf(), FRAME, y, epsilons=[5.0], cv=cv)
-
-    assert said(lambda: draw(LeaveOneSiloOut())) == []
 
 
 PLAIN = FRAME.drop(columns="hospital")

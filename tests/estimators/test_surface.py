@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -66,31 +65,6 @@ def test_a_silo_column_is_the_same_as_silos(name, kind):
     assert frame.equals(before)
 
 
-def test_names_are_checked_without_the_silo_column():
-    X, y, silos = data("ISRLDPClassifier")
-    frame = frame_of(X, silos, "pandas")
-    clf = small("ISRLDPClassifier", silo_column="hospital").fit(frame, y)
-    with pytest.raises(ValueError, match="feature names"):
-        clf.predict(frame.rename(columns={"age": "years"}))
-    with pytest.raises(ValueError, match="feature names"):
-        clf.predict(frame[["weight", "hospital", "age", "height"]])
-
-
-def test_a_list_of_bounds_follows_the_names():
-    X, y, silos = data("ISRLDPClassifier")
-    frame = frame_of(X, silos, "pandas")
-    bounds = {"height": (-3, 3), "age": (-4, 4), "weight": (0, 0), "hospital": (0, 9)}
-    clf = small(
-        "ISRLDPClassifier",
-        silo_column="hospital",
-        feature_bounds=bounds,
-        scaling="auto",
-        epsilon=INF,
-    ).fit(frame, y)
-    assert clf.coef_[0, 1] == 0
-    assert clf.coef_[0, 0] != 0 != clf.coef_[0, 2]
-
-
 # ---- routing ------------------------------------------------------------------------------------
 
 
@@ -103,19 +77,6 @@ def test_silos_are_requested_by_default(name):
         renamed = small(name).set_fit_request(silos="hospital")
     asked = renamed.get_metadata_routing().fit.requests
     assert asked == {"silos": "hospital"} | others
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["pandas", "polars"])
-@pytest.mark.parametrize("name", ALL)
-def test_searches_over_a_silo_column(name, kind):
-    X, y, silos = data(name)
-    frame = frame_of(X, silos, kind)
-    grid = {"epsilon": [1.0, INF, {0: 1.0, 1: 2.0, 2: 0.5, 3: INF}]}
-    search = GridSearchCV(small(name, silo_column="hospital"), grid, cv=2).fit(frame, y)
-    assert search.best_estimator_.n_features_in_ == 3
-    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
-    assert search.predict(frame).shape == (240,)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -137,18 +98,6 @@ def test_a_step_that_loses_the_frame_is_named():
     pipe = make_pipeline(StandardScaler(), small("ISRLDPClassifier", silo_column="hospital"))
     with pytest.raises(ValueError, match=r"needs a DataFrame, got ndarray.*set_output"):
         pipe.fit(frame_of(X, silos, "pandas"), y)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_an_outer_search_in_processes(n_jobs):
-    X, y, silos = data("DPScaffoldClassifier")
-    search = GridSearchCV(
-        small("DPScaffoldClassifier", n_jobs=2), {"alpha": [0.0, 0.1]}, cv=2, n_jobs=n_jobs
-    )
-    search.fit(X, y, silos=silos)
-    expected = small("DPScaffoldClassifier", alpha=search.best_params_["alpha"])
-    assert np.array_equal(search.best_estimator_.coef_, expected.fit(X, y, silos=silos).coef_)
 
 
 # ---- clones and pickles -------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import cross_val_score
 
 import skdpfl
 from benchmarks.survival import cox, study
@@ -85,17 +84,6 @@ def test_score_is_the_concordance():
         ordered += (risk[after] < risk[i]).sum() + (risk[after] == risk[i]).sum() / 2
     assert model.score(X, y) == pytest.approx(ordered / pairs)
     assert np.isnan(model.score(X, np.rec.fromarrays([np.zeros(300, bool), time])))
-
-
-@pytest.mark.slow
-def test_summary_has_hazard_ratios():
-    model = fitted(n=900, n_rounds=40)
-    frame = model.summary()
-    assert list(frame) == ["coefficient", "hazard ratio", "noise error"]
-    np.testing.assert_allclose(frame["hazard ratio"], np.exp(model.coef_))
-    again = [fitted(n=900, n_rounds=40, random_state=seed).coef_ for seed in range(8)]
-    spread = np.sqrt(np.mean(np.var(again, axis=0)))
-    assert 0.3 < np.sqrt(np.mean(frame["noise error"] ** 2)) / spread < 3
 
 
 # ---- targets -------------------------------------------------------------------------------------
@@ -195,14 +183,6 @@ def test_wrong_settings_are_refused_in_words(kind, case):
         kind(**({"target_bounds": (0, 10)} | given)).fit(X, y, silos=silos)
 
 
-def test_breaks_are_a_number_or_inner_ends():
-    assert fitted(breaks=4).breaks_.tolist() == [2.5, 5, 7.5]
-    listed = fitted(breaks=[2.5, 5, 7.5])
-    np.testing.assert_array_equal(listed.coef_, fitted(breaks=4).coef_)
-    assert len(fitted(breaks=1).baseline_hazard_) == 1
-    assert listed.intercept_.shape == (4,)
-
-
 # ---- around them ---------------------------------------------------------------------------------
 
 
@@ -235,12 +215,6 @@ def test_what_is_not_supported_says_so():
         fitted().score(X, y, silos=silos)
     with pytest.raises(ValueError, match="loss must be one of"):
         skdpfl.ISRLDPRegressor(loss=PiecewiseExponential()).fit(X, y["years"])
-
-
-def test_it_is_cross_validated():
-    X, y, _, _ = study(0, 300)
-    model = ISRLDPSurvival(9.0, target_bounds=(0, 10), n_rounds=10, random_state=0)
-    assert cross_val_score(model, X, y, cv=2).min() > 0.5
 
 
 # ---- privacy -------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import skdpfl
 from skdpfl.models import MLP
 from skdpfl.privacy.events import Gaussian
 
-SHARE = np.sqrt(0.02)
 BOUNDS = {"feature_bounds": (-5, 5)}
 
 
@@ -119,14 +118,6 @@ def test_other_fits_have_none(options):
     assert not clf.plan_.setup
 
 
-@pytest.mark.parametrize(
-    "options", [{"solver": "accelerated", "learning_rate": "optimal"}, {"radius": 2.0}], ids=str
-)
-def test_published_steps_and_a_radius_are_left_alone(options):
-    plan = skdpfl.ISRLDPClassifier(scaling=None, **options)
-    assert not plan.plan_for(silo_sizes=[300, 300], n_features=5).setup
-
-
 # ---- and it works --------------------------------------------------------------------------------
 
 
@@ -213,19 +204,6 @@ def test_without_a_signal_probabilities_are_those_of_the_public_shares(model, n_
         clf.fit(X, y, silos=silos)
     found = clf.predict_proba(X).mean(axis=0)
     np.testing.assert_allclose(found, list(shares.values()), atol=0.03)
-
-
-def test_class_weights_move_the_anchor_as_they_move_the_optimum():
-    X, y, silos, *_ = rare(0)
-    odds = []
-    for weights in (None, {0: 0.1, 1: 0.9}):
-        clf = skdpfl.ISRLDPClassifier(
-            0.01, class_weight=weights, classes={0: 0.9, 1: 0.1}, random_state=0, **BOUNDS
-        )
-        with pytest.warns(UserWarning, match="will drown"):
-            odds.append(clf.fit(X, y, silos=silos).intercept_[0])
-    assert odds[0] == pytest.approx(np.log(1 / 9), abs=0.2)
-    assert odds[1] == pytest.approx(0, abs=0.2)
 
 
 def test_shares_that_were_counted_are_a_leak():

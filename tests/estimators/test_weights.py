@@ -3,11 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.class_weight import compute_sample_weight
 
 import skdpfl
@@ -180,23 +176,6 @@ def test_a_silo_alone_has_its_own_weights(n_silos):
 # ---- around them -----------------------------------------------------------------------------
 
 
-def test_routing_through_a_pipeline_and_a_search():
-    X, y, silos = data("ISRLDPClassifier")
-    clf = make("ISRLDPClassifier", n_rounds=2, **BOUNDED)
-    with sklearn.config_context(enable_metadata_routing=True):
-        asks = clf.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        pipe = make_pipeline(FunctionTransformer(), asks)
-        grid = GridSearchCV(pipe, {"isrldpclassifier__epsilon": [1.0, 2.0]}, cv=2)
-        grid.fit(X, y, silos=silos, sample_weight=weights_of())
-        direct = make("ISRLDPClassifier", n_rounds=2, epsilon=grid.best_params_.popitem()[1])
-        direct.set_params(feature_bounds=(-4, 6), random_state=0).fit(
-            X, y, silos=silos, sample_weight=weights_of()
-        )
-        assert np.array_equal(grid.best_estimator_[-1].coef_, direct.coef_)
-        params = {"silos": silos, "sample_weight": weights_of()}
-        assert len(cross_validate(asks, X, y, cv=2, params=params)["test_score"]) == 2
-
-
 def test_a_silo_column_and_a_ledger():
     X, y, silos = data("ISRLDPClassifier")
     frame = pd.DataFrame(X, columns=list("abc")).assign(hospital=silos)
@@ -206,12 +185,6 @@ def test_a_silo_column_and_a_ledger():
         assert ledger.spent.epsilon <= 1.0
         with pytest.raises(skdpfl.exceptions.BudgetExceeded):
             clf.fit(frame, y, sample_weight=weights_of())
-
-
-def test_a_fold_without_a_class_is_no_mistake():
-    X, y, silos = data("ISRLDPClassifier")
-    clf = make("ISRLDPClassifier", class_weight={0: 1.0, 1: 2.0, 2: 5.0}, n_rounds=2, **BOUNDED)
-    assert clf.fit(X, y, silos=silos).classes_.tolist() == [0, 1]
 
 
 def test_a_class_of_the_data_has_a_weight():

@@ -11,7 +11,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -218,17 +217,6 @@ def test_what_reads_the_records_unpaid_makes_any_cost_infinite(inner, outer, how
         assert re.search(REFUSED_WITH, str(refused))
     else:
         assert priced(model) == np.inf
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
-@pytest.mark.parametrize("outer", ["vote", "stack", "bag", "bag of copies", "labels", "search"])
-@pytest.mark.parametrize("inner", ["plain", "piped"])
-def test_costs_are_the_same_in_other_processes(inner, outer, backend):
-    model = put_together(inner, outer, scaler(), clf()).set_params(n_jobs=2)
-    with parallel_config(backend=backend):
-        ran = fitted(model, Y)
-    assert priced(model) == pytest.approx(epsilon(ran), rel=0.02)
 
 
 def regressor(kind=skdpfl.ISRLDPRegressor):

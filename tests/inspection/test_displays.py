@@ -1,25 +1,17 @@
 """The displays: what they draw is what was computed, and they say what they cost."""
 
-import warnings
-
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn import clone
 from sklearn.datasets import load_breast_cancer
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
 
-from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import ConvergenceDisplay, PrivacySpentDisplay, PrivacyUtilityDisplay
 from skdpfl.model_selection import (
-    LeaveOneSiloOut,
-    SiloKFold,
     SiloStratifiedKFold,
 )
 from skdpfl.preprocessing import DPStandardScaler
@@ -68,48 +60,6 @@ def test_utility_from_estimator_draws_means_band_and_baseline():
 def test_what_is_no_splitter_is_refused_in_words(cv):
     with pytest.raises(TypeError, match="cv must be a number of folds, a splitter, or pairs"):
         PrivacyUtilityDisplay.from_estimator(clf(), X, y, epsilons=[1], cv=cv)
-
-
-def test_a_constant_is_scored_as_the_model_is():
-    def drawn(model, y, scoring):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyLeakWarning)
-            return PrivacyUtilityDisplay.from_estimator(
-                model, X, y, epsilons=[1], cv=2, scoring=scoring
-            )
-
-    numbers = ISRLDPRegressor(scaling=None, n_rounds=2, random_state=0)
-    assert np.allclose(drawn(numbers, X[:, 0], None).constant, 0, atol=0.1)  # R²
-    errors = drawn(numbers, X[:, 0], "neg_mean_absolute_error")
-    assert np.allclose(errors.constant, -np.abs(X[:, 0] - X[:, 0].mean()).mean(), rtol=0.1)
-    assert np.allclose(drawn(clf(), y, "roc_auc").constant, 0.5)
-    own = drawn(clf(), y, lambda model, X, y: model.n_iter_)
-    assert own.constant is None and own.constant_ is None
-
-
-@pytest.mark.parametrize("given", ["column", "argument"])
-@pytest.mark.parametrize("splitter", [LeaveOneSiloOut(), SiloKFold(2), SiloStratifiedKFold(2)])
-def test_utility_with_splitters_that_know_the_silo_column(splitter, given):
-    frame = pd.DataFrame(X).rename(columns=str).assign(hospital=SILOS)
-    column, silos = ("hospital", None) if given == "column" else (None, SILOS)
-    cv = clone(splitter, safe=False)
-    cv.silo_column = "hospital"
-    with pytest.warns(PrivacyLeakWarning) as told:
-        shown = PrivacyUtilityDisplay.from_estimator(
-            clf(silo_column=column),
-            frame if given == "column" else X,
-            y,
-            silos=silos,
-            epsilons=[2.0],
-            cv=cv,
-        )
-    assert len(told) == 1  # silos that were left out on purpose are not warned of
-    folds = list(cv.split(frame, y))
-    assert np.shape(shown.scores) == (1, len(folds))
-    train, test = folds[0]
-    by_hand = clf(epsilon=2.0).fit(X[train], y[train], silos=SILOS[train])
-    assert shown.scores[0][0] == by_hand.score(X[test], y[test])
-    assert cv.silo_column == "hospital"
 
 
 def test_convergence_scores_held_out_records_of_every_round():
@@ -162,25 +112,6 @@ def test_spent_refuses_what_has_no_cost():
         PrivacySpentDisplay.from_estimator(clf(epsilon=np.inf).fit(X, y))
     with pytest.raises(ValueError, match="kind must be"):
         PrivacySpentDisplay.from_estimator(clf().fit(X, y), kind="bars")
-
-
-def test_displays_take_pipelines():
-    pipe = make_pipeline(Normalizer(), clf(average=False))
-    X_train, X_test, y_train, y_test, silos, _ = train_test_split(X, y, SILOS, random_state=0)
-    shown = ConvergenceDisplay.from_estimator(
-        pipe, X_train, y_train, X_test=X_test, y_test=y_test, silos=silos
-    )
-    assert len(shown.scores) == 10
-    assert shown.scores[-1] == shown.estimator_.score(X_test, y_test)
-    bars = PrivacySpentDisplay.from_estimator(shown.estimator_)
-    assert bars.epsilons.tolist() == shown.estimator_[-1].privacy_spent_.per_silo.tolist()
-    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
-        utility = PrivacyUtilityDisplay.from_estimator(pipe, X, y, silos=SILOS, epsilons=[1], cv=2)
-    assert np.shape(utility.scores) == (1, 2)
-    for display in (PrivacyUtilityDisplay, ConvergenceDisplay):
-        held_out = {"X_test": X_test, "y_test": y_test} if display is ConvergenceDisplay else {}
-        with pytest.raises(ValueError, match="one of skdpfl's"):
-            display.from_estimator(LogisticRegression(), X_train, y_train, **held_out)
 
 
 def test_spent_over_the_fits_of_a_ledger():

@@ -153,24 +153,6 @@ def test_an_honest_function_is_free_once_declared(name):
     assert search.privacy_spent_.epsilon <= 1.0
 
 
-def test_functions_of_dates_and_words_are_tried_on_dates_and_words():
-    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=300).strftime("%d.%m.%Y")})
-
-    def month(D):
-        return pd.to_datetime(D["day"], format="%d.%m.%Y").dt.month.to_frame() / 12
-
-    def since_the_first(D):
-        found = pd.to_datetime(D["day"], format="%d.%m.%Y")
-        return (found - found.min()).dt.days.to_frame() / 1e4
-
-    for func, epsilon in ((month, 1.0), (since_the_first, np.inf)):
-        pipe = fitted(FunctionTransformer(func), days)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore" if epsilon == np.inf else "error", PrivacyLeakWarning)
-            found = skdpfl.privacy_spent(pipe, public="functiontransformer")
-        assert found.epsilon == pytest.approx(epsilon, rel=0.02)
-
-
 def test_declared_names_must_exist_and_be_functions():
     pipe = fitted(Normalizer())
     with pytest.raises(ValueError, match="is not a step"):

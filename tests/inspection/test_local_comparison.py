@@ -1,7 +1,5 @@
 """A silo asks whether it is better off alone."""
 
-import warnings
-
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -34,27 +32,6 @@ def silos_of(n_silos, size, curved, seed=0):
     X = rng.normal(size=(n_silos * size, 4))
     effect = np.cos(3 * X[:, 0]) * 3 if curved else X @ [1.0, -1.0, 0.5, 0.2]
     return X, effect + rng.normal(size=len(X)), np.repeat(np.arange(n_silos), size)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("curved", [True, False])
-def test_a_large_silo_is_better_off_alone_if_noise_or_curves_are_all(curved):
-    """Where effects bend, trees on top of the joint line are as good as trees alone."""
-    X, y, silos = silos_of(4, 500, curved)
-    joint = clone(REGRESSOR).set_params(epsilon=8.0 if curved else 0.1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        joint.fit(X, y, silos=silos)
-    own = silos == 1
-    frame = local_comparison(joint, X[own], y[own])
-    assert frame.index.tolist() == ROWS
-    alone = frame["score"].filter(like="alone").max()
-    assert alone > frame.loc["joint", "score"] + 0.15
-    # own parts make up for a bad joint model
-    assert ("does not pay" if curved else "joining pays") not in frame.attrs["advice"]
-    if curved:
-        assert frame.loc["joint, own trees", "score"] > alone - 0.05
-    assert frame.attrs["n_records"] == 500
 
 
 def test_a_small_silo_of_a_large_federation_joins():

@@ -2,17 +2,12 @@
 
 import inspect
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.inspection import (
-    CorrelationDisplay,
-    CountsDisplay,
-    QuantilesDisplay,
     correlation,
     describe,
     histogram,
@@ -223,23 +218,6 @@ def test_which_columns_are_looked_at():
         value_counts(FRAME[["age", "cost"]], categories=[1])
 
 
-@pytest.mark.parametrize("kind", ["polars", "array", "nullable"])
-def test_other_kinds_of_tables(kind):
-    numbers = FRAME[["age", "cost"]]
-    table = {
-        "polars": lambda: pl.DataFrame({c: numbers[c].tolist() for c in numbers}),
-        "array": numbers.to_numpy,
-        "nullable": numbers.convert_dtypes,
-    }[kind]()
-    how = {"feature_bounds": ([0, 0], [120, 60_000]), "random_state": 0}
-    found, usual = describe(table, **how), describe(numbers, **how)
-    assert list(found.index) == ([0, 1] if kind == "array" else ["age", "cost"])
-    np.testing.assert_array_equal(found.to_numpy(), usual.to_numpy())
-    if kind == "polars":
-        words = pl.DataFrame({"w": ["a", "b"] * 1000, "s": ["x"] * 2000})
-        assert list(describe(words, silo_column="s", random_state=0).index) == ["w"]
-
-
 def test_ranges_that_are_not_seen_are_named():
     small = pd.DataFrame({"seen": np.arange(90.0)})
     with pytest.warns(UserWarning, match=r"The range of \['seen'\] could not be estimated"):
@@ -260,32 +238,6 @@ def test_without_privacy_it_is_pandas():
     np.testing.assert_allclose(table.loc[NUMBERS, "mean"].astype(float), exact["mean"], rtol=1e-3)
     np.testing.assert_allclose(table.loc[NUMBERS, "std"].astype(float), exact["std"], rtol=1e-2)
     assert table.attrs["privacy_spent"].epsilon == np.inf
-
-
-def test_displays_draw_what_was_found():
-    how = {"silo_column": "hospital", "random_state": 0}
-    wards = value_counts(FRAME[["ward", "hospital"]], by_silo=True, **how)
-    display = CountsDisplay.from_counts(wards)
-    assert [bar.get_height() for bar in display.bars_] == wards.loc["all silos"].tolist()
-    assert [t.get_text() for t in display.ax_.get_xticklabels()] == ["other", "heart", "lung"]
-    ages = histogram(FRAME[["age", "hospital"]], 6, feature_bounds=(0, 120), **how)
-    display = CountsDisplay.from_counts(ages, ax=display.ax_.figure.add_subplot(212))
-    assert [bar.get_x() for bar in display.bars_] == [0, 20, 40, 60, 80, 100]
-    table = describe(FRAME, epsilon=4.0, feature_bounds=BOUNDS, by_silo=True, **how)
-    boxes = QuantilesDisplay.from_description(table, "age")
-    medians = [line.get_ydata()[0] for line in boxes.boxes_["medians"]]
-    assert medians == table.xs("age", level="column")["50%"].tolist()
-    assert len(QuantilesDisplay.from_description(table.loc["east"], "age").boxes_["medians"]) == 1
-    with pytest.raises(ValueError, match="has no quantiles"):
-        QuantilesDisplay.from_description(table, "ward")
-    found = correlation(FRAME, epsilon=4.0, feature_bounds=BOUNDS, **how)
-    picture = CorrelationDisplay.from_correlation(found)
-    np.testing.assert_array_equal(picture.image_.get_array(), found)
-    grey = [text.get_color() == "0.6" for text in picture.texts_]
-    errors = pd.DataFrame(found.attrs["noise_error"]).to_numpy()
-    assert grey == (found.abs().to_numpy() <= 2 * errors).ravel().tolist()
-    assert picture.texts_[3].get_text() == f"{found.loc['age', 'pressure']:.2f}"
-    plt.close("all")
 
 
 def test_dates_and_declared_kinds():

@@ -2,12 +2,9 @@
 
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.model_selection import GridSearchCV, KFold
@@ -26,7 +23,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 3)).clip(-4, 4)
 Y = X @ [1.0, -1.0, 0.5] + RNG.normal(size=600) > 0
 SILOS = np.repeat(["north", "<b>south</b>"], 300)
-FRAME = pd.DataFrame(X, columns=["age", "dose", "stay"]).assign(hospital=SILOS)
 HOW = {"feature_bounds": (-4, 4)}
 
 
@@ -227,29 +223,3 @@ def test_a_page_is_saved(tmp_path):
 def test_what_is_not_fitted_has_no_page():
     with pytest.raises(Exception, match="not fitted"):
         skdpfl.report(classifier())
-
-
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-
-
-@pytest.mark.skipif(BROWSER is None, reason="there is no browser here")
-def test_a_browser_shows_it(tmp_path):
-    """Nothing is cut at the width of a phone, and nothing asks for a network."""
-    found = skdpfl.report(FITTED["budgets"]())
-    path = found.save(tmp_path / "report.html")
-    probe = path.with_name("probe.html")
-    wide = "document.title = document.documentElement.scrollWidth <= 500 ? 'fits' : 'cut'"
-    probe.write_text(found.to_html().replace("</body>", f"<script>{wide}</script></body>"))
-    how = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=500,900"]
-    how += [f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND"]
-    shown = subprocess.run(
-        [*how, "--dump-dom", probe.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
-    assert "<title>fits</title>" in shown and "Privacy report: ISRLDPClassifier" in shown
-    assert "<polyline" in shown

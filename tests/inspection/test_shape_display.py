@@ -4,10 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import ISRLDPRegressor
 from skdpfl.inspection import ShapeDisplay
 from skdpfl.models import Additive
 
@@ -44,31 +42,6 @@ def test_curves_are_those_of_the_model(fitted):
     assert shown.axes_["flag"].get_xlim() == (-0.5, 1.5)
     drawn = shown.axes_[("dose", "flag")].collections[0].get_array()
     assert np.abs(drawn).max() > 0.5
-
-
-def test_features_products_and_pipelines(fitted):
-    shown = ShapeDisplay.from_estimator(fitted, features=["dose"], n_products=0)
-    assert list(shown.axes_) == ["dose"]
-    with pytest.raises(ValueError, match="'size', which is not one of"):
-        shown.plot(features=["size"])
-    with pytest.raises(ValueError, match="label must be one of"):
-        ShapeDisplay.from_estimator(fitted, label=1)
-    steps = make_pipeline(FunctionTransformer(), fitted)
-    assert set(ShapeDisplay.from_estimator(steps).axes_) >= {"age", "dose"}
-
-
-def test_each_class_has_its_picture():
-    y = np.array(["low", "mid", "high"])[np.digitize(Y, [2, 4])]
-    given = {"feature_bounds": BOUNDS, "random_state": 0}
-    model = ISRLDPClassifier(8.0, model=Additive(4), **given).fit(X, y)
-    curves = [
-        ShapeDisplay.from_estimator(model, label=label).axes_["age"].lines[0].get_ydata()
-        for label in model.classes_
-    ]
-    assert not np.array_equal(curves[0], curves[1])
-    assert "'mid'" in ShapeDisplay.from_estimator(model).caption_
-    two = ISRLDPClassifier(8.0, model=Additive(4), **given).fit(X, y == "mid")
-    assert "log odds of True" in ShapeDisplay.from_estimator(two).caption_
 
 
 def test_a_model_without_curves_says_so():

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.survival import exact_curve, study
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.federation import Federation
-from skdpfl.inspection import SurvivalDisplay, kaplan_meier
+from skdpfl.inspection import kaplan_meier
 from skdpfl.privacy import PrivacyLedger
 
 HORIZON = {"target_bounds": (0, 10)}
@@ -137,16 +137,3 @@ def test_what_is_wrong_is_said(case):
     y = other.get("y", study(0, 90)[1])
     with pytest.raises(ValueError, match=words):
         kaplan_meier(y, **(HORIZON | given))
-
-
-def test_pictures():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    X, y, _, _ = study(0, 900)
-    curves = kaplan_meier(y, by=X[:, 3] > 0, random_state=0, **HORIZON)
-    display = SurvivalDisplay.from_curves(curves)
-    assert [line.get_label() for line in display.lines_] == ["False", "True"]
-    assert display.lines_[0].get_xydata()[0].tolist() == [0, 1]
-    assert len(display.ax_.collections) == 2
-    _, ax = plt.subplots()
-    assert display.plot(ax).ax_ is ax
-    plt.close("all")

@@ -164,42 +164,6 @@ def test_each_silo_becomes_a_column_of_cross_validate():
     assert out["test_silo_c"].mean() < out["test_silo_a"].mean()
 
 
-@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
-def test_in_cross_validation_with_routing(n_jobs):
-    cv = SiloStratifiedKFold(3)
-    with config_context(enable_metadata_routing=True):
-        out = cross_validate(
-            LogisticRegression(),
-            X,
-            Y,
-            cv=cv,
-            scoring={"worst": worst_silo_scorer("accuracy"), "all": "accuracy"},
-            params={"silos": SILOS},
-            return_estimator=True,
-            n_jobs=n_jobs,
-        )
-        search = GridSearchCV(
-            LogisticRegression(), {"C": [1.0]}, cv=cv, scoring=worst_silo_scorer("accuracy")
-        ).fit(X, Y, silos=SILOS)
-    worst = []
-    for (_, test), model in zip(cv.split(X, silos=SILOS), out["estimator"], strict=True):
-        worst.append(silo_scores(model, X[test], Y[test], silos=SILOS[test]).min())
-    np.testing.assert_allclose(out["test_worst"], worst)
-    assert (out["test_worst"] <= out["test_all"]).all()
-    assert search.best_score_ == pytest.approx(np.mean(worst))
-
-
-def test_another_name_under_routing():
-    scorer = worst_silo_scorer("accuracy").set_score_request(silos="hospital")
-    cv = SiloStratifiedKFold(3)
-    with config_context(enable_metadata_routing=True):
-        cv.set_split_request(silos="hospital")
-        out = cross_validate(
-            LogisticRegression(), X, Y, cv=cv, scoring=scorer, params={"hospital": SILOS}
-        )
-    assert np.isfinite(out["test_score"]).all()
-
-
 @pytest.mark.parametrize("routing", [True, False])
 @pytest.mark.parametrize("column", ["hospital", None])
 def test_in_cross_validation_with_a_silo_column(routing, column):

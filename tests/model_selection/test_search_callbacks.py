@@ -80,18 +80,3 @@ def test_a_secret_search_shows_callbacks_nothing(pipe):
     with pytest.warns(UserWarning, match="not called in a search"):
         search("server", None, pipe, own).fit(X, y)
     assert own.names == own.events == []
-
-
-def test_callbacks_are_torn_down_after_an_error():
-    watch = Tree(error_at=4)
-    broken = search("silo", watch)
-    with pytest.raises(RuntimeError, match="broken"):
-        broken.fit(X, y)
-    assert watch.events == ["setup", "teardown"]
-    assert not hasattr(broken, "best_estimator_")
-
-
-def test_the_progress_bar_of_a_search():
-    pytest.importorskip("rich")
-    fitted = search("silo", callback.ProgressBar()).fit(X, y)
-    assert len(fitted.candidates_) == 3

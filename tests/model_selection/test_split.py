@@ -14,7 +14,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validat
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdpfl import model_selection
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection import (
     LeaveOneSiloOut,
@@ -250,16 +249,6 @@ def test_stratify_y_keeps_classes_inside_silos_and_says_that_it_looks_at_labels(
     assert np.ptp(plain) > 3  # it is the labels that made the difference
 
 
-def test_stratify_y_balances_numbers_too():
-    y = np.random.default_rng(0).standard_normal(100)
-    silos = np.zeros(100)
-    with pytest.warns(PrivacyLeakWarning):
-        pairs = list(SiloStratifiedKFold(5, stratify_y=True).split(y, y, silos=silos))
-    ranks = np.argsort(np.argsort(y))
-    for _, test in pairs:
-        np.testing.assert_array_equal(np.sort(ranks[test] // 5), np.arange(20))
-
-
 @pytest.mark.parametrize("y", [None, Y[:-1], np.where(np.arange(N) == 0, np.nan, 1.0)])
 def test_stratify_y_needs_labels(y):
     with pytest.raises(ValueError, match="stratify_y=True needs"):
@@ -314,22 +303,6 @@ def test_bad_arguments(kind, arguments, message):
 def test_more_folds_than_silos():
     with pytest.raises(ValueError, match=r"n_splits=5 is more than the 4 silo\(s\)"):
         list(SiloKFold(5).split(X, silos=SILOS))
-
-
-def test_another_name_under_routing():
-    with config_context(enable_metadata_routing=True):
-        cv = SiloStratifiedKFold(3).set_split_request(silos="hospital")
-        estimator = Recorder().set_fit_request(silos="hospital")
-        search = GridSearchCV(estimator, {"shift": [0]}, cv=cv).fit(X, Y, hospital=SILOS)
-        assert search.best_estimator_.seen_ == list("abcd")
-
-
-def test_lazy_names():
-    assert set(model_selection.__all__) <= set(dir(model_selection))
-    for name in model_selection.__all__:
-        assert callable(getattr(model_selection, name))
-    with pytest.raises(AttributeError, match="has no attribute 'KFold'"):
-        _ = model_selection.KFold
 
 
 class TestWholePersons:

@@ -4,9 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn import clone, config_context
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn import clone
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -87,22 +85,6 @@ def test_without_privacy_they_are_scikit_learns():
     )
 
 
-@pytest.mark.parametrize("wild", [1e9, np.inf, np.nan])
-@pytest.mark.parametrize("scaler", BOTH)
-@pytest.mark.parametrize("bounds", [None, BOUNDS], ids=["without", "with"])
-def test_a_wild_row_moves_the_output_less_than_noise_does(wild, scaler, bounds):
-    bad = X.copy()
-    bad[5] = wild
-    fits = [
-        scaler(0.5, feature_bounds=bounds, random_state=seed).fit(data).transform(X)
-        for data, seed in [(X, 0), (bad, 0), (X, 1)]
-    ]
-    if scaler is DPMinMaxScaler and bounds is not None:
-        np.testing.assert_array_equal(fits[0], fits[1])
-    else:
-        assert np.linalg.norm(fits[1] - fits[0]) < 0.2 * np.linalg.norm(fits[2] - fits[0])
-
-
 def test_missing_values_pass_through():
     bad = X.copy()
     bad[5, 0], bad[6, 1] = np.nan, np.inf
@@ -150,17 +132,6 @@ def test_bounds_by_name_and_ignored_columns():
     assert (scaler.inverse_transform(out)["score"] == 0).all()
 
 
-def test_pipelines_and_metadata_routing():
-    model = make_pipeline(DPStandardScaler(random_state=0), LogisticRegression())
-    y = X[:, 0] > 40
-    model.fit(X, y, dpstandardscaler__silos=SILOS)
-    assert len(model[0].silo_ids_) == 3
-    with config_context(enable_metadata_routing=True):
-        model = make_pipeline(DPStandardScaler(random_state=0), LogisticRegression())
-        model.fit(X, y, silos=SILOS)
-        assert len(model[0].silo_ids_) == 3 and model.score(X, y) > 0.9
-
-
 def test_a_ledger_sees_the_fit_and_refuses_what_it_cannot_pay():
     with PrivacyLedger(epsilon=2.0, delta=1e-4) as ledger:
         DPStandardScaler(1.0, delta=1e-5).fit(X)
@@ -183,11 +154,6 @@ def test_features_whose_scales_cannot_be_found_are_warned_of(scaler):
     known = {"feature_bounds": ([-5, 1.5e18, -5], [5, 1.9e18, 5]), "random_state": 0}
     for X, more in ((times, known), (times, {"epsilon": np.inf}), (Z, {"random_state": 0})):
         assert abs(scaler(**{"epsilon": 3.0} | more).fit_transform(X)).max() < 10
-
-
-def test_hopeless_scales_are_warned_about():
-    with pytest.warns(UserWarning, match="feature_bounds"):
-        DPStandardScaler(0.1).fit(X[:30])
 
 
 @pytest.mark.parametrize(
