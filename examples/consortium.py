@@ -1,13 +1,14 @@
 """The server of ``examples/consortium.sh``, and the records of its hospitals.
 
     python examples/consortium.py records FOLDER
-    python examples/consortium.py fit FOLDER
+    python examples/consortium.py fit FOLDER HOST:PORT
 
-Gates share the noise of masked sums: the server sees the sums only.
+Hospitals dial it, and are known by the keys on the roster. Gates share the noise of masked sums:
+the server sees the sums only.
 """
 
+import json
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +16,7 @@ import pandas as pd
 from skdpfl import ISRLDPClassifier
 from skdpfl.datasets import make_federated_classification
 from skdpfl.federation import Schema
-from skdpfl.remote import RemoteFederation, SocketCourier
+from skdpfl.remote import LineCourier, RemoteFederation
 
 NAMES, FEATURES, N = ("east", "north", "south"), ["a", "b", "c", "d"], 500
 
@@ -29,13 +30,12 @@ def write_records(out: Path) -> None:
         table.to_csv(out / f"{name}.csv", index=False)
 
 
-def fit(out: Path) -> None:
-    addresses = {name: str(out / name / "run" / f"{name}.socket") for name in NAMES}
-    while not all(Path(each).exists() for each in addresses.values()):
-        time.sleep(0.1)
+def fit(out: Path, address: str) -> None:
+    roster = json.loads((out / "consortium" / "study.roster").read_text())
+    courier = LineCourier(address, roster["silos"], folder=out / "server", timeout=300.0)
     facts = Schema(dict.fromkeys(NAMES, N), n_features=4, feature_names=FEATURES)
     federation = RemoteFederation(
-        SocketCourier(addresses),
+        courier,
         facts,
         classes=[0, 1],
         estimator="first model",
@@ -47,7 +47,8 @@ def fit(out: Path) -> None:
     )
     model.fit_federation(federation, facts)
     print(f"A joint model of {', '.join(NAMES)}: {model.coef_.round(2).tolist()}")
+    courier.close()
 
 
 if __name__ == "__main__":
-    {"records": write_records, "fit": fit}[sys.argv[1]](Path(sys.argv[2]))
+    {"records": write_records, "fit": fit}[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -1,9 +1,11 @@
 """A kit for a new hospital: its file, key, folders and systemd units, with the right rights."""
 
+import argparse
+import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from skdpfl.remote import public_key
 from skdpfl.service._consortium import read_key, read_roster
@@ -13,54 +15,77 @@ from skdpfl.service._tables import read_file
 _KIT = Path(__file__).parent / "kit"
 _UNITS = "gate", "line"
 #: how a CSV file may be read
-READING = "separator", "decimal", "encoding"
+_READING = "separator", "decimal", "encoding"
 
 
-def write_kit(
-    name: str,
-    folder: Path,
-    *,
-    records: Path,
-    target: str,
-    classes: Sequence[str],
-    user: str,
-    approval: bool,
-    carrier: str = "",
-    **reading: str,
-) -> str:
-    """Write a hospital's files, none over an old one; return its public line for the roster."""
-    folder, records = folder.absolute(), records.absolute()
-    how = {key: value for key, value in reading.items() if value}
+def add_init(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of init."""
+    command.add_argument("name", help="the silo's name: its identity")
+    command.add_argument("--records", type=Path, required=True, help="a CSV or Parquet file")
+    command.add_argument("--target", required=True, help="the column to be predicted")
+    command.add_argument("--classes", nargs="*", default=(), help="all labels; none: numbers")
+    command.add_argument("--folder", type=Path, default=Path(), help="where the files are written")
+    command.add_argument("--user", default="skdpfl", help="the gate's user, for the systemd unit")
+    command.add_argument("--carrier", default="", help="the user who may bring letters")
+    words = "the server to dial, as HOST:PORT, for the systemd unit"
+    command.add_argument("--server", default="server.example.org:7443", help=words)
+    for name in _READING:
+        command.add_argument(f"--{name}", default="", help=f"the CSV file's {name}")
+    command.add_argument("--unattended", action="store_true", help="no person approves fits")
+    command.set_defaults(run=init)
+
+
+def init(asked: argparse.Namespace) -> int:
+    """Write a new hospital's files, none over an old one, and print the line to send."""
+    folder, name = asked.folder.absolute(), asked.name
+    try:
+        words = _words_of(asked)
+        for part, mode in ((".", 0o755), ("state", 0o700), ("run", 0o755)):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+            (folder / part).chmod(mode)
+        _write(folder / "hospital.toml", "hospital.toml", words, 0o600)
+        given = {
+            "name": name,
+            "user": asked.user,
+            "carrier": asked.carrier or f"{asked.user}-line",
+            "command": f"{sys.executable} -m skdpfl",
+            "folder": folder,
+            "server": asked.server,
+        }
+        for each in _UNITS:
+            _write(folder / f"skdpfl-{each}-{name}.service", f"{each}.service", given, 0o644)
+        line = f'{name} = "{public_key(read_key(folder / "state" / f"{name}.key"))}"'
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"skdpfl silo: {error}") from None
+    print(f"{folder}: look at hospital.toml; the line to send:", file=sys.stderr)
+    print(line)
+    return 0
+
+
+def _words_of(asked: argparse.Namespace) -> dict[str, str]:
+    """Return what is filled into a hospital's file."""
+    records = asked.records.absolute()
+    how = {key: value for key in _READING if (value := getattr(asked, key))}
     columns = list(read_file(records, how.get("separator", ","), how.get("encoding", "utf-8"), 1))
-    if target not in columns:
-        raise ValueError(f"{records}: there is no column {target!r}; there are {columns}")
-    for part, mode in ((".", 0o755), ("state", 0o700), ("run", 0o755)):
-        (folder / part).mkdir(parents=True, exist_ok=True)
-        (folder / part).chmod(mode)
-    labels = [each if each.lstrip("-").isdecimal() else f'"{each}"' for each in classes]
-    words = {
-        "name": name,
-        "records": records,
-        "features": ", ".join(f'"{each}"' for each in columns if each != target),
-        "target": target,
-        "approval": "true " if approval else "false",
-        "users": f'"{carrier}"' if carrier else "",
-        "reading": "".join(f'{key} = "{value}"\n' for key, value in how.items()),
+    if asked.target not in columns:
+        raise ValueError(f"{records}: there is no column {asked.target!r}; there are {columns}")
+    labels = [each if each.lstrip("-").isdecimal() else _text(each) for each in asked.classes]
+    return {
+        "name": _text(asked.name),
+        "stem": asked.name,
+        "records": _text(str(records)),
+        "features": ", ".join(_text(each) for each in columns if each != asked.target),
+        "target": _text(asked.target),
+        "approval": "false" if asked.unattended else "true ",
+        "users": _text(asked.carrier) if asked.carrier else "",
+        "reading": "".join(f"{key} = {_text(value)}\n" for key, value in how.items()),
         "classes": f"classes = [{', '.join(labels)}]\n" if labels else "",
     }
-    _write(folder / "hospital.toml", (_KIT / "hospital.toml").read_text().format(**words), 0o600)
-    command = f"{sys.executable} -m skdpfl"
-    unit = {
-        "name": name,
-        "user": user,
-        "carrier": carrier or f"{user}-line",
-        "command": command,
-        "folder": folder,
-    }
-    for each in _UNITS:
-        text = (_KIT / f"{each}.service").read_text().format(**unit)
-        _write(folder / f"skdpfl-{each}-{name}.service", text, 0o644)
-    return f'{name} = "{public_key(read_key(folder / "state" / f"{name}.key"))}"'
+
+
+def _text(value: str) -> str:
+    """Return a text as TOML has it."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def join(file: Path, name: str, roster: Path, signer: str) -> None:
@@ -74,6 +99,7 @@ def join(file: Path, name: str, roster: Path, signer: str) -> None:
     file.write_text(text.replace("[roster]\n", lines), "utf-8")
 
 
-def _write(path: Path, text: str, mode: int) -> None:
+def _write(path: Path, template: str, words: dict[str, Any], mode: int) -> None:
+    """Write a new file from a template."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
-        file.write(text)
+        file.write((_KIT / template).read_text().format(**words))

@@ -25,7 +25,7 @@ from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.service._connect import connect
 from skdpfl.service._consortium import lines_of, read_key, read_roster, write_roster
-from skdpfl.service._kit import READING, join, write_kit
+from skdpfl.service._kit import add_init, join
 from skdpfl.service._serve import allowed_users, make_gate, serve
 from skdpfl.service._settings import BadFile, SiloSettings, read_settings
 from skdpfl.service._tables import read_features, read_records
@@ -37,7 +37,7 @@ _HEALTH, _AGAIN = 15.0, 0.2
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands of a silo's operator to a parser."""
     commands = parser.add_subparsers(dest="command", required=True)
-    words = "write a new hospital's file, key, folders and systemd unit; print its public line"
+    words = "write a new hospital's file, key, folders and systemd units; print its public line"
     add_init(commands.add_parser("init", help=words, description=words))
     words = "carry letters between a server, which is dialled, and the gate, until it is ended"
     add_connect(commands.add_parser("connect", help=words, description=words))
@@ -69,21 +69,6 @@ def add_connect(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--once", action="store_true", help="end when the line ends")
     command.set_defaults(run=connect)
-
-
-def add_init(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of init."""
-    command.add_argument("name", help="the silo's name: its identity")
-    command.add_argument("--records", type=Path, required=True, help="a CSV or Parquet file")
-    command.add_argument("--target", required=True, help="the column to be predicted")
-    command.add_argument("--classes", nargs="*", default=(), help="all labels; none: numbers")
-    command.add_argument("--folder", type=Path, default=Path(), help="where the files are written")
-    command.add_argument("--user", default="skdpfl", help="the gate's user, for the systemd unit")
-    command.add_argument("--carrier", default="", help="the user who may bring letters")
-    for name in READING:
-        command.add_argument(f"--{name}", default="", help=f"the CSV file's {name}")
-    command.add_argument("--unattended", action="store_true", help="no person approves fits")
-    command.set_defaults(run=init)
 
 
 def add_consortium(commands: Any) -> None:
@@ -173,19 +158,6 @@ def _join(settings: SiloSettings, asked: argparse.Namespace) -> int:
     join(settings.path, settings.records.name, asked.roster, asked.signer)
     silos = read_settings(settings.path).roster.silos or ()
     print(f"{settings.path}: masked sums with {', '.join(silos)}")
-    return 0
-
-
-def init(asked: argparse.Namespace) -> int:
-    """Write a new hospital's files, and print the line to send."""
-    names = ("records", "target", "classes", "user", "carrier", *READING)
-    given = {name: getattr(asked, name) for name in names}
-    try:
-        line = write_kit(asked.name, asked.folder, **given, approval=not asked.unattended)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"skdpfl silo: {error}") from None
-    print(f"{asked.folder}: look at hospital.toml; the line to send:", file=sys.stderr)
-    print(line)
     return 0
 
 

@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -150,7 +151,9 @@ def test_three_hospitals_from_nothing_to_a_joint_model():
     with tempfile.TemporaryDirectory() as top:
         os.chmod(top, 0o755)  # others have to come in
         options = {"env": environment, "capture_output": True, "text": True, "timeout": 600}
-        done = subprocess.run([*command, f"{top}/study"], check=False, **options)
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            address = f"localhost:{probe.getsockname()[1]}"
+        done = subprocess.run([*command, f"{top}/study", address], check=False, **options)
     assert done.returncode == 0, done.stderr
     assert ("each hospital" in done.stdout) == (os.getuid() == 0)
     assert "A joint model of east, north, south" in done.stdout
