@@ -1,15 +1,11 @@
 """The examples run, and the demo prints its table; slow ones only in the slow suite."""
 
-import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-
-import skdpfl
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PAID = Path(__file__).parent / "paid.py"
@@ -46,24 +42,6 @@ def test_the_demo_in_quick_mode(tmp_path):
 def test_gates_by_sockets(tmp_path):
     done = run(str(EXAMPLES / "sockets.py"), "--rounds", "5", cwd=tmp_path)
     assert "The same model as in one process" in done.stdout
-
-
-def test_the_demo_says_how_often_each_method_talks(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    demo = importlib.import_module("demo")
-    talked = {method: set() for method in demo.METHODS}
-    for _, X, y, silos, _, _ in demo.builtin_sets():
-        for method in demo.METHODS:
-            kind = getattr(skdpfl, demo.PREFIX[method] + "Classifier")
-            plan = kind(epsilon=3.0, scaling=None, **demo.STEPS[method]).plan_for(
-                silo_sizes=np.bincount(silos), n_features=X.shape[1], n_classes=len(set(y))
-            )
-            talked[method] |= {(plan.n_rounds, *set(plan.steps))}
-    for method, found in talked.items():
-        rounds, steps = zip(*sorted(found), strict=True)
-        words = f"{' or '.join(map(str, rounds))} rounds × {steps[0]} step"
-        assert len(set(steps)) == 1
-        assert demo.TALK[method].removesuffix("s") == words
 
 
 def test_every_story_is_told():

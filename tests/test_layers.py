@@ -170,12 +170,6 @@ def test_no_two_classes_share_a_name():
     assert not shared, "rename one of them"
 
 
-def test_this_test_sees_classes_of_one_name():
-    first = ast.parse("class _Kept: ...\nclass Only: ...\ndef f():\n    class Inner: ...\n")
-    second = ast.parse("class Kept: ...\nclass Inner: ...\nclass Other: ...\n")
-    assert shared_names([first, second]) == {"Kept"}
-
-
 def private_owner(module):
     """Return the package whose private module this is, or nothing."""
     parts = module.split(".")
@@ -198,21 +192,6 @@ def test_numerical_layers_do_not_know_scikit_learn():
     assert len(numerical) > 50
     for name in numerical:
         assert not [i for i in written(MODULES[name]) if i.split(".")[0] == "sklearn"], name
-
-
-def test_this_test_sees_lazy_names_and_private_modules(tmp_path):
-    odd = tmp_path / "odd.py"
-    odd.write_text(
-        "if 0:\n    from skdpfl.privacy import plan\n"
-        "def f():\n    import skdpfl._lazy\n    from skdpfl.inspection import heterogeneity\n"
-    )
-    named = {"skdpfl.privacy.plan", "skdpfl._lazy", "skdpfl.inspection"}
-    assert written(odd) == named
-    assert edges(odd) == named | {"skdpfl.inspection._before_fit"}
-    (tmp_path / "upwards.py").write_text("from skdpfl.privacy import audit_epsilon\n")
-    assert edges(tmp_path / "upwards.py") == {"skdpfl.privacy", "skdpfl.inspection.audits"}
-    assert private_owner("skdpfl.scaling._bounds") == "skdpfl.scaling"
-    assert private_owner("skdpfl.privacy.plan") is None
 
 
 def test_nothing_is_imported_for_type_checkers_only():

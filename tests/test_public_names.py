@@ -70,17 +70,3 @@ def test_modules_that_pages_name_exist():
         MODULES - {"skdpfl.flower", "skdpfl.nvflare", "skdpfl.torch"}
     ):  # they need extras
         import_module(name)
-
-
-def test_this_test_sees_what_is_private():
-    text = (
-        "from skdpfl.privacy import plan\nfrom skdpfl.models import _products\n"
-        "from skdpfl.scaling import plan_scaling\nfrom skdpfl.privacy import PrivacyLedger\n"
-        "def f(patch):\n    patch.setattr('skdpfl.engine._run', 1)\n"
-    )
-    assert used(text) == [
-        "skdpfl.privacy.plan",
-        "skdpfl.models._products",
-        "skdpfl.scaling.plan_scaling",
-        "skdpfl.engine._run",
-    ]

@@ -71,24 +71,6 @@ def test_accelerated_keeps_ghadimi_and_lans_bound(problem, noise):
     assert mean > 1e-3 * papers.acsa_bound(scale=scale, **constants)
 
 
-@pytest.mark.parametrize("noise", [0.02, pytest.param(0.1, marks=pytest.mark.slow)])
-def test_every_stage_halves_the_excess(noise):
-    problem, d = EASY, len(EASY.optimum)
-    start = problem.excess(np.zeros(d))
-    stages = theory.multistage(
-        n_rounds=4000,
-        smoothness=BETA,
-        strong_convexity=0.2,
-        variance=d * noise**2 / problem.n_silos,
-        excess=start,
-    )
-    for k in range(1, 4):
-        n_rounds = sum(stage.n_rounds for stage in stages[:k])
-        plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
-        mean, error = mean_excess(problem, MultistageSGD(stages[:k], 0.2), plan, n_runs=10)
-        assert mean + error < start / 2**k
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_minibatch_keeps_lowy_and_razaviyayns_bound(epsilon):
     problem, n_rounds = Quadratic.make([1.0, 0.5, 0.2], n_silos=5, n=100, seed=3), 50

@@ -59,25 +59,6 @@ def test_sorted_cuts_a_continuous_target_in_order_with_stable_ties():
     assert (np.diff(silos[order]) >= 0).all()
 
 
-def test_similarity_goes_from_sorted_to_iid():
-    y = np.arange(1000)
-    np.testing.assert_array_equal(
-        split_into_silos(y, 10, "similarity", similarity=0, random_state=0),
-        split_into_silos(y, 10, "sorted"),
-    )
-    np.testing.assert_array_equal(
-        split_into_silos(y, 10, "similarity", similarity=1, random_state=0),
-        split_into_silos(y, 10, "iid", random_state=0),
-    )
-    # of 1000 records 300 are dealt at random; the others are sorted, so that ranks among them give
-    # the silo: at most 300 records break the order
-    silos = split_into_silos(y, 10, "similarity", similarity=0.3, random_state=0)
-    away = (silos != y // 100).sum()
-    assert 150 < away < 600
-    assert away > (split_into_silos(y, 10, "similarity", similarity=0.1, random_state=0)
-                   != y // 100).sum()  # fmt: skip
-
-
 def test_dirichlet_concentration():
     y = np.repeat(np.arange(5), 400)
 
@@ -169,33 +150,3 @@ def test_silos_without_records_are_refused():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         split_into_silos(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"how": "dirichlet", "alpha": 0}, "alpha must be > 0, got 0"),
-        ({"how": "dirichlet", "alpha": -1}, r"alpha must be a number in \[0, inf\); got -1"),
-        ({"how": "dirichlet", "alpha": np.inf}, r"alpha must be a number in \[0, inf\); got inf"),
-        (
-            {"how": "similarity", "similarity": 1.5},
-            r"similarity must .* \[0, 1\]; got 1.5",
-        ),
-        (
-            {"how": "similarity", "similarity": "a"},
-            r"similarity must .* \[0, 1\]; got 'a'",
-        ),
-        ({"records_per_silo": 3}, "n_silos=2 of records_per_silo=3 are more than the 4 records"),
-        ({"records_per_silo": 0}, "records_per_silo must be an integer of at least 1; got 0"),
-        ({"how": "one_class"}, "needs records_per_silo, got None"),
-        (
-            {"how": "pairs"},
-            r"\(k / 2\)\^2 silos for an even number k of classes; got n_silos=2 for 2",
-        ),
-        ({"random_state": -1}, "random_state must be .* got -1"),
-        ({"random_state": "x"}, "random_state must be .* got 'x'"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        split_into_silos([0, 1, 0, 1], 2, **options)

@@ -76,17 +76,6 @@ class TestEveryMaker:
             make(**arguments)
 
 
-def test_feature_moments():
-    """Inside a silo feature j has variance j^-1.2; means have variance 1 + beta."""
-    bunch = make_federated_classification(4000, 20, n_features=3, beta=3.0, random_state=0)
-    X = bunch.data.reshape(4000, 20, 3)
-    # 76,000 degrees of freedom: relative sd sqrt(2/76000) = 0.5 %; 3 % is 5.8 sd
-    within = X.var(axis=1, ddof=1).mean(axis=0)
-    np.testing.assert_allclose(within, np.arange(1, 4) ** -1.2, rtol=0.03)
-    # variance of 4000 silo means: 1 + beta + within / 20, relative sd sqrt(2/4000) = 2.2 %
-    np.testing.assert_allclose(X.mean(axis=1).var(axis=0), 4 + within / 20, rtol=0.13)
-
-
 def test_label_noise_is_the_only_thing_a_linear_model_misses():
     def accuracy(noise):
         bunch = make_federated_classification(
@@ -107,19 +96,6 @@ def test_regression_models():
         np.testing.assert_allclose(bunch.data[rows] @ bunch.silo_coef[silo], bunch.target[rows])
     # 1500 deviations of variance alpha: relative sd 3.7 %
     np.testing.assert_allclose((bunch.silo_coef - bunch.coef).var(), 0.25, rtol=0.2)
-
-
-def test_fedexp_set_up():
-    """Unit rows, unit target vectors, and a model that fits all silos exactly."""
-    bunch = make_federated_regression(20, 30, n_features=1000, design="fedexp", random_state=0)
-    np.testing.assert_allclose(np.linalg.norm(bunch.data, axis=1), 1)
-    for silo in range(20):
-        assert np.linalg.norm(bunch.target[bunch.silos == silo]) == pytest.approx(1)
-    best = np.linalg.lstsq(bunch.data, bunch.target)[0]
-    np.testing.assert_allclose(bunch.data @ best, bunch.target, atol=1e-9)
-    assert "coef" not in bunch
-    with pytest.raises(ValueError, match=r"design must be one of .*got 'fedavg'"):
-        make_federated_regression(design="fedavg")
 
 
 @pytest.mark.parametrize("name", ["n_silos", "n_records", "n_features"])

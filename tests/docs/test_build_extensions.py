@@ -39,24 +39,6 @@ def test_what_a_page_would_load(extensions, text, loads):
     assert extensions[2].remote_loads(text) == loads
 
 
-def test_a_formula_becomes_mathml(extensions):
-    from docutils import nodes
-
-    written = extensions[1].mathml(nodes.math("", r"\frac{2}{z}\sqrt{K}"), as_block=False)
-    assert written.startswith("<math") and "<msqrt><mi>K</mi></msqrt>" in written
-
-
-def test_a_docstring_in_blocks(extensions):
-    text = "One\nline ``a``::\n\n    x = 1\n\nFormal guarantee\n----------------\n1. *A.* b\n2. c\n"
-    assert list(extensions[0].blocks(text)) == [
-        ("text", "One line ``a``:"),
-        ("code", "x = 1"),
-        ("heading", "Formal guarantee"),
-        ("text", "1. *A.* b"),
-        ("text", "2. c"),
-    ]
-
-
 def test_links_to_the_repository_are_written_where_it_is_known(monkeypatch):
     pytest.importorskip("sphinx")
     conf = EXT.parent / "conf.py"

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -65,24 +64,6 @@ def test_a_benchmark_s_page_names_its_command():
             assert any(word and word in text for word in words), row
 
 
-def test_the_runner_lists_and_refuses(capsys, monkeypatch):
-    runner = benchmarks()
-    monkeypatch.setattr("sys.argv", ["run.py"])
-    with pytest.raises(SystemExit) as ended:
-        runner.main()
-    assert ended.value.code == 0
-    assert "benchmarks" not in capsys.readouterr().err
-    monkeypatch.setattr("sys.argv", ["run.py", "nothing"])
-    with pytest.raises(SystemExit) as ended:
-        runner.main()
-    assert ended.value.code == 2
-
-
-@pytest.mark.slow
-def test_the_runner_runs_a_script():
-    assert benchmarks().run("privunit", quick=True) == 0
-
-
 #: run by `make papers-quick`; by test_examples; by the test below
 ELSEWHERE = {"papers", "demo", "networks"}
 SMALL = {name for name, row in benchmarks().BENCHMARKS.items() if row.quick is not None}
@@ -100,20 +81,6 @@ def test_a_small_version_of_every_benchmark_runs(name):
 def test_no_page_has_a_gap_left_to_fill():
     for page in PAGES:
         assert not re.search(r"@[A-Z]{3,}@|\b(TODO|FIXME|TBD)\b", page.read_text()), page
-
-
-def test_the_study_of_networks_reports_the_rows_so_far():
-    """It writes its tables row by row, so that it can be interrupted."""
-    path = ROOT / "benchmarks" / "networks" / "report.py"
-    spec = importlib.util.spec_from_file_location("networks_report", path)
-    written = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(written)
-    row = {"part": "steps", "problem": "digits", "epsilon": 3.0, "trust": "silo", "score": 0.5}
-    rows = [row | {"method": "auto"}, row | {"method": "steps of 3", "score": 0.4}]
-    for n in (1, 2):
-        text = written.report(pd.DataFrame(rows[:n]))
-        assert "| change | digits |" in text
-    assert "| steps of 3 | -0.100 |" in text
 
 
 @pytest.mark.slow

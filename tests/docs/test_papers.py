@@ -42,13 +42,6 @@ def test_tuning_finds_the_best_point_of_the_lattice_and_says_it_lies_inside(pape
     assert chosen.fits < 30
 
 
-def test_steps_that_diverge_are_never_chosen(papers):
-    axis = papers("_common.cells").Axis("step", 1, 3)
-    nan = float("nan")
-    cells, fig, cell = figure(papers, lambda seed, step: nan if step > 1 else step, (axis,))
-    assert cells.tune(fig, cell, quick=False).point == {"step": 1.0}
-
-
 def test_reported_seeds_are_not_those_of_tuning(papers):
     seen = []
 
@@ -62,77 +55,6 @@ def test_reported_seeds_are_not_those_of_tuning(papers):
     assert [row["seed"] for row in rows] == [0, 1, 2]
     tuned, reported = seen[:-3], seen[-3:]
     assert tuned == [101, 102] * (len(tuned) // 2) and reported == [0, 1, 2]
-
-
-def test_a_table_grows_by_cells_and_knows_them(papers, tmp_path):
-    cells, fig, cell = figure(papers, lambda seed: 0.5, ())
-    table = papers("_common.table")
-    store = table.Store(tmp_path, "paper/figure")
-    assert store.seeds() == {}
-    store.append(list(cells.run_cell(fig, cell, quick=True)))
-    store.append(list(cells.run_cell(fig, cells.known("printed", float("inf"), 1), quick=True)))
-    printed = table.key("", "printed", float("inf"), cell.x)
-    assert store.seeds() == {table.key(*cell.key): {0}, printed: {0}}
-    found = store.read()
-    assert list(found.columns) == table.COLUMNS
-    assert found["value"].tolist() == [0.5, 1.0]
-    assert not list(tmp_path.rglob("*.part"))
-
-
-def test_a_run_goes_on_seed_by_seed_with_what_the_first_seed_chose(papers, tmp_path, monkeypatch):
-    run, table = papers("run"), papers("_common.table")
-    seen = []
-
-    def measure(seed, step):
-        seen.append(seed)
-        return -abs(step - 1)
-
-    _, fig, _ = figure(papers, measure, (papers("_common.cells").Axis("step", 1),))
-    monkeypatch.setattr(run, "figure_of", lambda _: fig)
-    options = run.argparse.Namespace(names=["a/b"], out=tmp_path, quick=False, cells="method 1$")
-    for seed in (0, 1, 2):
-        tasks = list(run.missing(options))
-        assert [task.seed for task in tasks] == [0, 1, 2][seed:]
-        table.Store(tmp_path, "a/b").append(run.work(tasks[0])[1])
-    assert not list(run.missing(options)) and not list(tmp_path.rglob("*.tuning"))
-    assert seen[-3:] == [0, 1, 2] and set(seen[:-3]) == {101}
-    options.cells = "method 3"
-    assert not list(run.missing(options))
-
-
-def test_a_search_that_was_stopped_goes_on(papers, tmp_path):
-    made, enough = [], 4
-
-    def measure(seed, step):
-        if len(made) == enough:
-            raise KeyboardInterrupt
-        made.append((seed, step))
-        return -abs(step - 27)
-
-    axis = papers("_common.cells").Axis("step", 1, 3)
-    cells, fig, cell = figure(papers, measure, (axis,))
-    memory = papers("_common.memory").Memory
-
-    def chosen():
-        again = memory(tmp_path / "figure.csv", cell)
-        return again, cells.tune(fig, again.remembering(cell, fig.tuning), quick=False).point
-
-    with pytest.raises(KeyboardInterrupt):
-        chosen()
-    before, made, enough = made, [], None
-    again, point = chosen()
-    assert point == {"step": 27.0}
-    assert before
-    assert not set(before) & set(made)
-    again.forget()
-    assert not list(tmp_path.iterdir())
-
-
-def test_quick_cells_are_fewer_and_their_names_unique(papers):
-    for name in papers("run").FIGURES:
-        found = papers(name.replace("/", ".")).FIGURE
-        quick, full = ([cell.key for cell in found.cells(quick)] for quick in (True, False))
-        assert len(set(full)) == len(full) >= len(quick) == len(set(quick)) > 0
 
 
 @pytest.mark.slow
@@ -171,28 +93,6 @@ def test_every_item_of_the_papers_is_there_or_says_why_not(papers):
         assert (row.state == "whole") == (not row.lacking), row
         assert all((ROOT / file).is_file() for file in row.files), row
         assert row.files or row.state == "missing", row
-
-
-def test_fewer_rows_make_fewer_whole(papers, tmp_path):
-    """Each of the ways in which rows can lack is said; without any the item is missing."""
-    coverage, table = papers("coverage"), papers("_common.table")
-    row = {"paper": "p", "item": "i", "where": "fedexp/start", "lacking": "", "differs": ""}
-    row["setting"] = "method=DP-FedEXP / FedEXP, naive; x=10 / 10000; seeds=3"
-
-    def state(keep):
-        kept = table.Store(PAPERS, "fedexp/start").read()
-        table.Store(tmp_path, "fedexp/start").write(kept[keep(kept)])
-        found = coverage.item_of(row, tmp_path)
-        return found.state, found.lacking
-
-    assert coverage.item_of(row, PAPERS).state == "whole"
-    assert state(lambda t: t["x"] < 5000) == ("partly", "x 10000")
-    two = state(lambda t: (t["x"] > 10) | (t["method"] == "DP-FedEXP"))
-    assert two == ("partly", "1 of 4 combinations, such as FedEXP, naive, 10")
-    assert state(lambda t: t["seed"] < 2) == ("partly", "2 seeds of 3")
-    assert state(lambda t: t["seed"] < 0) == ("missing", "not run")
-    row["setting"] = row["setting"].replace("method=", "data=MNIST; method=")
-    assert coverage.item_of(row, PAPERS).lacking == "data MNIST"
 
 
 def test_numbers_in_the_pages_text_are_in_a_table_made_from_the_kept_ones(papers):

@@ -24,6 +24,7 @@ def apart(n=120):
     return {"X": X, "y": y, "silos": np.zeros(n)}
 
 
+@pytest.mark.slow
 def test_scalers_have_teeth(monkeypatch):
     X = np.random.default_rng(0).uniform(-1, 1, (20, 2))
     kw = KW | {"X": X, "silos": np.zeros(20), "n_fits": 120}

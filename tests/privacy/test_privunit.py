@@ -234,6 +234,7 @@ def test_whole_message_attains_exactly_the_total():
     assert math.log(worst) == pytest.approx(4.0 + 2.0, abs=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "norm", [0.4, 1.5, *(pytest.param(v, marks=pytest.mark.slow) for v in (0.0, 40.0))]
 )

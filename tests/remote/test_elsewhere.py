@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from skdpfl.losses import Quantile
 from skdpfl.models import MLP, Additive, TemperedSigmoid, public
-from skdpfl.remote import Refused, RemoteFederation, SiloRecords, SilosMissing, Terms, pack, unpack
+from skdpfl.remote import Refused, RemoteFederation, SiloRecords, SilosMissing, pack, unpack
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem, schema
 
 FITS = {
@@ -272,24 +272,6 @@ def test_arguments():
         RemoteFederation(None, schema(data), on_missing="wait")
     with pytest.raises(ValueError, match="must be strings"):
         RemoteFederation(None, schema(data, silo_sizes={0: 3}))
-
-
-def test_no_trust_is_advised_that_is_refused(tmp_path):
-    """In one process a trusted server is a remedy against noise; elsewhere it is refused."""
-    data = problem(n=120)
-    said = []
-    for fit, where in ((fit_here, data), (fit_elsewhere, Here(tmp_path, data))):
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            fit(estimator(epsilon=0.5, scaling=None), where)
-        said.append(" ".join(str(each.message) for each in told))
-    assert all("The noise will drown" in each for each in said)
-    assert 'trust="server"' in said[0] and "trust" not in said[1]
-    here = Here(tmp_path / "whole", data, terms=Terms(unit="silo", delta=0.2))
-    (tmp_path / "whole").mkdir()
-    with pytest.warns(UserWarning, match="Hiding a whole silo") as told:
-        fit_elsewhere(estimator("DPFedAvgClassifier", unit="silo", **PLAIN), here)
-    assert not any("trust" in str(each.message) for each in told)
 
 
 def test_intervals_are_refused_before_a_cost_where_records_have_weights(tmp_path):

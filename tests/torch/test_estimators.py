@@ -2,10 +2,6 @@
 
 import copy
 import pickle
-import subprocess
-import sys
-from collections import OrderedDict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +24,6 @@ from skdpfl import (  # noqa: E402
     ISRLDPRegressor,
 )
 from skdpfl.losses import LogLoss  # noqa: E402
-from skdpfl.models import MLP  # noqa: E402
 from skdpfl.privacy.randomness.streams import streams_for  # noqa: E402
 from skdpfl.torch import TorchModel  # noqa: E402
 
@@ -143,30 +138,6 @@ def test_its_parameters_can_be_searched():
     grid = {"model__module_factory": [small, normed]}
     model = ISRLDPClassifier(np.inf, model=TorchModel(small), n_rounds=2, **BOUNDS)
     assert len(GridSearchCV(model, grid, cv=2).fit(X, Y).cv_results_["params"]) == 2
-
-
-def test_auto_is_that_of_the_network_without_torch():
-    """The same network by either: the same steps, and about as many digits are recognised."""
-    images, digits = load_digits(return_X_y=True)
-    silos = np.arange(len(digits)) % 3
-    train = np.arange(len(digits)) % 4 > 0
-    fits = [
-        DPFedAvgClassifier(
-            8.0, trust="server", local_steps=1, model=model, feature_bounds=(0, 16), random_state=0
-        ).fit(images[train], digits[train], silos=silos[train])
-        for model in (MLP((30,)), TorchModel(thirty))
-    ]
-    ours, torchs = ({k: v for k, v in vars(fit).items() if k in CHOSEN} for fit in fits)
-    assert ours == torchs and len(ours) == len(CHOSEN)
-    scores = [fit.score(images[~train], digits[~train]) for fit in fits]
-    assert min(scores) > 0.85 and abs(scores[0] - scores[1]) < 0.05
-
-
-def thirty(d, k):
-    return nn.Sequential(nn.Linear(d, 30), nn.ReLU(), nn.Linear(30, k))
-
-
-CHOSEN = "learning_rate_", "clip_norm_", "n_rounds_", "sampling_rate_"
 
 
 @pytest.mark.parametrize(
@@ -347,25 +318,6 @@ def test_a_module_that_fails_on_one_record_alone_is_told():
     ]
 
 
-class Projected(nn.Module):
-    """A random projection that is neither a parameter nor a buffer."""
-
-    def __init__(self, d, k):
-        super().__init__()
-        self.projection, self.last = torch.randn(d, 8), nn.Linear(8, k)
-
-    def forward(self, x):
-        return self.last(torch.tanh(x @ self.projection.to(x)))
-
-
-def test_pickles_keep_what_a_factory_draws_and_no_state_holds():
-    model = ISRLDPClassifier(3.0, model=TorchModel(Projected), n_rounds=2, **BOUNDS).fit(X, Y)
-    before = torch.random.get_rng_state()
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
 def test_a_checkpoint_is_for_one_module(tmp_path):
     """Other layers may have as many parameters, under a function of the same name."""
 
@@ -382,47 +334,6 @@ def test_a_checkpoint_is_for_one_module(tmp_path):
         fit(nn.ReLU)
 
 
-KEPT = small(6, 1)
-
-
-def kept():
-    return KEPT
-
-
-def test_pickles_of_a_module_that_its_factory_keeps_stay_apart():
-    fits = [
-        ISRLDPClassifier(3.0, model=TorchModel(kept), n_rounds=2, **BOUNDS | {"random_state": seed})
-        for seed in (0, 1)
-    ]
-    loaded = [pickle.loads(pickle.dumps(fit.fit(X, Y))) for fit in fits]
-    for fit, again in zip(fits, loaded, strict=True):
-        np.testing.assert_array_equal(again.predict_proba(X), fit.predict_proba(X))
-
-
-def test_raw_predictions_scale_with_the_last_layer_alone():
-    def named(d, k):
-        return nn.Sequential(OrderedDict(body=nn.Linear(d, 4), act=nn.Tanh(), head=nn.Linear(4, k)))
-
-    model = TorchModel(named).build(6, 3)
-    params = model.init(streams_for(0).stream("init"))
-    before, after = (model.raw(p, X) for p in (params, model.rescaled(params, 2.0)))
-    np.testing.assert_allclose(after, 2 * before)
-
-    def tied(d, k):
-        layer = nn.Linear(d, d)
-        return nn.Sequential(layer, nn.Tanh(), layer)
-
-    def frozen(d, k):
-        return nn.Sequential(nn.Linear(d, k), nn.Tanh(), nn.Linear(k, k).requires_grad_(False))
-
-    class Doubled(nn.Sequential):
-        def forward(self, x):
-            return torch.tanh(super().forward(x))
-
-    for make in (tied, frozen, lambda d, k: Doubled(nn.Linear(d, k))):
-        assert TorchModel(make).build(6, 6).output_mask() is None
-
-
 def test_devices_are_checked():
     with pytest.raises(ValueError, match="device"):
         ISRLDPClassifier(model=TorchModel(small, device="gpu7")).fit(X, Y)
@@ -432,12 +343,3 @@ def test_devices_are_checked():
 def test_what_needs_a_linear_model_is_refused(parameters):
     with pytest.raises(ValueError, match="TorchModel"):
         ISRLDPClassifier(model=TorchModel(small), **parameters).fit(X, Y)
-
-
-def test_the_step_beside_opacus_in_quick_mode():
-    script = Path(__file__).parents[2] / "benchmarks" / "networks" / "step.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--quick"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "| CNN, 26,010 parameters, 40 records | skdpfl, TorchModel |" in done.stdout

@@ -293,14 +293,6 @@ def test_each_module_is_computed_as_intended():
                       "same": ["3"], "again": ["0", "3"]}  # fmt: skip
 
 
-def test_work_counts_a_convolutions_weights_at_each_position():
-    work = {name: TorchModel(MODULES[name]).build(D, 4).work_per_record for name in MODULES}
-    assert work["mlp"] == 36 * 7 + 7 + 7 * 4
-    # 4 x 9 weights at 9 positions, 6 x 2 x 4 at one, a last layer; intercepts
-    assert work["conv"] == 4 * 9 * 9 + 4 + 6 * 2 * 4 + 6 * 4 + 4
-    assert work["sequence"] == 6 * 6 * 3 + 3 + 18 * 4 + 4
-
-
 @every_module
 def test_single_precision_is_the_same_to_its_digits(name):
     model, params, X, y = problem(name)
@@ -371,42 +363,6 @@ def test_functions_end_within_no_block(function, dtype):
         want = model.clipped_gradient_sum(params, X[own], y[own], LOG, clip_norm=0.5)
         got = model.clipped_gradient_sum(params, X, y, LOG, clip_norm=0.5, weights=alone)
         np.testing.assert_array_equal(got, want)
-
-
-def test_a_block_is_computed_on_one_thread(monkeypatch):
-    """Several would share it between records, in ways that depend on the machine."""
-    seen, tanh = [], torch.tanh
-
-    def watching(x):
-        seen.append(torch.get_num_threads())
-        return tanh(x)
-
-    monkeypatch.setattr(torch, "tanh", watching)
-    model = TorchModel(lambda d, k: nn.Sequential(nn.Linear(d, 3), nn.Tanh(), nn.Linear(3, k)))
-    model, before = model.build(D, 1), torch.get_num_threads()
-    params, X = model.init(streams_for(0).stream("init")), np.ones((9, D))
-    seen.clear()
-    torch.set_num_threads(3)
-    try:
-        model.clipped_gradient_sum(params, X, np.ones(9), LOG, clip_norm=0.5)
-        assert set(seen) == {1}
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
-
-
-def test_parts_of_the_batch_are_computed_one_by_one():
-    """How many records take each part is a matter of the others' values."""
-    assert TorchModel(Experts).build(D, 4)._blocks_of(np.dtype(np.float32)).sizes == (1,)
-
-
-def test_products_are_looked_for_where_layers_do_not_tell():
-    """Those of functions and mapped ones; one by one there is nothing to look for."""
-    found = {name: TorchModel(make).build(D, 4)._blocks_of(np.dtype(np.float32)).looked_for
-             for name, make in ALL.items() if name not in ("branches", "named")}  # fmt: skip
-    without = {"linear", "mlp", "conv", "oblong", "volume", "one axis", "sequence", "again",
-               "recurrent", "waves", "in place", "experts"}  # fmt: skip
-    assert {name for name in found if not found[name]} == without
 
 
 @pytest.mark.parametrize("name", ["mlp", "conv", "norms", "twice"])

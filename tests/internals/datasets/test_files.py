@@ -56,16 +56,6 @@ def test_data_folder_comes_before_cache_before_download(places):
     assert Source().read([wanted]) == [CONTENT]
 
 
-def test_data_home_is_the_cache(places, monkeypatch, tmp_path):
-    put(tmp_path / "own/set/table.csv", CONTENT)
-    assert Source(data_home=tmp_path / "own").read([file()]) == [CONTENT]
-    monkeypatch.delenv("SKDPFL_CACHE")
-    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "sk"))
-    assert Source().folder == tmp_path / "sk" / "skdpfl"
-    monkeypatch.delenv("SCIKIT_LEARN_DATA")
-    assert Source().folder.parts[-2:] == ("scikit_learn_data", "skdpfl")
-
-
 @pytest.mark.parametrize("place", ["data", "cache"])
 def test_a_damaged_file_is_refused(places, place):
     put(places / place / "set/table.csv", CONTENT + b"x")
@@ -116,15 +106,6 @@ def test_archive_is_downloaded_once_and_checked(places, monkeypatch):
     put(places / "mirror/all.zip", zipped(a=b"forged"))
     with pytest.raises(OSError, match=rf"expected \({sha256(archive)}\)"):
         Source().read(files)
-
-
-def test_archive_without_the_member_or_no_archive(places):
-    put(places / "mirror/all.zip", zipped(other=b""))
-    with pytest.raises(OSError, match="no item named 'a'"):
-        Source().read([DataFile("set/a", None, (url(places, "all.zip"),), "a")])
-    put(places / "mirror/all.zip", b"hello")
-    with pytest.raises(OSError, match="not a zip file"):
-        Source().read([DataFile("set/a", None, (url(places, "all.zip"),), "a")])
 
 
 @pytest.mark.parametrize("allowed", [True, False])

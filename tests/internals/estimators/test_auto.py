@@ -1,7 +1,5 @@
 """More of tests/estimators/test_auto.py: what only private names show."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +12,6 @@ from skdpfl.choosing._noise_level import noise_level
 from skdpfl.losses import LogLoss
 from skdpfl.models import MLP
 from tests.estimators.fits import ALL, CLASSIFIERS, make
-from tests.estimators.test_auto import BOUNDED
 
 
 def settled(estimator, *, sizes=(60,) * 4, d=3, k=1):
@@ -32,23 +29,10 @@ def settled(estimator, *, sizes=(60,) * 4, d=3, k=1):
     return _with_step(committed, method, None).settings
 
 
-@pytest.mark.parametrize("estimator", ALL)
-def test_one_round_is_one_step(estimator):
-    assert settled(make(estimator, n_rounds=1)).steps == (1,)
-    assert settled(make(estimator, n_rounds=1)).momentum == 0
-
-
 @pytest.mark.parametrize("name", ["ISRLDPClassifier", "ISRLDPRegressor"])
 def test_momentum_comes_with_automatic_steps_only(name):
     assert settled(make(name)).momentum > 0
     assert settled(make(name, learning_rate=0.1)).momentum == 0
-
-
-def test_given_momentum_and_local_steps_stay():
-    settings = settled(skdpfl.DPFedAvgClassifier(momentum=0.3, local_steps=4, n_rounds=5))
-    assert (settings.momentum, settings.steps) == (0.3, (4,) * 5)
-    settings = settled(skdpfl.DPFedAvgClassifier(local_epochs=2, sampling_rate=0.25, n_rounds=5))
-    assert settings.steps == (8,) * 5
 
 
 @pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPFedAvgRegressor"])
@@ -83,13 +67,6 @@ def test_labels_are_left_out_of_clipping_where_all_is_automatic():
         assert (estimator._request(facts).loss == LogLoss(label_free=True)) == free
 
 
-def test_the_servers_step_counts():
-    plain, twice = (
-        settled(skdpfl.DPScaffoldClassifier(global_learning_rate=g)).learning_rate for g in (1, 2)
-    )
-    assert twice == pytest.approx(plain / 2)
-
-
 @pytest.mark.parametrize("name", [n for n in ALL if "Scaffold" in n or "FedAvg" in n])
 def test_several_local_steps_are_split_between_silos_and_server(name):
     """As far in all as steps that are not: gradients are read near the model of all silos."""
@@ -97,21 +74,6 @@ def test_several_local_steps_are_split_between_silos_and_server(name):
     split, plain = (settled(make(name, **kw, global_learning_rate=g)) for g in ("auto", 1.0))
     assert (split.server_step, plain.server_step) == (150.0, 1.0)
     assert 150 * split.learning_rate == pytest.approx(plain.learning_rate)
-
-
-UNSPLIT = [
-    {"local_steps": 1},
-    {"local_steps": 5, "n_rounds": 1},
-    {"local_steps": 5, "learning_rate": 0.1},
-    {"local_steps": 5, "epsilon": np.inf},
-    {"local_steps": 5, "unit": "silo"},
-]
-
-
-@pytest.mark.parametrize("options", UNSPLIT, ids=str)
-def test_other_steps_are_not_split(options):
-    for name in ("DPScaffoldClassifier", "DPFedAvgRegressor"):
-        assert settled(make(name, **options)).server_step == 1
 
 
 @pytest.mark.parametrize(("n_rounds", "longest"), [(5, 1), (20, 2), (60, 2)])
@@ -123,19 +85,6 @@ def test_a_round_of_local_steps_goes_as_far_as_its_average_bears(n_rounds, longe
     gone = 8 * many.server_step * many.learning_rate / one.learning_rate
     assert many.clip_norm == one.clip_norm
     assert gone == pytest.approx(longest)
-
-
-def test_local_steps_take_as_many_rounds_as_pay():
-    """Forty at least, and more where few silos take part in each: each pays for its own rounds."""
-    for kw, rounds in (
-        ({"local_steps": 5}, 40),
-        ({"local_steps": 20}, 40),
-        ({"local_steps": 5, "silo_fraction": 0.5}, 80),
-        ({"local_steps": 5, "silo_fraction": 0.1}, 100),
-        ({"local_steps": 20, "learning_rate": 0.1}, 5),
-        ({"silo_fraction": 0.5}, 100),
-    ):
-        assert settled(make("DPScaffoldClassifier", **kw)).n_rounds == rounds
 
 
 def test_one_local_step_where_records_are_protected_five_where_silos_are():
@@ -182,25 +131,6 @@ def test_the_level_of_noise_is_the_plans(options):
     level = noise_level(estimator._request(facts), options.get("sampling_rate", 1.0), plan.steps)
     planned = plan.mechanism.noise_on_mean(plan) / (plan.clip_norm * np.sqrt(n_steps))
     assert level.noise == pytest.approx(planned, rel=0.12)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_choosing_is_little_work(name):
-    """Counted in calls, whatever else the machine is doing: about a millisecond when it is idle."""
-    facts = PublicFacts(pd.RangeIndex(20), np.full(20, 300), 30, 1, name in CLASSIFIERS)
-    estimator, n_calls = make(name, **BOUNDED), 0
-
-    def count(frame, event, arg):
-        nonlocal n_calls
-        n_calls += event == "call"
-
-    choose(estimator._request(facts), estimator._method())  # tables that are kept
-    sys.setprofile(count)
-    try:
-        choose(estimator._request(facts), estimator._method())
-    finally:
-        sys.setprofile(None)
-    assert 10 < n_calls < 2000
 
 
 @pytest.mark.parametrize(

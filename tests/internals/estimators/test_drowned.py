@@ -62,22 +62,3 @@ def test_who_follows_the_advice_is_warned_no_more(kind, epsilon):
     records = number(r"about ([\d,]+) records", said)
     assert not advice(epsilon, n=int(records), **kw)
     assert advice(epsilon, n=int(0.9 * records), **kw)
-
-
-def test_the_advice_names_what_the_fit_can_do():
-    said = advice(0.5)
-    gain = number(r"all silos trust the server \(([\d.]+) times less noise\)", said)
-    assert gain == pytest.approx(np.sqrt(6), rel=0.05)
-    assert "score_federation" in said
-    assert "feature_bounds" in said
-    assert "target_bounds" not in said
-    for kw in ({"feature_bounds": (-5, 5)}, {"scaling": None}):
-        said = advice(0.5, **kw)
-        assert said
-        assert "feature_bounds" not in said
-    budgets = dict.fromkeys(range(6), 0.5)
-    assert "larger budgets" in advice(budgets)
-    for epsilon, kw in [(0.2, {"trust": "server"}), (0.5, {"solver": "local"}), (budgets, {})]:
-        said = advice(epsilon, **kw)
-        assert said
-        assert 'trust="server"' not in said

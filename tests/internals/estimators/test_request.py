@@ -8,7 +8,6 @@ import pytest
 
 import skdpfl
 from skdpfl.choosing import PublicFacts
-from skdpfl.models import LinearModel, LinearRules
 from tests.estimators.fits import ALL, data, make
 
 FACTS = PublicFacts(pd.Index(["a", "b", "c"]), np.array([300, 200, 500]), 4)
@@ -54,28 +53,3 @@ def test_a_large_delta_is_said_once(name):
         warnings.simplefilter("always")
         estimator.fit(X, y, silos=silos)
     assert sum("delta=0.1 is above 1 / n_records" in str(each.message) for each in said) == 1
-
-
-class Short(LinearRules):
-    """Rules of one's own: where to clip and how far to step."""
-
-    def clip_norm(self, noise, task, alpha=0.0):
-        return 0.123
-
-    def learning_rate(self, clip, n_steps, momentum, noise, task):
-        return 0.456 * clip
-
-    def n_rounds(self, local_steps, rate, task, *, exact, plain):
-        assert task.n_parameters == 4
-        return 7
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_rules_are_those_of_the_model(name, monkeypatch):
-    monkeypatch.setattr(LinearModel, "rules", Short())
-    X, y, silos = data(name)
-    kw = {"feature_bounds": (-4, 4), "target_bounds": (-20, 20), "random_state": 0}
-    model = make(name, **kw).fit(X, y, silos=silos)
-    assert (model.clip_norm_, model.learning_rate_) == (0.123, 0.456 * 0.123)
-    assert model.plan_.clip_norm == 0.123
-    assert model.n_rounds_ == 7

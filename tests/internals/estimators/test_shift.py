@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 import skdpfl
-from skdpfl.federation import LocalFederation, SiloData, Work
+from skdpfl.federation import SiloData, Work
 from skdpfl.losses import Quantile
 from skdpfl.models import MLP, LinearModel
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.remote._letters import Facts
 from skdpfl.remote._row import checked
-from skdpfl.scaling import Below, ShiftPlan, Slopes, calibrated
+from skdpfl.scaling import Below, ShiftPlan, Slopes
 from tests.estimators.fits import GUARANTEES
 from tests.made_sums import Sending, budgets_of, exact_sums
 
@@ -207,20 +207,6 @@ def test_other_fits_have_none(options):
 # ---- and it works --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
-def test_with_little_noise_it_finds_the_level(quantile):
-    X, y, silos = skewed(4000)
-    plan = plan_of(mu=[20.0] * 4, sizes=np.bincount(silos), quantile=quantile)
-    for wrong in (-0.5, 0.5):
-        params = np.array([2.0, -1.0, 0.5, 0.0, wrong + 1.0]) / 4
-        federation = LocalFederation(SiloData.from_codes(X, y / 4, silos, 4), streams_for(0))
-        found = calibrated(plan, federation, work_of(quantile), params, streams_for(0))
-        below = (y / 4 <= X @ params[:4] + found.params[4]).mean()
-        assert below == pytest.approx(quantile, abs=0.03)
-        assert np.array_equal(found.params[:4], params[:4])
-        assert found.params[4] == params[4] + found.shift
-
-
 def test_counts_that_drown_move_little():
     """With a noise of one half on each share, what remains is the prior: t of scale 0.25."""
     plan = plan_of(mu=[0.05] * 3)
@@ -245,19 +231,3 @@ def test_predictions_are_shifted(model):
     else:
         fit.intercepts_[-1][0] = intercept - fit.shift_
     np.testing.assert_allclose(moved - fit.predict(X), fit.shift_, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_the_shares_below_are_those_asked_for():
-    """Means of 6 fits; without the shift they are 0.06 and more away."""
-    distances = {True: [], False: []}
-    for seed in range(6):
-        X, y, silos = skewed(1500, seed)
-        new = skewed(4000, seed + 100)
-        for on in distances:
-            model = skdpfl.ISRLDPRegressor(
-                3.0, loss=Quantile(0.1), calibrate=on, random_state=seed, **BOUNDS
-            )
-            below = new[1] <= model.fit(X, y, silos=silos).predict(new[0])
-            distances[on].append(abs(below.mean() - 0.1))
-    assert np.mean(distances[True]) < min(0.03, 0.6 * np.mean(distances[False]))

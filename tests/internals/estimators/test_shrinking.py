@@ -1,7 +1,6 @@
 """Shrinking the coefficients of curves: what it removes, what it keeps, and what it assumes."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from skdpfl.algorithms.average_noise import average_responses
@@ -67,26 +66,6 @@ def test_other_fits_are_as_they_were(params, monkeypatch):
     monkeypatch.setattr(_training, "shrunk", as_released)
     before = fit("Regressor", 0.7, **params)
     assert np.array_equal(model.coef_, before.coef_)
-
-
-def test_values_and_products_with_indicators_keep_their_coefficients(monkeypatch):
-    X, y = table(0.0)
-    flags = (np.random.default_rng(1).random((N, 1)) < 0.3).astype(int)
-    low, high = [-3] * 4 + [0], [3] * 4 + [1]
-    given = {"epsilon": 8.0, "model": "additive", "random_state": 0, "target_bounds": (-6, 6)}
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(flag=flags.astype(bool))
-    fits = []
-    for how in (_training.shrunk, as_released):
-        monkeypatch.setattr(_training, "shrunk", how)
-        bounds = {"feature_bounds": (low, high)}
-        model = make("ISRLDPRegressor", **given, **bounds).fit(frame, y, silos=np.arange(N) % 3)
-        fits.append(model.summary()["coefficient"])
-    now, before = fits
-    kept = now.index.str.contains(r"\* flag") | (now.index == "flag")
-    assert kept.sum() == 5
-    assert np.allclose(now[kept], before[kept], rtol=1e-12)
-    products = now.index.str.contains(r" \* ") & ~kept
-    assert (abs(now[products]) < 0.9 * abs(before[products])).all()
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.8])

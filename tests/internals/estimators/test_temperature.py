@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import skdpfl
-from skdpfl.federation import LocalFederation, SiloData, Work
+from skdpfl.federation import SiloData, Work
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.models._network import ACTIVATIONS, Network
@@ -189,18 +189,6 @@ def test_a_fit_asks_as_often_as_it_pays(monkeypatch, n_classes):
     assert clf.temperature_ != 1
 
 
-def test_without_noise_it_finds_the_scale():
-    """Of an exactly logistic model whose coefficients were halved, or doubled."""
-    X, y, silos = logistic(20_000)
-    data, work = work_of(X, y, silos, 2)
-    plan = plan_of(mu=[50.0] * 4, sizes=np.bincount(silos))
-    for wrong in (0.7, 1.4):
-        params = work.model.pack(wrong * np.array([[1.0, -0.8, 0.5, 0.3, 0.0]]))
-        federation = LocalFederation(data, streams_for(0))
-        found = calibrated(plan, federation, work, params, streams_for(0)).factor
-        assert abs(np.log(found * wrong)) < 0.6 * abs(np.log(wrong))
-
-
 def test_a_penalty_counts():
     """Shrinking was asked for: the scale of the penalised objective is looked for."""
     plan = plan_of(mu=[1.0] * 3)
@@ -377,15 +365,3 @@ def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs, monke
     found = _temperature.centred_slopes(raw, slopes, 0.7, 0.8 * x).mean()
     told = posterior.slopes(0.8)[:, 0]  # of labels that do not follow predictions
     np.testing.assert_allclose(told, found, atol=0.03 if n_outputs > 1 else 0.01)
-
-
-def test_models_with_more_noise_are_shrunk_more():
-    plan = plan_of(mu=[1.0] * 3)
-    factors = [plan.find(lambda at, n: 0.05, known_of(plan, level=s))[0] for s in (0.005, 0.2)]
-    assert factors[1] < 0.7 * factors[0]
-
-
-def test_slopes_cost_more_where_noise_is_large():
-    few, many = plan_of(mu=[0.05] * 3), plan_of(mu=[5.0] * 3)
-    assert 2 * few.share**2 == pytest.approx(0.12)
-    assert 2 * many.share**2 == pytest.approx(0.04)

@@ -73,30 +73,6 @@ def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, 
         assert np.array_equal(run_rounds("scaffold", p, s, np.float32), whole)
 
 
-@pytest.mark.parametrize("order", ["sorted", "mixed"])
-@pytest.mark.parametrize("sampling", [Everyone(), PoissonSampling(0.6)], ids=str)
-def test_large_batches_come_in_parts(monkeypatch, sampling, order):
-    """Parts have whole chunks; records that stand together are not copied."""
-    p, s = problem(sizes=(50, 64)), setting(sampling, z=[1.0] * 2, weights=np.full(2, 0.5))
-    whole = run_rounds("fedavg", p, s, federation=federation_of(p, shuffle=order == "mixed"))
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
-    monkeypatch.setattr(_batches, "PART", 30)
-    monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
-    federation = federation_of(p, shuffle=order == "mixed")
-    parted = run_rounds("fedavg", p, s, federation=federation)
-    np.testing.assert_allclose(parted, whole, rtol=1e-9)
-    parts = list(federation._groups.of(np.array([1]), range(1), 1)[0]())
-    rows = [len(part.y) for part in parts]
-    assert set(rows[:-1]) == {10}
-    assert 0 < rows[-1] <= 10
-    assert sum(rows) == 64 or isinstance(sampling, PoissonSampling)
-    together = isinstance(sampling, Everyone) and order == "sorted"
-    assert all(part.records.table is federation._data.X for part in parts)
-    gathered = [part.records.gathered() for part in parts]
-    assert all(np.shares_memory(X, federation._data.X) == together for X in gathered)
-
-
 @pytest.mark.parametrize("name", ["KEPT", "MASKED"])
 @pytest.mark.parametrize("order", ["sorted", "mixed"])
 @pytest.mark.parametrize("sampling", [Everyone(), PoissonSampling(0.3)], ids=str)
@@ -189,21 +165,6 @@ def test_batches_drawn_for_many_silos_are_those_of_each(monkeypatch, order):
             for silo, mine in enumerate(rows):
                 drawn = federation._groups._batches.drawn(silo, step)
                 assert mine.tolist() == drawn.tolist()
-
-
-@pytest.mark.parametrize("sampling", [Everyone(), PoissonSampling(0.6)], ids=str)
-def test_data_read_often_are_put_in_order_once(monkeypatch, sampling):
-    """Mixed rows: the same model as before, to the last bit, and the caller's data as they were."""
-    p, s = problem(sizes=(6, 6, 6, 4)), setting(sampling, z=[1.0] * 4, weights=np.full(4, 0.25))
-    mixed = federation_of(p, shuffle=True)
-    given = mixed._data.X.copy()
-    in_order = run_rounds("scaffold", p, s, federation=mixed)
-    assert mixed._data.order is None
-    monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
-    again = federation_of(p, shuffle=True)
-    assert np.array_equal(again._data.X, given)
-    assert np.array_equal(run_rounds("scaffold", p, s, federation=again), in_order)
-    assert again._data.order is not None
 
 
 @pytest.mark.parametrize("k", [1, 3, 6])

@@ -21,7 +21,6 @@ from skdpfl.federation import LocalFederation, _gradient
 from skdpfl.inspection.audits import audit as audits_of_estimators
 from skdpfl.inspection.audits.judging import judged
 from skdpfl.models import LinearModel
-from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy import audit_epsilon
 from skdpfl.privacy.lower_bounds import (
     most_wins,
@@ -190,18 +189,6 @@ def test_one_run_with_many_canaries():
     found = audit(full(n_rounds=1), n_silos=300, size=20, n_features=10, n_fits=1)
     assert (found.n_trials, found.n_fits) == (3000, 1)
     assert 1 < found.lower_bound <= found.reported and not found.contradicted
-
-
-def test_data_of_the_user(monkeypatch):
-    rng = np.random.default_rng(0)
-    X, silos = rng.normal(size=(600, 4)), np.repeat(np.arange(60), 10)
-    y = np.where(X[:, 0] > 0, "yes", "no")
-    kw = {"X": X, "y": y, "silos": silos, "n_fits": 15, "random_state": 0}
-    assert not audit_epsilon(full(), **kw).contradicted
-    halve(monkeypatch)
-    draw = _gradient.NoiseMaker._draw
-    monkeypatch.setattr(_gradient.NoiseMaker, "_draw", lambda *a: draw(*a) // 2)
-    assert audit_epsilon(full(), **kw).contradicted
 
 
 class Loud(SiloGradients):
@@ -379,24 +366,6 @@ def some_frame(n=120):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.uniform(size=(n, 2)), columns=["b", "a"])
     return frame, (frame["a"] > 0.5).astype(int), np.arange(n) % 6
-
-
-def test_a_frame_with_a_silo_column_is_the_same_federation():
-    """The column is no feature, and names the silos."""
-    X, y, silos = some_frame()
-    clf = ISRLDPClassifier(4.0, n_rounds=1, feature_bounds={"a": (0, 1), "b": (0, 1)})
-    told = audit_epsilon(clf, X=X, y=y, silos=silos, n_fits=4, random_state=0)
-    by_column = ISRLDPClassifier(**clf.get_params() | {"silo_column": "ward"})
-    found = audit_epsilon(by_column, X=X.assign(ward=silos), y=y, n_fits=4, random_state=0)
-    assert told.n_trials == 12  # three pairs of silos in each fit
-    assert repr(found) == repr(told)
-
-
-def test_bounds_by_name_reach_a_scaler():
-    X, _, silos = some_frame()
-    scaler = DPStandardScaler(1.0, feature_bounds={"a": (0, 1), "b": (0, 1)}, silo_column="ward")
-    audit = audit_epsilon(scaler, X=X.assign(ward=silos), n_fits=4, random_state=0)
-    assert audit.reported <= 1.0
 
 
 @pytest.mark.parametrize(

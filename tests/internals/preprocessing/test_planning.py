@@ -51,30 +51,6 @@ def test_choices(given, features, target, share):
     assert made.is_free == (share == 0)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (dict(d=30, sizes=[91] * 5, mu=0.23), "feature_bounds"),
-        (dict(d=30, sizes=[91] * 5, mu=0.23, scaling="private"), "feature_bounds"),
-        (dict(sizes=[9], mu=0.1, has_target=True, feature_bounds=bounds(8)), "target_bounds"),
-        (dict(d=30, sizes=[9], mu=0.1, has_target=True), "feature_bounds.*target_bounds"),
-    ],
-)
-def test_advice_names_what_to_give(given, words):
-    import re
-
-    assert re.search(words, plan(**given).advice)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [dict(), dict(feature_bounds=bounds(8), mu=0.01), dict(scaling=None, mu=0.01)],
-    ids=str,
-)
-def test_no_advice_where_nothing_is_lost(given):
-    assert plan(**given).advice == ""
-
-
 def test_a_larger_budget_never_means_more_noise():
     noises = [plan(mu=mu).noise(plan(mu=mu).counts).max() for mu in (0.3, 0.6, 1.2, 5, 50)]
     assert (np.diff(noises) <= 1e-9).all()

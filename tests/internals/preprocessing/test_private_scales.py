@@ -10,7 +10,7 @@ from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
-from skdpfl.scaling._maps import AffineScaling, IdentityScaling, SquashScaling
+from skdpfl.scaling._maps import AffineScaling, SquashScaling
 from tests.internals.preprocessing.held import scales_of
 
 N, M = 4000, 4
@@ -96,18 +96,6 @@ def test_order_of_rows_and_how_silos_are_cut_into_blocks_do_not_show(monkeypatch
         assert other.target.scale == pytest.approx(one.target.scale, rel=1e-12)
 
 
-def test_plans_that_read_nothing_give_public_maps():
-    X, y, codes = records()
-    none = scales_of(planned(codes, scaling=None), X, y, codes, streams_for(0))
-    assert isinstance(none.features, IdentityScaling) and none.target.scale == 1
-    few = plan_for([5], 0.1)
-    found = scales_of(few, X[:5], None, np.zeros(5, int), streams_for(0))
-    assert isinstance(found.features, SquashScaling) and found.features.center is None
-    bounded = plan_for([5], 0.01, BOUNDS)
-    found = scales_of(bounded, X[:5], None, np.zeros(5, int), streams_for(0))
-    np.testing.assert_allclose(found.features.center, (LOW + HIGH) / 2)
-
-
 def test_squashed_features_are_centered_and_scaled():
     X, _, codes = records()
     plan = plan_for(np.bincount(codes), 0.01)
@@ -138,17 +126,6 @@ def test_silos_of_other_sizes_than_planned_are_refused():
     X, y, codes = records()
     with pytest.raises(ValueError, match="silo sizes in the plan"):
         scales_of(planned(codes), X, y, np.zeros(N, int), streams_for(0))
-
-
-def test_noise_draws_columns_together_rather_than_apart():
-    """Where noise drowns each column, what is found is near the columns' common mean."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 0.3, (300, 200))
-    plan = plan_scaling(SiloBudgets.of(Guarantee(), [300], 0.3), 200,
-                        feature_bounds=read_feature_bounds((0, 1), 200))  # fmt: skip
-    assert plan.noise(plan.moments[0]).max() > 0.5
-    scaling = scales_of(plan, X, None, np.zeros(300, int), streams_for(0)).features
-    assert np.sqrt(np.mean((scaling.center - 0.15) ** 2)) < 0.1  # the bounds alone: 0.35
 
 
 def test_of_many_records_a_part_is_read_and_paid_for():

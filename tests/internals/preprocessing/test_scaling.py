@@ -118,23 +118,6 @@ def test_bad_feature_bounds_are_named(given, message):
         read_feature_bounds(given, 2, ["a", "b"])
 
 
-def test_lows_and_highs_of_two_columns_come_as_a_tuple_or_as_lists():
-    for given in (((0, 10), (0, 11)), [[0, 10], [0, 11]], [np.array([0, 10]), 11]):
-        bounds = read_feature_bounds(given, 2)
-        assert bounds.low.tolist() == [0, 10]
-        assert bounds.high[1] == 11
-
-
-def test_series_of_bounds_go_by_label_where_columns_have_names():
-    low, high = pd.Series({"c": 9, "b": 2, "a": 1}), pd.Series({"b": 20, "a": 10, "c": 90})
-    for given in ((low, high), [low, high]):
-        bounds = read_feature_bounds(given, 2, ["a", "b"])
-        assert (bounds.low.tolist(), bounds.high.tolist()) == ([1, 2], [10, 20])
-    counted = read_feature_bounds((pd.Series([1, 2]), 20), 2, ["a", "b"])
-    nameless = read_feature_bounds((low, high), 3)  # columns of an array: by position
-    assert (counted.low.tolist(), nameless.low.tolist()) == ([1, 2], [9, 2, 1])
-
-
 @pytest.mark.parametrize("given", [(1, 1), (2, 1), (0, np.nan), 5, ([0, 1], 2)])
 def test_bad_target_bounds_are_named(given):
     with pytest.raises(ValueError, match="target_bounds"):

@@ -33,6 +33,7 @@ def true_delta(epsilon, z, n, batch):
     return float(max(gaps) * (x[1] - x[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("z", "n", "batch"), [(1.0, 50, 10), (3.0, 20, 10), (0.7, 50, 5)])
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])
 def test_the_price_of_a_step_covers_the_worst_records(z, n, batch, delta):
@@ -57,6 +58,7 @@ def test_a_single_draw_is_a_batch_without_replacement(n_steps):
         )
 
 
+@pytest.mark.slow
 def test_noise_and_steps_for_a_budget():
     given = {"sampling_rate": 0.1, "delta": 1e-5, **WITH, "batch": 30}
     z = noise_multiplier_for(epsilon=2.0, n_steps=40, **given)

@@ -134,15 +134,6 @@ def test_a_key_is_replaced_without_a_gap(kit, capsys):
         check(kit)
 
 
-def test_lines_that_differ_are_refused(kit, capsys):
-    (kit.parent / "more.line").write_text(f'east = "{"ef" * 32}"\n')
-    with pytest.raises(SystemExit, match="two keys of 'east'"):
-        sign(kit.parent, capsys, lines=("north.line", "others.line", "more.line"))
-    sign(kit.parent, capsys, lines=("others.line",))
-    with pytest.raises(SystemExit, match="lacks this silo, 'north'"):
-        check(kit)
-
-
 @pytest.mark.slow
 def test_three_hospitals_from_nothing_to_a_joint_model():
     """Eleven commands, as ``examples/consortium.sh`` has them; as root by separate users."""

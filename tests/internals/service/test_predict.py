@@ -45,12 +45,3 @@ def test_predictions_are_those_of_the_silo_with_its_own_part(hospital, capsys, n
     alone = (hospital.folder / "to.csv").stat().st_mode & 0o077
     assert alone == 0  # for nobody else
     assert "must not leave this silo" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("model", "rows", "words"),
-    [(False, None, "estimator"), (True, frame()[["a", "b"]], "no column 'c'")],
-)
-def test_what_is_wrong_is_one_line(hospital, model, rows, words):
-    with pytest.raises(SystemExit, match=words):
-        predict(hospital, joint() if model else None, rows=rows)

@@ -1,15 +1,11 @@
 """Records from files as other countries and databases write them."""
 
-import re
-import sqlite3
-
 import numpy as np
-import pandas as pd
 import pytest
 
 from skdpfl.service._settings import BadFile, read_settings
 from skdpfl.service._tables import read_records
-from tests.service.hospital import FEATURES, ROOT, Hospital, frame
+from tests.service.hospital import FEATURES, Hospital, frame
 
 
 def settings(folder, file, more=""):
@@ -46,24 +42,3 @@ def test_a_parquet_file_has_the_same_numbers(tmp_path):
     there = read_records(north)
     assert np.array_equal(there.X, frame()[FEATURES])
     assert (there.y == frame().ill).all()
-
-
-def test_the_query_of_the_page_finds_one_row_a_person(tmp_path):
-    """It is plain SQL, so SQLite runs it, too."""
-    (query,) = re.findall(r"```sql\n(.*?)```", (ROOT / "docs/hospitals.md").read_text(), re.DOTALL)
-    with sqlite3.connect(tmp_path / "omop.sqlite") as base:
-        base.executescript("""
-            create table person (person_id int, year_of_birth int, gender_concept_id int);
-            create table measurement
-                (person_id int, measurement_concept_id int, value_as_number real);
-            create table condition_occurrence (person_id int, condition_concept_id int);
-            insert into person values (1, 1950, 8532), (2, 1980, 8507), (3, 1990, 8507);
-            insert into measurement values
-                (1, 3004249, 120), (1, 3004249, 140), (1, 9, 1),
-                (2, 3004249, 110), (2, 3004249, 999);
-            insert into condition_occurrence values (1, 201826), (1, 201826), (2, 7);
-        """)
-        found = pd.read_sql_query(query, base)
-    base.close()
-    assert found.columns.tolist() == ["age", "female", "pressure", "ill"]
-    assert np.array_equal(found, [[76, 1, 130, 1], [46, 0, 110, 0]])
