@@ -72,7 +72,7 @@ class Hospital:
         self.process = subprocess.Popen(command, env=environment, cwd="/", **options)
         return self
 
-    def wait(self, patience=60.0):
+    def wait(self, patience=180.0):
         end = time.monotonic() + patience
         while time.monotonic() < end:
             if self.process.poll() is not None:

@@ -40,6 +40,7 @@ def hospital(tmp_path):
         each.stop()
 
 
+@pytest.mark.slow
 def test_a_fit_is_that_of_one_process_also_if_the_gate_is_killed(tmp_path, hospital):
     """``kill -9`` in the middle: nothing is lost, nothing is drawn or paid twice."""
     north = hospital().start()
@@ -67,6 +68,7 @@ def test_a_fit_is_that_of_one_process_also_if_the_gate_is_killed(tmp_path, hospi
     assert main(["silo", "status", str(north.file)]) == 1
 
 
+@pytest.mark.slow
 def test_a_person_says_yes_or_no(tmp_path, hospital, capsys):
     north = hospital(terms="approval = true").start()
     north.wait()
@@ -99,12 +101,13 @@ def test_a_person_says_yes_or_no(tmp_path, hospital, capsys):
     assert "refused the fit" in unpack(ask_gate(north.socket, here.letters[-1][1])).reason
 
 
+@pytest.mark.slow
 def test_one_gate_at_a_socket_and_a_dead_one_gives_way(hospital):
     north = hospital().start()
     north.wait()
     command = [sys.executable, "-m", "skdpfl", "silo", "serve", str(north.file)]
     options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "capture_output": True, "text": True}
-    second = subprocess.run(command, check=False, timeout=60, **options)
+    second = subprocess.run(command, check=False, timeout=180, **options)
     assert second.returncode == 1 and "a gate is already running there" in second.stderr
     assert len(second.stderr.splitlines()) == 1
     north.kill()
@@ -198,6 +201,7 @@ def guarded():
         shutil.rmtree(top)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users")
 def test_an_app_of_ones_own_reads_no_file_of_a_hospital(guarded):
     """Whatever program a run brings, as the SuperNode's user: it can bring letters, no more."""
@@ -207,7 +211,7 @@ def test_an_app_of_ones_own_reads_no_file_of_a_hospital(guarded):
     for name in ("nobody", "bin"):
         user = pwd.getpwnam(name)
         reader = as_user(user, READER, *words, stdout=subprocess.PIPE)
-        said = reader.communicate(timeout=60)[0]
+        said = reader.communicate(timeout=180)[0]
         found = json.loads(said)
         assert all(found[str(path)] == "PermissionError" for path in secret), found
         assert all(v == "PermissionError" for k, v in found.items() if k.startswith("/proc"))
