@@ -8,6 +8,7 @@ privacy, not to the nearest.
 """
 
 import math
+import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -168,6 +169,14 @@ def check_average(value: Any) -> bool | float:
 
 
 @contextmanager
+def refusing_complex() -> Iterator[None]:
+    """Raise NumPy's warning of an imaginary part that is discarded, which one value decides."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        yield
+
+
+@contextmanager
 def advising(X: Any, y: Any = None, *, declares: bool = False) -> Iterator[None]:
     """Explain errors caused by text, missing values or missing labels; pass others on.
 
@@ -177,8 +186,9 @@ def advising(X: Any, y: Any = None, *, declares: bool = False) -> Iterator[None]
     in an error, nor in its ``__cause__``. So the error names positions, and has no cause.
     """
     try:
-        yield
-    except (TypeError, ValueError) as error:
+        with refusing_complex():
+            yield
+    except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
         advice = _advice(X, y, error, declares) or _without_values(X, y, error)
         if advice is None:
             raise
@@ -191,8 +201,9 @@ def advising(X: Any, y: Any = None, *, declares: bool = False) -> Iterator[None]
 def naming_no_values(values: Any, name: str) -> Iterator[None]:
     """Raise conversion errors without the values that NumPy quotes."""
     try:
-        yield
-    except (TypeError, ValueError) as error:
+        with refusing_complex():
+            yield
+    except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
         told = _without_values(values, None, error, name)
         if told is None:
             raise
@@ -202,7 +213,8 @@ def naming_no_values(values: Any, name: str) -> Iterator[None]:
 
 
 #: how errors begin that go on with a value
-_QUOTING = ("could not convert", "Complex data not supported", "complex() arg", "invalid literal")
+_QUOTING = ("could not convert", "Complex data not supported", "Casting complex", "complex() arg",
+            "invalid literal")  # fmt: skip
 
 
 def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | None:
@@ -211,7 +223,7 @@ def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | 
     no_table = said.startswith("float() argument") and not hasattr(X, "shape")
     if not (said.startswith(_QUOTING) or no_table):
         return None
-    start = "Complex data not supported: " if said.startswith("Complex") else ""
+    start = "Complex data not supported: " if "omplex" in said else ""
     for called, values in ((name, X), ("y", y)):
         table = np.atleast_1d(np.asarray([] if values is None else values, dtype=object))
         for place in zip(*np.nonzero(~np.vectorize(_is_number, otypes=[bool])(table)), strict=True):
@@ -303,8 +315,9 @@ def _holds_numbers(column: Any) -> bool:
     if present.dtype.kind in "cmM":
         return present.dtype.kind == "c"  # of complex numbers scikit-learn says so
     try:
-        present.astype(np.float64)
-    except (TypeError, ValueError):
+        with refusing_complex():
+            present.astype(np.float64)
+    except (TypeError, ValueError, np.exceptions.ComplexWarning):
         return False
     return True
 

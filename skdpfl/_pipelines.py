@@ -200,6 +200,8 @@ def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
         return all(keeps_rows_apart(each, seen) for each in held)
     if isinstance(part, MethodType):
         return keeps_rows_apart(part.__func__, seen) and keeps_rows_apart(part.__self__, seen)
+    if isinstance(part, np.random.RandomState | np.random.Generator | np.random.BitGenerator):
+        return False  # what it draws for a row depends on the rows before
     kind = part if isinstance(part, FunctionType | type) else type(part)
     origin = str(kind.__module__).partition(".")[0]
     if origin not in KNOWN or not (origin != "sklearn" or _is_row_wise(kind)):

@@ -10,7 +10,7 @@ sum (``trust="server"``); the guarantee is in :mod:`skdpfl.scaling`.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -118,6 +118,8 @@ class ScalingStep:
     #: features whose ranges were found, so that no declaration can be wrong
     found: tuple[int, ...] = ()
     exposure: ExposurePlan | None = None
+    #: of the columns; None if they have none
+    names: Sequence[str] | None = None
 
     @property
     def squared_row(self) -> float:
@@ -152,7 +154,8 @@ class ScalingStep:
         plan = dataclasses.replace(self.plan, feature_bounds=bounds)
         paid = [column.paid for column in encoding.columns for _ in column.names()]
         found = tuple(np.flatnonzero(paid).tolist())
-        return dataclasses.replace(self, plan=plan, curves=curves, found=found)
+        named = dataclasses.replace(self, names=encoding.names())
+        return dataclasses.replace(named, plan=plan, curves=curves, found=found)
 
     def find(self, federation: Federation, streams: Streams) -> Scales:
         """Return the scales; warn if the budget is too small to estimate them."""
@@ -161,7 +164,7 @@ class ScalingStep:
         curves = None if self.curves is None else self.curves.find(federation, streams)
         scales = run_scaling(self.plan, federation, streams, curves)
         missed = tuple(j for j in scales.missed_features if j not in self.found)
-        seen = scales.far_features, scales.unseen_features, missed
+        seen = scales.far_features, scales.unseen_features, missed, self.names
         for doubt in doubts_about(*seen):
             warn(doubt)
         found = self.plan.feature_bounds is None and not self.plan.is_free
@@ -176,7 +179,7 @@ class ScalingStep:
             scales = scales.clipped_around(_REACH)
         if scales.wide_features and not self.asked:
             said = _WIDE_CLIPPED if self.clips else _WIDE
-            warn(said.format(values_of(scales.wide_features)))
+            warn(said.format(values_of(scales.wide_features, self.names)))
         if scales.coarse_target:
             warn(_COARSE.format(scales.target.scale))
         elif self.remedies is not None and scales.target_error > _DROWNED:
@@ -226,6 +229,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
         asked=request.asks_to_clip,
         curves=request.curves,
         exposure=ExposurePlan(given) if facts.has_exposure and request.scaling else None,
+        names=facts.feature_names,
     )
 
 

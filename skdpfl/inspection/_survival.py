@@ -59,7 +59,7 @@ def kaplan_meier(
     by: Any = None,
     epsilon: float = 1.0,
     breaks: Any = 8,
-    target_bounds: Any = None,
+    target_bounds: Any,
     groups: Any = "auto",
     silos: Any = None,
     confidence: float = 0.95,

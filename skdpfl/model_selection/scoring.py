@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import parallel_config
 from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -120,7 +121,9 @@ def predictions(
     last = model.steps[-1][1] if hasattr(model, "steps") else model
 
     def read(own: Any, rows: np.ndarray) -> np.ndarray:
-        return _predictions(own, _safe_indexing(X, rows), reads, classes)
+        # threads would add up the trees of a forest in an order of their own
+        with parallel_config(backend="sequential"):
+            return _predictions(own, _safe_indexing(X, rows), reads, classes)
 
     def at_once(rows: np.ndarray) -> np.ndarray | None:
         unread = np.full((len(rows), width), np.nan)

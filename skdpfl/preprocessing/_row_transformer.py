@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -200,11 +201,13 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         func, words = self.func, self.kw_args or {}
         table = X if isinstance(X, np.ndarray) else X.reset_index(drop=True)
         rows = []
-        for i in which:
-            row = table[i : i + 1].copy()
-            if isinstance(row, pd.DataFrame):
-                row.attrs, row.index = {}, _FIRST
-            rows.append(self._called(func, row, words, i))
+        with warnings.catch_warnings(), np.errstate(all="ignore"):  # they follow from single rows
+            warnings.simplefilter("ignore")
+            for i in which:
+                row = table[i : i + 1].copy()
+                if isinstance(row, pd.DataFrame):
+                    row.attrs, row.index = {}, _FIRST
+                rows.append(self._called(func, row, words, i))
         return rows
 
     @staticmethod
@@ -308,9 +311,13 @@ def _other_shape(shape: tuple[int, ...]) -> ValueError:
 
 
 def _alone(value: Any) -> Any:
-    """Return an output value, converted independently of other rows: numbers become floats."""
-    number = isinstance(value, int | float | np.number | np.bool_)
-    return float(value) if number and not isinstance(value, complex | np.complexfloating) else value
+    """Return an output value, converted independently of other rows: numbers become floats.
+
+    Complex numbers become gaps: as objects they would change the type of their column.
+    """
+    if isinstance(value, complex | np.complexfloating):
+        return np.nan
+    return float(value) if isinstance(value, int | float | np.number | np.bool_) else value
 
 
 def _column(values: tuple[Any, ...]) -> np.ndarray:

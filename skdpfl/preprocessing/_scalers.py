@@ -77,6 +77,10 @@ class PrivateScaler(_paying.PayingTransformer):
         """Return the scaling, and warnings; only this method reads values."""
         raise NotImplementedError
 
+    def _doubts(self, far: tuple[int, ...], unseen: bool) -> list[str]:
+        """Return warnings about features out of range, by the names of their columns."""
+        return scaling.doubts_about(far, unseen, names=getattr(self, "feature_names_in_", None))
+
     def _set_attributes(self) -> None:
         """Set the fitted attributes of scikit-learn's scaler with the same name."""
         raise NotImplementedError
@@ -143,7 +147,7 @@ class DPStandardScaler(PrivateScaler):
     ) -> tuple[scaling.AffineScaling, list[str]]:
         scales = scaling.run_scaling(plan, source.federation, source.streams)
         assert isinstance(scales.features, scaling.AffineScaling)
-        return scales.features, scaling.doubts_about(scales.far_features, scales.unseen_features)
+        return scales.features, self._doubts(scales.far_features, scales.unseen_features)
 
     def _set_attributes(self) -> None:
         self.mean_, self.scale_ = self.scaling_.center.copy(), self.scaling_.scale.copy()
@@ -224,7 +228,7 @@ class DPMinMaxScaler(PrivateScaler):
             )
             low, high = range_of(plan, found)
             far = tuple(np.flatnonzero(found.counted.beyond).tolist())
-            doubts = scaling.doubts_about(far, found.counted.unseen)
+            doubts = self._doubts(far, found.counted.unseen)
         return scaling.AffineScaling(low, np.where(high > low, high - low, np.inf)), doubts
 
     def _set_attributes(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl._arguments import labels_of
+from skdpfl._arguments import labels_of, refusing_complex
 from skdpfl._declarations import encoding_elsewhere
 from skdpfl.remote._letters import Facts
 from skdpfl.remote._terms import Refused
@@ -232,11 +232,12 @@ def _anything(X: Any) -> np.ndarray:
 def _numbers(values: np.ndarray) -> np.ndarray:
     """Return a table as floats; errors quote no value."""
     try:
-        if values.dtype.kind not in "mM":  # dates would be counts of nanoseconds
-            return values if values.dtype == np.float32 else values.astype(np.float64)
-    except (TypeError, ValueError):
+        if values.dtype.kind not in "mMc":  # dates would be counts of nanoseconds
+            with refusing_complex():
+                return values if values.dtype == np.float32 else values.astype(np.float64)
+    except (TypeError, ValueError, np.exceptions.ComplexWarning):
         pass
     raise ValueError(
-        "X holds text or dates. Encode them first by public rules: categories as columns of 0 and "
-        "1, dates as days since a public date."
+        "X holds text, dates or complex numbers. Encode them first by public rules: categories as "
+        "columns of 0 and 1, dates as days since a public date."
     )

@@ -4,8 +4,9 @@ Everything here is computed from public numbers and noised sums, whose privacy i
 :mod:`skdpfl.scaling._columns`. Warnings tell what released counts show of features without scales.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,19 +54,26 @@ _MISSED = (
 )
 
 
-def doubts_about(far: tuple[int, ...], unseen: bool, missed: tuple[int, ...] = ()) -> list[str]:
+def doubts_about(
+    far: tuple[int, ...],
+    unseen: bool,
+    missed: tuple[int, ...] = (),
+    names: Sequence[Any] | None = None,
+) -> list[str]:
     """Return warnings about features that released counts and moments show to be out of range."""
     said = [_UNSEEN] if unseen else []
     told = {_FAR: far, _MISSED: missed}
-    return said + [text.format(values_of(which)) for text, which in told.items() if which]
+    return said + [text.format(values_of(which, names)) for text, which in told.items() if which]
 
 
-def values_of(features: tuple[int, ...]) -> str:
-    """Return text that names the features whose values are meant."""
+def values_of(features: tuple[int, ...], names: Sequence[Any] | None = None) -> str:
+    """Return text that names the features whose values are meant, by their columns if these do."""
+    known = () if names is None else names
+    shown = [repr(known[j]) if j < len(known) else str(j) for j in features[:5]]
     if len(features) == 1:
-        return f"The values of feature {features[0]}"
+        return f"The values of feature {shown[0]}"
     more = ", ..." if len(features) > 5 else ""
-    return f"The values of {len(features)} features ({', '.join(map(str, features[:5]))}{more})"
+    return f"The values of {len(features)} features ({', '.join(shown)}{more})"
 
 
 #: a column is said to be wide where that is this probable

@@ -106,6 +106,8 @@ OTHERS = {
     "weight, complex": lambda: clf().fit(X, y, sample_weight=spoilt(y, 3, NUMBER * 1j, complex)),
     "target, word": lambda: reg().fit(X, spoilt(y, 3, NAME, object)),
     "target, complex": lambda: reg().fit(X, spoilt(y, 3, NUMBER * 1j, complex)),
+    "target, complex object": lambda: reg().fit(X, spoilt(y, 3, COMPLEX[5, 1], object)),
+    "complex elsewhere": lambda: SiloRecords("s", spoilt(X, (5, 1), COMPLEX[5, 1], object), y),
     "counts": lambda: reg(loss="poisson").fit(X, spoilt(y, 3, -NUMBER, float)),
     "label": lambda: clf(classes=["a", "b"]).fit(X, spoilt(np.array(["a", "b"])[y], 3, NAME, "U9")),
     "mixed labels": lambda: clf().fit(X, spoilt(y, 3, NAME, object)),

@@ -167,6 +167,17 @@ def test_constants_and_caches_are_not_kept():
     assert found[:3, 0].tolist() == [2.1, 4.2, 0.0]
 
 
+def test_neither_warnings_nor_types_follow_from_a_row():
+    X = np.array([[4.0], [-4.0], [-np.inf]])
+    assert np.array_equal(  # NumPy would warn of the last two
+        RowTransformer(lambda row: np.log(row) - np.log(row)).fit_transform(X),
+        [[0.0], [np.nan], [np.nan]],
+        equal_nan=True,
+    )
+    roots = RowTransformer(np.emath.sqrt).fit_transform(X)
+    assert roots.dtype == float and roots[0] == 2 and np.isnan(roots[1:]).all()
+
+
 def test_what_one_row_gives_out_does_not_change_anothers_type():
     mixed = RowTransformer(lambda Z: ["text"] if Z[0, 0] > 1.9 else Z[:, :1])
     found = mixed.fit_transform(X)

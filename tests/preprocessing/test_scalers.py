@@ -147,8 +147,8 @@ def test_features_whose_scales_cannot_be_found_are_warned_of(scaler):
     """Nanoseconds since 1970 came out in millions, and values below 1e-6 as zeros."""
     Z = np.random.default_rng(0).normal(size=(2000, 3))
     times = Z * [1, 3e16, 1] + [0, 1.7e18, 0]
-    with pytest.warns(UserWarning, match="The values of feature 1 are beyond 5e11"):
-        scaler(3.0, random_state=0).fit(times)
+    with pytest.warns(UserWarning, match="The values of feature 'seen' are beyond 5e11"):
+        scaler(3.0, random_state=0).fit(pd.DataFrame(times, columns=["a", "seen", "b"]))
     with pytest.warns(UserWarning, match="all features are 0 in nearly all records"):
         scaler(3.0, random_state=0).fit(Z * 1e-9)
     known = {"feature_bounds": ([-5, 1.5e18, -5], [5, 1.9e18, 5]), "random_state": 0}

@@ -274,7 +274,7 @@ def audit_epsilon(
     if is_classifier(estimator) and estimator.classes is None:
         estimator.set_params(classes=[0, 1] if y is None else np.unique(y).tolist())
     if X is not None:
-        classes = labels_of(estimator.classes) if is_classifier(estimator) else None
+        classes = estimator._labels() if is_classifier(estimator) else None
         base = canaries.data_given(X, y, silos, classes)
     else:
         base = canaries.data_of_sizes(silo_sizes, n_features)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from skdpfl import federation
-from skdpfl._arguments import advising, check_count, refuse_sparse
+from skdpfl._arguments import advising, check_count, codes_of, refuse_sparse
 from skdpfl.algorithms import Released, sends_one_gradient
 from skdpfl.losses import Loss
 from skdpfl.privacy.mechanisms import Aggregate
@@ -400,7 +400,7 @@ def data_given(X: Any, y: Any, silos: Any, classes: np.ndarray | None) -> AuditD
     """Return the user's records, silo by silo."""
     table, target = table_of(X, y), np.asarray(y)
     read = read_silos(silos, len(table), X)
-    codes = target.astype(float) if classes is None else np.searchsorted(classes, target)
+    codes = target.astype(float) if classes is None else codes_of(target, classes)
     if classes is None and np.abs(codes).max() >= SILENT:
         raise ValueError(f"An audit needs targets below {SILENT:g}; scale y, and target_bounds.")
     order = np.argsort(read.codes, kind="stable")

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from joblib import effective_n_jobs
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -26,6 +28,19 @@ def test_known_estimators_predict_at_once(monkeypatch):
     for number, model in enumerate((ours, pipe), start=1):
         DPConfusionMatrixDisplay.from_estimator(model, X, Y, epsilon=1.0)
         assert len(calls) == number
+
+
+def test_what_others_are_predicted_follows_neither_from_threads_nor_from_draws():
+    class Threads(LinearRegression):
+        def predict(self, X):
+            return np.full(len(X), effective_n_jobs(4))
+
+    read = {"reads": "targets", "classes": np.array([])}
+    found = scoring.predictions(Threads().fit(X, Y), X, **read, together=True)
+    assert (found == 1).all()  # a forest's threads add up its trees in an order of their own
+    by_chance = DummyClassifier(strategy="uniform", random_state=np.random.RandomState(0))
+    found = scoring.predictions(by_chance.fit(X, Y), X, **read)
+    assert len(np.unique(found)) == 1  # each record begins with the same state
 
 
 @pytest.mark.parametrize("unit", ["silo", "person"])

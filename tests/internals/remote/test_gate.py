@@ -618,7 +618,7 @@ def test_records_that_are_none(arguments):
 def test_words_and_dates_are_no_features(dtype):
     """The error tells of no value."""
     days = np.array([["2020-02-03"], ["2021-04-05"]], dtype)
-    with pytest.raises(ValueError, match="X holds text or dates") as told:
+    with pytest.raises(ValueError, match="X holds text, dates or complex") as told:
         SiloRecords("a", days, [0, 1])
     assert "2020" not in str(told.value) and told.value.__cause__ is None
 
