@@ -85,9 +85,10 @@ def test_bounds_that_miss_the_data_are_told_of(d):
         low[1], high[1] = 1000.0, 2000.0
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model.set_params(feature_bounds=(low, high)).fit(X, y, silos=silos)
+            named = pd.DataFrame(X).add_prefix("x")
+            model.set_params(feature_bounds=(low, high)).fit(named, y, silos=silos)
         said = [str(w.message) for w in caught if "outside feature_bounds" in str(w.message)]
-        assert all(text.startswith("The values of feature 1 are") for text in said)
+        assert all(text.startswith("The values of feature 'x1' are") for text in said)
         told += len(said)
     assert told >= 3
 
