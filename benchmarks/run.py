@@ -83,7 +83,7 @@ BENCHMARKS = {
     "audit": Benchmark("audit/run.py", 8, "docs/audit.md", "audit/results.csv"),
     "mutants": Benchmark("mutants.py", None, "", quick=None),
     "papers": Benchmark("papers/run.py", None, "docs/papers/index.md"),
-    "coverage": Benchmark("papers/coverage.py", 1, "docs/papers/coverage.md", quick=""),
+    "coverage": Benchmark("papers/coverage.py", 1, "docs/papers/index.md", quick=""),
     "ledger": Benchmark("ledger.py", 1, "docs/tuning.md"),
     "same": Benchmark("same_models.py", 2, "", quick="--only 'ISRLDP two s'"),
     "replay": Benchmark("replay.py", 0.5, "", quick="--only 'ISRLDP two s'"),

@@ -1,4 +1,4 @@
-"""What is here of the papers: ``python benchmarks/papers/coverage.py --out coverage.md`` writes it.
+"""What is here of the papers, of docs/papers/index.md: ``python benchmarks/papers/coverage.py``.
 
 ``coverage.csv`` states each item as the paper has it, with columns
 
@@ -125,7 +125,7 @@ def lacks(setting: dict[str, list[str]], rows: pd.DataFrame | None) -> list[str]
 
 
 def page(folder: Path) -> str:
-    """Return the tables, one a paper, after a table of how many items are in which state."""
+    """Return how many items are in which state; by paper what is whole, and what the rest lacks."""
     rows = items(folder)
     papers = list(dict.fromkeys(row.paper for row in rows))
     lines = ["| paper | whole | partly | missing |", "|---|---|---|---|"]
@@ -133,16 +133,33 @@ def page(folder: Path) -> str:
         states = [row.state for row in rows if paper in (row.paper, "all")]
         lines.append(f"| {paper} | " + " | ".join(str(states.count(s)) for s in STATES) + " |")
     for paper in papers:
-        head = "| item | where | state | what is missing | how ours differs |"
-        lines += ["", f"## {paper}", "", head, "|---|---|---|---|---|"]
-        lines += [line(row) for row in rows if row.paper == paper]
+        here = [row for row in rows if row.paper == paper]
+        lines += ["", f"### {paper}", "", "Whole:", ""]
+        lines += whole([row for row in here if row.state == "whole"])
+        head = "| item | where | what is missing | how ours differs |"
+        lines += ["", head, "|---|---|---|---|"]
+        lines += [line(row) for row in here if row.state != "whole"]
     return "\n".join(lines)
 
 
+def whole(rows: list[Item]) -> list[str]:
+    """Return one point of a list for each file, with all items that it holds."""
+    by_file: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        differs = f" ({row.differs})" if row.differs else ""
+        by_file.setdefault(row.files, []).append(row.item + differs)
+    return [f"- {named(files)}: {'; '.join(found)}" for files, found in by_file.items()]
+
+
+def named(files: tuple[str, ...]) -> str:
+    """Return files as Markdown."""
+    return ", ".join(f"`{file}`" for file in files)
+
+
 def line(row: Item) -> str:
-    """Return a row as Markdown."""
-    where = ", ".join(f"`{file}`" for file in row.files)
-    return f"| {row.item} | {where} | {row.state} | {row.lacking} | {row.differs} |"
+    """Return a row of what is not whole as Markdown."""
+    lacking = row.lacking if row.state == "partly" else "missing: " + (row.lacking or "all")
+    return f"| {row.item} | {named(row.files)} | {lacking} | {row.differs} |"
 
 
 def main() -> None:

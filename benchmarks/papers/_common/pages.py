@@ -12,9 +12,9 @@ deviation if there are several. ::
 
     <!-- paper scaffold/accuracy: 3 -->
 
-is the table that every page has, with 3 as the published epsilon: see :func:`compared`. What is
-between ``<!-- coverage -->`` and the end is ``coverage.py``'s. Rows such
-as ``| `scaffold/best` | ... | 5 of 12 |`` get the number of cells that have been run.
+is the table that every page has, with 3 as the published epsilon: see :func:`compared`; ``where``
+and settings pick its rows. What is between ``<!-- coverage -->`` and the end is ``coverage.py``'s.
+Rows such as ``| `scaffold/best` | ... | 5 of 12 |`` get the number of cells that have been run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ WANTED = re.compile(
     re.DOTALL,
 )
 COMPARED = re.compile(
-    r"(<!-- paper (?P<name>\S+): (?P<epsilon>[\d.]+) -->\n).*?(<!-- end -->)", re.DOTALL
+    r"(<!-- paper (?P<name>\S+): (?P<epsilon>[\d.]+)(?: where (?P<settings>.+?))? -->\n)"
+    r".*?(<!-- end -->)",
+    re.DOTALL,
 )
 COVERED = re.compile(r"(<!-- coverage -->\n).*?(<!-- end -->)", re.DOTALL)
 COUNTED = re.compile(r"(?m)^(\| `(?P<name>\S+)` \|.*\| )\d+ of \d+ \|$")
@@ -54,12 +56,7 @@ def filled(text: str, folder: Path) -> str:
     text = WANTED.sub(lambda found: found[1] + markdown(found, folder) + found[6], text)
     text = COVERED.sub(lambda found: f"{found[1]}\n{coverage(folder)}\n\n{found[2]}", text)
     text = COUNTED.sub(lambda found: found[1] + counted(found, folder) + " |", text)
-    return COMPARED.sub(
-        lambda found: (
-            found[1] + compared(found["name"], float(found["epsilon"]), folder) + found[4]
-        ),
-        text,
-    )
+    return COMPARED.sub(lambda found: found[1] + compared(found, folder) + found[5], text)
 
 
 def counted(row: re.Match[str], folder: Path) -> str:
@@ -69,17 +66,21 @@ def counted(row: re.Match[str], folder: Path) -> str:
     return f"{sum(key(*cell.key) in there for cell in cells)} of {len(cells)}"
 
 
-def compared(name: str, published: float, folder: Path) -> str:
+def compared(asked: re.Match[str], folder: Path) -> str:
     """Return a figure's table: what is printed, the claim priced soundly, ours at three budgets.
 
     Printed values and the claim are cells of their own, see ``_common.claims``. "not run" is a cell
     of the full run that the table on disk lacks, a dash one that there is not; rows without any
-    value are named below. Settings without cells at the published epsilon are left out.
+    value are named below, columns without any are left out, and so are settings without cells at
+    the published epsilon.
     """
+    name, published = asked["name"], float(asked["epsilon"])
     figure = figure_of(name)
     table, wanted = Store(folder, name).read(), figure.cells(False)
     keys = {(cell.setting, cell.method, round(cell.epsilon, 4)) for cell in wanted}
     there = {setting for setting, _, epsilon in keys if epsilon == round(published, 4)}
+    if asked["settings"]:
+        there &= set(asked["settings"].split(" or "))
     rows = dict.fromkeys(
         (cell.setting, cell.method) for cell in wanted if not cell.fixed and cell.setting in there
     )
@@ -93,9 +94,9 @@ def compared(name: str, published: float, folder: Path) -> str:
             return number(*means.loc[at])
         return "not run" if at in keys else "–"
 
-    told = ["setting", "method", "published", f"the claim (ε {published:g}), sound"]
-    told += [f"ours, ε {published:g}", "ours, ε 1", "no privacy"]
-    lines, idle = [told, ["---"] * len(told)], dict.fromkeys((s for s, _ in rows), 0)
+    heading = ["setting", "method", "published", f"the claim (ε {published:g}), sound"]
+    heading += [f"ours, ε {published:g}", "ours, ε 1", "no privacy"]
+    lines, idle = [heading, ["---"] * len(heading)], dict.fromkeys((s for s, _ in rows), 0)
     for setting, method in rows:
         claim, printed = cell(setting, CLAIM, published), f"{PRINTED}{method}"
         ours = [cell(setting, method, epsilon) for epsilon in (published, 1.0, np.inf)]
@@ -105,7 +106,8 @@ def compared(name: str, published: float, folder: Path) -> str:
             idle[setting] += 1
         else:
             lines.append(line)
-    body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    shown = [column for column in zip(*lines, strict=True) if set(column[2:]) != {"–"}]
+    body = "\n".join("| " + " | ".join(line) + " |" for line in zip(*shown, strict=True))
     body = f"{body}\n\n" if len(lines) > 2 else ""
     rest = "; ".join(f"{s} ({idle[s]} methods)" for s in idle if idle[s])
     rest = f"Not run: {rest}.\n\n" if rest else ""
@@ -144,16 +146,11 @@ def source(name: str, table: pd.DataFrame) -> str:
     dates = sorted(set(table["date"]))
     date = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     edge = table[~table["inside"].astype(bool)].drop_duplicates(["setting", "method", "epsilon"])
-    tuned = (
-        ""
-        if not table["fits"].any()
-        else f" Tuned with up to {int(table['fits'].max())} fits a cell; "
-        + ("every optimum inside the grid." if edge.empty else f"{len(edge)} at the grid's edge.")
-    )
-    return (
-        f"*{date}, {table['version'].iloc[-1]}; {fits['seconds'].sum():.0f} s for the fits shown."
-        f"{tuned} `python benchmarks/papers/run.py {name}`*"
-    )
+    tuned = ""
+    if table["fits"].any():
+        tuned = f", tuned by up to {int(table['fits'].max())} fits a cell"
+        tuned += "" if edge.empty else f", {len(edge)} at the grid's edge"
+    return f"*`{name}`: {date}, {fits['seconds'].sum():.0f} s{tuned}*"
 
 
 def number(mean: float, std: float) -> str:
