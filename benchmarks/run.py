@@ -80,7 +80,7 @@ BENCHMARKS = {
     "plans": Benchmark(
         "prices.py", 15, "docs/privacy.md", "random_plans.csv", quick="--chunks 0:1 --only-plans"
     ),
-    "audit": Benchmark("audit/run.py", 8, "docs/audit.md", "audit/results.csv"),
+    "audit": Benchmark("audit/run.py", 8, "docs/security.md", "audit/results.csv"),
     "mutants": Benchmark("mutants.py", None, "", quick=None),
     "papers": Benchmark("papers/run.py", None, "docs/papers/index.md"),
     "coverage": Benchmark("papers/coverage.py", 1, "docs/papers/index.md", quick=""),
@@ -88,7 +88,7 @@ BENCHMARKS = {
     "same": Benchmark("same_models.py", 2, "", quick="--only 'ISRLDP two s'"),
     "replay": Benchmark("replay.py", 0.5, "", quick="--only 'ISRLDP two s'"),
     "fuzz": Benchmark("fuzz.py", 60, "", quick="--calls 20"),
-    "panels": Benchmark("panels.py", 2, "docs/people.md", quick="--splits 1"),
+    "panels": Benchmark("panels.py", 2, "docs/raw_frames.md", quick="--splits 1"),
     "frames": Benchmark("frames.py", None, "", quick=None),
     "intervals": Benchmark("intervals.py", None, "", quick="'labels d5' --studies 2"),
     "survival": Benchmark("survival.py", None, "docs/rates.md", quick="--seeds 1"),

@@ -65,7 +65,7 @@ def test_the_page_shows_what_the_suite_found():
         rows = list(csv.DictReader(file))
     assert len(rows) > 30 and {row["verdict"] for row in rows} == {"holds"}
     assert all(float(row["at least"]) <= float(row["reported"]) for row in rows)
-    assert "audit/results.csv" in (ROOT / "docs/audit.md").read_text(encoding="utf-8")
+    assert "audit/results.csv" in (ROOT / "docs/security.md").read_text(encoding="utf-8")
 
 
 def test_bounds_are_shown_rounded_down_and_costs_up():
