@@ -14,7 +14,6 @@ deviation if there are several. ::
 
 is the table that every page has, with 3 as the published epsilon: see :func:`compared`; ``where``
 and settings pick its rows. What is between ``<!-- coverage -->`` and the end is ``coverage.py``'s.
-Rows such as ``| `scaffold/best` | ... | 5 of 12 |`` get the number of cells that have been run.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from coverage import page as coverage
 
 from _common.cells import figure_of
 from _common.claims import CLAIM, PRINTED
-from _common.table import Store, in_order, key
+from _common.table import Store, in_order
 
 DOCS = Path(__file__).parents[3] / "docs" / "papers"
 WANTED = re.compile(
@@ -42,7 +41,6 @@ COMPARED = re.compile(
     re.DOTALL,
 )
 COVERED = re.compile(r"(<!-- coverage -->\n).*?(<!-- end -->)", re.DOTALL)
-COUNTED = re.compile(r"(?m)^(\| `(?P<name>\S+)` \|.*\| )\d+ of \d+ \|$")
 
 
 def fill_pages(folder: Path) -> None:
@@ -55,15 +53,7 @@ def filled(text: str, folder: Path) -> str:
     """Return a page's text with its tables as they are on disk."""
     text = WANTED.sub(lambda found: found[1] + markdown(found, folder) + found[6], text)
     text = COVERED.sub(lambda found: f"{found[1]}\n{coverage(folder)}\n\n{found[2]}", text)
-    text = COUNTED.sub(lambda found: found[1] + counted(found, folder) + " |", text)
     return COMPARED.sub(lambda found: found[1] + compared(found, folder) + found[5], text)
-
-
-def counted(row: re.Match[str], folder: Path) -> str:
-    """Return how many cells of a figure are in its table, of how many."""
-    cells = [cell for cell in figure_of(row["name"]).cells(False) if not cell.fixed]
-    there = Store(folder, row["name"]).seeds()
-    return f"{sum(key(*cell.key) in there for cell in cells)} of {len(cells)}"
 
 
 def compared(asked: re.Match[str], folder: Path) -> str:
