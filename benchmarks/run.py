@@ -1,7 +1,7 @@
 """One runner for every number of the pages: ``python benchmarks/run.py`` lists, names run.
 
     python benchmarks/run.py                  what there is, how long it takes, which page shows it
-    python benchmarks/run.py isrl shuffler    these two, one after the other
+    python benchmarks/run.py search shuffler  these two, one after the other
     python benchmarks/run.py --quick speed    the small version, in a copy: kept results stay
 
 Minutes are those of two cores. Data are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
@@ -59,10 +59,7 @@ BENCHMARKS = {
         "auto/additive.py", 4, "docs/curves.md", "auto/additive.md", quick="--seeds 1 --cases wine"
     ),
     "judge": Benchmark("auto/judge.py", 2, "docs/curves.md", "auto/judge.md", quick="--tables 1"),
-    "isrl": Benchmark(
-        "isrl/table.py", 2, "docs/measurements.md", "isrl/results.md", quick="--problems insurance"
-    ),
-    "shuffler": Benchmark("isrl/shuffler.py", 1, "docs/measurements.md", quick=""),
+    "shuffler": Benchmark("shuffler.py", 1, "docs/measurements.md", quick=""),
     "shares": Benchmark("shared_noise.py", 0.5, "docs/measurements.md"),
     "networks": Benchmark("networks/study.py", 20, "docs/networks.md", "networks/results.md"),
     "step": Benchmark("networks/step.py", 0.2, "docs/networks.md", "networks/step.md"),
@@ -75,7 +72,6 @@ BENCHMARKS = {
     ),
     "privunit": Benchmark("privunit.py", 0.1, "docs/whole_silos.md", quick=""),
     "speed": Benchmark("speed.py", None, "docs/measurements.md", "speed.md"),
-    "noise": Benchmark("noise.py", None, "docs/measurements.md"),
     "prices": Benchmark("calibration.py", None, "docs/measurements.md", quick="--repeats 1"),
     "plans": Benchmark(
         "prices.py", 15, "docs/privacy.md", "random_plans.csv", quick="--chunks 0:1 --only-plans"
@@ -89,9 +85,8 @@ BENCHMARKS = {
     "replay": Benchmark("replay.py", 0.5, "", quick="--only 'ISRLDP two s'"),
     "fuzz": Benchmark("fuzz.py", 60, "", quick="--calls 20"),
     "panels": Benchmark("panels.py", 2, "docs/raw_frames.md", quick="--splits 1"),
-    "frames": Benchmark("frames.py", None, "", quick=None),
-    "intervals": Benchmark("intervals.py", None, "", quick="'labels d5' --studies 2"),
-    "survival": Benchmark("survival.py", None, "docs/rates.md", quick="--seeds 1"),
+    "intervals": Benchmark("intervals.py", None, "docs/measurements.md", quick="'labels d5' --studies 2"),
+    "survival": Benchmark("survival.py", None, "docs/measurements.md", quick="--seeds 1"),
     "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png"),
 }
 

@@ -1,4 +1,4 @@
-"""What a shuffler gains, and what its bits cost: ``python benchmarks/isrl/shuffler.py``.
+"""What a shuffler gains, and what its bits cost: ``python benchmarks/shuffler.py``.
 
 Noise on a round's mean gradient of one pass over the records, in units of what a trusted server
 would add, from plans alone: no data, no randomness, the same numbers on every machine. Bits are
