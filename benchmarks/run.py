@@ -85,7 +85,9 @@ BENCHMARKS = {
     "replay": Benchmark("replay.py", 0.5, "", quick="--only 'ISRLDP two s'"),
     "fuzz": Benchmark("fuzz.py", 60, "", quick="--calls 20"),
     "panels": Benchmark("panels.py", 2, "docs/raw_frames.md", quick="--splits 1"),
-    "intervals": Benchmark("intervals.py", None, "docs/measurements.md", quick="'labels d5' --studies 2"),
+    "intervals": Benchmark(
+        "intervals.py", None, "docs/measurements.md", quick="'labels d5' --studies 2"
+    ),
     "survival": Benchmark("survival.py", None, "docs/measurements.md", quick="--seeds 1"),
     "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png"),
 }
