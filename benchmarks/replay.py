@@ -534,6 +534,12 @@ OTHERS: dict[str, Any] = {
 }
 
 
+def whose(data: Data) -> dict[str, Any]:
+    """Return whose each row is, as functions are told."""
+    told = {"silos": data.silos}
+    return told if data.persons is None else told | {"persons": data.persons, "unit": "person"}
+
+
 def look(ask: Callable[..., Any], **how: Any) -> Callable[[Data], Any]:
     """Return what asks for private statistics of a table, or of its first column."""
     of_table = ask in (inspection.describe, inspection.quantile, inspection.correlation)
@@ -541,7 +547,7 @@ def look(ask: Callable[..., Any], **how: Any) -> Callable[[Data], Any]:
     def asked(data: Data) -> Any:
         frame = pd.DataFrame(data.X, columns=list("abcd"))
         what = frame if of_table else frame["a"].round() if "categories" in how else frame["a"]
-        return ask(what, epsilon=2.0, silos=data.silos, random_state=3, **how)
+        return ask(what, epsilon=2.0, random_state=3, **whose(data), **how)
 
     return asked
 
@@ -646,6 +652,12 @@ def worded(ask: Callable[[pd.DataFrame, Data], Any]) -> Callable[[Data], Any]:
     return asked
 
 
+def learnt(transformer: Any, X: pd.DataFrame, data: Data) -> Any:
+    """Return a transformer that was fitted for records, or for persons if there are."""
+    told = whose(data)
+    return clone(transformer).set_params(unit=told.pop("unit", "record")).fit(X, **told)
+
+
 class Gates(Courier):
     """Silos behind gates in this process, and the bytes of all their answers."""
 
@@ -688,17 +700,30 @@ OTHERS |= {
     "elsewhere, scales": elsewhere(skdpfl.ISRLDPClassifier(3.0, random_state=3)),
     "elsewhere, steps": elsewhere(skdpfl.DPScaffoldClassifier(3.0, random_state=3)),
     "elsewhere, curves": elsewhere(clone(_CLASSIFIER).set_params(model="additive", epsilon=8.0)),
-    "DPOneHotEncoder": worded(
-        lambda X, data: DPOneHotEncoder(8.0, random_state=3).fit(X, silos=data.silos)
-    ),
+    "DPOneHotEncoder": worded(partial(learnt, DPOneHotEncoder(8.0, random_state=3))),
     "DPSimpleImputer most_frequent": worded(
-        lambda X, data: DPSimpleImputer(8.0, strategy="most_frequent", random_state=3).fit(
-            X, silos=data.silos
-        )
+        partial(learnt, DPSimpleImputer(8.0, strategy="most_frequent", random_state=3))
     ),
     "describe words": worded(
-        lambda X, data: inspection.describe(X, epsilon=8.0, silos=data.silos, random_state=3)
+        lambda X, data: inspection.describe(X, epsilon=8.0, random_state=3, **whose(data))
     ),
+    "levels, persons": worded(
+        lambda X, data: skdpfl.ISRLDPClassifier(8.0, unit="person", random_state=3).fit(
+            X.assign(e=data.X[:, 0]), data.y, silos=data.silos, persons=data.persons
+        )
+    ),
+}
+#: those that take persons in the place of records
+OF_PERSONS = (
+    "DPStandardScaler", "DPMinMaxScaler", "DPSimpleImputer", "DPSimpleImputer median",
+    "DPSimpleImputer most_frequent", "DPOneHotEncoder", "DPPCA", "DPSplineTransformer",
+    "describe", "describe bounds", "describe words", "correlation", "value_counts",
+)  # fmt: skip
+OTHERS |= {
+    f"{name}, persons": OTHERS[name]
+    if callable(OTHERS[name])
+    else clone(OTHERS[name]).set_params(unit="person")
+    for name in OF_PERSONS
 }
 
 SIZES = (40, 25, 31)
@@ -823,7 +848,7 @@ def zeroes(estimator: Any) -> bool:
 def unit(case: Case) -> str:
     """Return what is protected."""
     if callable(case.estimator):
-        return "record"
+        return "person" if "persons" in case.name else "record"
     parameters = case.estimator.get_params()
     return str(parameters.get("unit", "silo" if "EXP" in case.name else "record"))
 

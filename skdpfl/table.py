@@ -55,9 +55,7 @@ class Table:
         Each row's silo; ``silos.sizes`` counts rows.
     persons : Persons or None
         Each row's person, if persons were given. With ``unit="person"`` rows are secret:
-        ``of_row, sizes = table.persons.in_silos(table.silos)`` has each row's contribution and the
-        number of persons of each silo, which takes the place of ``silos.sizes`` in all that is
-        public. ``persons.most_silos(table.silos)`` is compared with ``silos_per_person``.
+        :meth:`units` has what takes the place of ``silos.sizes`` in all that is public.
     features : DataFrame or array
         The features as given, without the columns of silos and persons.
     encoding : Encoding or None
@@ -124,6 +122,23 @@ class Table:
         owners = read_silos(silos, len(values), X), read_persons(persons, len(values), X)
         return cls(values, y, *owners, features, schema)
 
+    def units(self, silos_per_person: int = 1) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return each row's contribution (None: its own), and the silos' numbers of contributions.
+
+        Raise if a person is in more silos than declared. Ids are secret, and this error depends on
+        them: it is a help for simulations, where all records are in one process.
+        """
+        if self.persons is None:
+            return None, self.silos.sizes
+        found = self.persons.most_silos(self.silos)
+        if found > silos_per_person:
+            raise ValueError(
+                f"A person has rows in {found} silos, more than silos_per_person="
+                f"{silos_per_person}: give silos_per_person={found}, whose price covers that. "
+                "(This error depends on the ids, which the guarantee does not cover.)"
+            )
+        return self.persons.in_silos(self.silos)
+
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of the columns, from their dtypes."""
@@ -157,6 +172,24 @@ def read_new(
         values = validate(X)
     refuse_dates(X)
     return values
+
+
+def check_persons(unit: str, persons: Any, person_column: Any, *, known: bool = True) -> None:
+    """Raise unless persons are given if, and only if, they are protected.
+
+    ``known``: whether there is a unit "person" here at all.
+    """
+    given = persons is not None or person_column is not None
+    if unit == "person" and not given:
+        raise ValueError(
+            'unit="person" needs the person of each row: pass persons=..., or set person_column.'
+        )
+    if given and unit != "person":
+        what = "persons" if persons is not None else "person_column"
+        remedy = 'set unit="person", or leave it out'
+        if not known:
+            remedy = "this estimator protects whole silos, with all persons in them: leave it out"
+        raise ValueError(f"{what} was given, but unit={unit!r} does not protect persons: {remedy}.")
 
 
 def public_columns(X: Any, silo_column: Any = None) -> dict[str, Any]:

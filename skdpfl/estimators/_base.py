@@ -37,7 +37,7 @@ from skdpfl.federation import Federation, Schema
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.table import FLOATS, Table, numbers_in_rows, read_new
+from skdpfl.table import FLOATS, Table, check_persons, numbers_in_rows, read_new
 
 
 def _fields_of(part: Any) -> list[str]:
@@ -234,7 +234,8 @@ class FederatedEstimator(Trained):
         self, X: Any, y: Any, silos: Any, persons: Any, sample_weight: Any, exposure: Any
     ) -> Any:
         self._check()
-        _parameters.check_persons(self._parameters(), persons)
+        known = isinstance(self, PersonEstimator)
+        check_persons(self.unit, persons, self.person_column, known=known)
         return self._train(self._read(X, y, silos, persons, sample_weight, exposure))
 
     def fit_federation(self, federation: Federation, facts: Schema) -> Any:
@@ -450,10 +451,7 @@ class FederatedEstimator(Trained):
             self.feature_bounds, getattr(self, "feature_names_in_", None)
         )
         outputs, shares = self._n_outputs(), self._class_shares()
-        sizes, of_row = table.silos.sizes, None
-        if table.persons is not None:
-            _parameters.check_silos_per_person(self.silos_per_person, table)
-            of_row, sizes = table.persons.in_silos(table.silos)
+        of_row, sizes = table.units(self.silos_per_person)
         facts = self._facts(table.silos.ids, sizes, features.shape[1], outputs, shares)
         if table.encoding is None:
             facts = replace(facts, indicators=table.indicators)
@@ -472,8 +470,6 @@ class FederatedEstimator(Trained):
         )
         records = features, y, table.silos, facts, weights, class_weights, exposure
         mean = getattr(self, "contribution", "mean") == "mean"
-        if of_row is not None and table.encoding is not None:
-            _parameters.refuse_unknown_levels(table.encoding)
         return _data.LocalData(*records, raw, of_row, mean)
 
     def _encoding(self, features: Any) -> Encoding | None:

@@ -337,7 +337,9 @@ class LocalData(DataSource):
         nothing = np.broadcast_to(np.int8(0), len(self.y))
         silos = self.silos.codes, self.facts.n_silos
         words, numbers = (
-            LocalFederation(SiloData.from_codes(table, nothing, *silos), streams)
+            LocalFederation(
+                SiloData.from_codes(table, nothing, *silos, of_row=self.of_row), streams
+            )
             for table in (self.raw.words, self.raw.numbers)
         )
         return words, numbers

@@ -20,14 +20,12 @@ from skdpfl._arguments import (
 from skdpfl._surface import Missing
 from skdpfl._warnings import warn
 from skdpfl.choosing import ACCELERATED, check_cohort, spends_budget
-from skdpfl.encoding import Encoding
 from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import NAMED, Loss, Weighted
 from skdpfl.models import Additive, Architecture
 from skdpfl.privacy.calibration import check_epsilon_says_something
 from skdpfl.privacy.public_numbers import CONTRIBUTIONS, MOST_STEPS, check_schedule
 from skdpfl.scaling import read_target_bounds
-from skdpfl.table import Table
 
 #: how far from 1 shares that were rounded may sum to
 _ROUNDED = 0.02
@@ -431,23 +429,6 @@ def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, A
         )
 
 
-def check_persons(params: Mapping[str, Any], persons: Any) -> None:
-    """Raise unless persons are given if, and only if, they are protected."""
-    given = persons is not None or params.get("person_column") is not None
-    unit = params["unit"]
-    if unit == "person" and not given:
-        raise ValueError(
-            'unit="person" needs the person of each row: pass persons=... to fit, or set '
-            "person_column."
-        )
-    if given and unit != "person":
-        what = "persons" if persons is not None else "person_column"
-        remedy = 'set unit="person", or leave it out'
-        if "person_column" not in params:
-            remedy = "this estimator protects whole silos, with all persons in them: leave it out"
-        raise ValueError(f"{what} was given, but unit={unit!r} does not protect persons: {remedy}.")
-
-
 def refuse_remote_persons(unit: str) -> None:
     """Raise if persons are to be protected at remote silos."""
     if unit == "person":
@@ -455,32 +436,6 @@ def refuse_remote_persons(unit: str) -> None:
             'unit="person" is for fit(X, y, silos=..., persons=...): remote silos do not tell '
             'records of one person yet. Use unit="record" and limit each person\'s rows '
             "(skdpfl.preprocessing.limit_rows)."
-        )
-
-
-def refuse_unknown_levels(encoding: Encoding) -> None:
-    """Raise if columns have levels or ranges that a fit for persons would have to find."""
-    missing = [name for name, column in encoding.items() if not column.is_known]
-    if missing:
-        raise ValueError(
-            f'unit="person" does not find levels and ranges of columns: declare those of '
-            f"{missing[:5]!r} in feature_bounds."
-        )
-
-
-def check_silos_per_person(most: int, table: Table) -> None:
-    """Raise if a person is in more silos than declared.
-
-    Ids are secret, and this error depends on them: it is a help for simulations, where all records
-    are in one process.
-    """
-    assert table.persons is not None
-    found = table.persons.most_silos(table.silos)
-    if found > most:
-        raise ValueError(
-            f"A person has rows in {found} silos, more than silos_per_person={most}: give "
-            f"silos_per_person={found}, whose price covers that. (This error depends on the ids, "
-            "which the guarantee does not cover.)"
         )
 
 

@@ -28,6 +28,7 @@ from skdpfl.federation._silo import Silo
 from skdpfl.federation._sums import (
     PIECE,
     BoundedSum,
+    Middle,
     Named,
     Question,
     SumPlan,

@@ -160,6 +160,20 @@ class SiloData:
         assert self.people is not None
         return replace(self, starts=self.people.edges, people=None)
 
+    def one_row_each(self, draws: np.ndarray) -> SiloData:
+        """Return data with one row of each person, by ``draws`` (n_persons,) from [0, 1).
+
+        Draws are by number (:attr:`People.places`), so a person's row follows from the person's
+        own rows and draw, whoever the others are.
+        """
+        people = self.people
+        assert people is not None
+        rows = np.empty(len(people.rows), np.int64)
+        rows[people.places] = (draws * people.rows[people.places]).astype(np.int64)
+        rows = people.edges[:-1] + np.minimum(rows, people.rows - 1)
+        order = rows if self.order is None else self.order[rows]
+        return replace(self, order=order, starts=people.starts, people=None)
+
     def of_persons(self, persons: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the rows of some persons of each silo, and the edges of silos and persons."""
         assert self.people is not None

@@ -80,6 +80,8 @@ _ARITHMETIC = frozenset(
         "noised",
         "on_grid",
         "entry",
+        "middle",
+        "slack",
         "weight",
         "_piece",
         "_terms",
@@ -136,6 +138,17 @@ class Named(NamedTuple):
     names: tuple[tuple[bool | int | float | str, ...], ...]
 
 
+class Middle(NamedTuple):
+    """A point in the convex hull of all terms, before weights.
+
+    ``norm`` is its norm, and ``reach`` the largest distance of a term to it, with weights.
+    """
+
+    point: float | np.ndarray
+    norm: float
+    reach: float
+
+
 class BoundedSum(ABC):
     """Base class of sums over records whose terms are bounded, whatever a record holds.
 
@@ -178,6 +191,20 @@ class BoundedSum(ABC):
     def diameter(self) -> float:
         """The largest distance between two records' terms."""
         return 2 * self.radius
+
+    @property
+    def middle(self) -> Middle:
+        """A point that is nearer to all terms than they are to each other."""
+        return Middle(0.0, 0.0, self.radius)
+
+    @property
+    def slack(self) -> float:
+        """How far a mean near the middle is from breaking a bound."""
+        point, radius, diameter = self.middle, self.radius, self.diameter
+        slack = min(radius - point.norm, diameter - point.reach, diameter / 2)
+        if not slack > 1e-3 * diameter:
+            raise ValueError(f"{type(self).__name__} leaves no room to round the means of persons.")
+        return slack
 
     @property
     def entry(self) -> float:
@@ -530,17 +557,18 @@ def _rounded_means(what: BoundedSum, means: np.ndarray) -> np.ndarray:
     Formal guarantee
     ----------------
     The result v' of a mean v has norm at most R, and a distance of at most D to other results and
-    to single records' terms t (R and D are radius and diameter). *Proof.* v' = (1 - eta) v + e with
+    to single records' terms t (R and D are radius and diameter). *Proof.* Let m be the sum's
+    :attr:`BoundedSum.middle`, and r its largest distance to terms. v' = v + eta (m - v) + e with
     |e| <= delta: half a step in each coordinate, times its weight, here, as much in the sum's own
-    ``mean``, which may round as well, and the division's rounding. As |v - t| <= D and |t| <= R in
-    the convex hull: |v'| <= (1 - eta) R + delta, |v' - t| <= (1 - eta) D + eta R + delta, and of
-    two results (1 - eta) D + 2 delta. These are at most R, D and D for eta >= delta /
-    min(R, D - R, D / 2).
+    ``mean``, which may round as well, and the division's rounding. As |v - t| <= D, |m - v| <= r
+    and |v| <= R in the convex hull: |v'| <= (1 - eta) R + eta |m| + delta,
+    |v' - t| <= (1 - eta) D + eta r + delta, and of two results (1 - eta) D + 2 delta. These are at
+    most R, D and D for eta >= delta / min(R - |m|, D - r, D / 2).
     """
     size, weight = math.prod(what.shape), float(np.max(what.weight))
     delta = STEP * math.sqrt(size) * weight + 2.0**-50 * what.radius
-    eta = 1.01 * delta / min(what.radius, what.diameter - what.radius, what.diameter / 2)
-    return np.rint(means * ((1 - eta) / STEP)) * STEP
+    eta = 1.01 * delta / what.slack
+    return np.rint((means * (1 - eta) + what.middle.point * eta) / STEP) * STEP
 
 
 def records_read(data: SiloData, budgets: SiloBudgets) -> SiloData:

@@ -68,7 +68,17 @@ _docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
     neighbours : {"auto", "replace", "add_remove"}, default="auto"
         The neighbouring relation; "auto" is "replace": one record is replaced by another.
     facts : Schema, default=None
-        Public facts of remote silos, which agree, charge their ledgers and add the noise.""",
+        Public facts of remote silos, which agree, charge their ledgers and add the noise.
+    unit : {"record", "person"}, default="record"
+        What is protected: one record, or all records of a person in a silo, in any number. A person
+        then counts as one, by the mean over their rows; values that are looked for come from one
+        row of each, drawn at random. Counts are numbers of persons.
+    persons : array-like of shape (n_samples,), default=None
+        With ``unit="person"``: the id of each record's person, which stays secret.
+    person_column : str, default=None
+        The column that holds it, instead of ``persons``.
+    silos_per_person : int, default=1
+        With ``unit="person"``: in how many silos a person may have rows; these are paid for.""",
         "guarantee": """
     **Formal guarantee.** The messages of a silo are (epsilon, delta)-differentially private for its
     records, for any data of the others: a composition of sums of bounded terms with Gaussian noise
@@ -92,6 +102,10 @@ def describe(
     trust: str | SecureAggregation = "silo",
     neighbours: str = "auto",
     facts: Schema | None = None,
+    unit: str = "record",
+    persons: Any = None,
+    person_column: Any = None,
+    silos_per_person: int = 1,
 ) -> pd.DataFrame:
     """Describe the columns of a table within a privacy budget, each number with its noise error.
 
@@ -158,7 +172,8 @@ def _looked(given: dict[str, Any], called: str, parts: tuple[str, ...], **own: A
     table = given["frame"] if "frame" in given else given["values"]
     known = {name: given[name] for name in _GIVEN & given.keys()}
     look = FirstLook(**known, called=called, parts=parts, **own)
-    return look.at(table, given["silos"], given["facts"], given.get("by_silo", False))
+    owners = given["silos"], given["persons"]
+    return look.at(table, *owners, given["facts"], given.get("by_silo", False))
 
 
 def _by_group(look: FirstLook, by_silo: bool, statistic: Callable[[int | None], Any]) -> Any:
@@ -261,6 +276,10 @@ def quantile(
     trust: str | SecureAggregation = "silo",
     neighbours: str = "auto",
     facts: Schema | None = None,
+    unit: str = "record",
+    persons: Any = None,
+    person_column: Any = None,
+    silos_per_person: int = 1,
 ) -> pd.DataFrame:
     """Return quantiles of columns within a privacy budget, each with its noise error.
 
@@ -332,6 +351,10 @@ def histogram(
     trust: str | SecureAggregation = "silo",
     neighbours: str = "auto",
     facts: Schema | None = None,
+    unit: str = "record",
+    persons: Any = None,
+    person_column: Any = None,
+    silos_per_person: int = 1,
 ) -> pd.Series:
     """Count the values of a column in equal bins, within a privacy budget.
 
@@ -404,6 +427,10 @@ def value_counts(
     trust: str | SecureAggregation = "silo",
     neighbours: str = "auto",
     facts: Schema | None = None,
+    unit: str = "record",
+    persons: Any = None,
+    person_column: Any = None,
+    silos_per_person: int = 1,
 ) -> pd.Series:
     """Count how often each value of a column occurs, within a privacy budget.
 
@@ -482,6 +509,10 @@ def correlation(
     trust: str | SecureAggregation = "silo",
     neighbours: str = "auto",
     facts: Schema | None = None,
+    unit: str = "record",
+    persons: Any = None,
+    person_column: Any = None,
+    silos_per_person: int = 1,
 ) -> pd.DataFrame:
     """Return the correlations of columns within a privacy budget.
 

@@ -38,7 +38,6 @@ from skdpfl._arguments import check_flags
 from skdpfl._declarations import as_declared
 from skdpfl.federation import Federation, Schema, SiloBudgets, SumPlan
 from skdpfl.privacy.events import SecureAggregation
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 #: how much a part's error matters
 _WEIGHTS = {
@@ -94,7 +93,9 @@ class FirstLook(preprocessing.PayingTransformer):
     def _entry_name(self) -> str:
         return self.called
 
-    def at(self, table: Any, silos: Any, facts: Schema | None, by_silo: bool) -> FirstLook:
+    def at(
+        self, table: Any, silos: Any, persons: Any, facts: Schema | None, by_silo: bool
+    ) -> FirstLook:
         """Run the sums on a table, or on remote silos."""
         check_flags(by_silo=by_silo)
         if by_silo and self.trust != "silo":
@@ -104,10 +105,11 @@ class FirstLook(preprocessing.PayingTransformer):
             )
         if not isinstance(table, Federation):
             table, self.feature_bounds = as_declared(as_table(table), self.feature_bounds)
-            return self.fit(table, silos=silos)  # type: ignore[no-any-return]
-        if facts is None or silos is not None or self.silo_column is not None:
+            return self.fit(table, silos=silos, persons=persons)  # type: ignore[no-any-return]
+        given = silos, persons, self.silo_column, self.person_column
+        if facts is None or any(each is not None for each in given):
             raise ValueError(
-                "Remote silos need facts=Schema(...), instead of silos or silo_column."
+                "Remote silos need facts=Schema(...), instead of silos, persons or their columns."
             )
         return self.fit_federation(table, facts)  # type: ignore[no-any-return]
 
@@ -134,7 +136,7 @@ class FirstLook(preprocessing.PayingTransformer):
             )
         if self.single and (several := self.names[self.used[self.parts[-1]]]).size > 1:
             raise ValueError(f"Give one column; got {several.tolist()[:5]!r}.")
-        mu, failure = gaussian_mu(float(self.epsilon), delta), 0.0
+        mu, failure = float(budgets.mu[0]), 0.0
         if "words" in self.used:
             mu, failure = preprocessing.beside_threshold(budgets, float(self.epsilon), delta)
         amounts = {part: _WEIGHTS[part] * math.sqrt(u.sum()) for part, u in self.used.items()}

@@ -102,7 +102,7 @@ def _training_shares(cv: Any, fitted: Any, inner: Any, count: int | None) -> lis
     at any size (the delta was given).
     """
     silos, whole = _silos_of(fitted)
-    persons = getattr(getattr(fitted, "plan_", None), "unit", None) == "person"
+    persons = fitted.unit == "person"
     sizes = _sizes(cv, silos, persons)
     if whole and not getattr(cv, "_leaves_silos_out", False):
         # splits of records, whose number is secret: all silos are in all sets, or nearly so

@@ -7,11 +7,11 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from skdpfl._arguments import check_choice, check_count, check_number
+from skdpfl._arguments import check_count, check_number
 from skdpfl._compat import as_frame
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
-from skdpfl.privacy.events import SecureAggregation, Unit
+from skdpfl.privacy.events import SecureAggregation
 from skdpfl.scaling import Array, RowMean, SecondMoments, cut
 from skdpfl.silos import without_column
 
@@ -22,7 +22,8 @@ class DPPCA(_paying.PayingTransformer):
     """Principal component analysis from noisy second moments, within a privacy budget.
 
     Rows are clipped to a norm; each silo, or the server, adds Gaussian noise once to the sum of
-    their outer products and, if the mean is learnt, to the sum of the rows.
+    their outer products and, if the mean is learnt, to the sum of the rows. There is also
+    ``unit="silo"``, which protects all records of a silo together.
 
     Parameters
     ----------
@@ -40,8 +41,6 @@ class DPPCA(_paying.PayingTransformer):
     center : bool or array-like of shape (n_features,), default=True
         True: the mean of the rows is learnt within the budget. False: no centering. An array: a
         public center.
-    unit : {"record", "silo"}, default="record"
-        What is protected: one record, or all records of a silo.
     [running]
 
     Attributes
@@ -91,13 +90,14 @@ class DPPCA(_paying.PayingTransformer):
            [0., 1.]])
     """
 
+    _units = ("record", "person", "silo")
+
     n_components: int | None = None
     epsilon: float = 1.0
     _: KW_ONLY
     delta: Any = "auto"
     row_norm: float = 1.0
     center: Any = True
-    unit: str = "record"
     trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
     silo_column: Any = None
@@ -116,19 +116,17 @@ class DPPCA(_paying.PayingTransformer):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        X = check_array(without_column(as_frame(X), self.silo_column))
+        X = as_frame(X)
+        for column in self._owners:
+            X = without_column(X, column)
+        X = check_array(X)
         return X @ self.components_ + self.mean_
-
-    @property
-    def _unit(self) -> Unit:
-        return "silo" if self.unit == "silo" else "record"
 
     def _check(self) -> None:
         super()._check()
         if self.n_components is not None:
             check_count("n_components", self.n_components)
         check_number("row_norm", self.row_norm, low=0, high=1e100, open_low=True)
-        check_choice("unit", self.unit, ("record", "silo"))
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
         return super()._checked(features, reset=reset, dtype=_paying.FLOATS, ensure_all_finite=True)

@@ -19,7 +19,7 @@ from skdpfl.federation import Named, SiloBudgets, SumPlan
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource, shared_docs
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Composition, Gaussian, SecureAggregation
-from skdpfl.scaling import SHARE, ColumnCounts, ValueCounts, threshold
+from skdpfl.scaling import SHARE, ColumnCounts, ValueCounts, ones, threshold
 
 
 def _unnamed(sent: Named) -> list[ColumnCounts]:
@@ -34,10 +34,14 @@ def beside_threshold(budgets: SiloBudgets, epsilon: float, delta: float) -> tupl
     if math.isinf(epsilon):
         return math.inf, failure
 
-    def build(multiplier: float) -> Composition:
-        return (Gaussian(multiplier), 1), (Approximate(0.0, failure), 1)
+    k = min(budgets.silos_per_person, budgets.n_silos)
+    share = 1.0 if budgets.shares_noise else budgets.event_share  # silos count apart, see below
 
-    return budgets.change / calibrate(build, epsilon, delta, budgets.neighbours), failure
+    def build(multiplier: float) -> Composition:
+        return (Gaussian(multiplier), k), (Approximate(0.0, failure), k)
+
+    multiplier = calibrate(build, epsilon, delta, budgets.neighbours)
+    return budgets.change / (multiplier * share), failure
 
 
 class Vocabulary:
@@ -64,7 +68,7 @@ class Vocabulary:
             each = (np.full(budgets.n_silos, each[0].min()),)
         self.plan = SumPlan(budgets, "vocabulary", each, failure=failure)
         self.std = float(self.plan.noised(0, self.what).std.max())
-        self.threshold = threshold(self.std, self.what.d, failure)
+        self.threshold = threshold(self.std, self.what.d, failure, ones(budgets))
 
     def found(self, source: SiloSource) -> list[pd.Series]:
         """Return each column's values with their noisy counts, the most frequent first.

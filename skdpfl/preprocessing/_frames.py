@@ -1,7 +1,7 @@
-"""Transformers that pass the silo column through ``transform``.
+"""Transformers that pass the columns of silos and persons through ``transform``.
 
-The silo column is not a feature: it is removed before validation and put back, unchanged and at its
-position, into the output, which then is a frame of the same type as the input. Without it the
+These are no features: they are removed before validation and put back, unchanged and at their
+positions, into the output, which then is a frame of the same type as the input. Without them the
 output is an array, unless ``set_output`` was called.
 
 ``limit_rows`` limits the number of rows per person.
@@ -22,15 +22,19 @@ from skdpfl.table import read_new
 
 
 class PassesSilos:
-    """Mixin with ``transform``; must precede TransformerMixin, which does not handle silo columns.
+    """Mixin with ``transform``; must precede TransformerMixin, which does not handle such columns.
 
     The transformer defines ``_checked(features, reset)``, which validates, ``_map(X, inverse)`` on
     what that returns and, unless features keep their names, ``_names_out``; ``fit`` sets
-    ``_silo_position`` (None: no silo column is given out). Frames of ``_flags_out`` hold True and
-    False, which an estimator knows to be indicators.
+    ``_passed`` by :meth:`_owners_in`. Frames of ``_flags_out`` hold True and False, which an
+    estimator knows to be indicators.
     """
 
+    silo_column: Any
+    person_column: Any
     _flags_out = False
+    #: the columns that were passed through in the fit, and the number of features before each
+    _passed: tuple[tuple[Any, int], ...] = ()
 
     def transform(self, X: Any) -> Any:
         """Transform the features.
@@ -38,16 +42,18 @@ class PassesSilos:
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            With or without the silo column.
+            With or without the columns of silos and persons.
 
         Returns
         -------
         array or DataFrame
-            A DataFrame if X is one whose silo column is passed through.
+            A DataFrame if X is one whose columns of silos or persons are passed through.
         """
         return self._transformed(X, inverse=False)
 
-    def fit_transform(self, X: Any, y: Any = None, *, silos: Any = None) -> Any:
+    def fit_transform(
+        self, X: Any, y: Any = None, *, silos: Any = None, persons: Any = None
+    ) -> Any:
         """Fit, then transform the same records.
 
         Parameters
@@ -57,15 +63,18 @@ class PassesSilos:
             Ignored.
         silos : array-like of shape (n_samples,), default=None
             Each record's silo id.
+        persons : array-like of shape (n_samples,), default=None
+            With ``unit="person"``: each record's person.
 
         Returns
         -------
         array or DataFrame
         """
-        return self.fit(X, y, silos=silos).transform(X)  # type: ignore[attr-defined]
+        fitted = self.fit(X, y, silos=silos, persons=persons)  # type: ignore[attr-defined]
+        return fitted.transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the output columns, including the silo column.
+        """Return the names of the output columns, including those of silos and persons.
 
         Parameters
         ----------
@@ -77,13 +86,24 @@ class PassesSilos:
         ndarray of str
         """
         check_is_fitted(self)
-        column, position = self.silo_column, self._silo_position  # type: ignore[attr-defined]
-        if input_features is not None and column is not None:
-            input_features = [name for name in input_features if name != column]
+        if input_features is not None:
+            input_features = [name for name in input_features if name not in self._owners]
         names = self._names_of(input_features)
-        if position is None:
+        if not self._passed:
             return names
-        return np.insert(names.astype(object), self._place(position), column)
+        places = [self._place(position) for _, position in self._passed]
+        return np.insert(names.astype(object), places, [column for column, _ in self._passed])
+
+    @property
+    def _owners(self) -> list[Any]:
+        """The columns that say whose a row is."""
+        return [each for each in (self.silo_column, self.person_column) if each is not None]
+
+    def _owners_in(self, X: Any) -> tuple[tuple[Any, int], ...]:
+        """Return those of a frame, in its order, and the number of features before each."""
+        columns = list(getattr(X, "columns", ()))
+        found = [column for column in columns if column in self._owners]
+        return tuple((column, columns.index(column) - i) for i, column in enumerate(found))
 
     def _names_of(self, input_features: Any = None) -> np.ndarray:
         """Names of the output features."""
@@ -95,26 +115,27 @@ class PassesSilos:
         return names
 
     def _place(self, position: int) -> int:
-        """The position in the output of the silo column that was at ``position``."""
+        """The number of output columns of the first ``position`` features."""
         return position
 
     def _transformed(self, X: Any, inverse: bool) -> Any:
         check_is_fitted(self)
-        column = self.silo_column  # type: ignore[attr-defined]
         X = as_frame(X)
         checked = partial(self._checked, reset=False)  # type: ignore[attr-defined]
-        values = read_new(X, validate=checked, without=(column,))
+        values = read_new(X, validate=checked, without=self._owners)
         values = self._map(values, inverse)  # type: ignore[attr-defined]
-        passed = column in list(getattr(X, "columns", ())) and self._silo_position is not None  # type: ignore[attr-defined]
-        silos = X[column] if passed else None
+        known = dict(self._passed)
+        passed = [each for each in self._owners_in(X) if each[0] in known]
         kind = output_kind(self)
-        if kind == "default" and silos is None:
+        if kind == "default" and not passed:
             return values
         values = values.astype(bool) if self._flags_out and not inverse else values
         if kind == "default":
             kind = "pandas" if isinstance(X, pd.DataFrame) else "polars"
-        position = None if silos is None else self._place(list(X.columns).index(column))
-        return _frame(kind, values, self._names_of(), X, column, silos, position)
+        places = [
+            (column, self._place(position) + i) for i, (column, position) in enumerate(passed)
+        ]
+        return _frame(kind, values, self._names_of(), X, places)
 
 
 def output_kind(transformer: Any) -> str:
@@ -124,34 +145,29 @@ def output_kind(transformer: Any) -> str:
 
 
 def _frame(
-    kind: str,
-    values: np.ndarray,
-    names: np.ndarray,
-    X: Any,
-    column: Any,
-    silos: Any,
-    position: int | None,
+    kind: str, values: np.ndarray, names: np.ndarray, X: Any, passed: list[tuple[Any, int]]
 ) -> Any:
-    """Return a frame of the features, and of the silo column, if there is one, at its position."""
+    """Return a frame of the features, and of X's columns that are passed to these positions."""
     if kind == "polars":
         import polars as pl
 
         # columns of a mixed array have types of their own
         columns = values.T.tolist() if values.dtype == object else values
         frame = pl.DataFrame(columns, schema=[str(name) for name in names])
-        if position is not None:
-            frame.insert_column(position, pl.Series(str(column), _plain(silos)))
+        for column, position in passed:
+            frame.insert_column(position, pl.Series(str(column), _plain(X[column])))
         return frame
     index = X.index if isinstance(X, (pd.DataFrame, pd.Series)) else None
     result = pd.DataFrame(values, index=index, columns=names).infer_objects()
-    if position is not None:
-        result.insert(position, column, silos if isinstance(silos, pd.Series) else _plain(silos))
+    for column, position in passed:
+        ids = X[column]
+        result.insert(position, column, ids if isinstance(ids, pd.Series) else _plain(ids))
     return result
 
 
-def _plain(silos: Any) -> Any:
-    """Return the silo ids as a list if they come from another kind of frame."""
-    return silos.to_list() if isinstance(silos, pd.Series) or hasattr(silos, "to_list") else silos
+def _plain(ids: Any) -> Any:
+    """Return ids as a list if they come from another kind of frame."""
+    return ids.to_list() if isinstance(ids, pd.Series) or hasattr(ids, "to_list") else ids
 
 
 def limit_rows(people: Any, most: int) -> np.ndarray:

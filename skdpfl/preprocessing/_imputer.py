@@ -29,7 +29,6 @@ from skdpfl.federation import BoundedSum, SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
 from skdpfl.preprocessing._encoder import Vocabulary, beside_threshold
 from skdpfl.privacy.events import SecureAggregation
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 #: numbers of a median's bins, and the error of its rank, as a share of the records, to stay below
 _BINS, _RANK = (128, 64, 32, 16, 8), 0.02
@@ -280,8 +279,7 @@ class DPSimpleImputer(_paying.PayingTransformer):
             )
             advice = f"{few}largest. {_REMEDY}" if tau > most / 4 else ""
             return _paying.Learning((self._release.plan,), self._release.what, advice)
-        mu = gaussian_mu(epsilon, delta)
-        self._release = Centres(budgets, mu, self._bounds(), self.strategy)
+        self._release = Centres(budgets, float(budgets.mu[0]), self._bounds(), self.strategy)
         plans = () if self._release.plan is None else (self._release.plan,)
         return _paying.Learning(plans, self._release.first, self._release.advice)
 

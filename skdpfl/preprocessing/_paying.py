@@ -1,8 +1,8 @@
 """Base class of transformers with a privacy budget: parameters, silos, cost, and shared docs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -29,7 +29,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
 from skdpfl.privacy.spending.spent import cost_of_sums
-from skdpfl.table import Table
+from skdpfl.table import Table, check_persons
 
 #: types of features that are numbers
 FLOATS = (np.float64, np.float32)
@@ -39,6 +39,17 @@ _TRUST = """
         once, to the sum over the silos, which needs less noise. "secagg", or a
         :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of that noise, and masks
         hide all but the sum."""
+_UNIT = """
+    unit : {"record", "person"}, default="record"
+        What is protected: one record, or all records of a person in a silo, in any number. These
+        then count as one: sums take the mean over a person's rows, and values that are looked for
+        come from one row of each, drawn at random.
+    person_column : str, default=None
+        With ``unit="person"``: the column of X with the ids of persons, instead of ``persons`` in
+        ``fit``. It is passed through as that of silos is.
+    silos_per_person : int, default=1
+        With ``unit="person"``: in how many silos a person may have rows. The price covers that
+        many; it is an assumption where records stay elsewhere."""
 #: decorator of the transformers here, for the descriptions that they share
 shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
     {
@@ -52,7 +63,9 @@ shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
         from the data. ``low == high`` ignores the column.""",
         "silo_column": """
     silo_column : str, default=None
-        The column of X that holds each record's silo; it is passed through unchanged.""",
+        The column of X that holds each record's silo; it is passed through unchanged."""
+        + _UNIT,
+        "unit": _UNIT,
         "random_state": """
     random_state : int, RandomState, Generator or None, default=None
         None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
@@ -64,8 +77,10 @@ shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
     silo_column : str, default=None
         The column of X that holds each record's silo.
     keep_silo_column : bool, default=True
-        Whether ``transform`` passes the silo column through. Use False inside a ColumnTransformer,
-        where every part with the column would output it.
+        Whether ``transform`` passes the columns of silos and persons through. Use False inside a
+        ColumnTransformer, where every part with such a column would output it."""
+        + _UNIT
+        + """
     random_state : int, RandomState, Generator or None, default=None
         None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
         "cost": """
@@ -75,9 +90,9 @@ shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
     silo_ids_ : ndarray
         The silos.
     n_samples_seen_ : int
-        The number of records.
+        The number of records, or of persons.
     n_features_in_ : int
-        The number of columns, without the silo column.
+        The number of columns, without those of silos and persons.
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X is a DataFrame.""",
     }
@@ -106,25 +121,35 @@ class SiloSource(NamedTuple):
     records: Any = None
 
 
-class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class _ProtectsPersons:
+    """The parameters of those who protect records, or persons with several."""
+
+    _: KW_ONLY
+    unit: str = "record"
+    person_column: Any = None
+    silos_per_person: int = 1
+
+
+class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixin, BaseEstimator):
     """Base class of transformers that learn within a budget; see :class:`DPSimpleImputer`.
 
     ``_kinds`` are those of the columns, of transformers that read other values than numbers.
     """
 
     _kinds: tuple[Kind, ...]
-    __metadata_request__fit = {"silos": True}  # noqa: RUF012
+    __metadata_request__fit = {"silos": True, "persons": True}  # noqa: RUF012
+    _units: ClassVar[tuple[str, ...]] = ("record", "person")
 
     epsilon: float
     delta: Any
-    silo_column: Any
     random_state: Any
     #: if they are no parameters
     trust: str | events.SecureAggregation = "silo"
     neighbours: str = "auto"
     keep_silo_column: bool = True
 
-    def fit(self, X: Any, y: Any = None, *, silos: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, *, silos: Any = None, persons: Any = None) -> Any:
         """Learn from the records within the privacy budget.
 
         Parameters
@@ -135,32 +160,44 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             Ignored.
         silos : array-like of shape (n_samples,), default=None
             Each record's silo id; None takes all records as one silo.
+        persons : array-like of shape (n_samples,), default=None
+            With ``unit="person"``: the id of each record's person, which stays secret, as does how
+            many records a person has. Ids are compared over silos.
 
         Returns
         -------
         self : object
         """
         self._check()
+        check_persons(self.unit, persons, self.person_column)
         with fitting(self):
-            advice = self._fit(X, silos)
+            advice = self._fit(X, silos, persons)
         if advice:
             warn(advice)
         return self
 
-    def _fit(self, X: Any, silos: Any) -> str:
+    def _fit(self, X: Any, silos: Any, persons: Any) -> str:
         """Set the fitted attributes, and return warnings."""
         check_flags(keep_silo_column=self.keep_silo_column)
         streams, X = streams_for(self.random_state), as_frame(X)
-        table = Table.read(X, None, silos, validate=self._validated, silo_column=self.silo_column)
+        table = Table.read(
+            X,
+            None,
+            silos,
+            persons=persons,
+            validate=self._validated,
+            silo_column=self.silo_column,
+            person_column=self.person_column,
+        )
         values, read = table.X, table.silos
+        of_row, sizes = table.units(self.silos_per_person)
         nothing = np.broadcast_to(np.int8(0), len(values))
-        data = SiloData.from_codes(values, nothing, read.codes, len(read.sizes))
-        exact = values if self.epsilon == np.inf else None
+        data = SiloData.from_codes(values, nothing, read.codes, len(sizes), of_row=of_row)
+        exact = values if self.epsilon == np.inf and of_row is None else None
         source = SiloSource(LocalFederation(data, streams), streams, values.dtype, exact)
-        digest = read.digest() if self._unit == "record" else None
-        said = self._found(source, read.sizes, read.ids.tolist(), digest, mark_of(values))
-        named = self.silo_column is not None and self.keep_silo_column
-        self._silo_position = list(X.columns).index(self.silo_column) if named else None
+        digest = read.digest() if self.unit == "record" else None
+        said = self._found(source, sizes, read.ids.tolist(), digest, mark_of(values))
+        self._passed = self._owners_in(X) if self.keep_silo_column else ()
         self.silo_ids_ = read.ids.to_numpy()
         return said
 
@@ -183,6 +220,11 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         self : object
         """
         self._check()
+        if self.unit == "person":
+            raise ValueError(
+                'unit="person" is for fit(X, silos=..., persons=...): remote silos do not tell '
+                "records of one person yet."
+            )
         with fitting(self):
             sizes = np.array(list(facts.silo_sizes.values()), dtype=np.int64)
             self.n_features_in_ = int(facts.n_features)
@@ -197,7 +239,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             source = SiloSource(federation, streams, np.dtype(facts.dtype))
             said = self._found(source, sizes, names, None, None)
             federation.end()
-            self._silo_position, self.silo_ids_ = None, np.array(names, dtype=object)
+            self._passed, self.silo_ids_ = (), np.array(names, dtype=object)
         if said:
             warn(said)
         return self
@@ -206,10 +248,10 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         self, source: SiloSource, sizes: np.ndarray, names: list[Any], digest: str | None, mark: Any
     ) -> str:
         """Plan, agree, charge and learn; return warnings."""
-        whole = self._unit == "silo"
+        whole, guarantee = self.unit == "silo", self._guarantee
         delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
-        mu = gaussian_mu(float(self.epsilon), delta)
-        budgets = SiloBudgets.of(self._guarantee, sizes, mu, events.spare_rounds_of(self.trust))
+        mu = gaussian_mu(float(self.epsilon), delta) * guarantee.share_in_silo(len(sizes))
+        budgets = SiloBudgets.of(guarantee, sizes, mu, events.spare_rounds_of(self.trust))
         plan, seed = self._plan(budgets, delta), source.streams.seed
         if plan.sums:
             source.federation.agree_on_sums(plan.sums, plan.first, delta, seed)
@@ -222,15 +264,13 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         return " ".join(text for text in (plan.advice, found) if text)
 
     @property
-    def _unit(self) -> events.Unit:
-        return "record"
-
-    @property
     def _guarantee(self) -> events.Guarantee:
-        return events.read_guarantee(self._unit, self.trust, self.neighbours)
+        unit: Any = self.unit
+        return events.read_guarantee(unit, self.trust, self.neighbours, self.silos_per_person)
 
     def _check(self) -> None:
         """Raise for invalid parameters."""
+        check_choice("unit", self.unit, self._units)
         check_budget_parameters(self.epsilon, self.delta)
         check_choice("trust", events.trust_name(self.trust), ("silo", "secagg", "server"))
         check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))

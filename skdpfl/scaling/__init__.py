@@ -76,4 +76,4 @@ from skdpfl.scaling._run import (
 from skdpfl.scaling._second_moments import RowMean, ScaledMoments, SecondMoments, cut
 from skdpfl.scaling._target_bins import LinearGrid
 from skdpfl.scaling._temperature import Labels, ShrinkPlan, Slopes, TemperaturePlan, rarity
-from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, threshold
+from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, ones, threshold

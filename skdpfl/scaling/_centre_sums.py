@@ -27,6 +27,10 @@ set, so squared norms and distances add up over columns.
 - *Counts.* A one in one bin or in none: diameter sqrt(2), radius 1.
 - *Known.* A one or none: diameter and radius 1.
 
+The middle of means and spreads (for rounding the means of persons) is half of what a value and a
+gap give, (a / 2, 0, ...): its squared distance to a gap is a^2 / 4, to values 3 a^2 / 4 less than
+the squared radius.
+
 :mod:`skdpfl.federation._sums` proves the cost of a noised sum. Infinite values count as the box's
 ends; among magnitudes they are not counted.
 """
@@ -42,7 +46,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._kinds import canonical, kind_of_labels, read_values
-from skdpfl.federation import BoundedSum, SiloBudgets, SiloData
+from skdpfl.federation import BoundedSum, Middle, SiloBudgets, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._moments import A, B
@@ -53,8 +57,23 @@ STEP = 2.0**-20
 MOST_BINS = 128
 #: the most declared values of a column
 MOST_LEVELS = 2**16
+#: rows, and numbers in their sums, that are read together
+AT_ONCE = 2**20
 #: a bin counts if it exceeds this many deviations of its noise
 _CLEAR = 4.0
+
+
+def _groups(sizes: np.ndarray, width: int) -> Iterator[np.ndarray]:
+    """Yield the silos with records, a large one alone and small ones (or persons) together."""
+    silos = np.flatnonzero(sizes)
+    cost = np.cumsum(sizes[silos] + width) // AT_ONCE
+    if len(silos):
+        yield from np.split(silos, np.flatnonzero(np.diff(cost)) + 1)
+
+
+def _added(terms: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return sums (n, d) of terms on the grid, which are exact, between edges (n + 1,)."""
+    return np.add.reduceat(terms, edges[:-1], axis=0, dtype=np.float64)
 
 
 def as_numbers(X: np.ndarray) -> np.ndarray:
@@ -82,8 +101,11 @@ class CentreSum(BoundedSum):
         return int(self.used.sum())
 
     @abstractmethod
-    def of_columns(self, X: np.ndarray) -> np.ndarray:
-        """Return the sum of some records' terms, from their used columns (n, d)."""
+    def of_columns(self, X: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Return sums of records' terms, from their used columns (n, d).
+
+        Sum k is over the rows from ``edges[k]`` to ``edges[k + 1]``, of which there are some.
+        """
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         if self.used.shape != (n_features,) or self.used.dtype != bool or not self.d:
@@ -96,9 +118,9 @@ class CentreSum(BoundedSum):
         return np.asarray(relative_error((2, DOUBLE)) * most * self.radius)
 
     def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for silo in np.flatnonzero(data.sizes).tolist():
-            rows = data.rows_of(silo, slice(None))
-            yield np.array([silo]), self.of_columns(self.read(data.X[rows][:, self.used]))[None]
+        for silos in _groups(data.sizes, math.prod(self.shape)):
+            rows, edges = data.rows_together(silos)
+            yield silos, self.of_columns(self.read(data.X[rows][:, self.used]), edges)
 
     def read(self, X: np.ndarray) -> np.ndarray:
         """Return the columns for ``of_columns``."""
@@ -134,6 +156,13 @@ class Means(CentreSum):
     def diameter(self) -> float:
         return 2 * math.sqrt(self.d)
 
+    @property
+    def middle(self) -> Middle:
+        point = np.zeros(self.shape)
+        point[0] = 0.5  # of the zeros of a gap and the (a, ...) of a value
+        shorter = 0.75 * self.d * self.a**2
+        return Middle(point, self.a / 2 * math.sqrt(self.d), math.sqrt(self.radius**2 - shorter))
+
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         super().check(n_features, n_classes, work)
         for ends in (self.low, self.high):
@@ -142,9 +171,8 @@ class Means(CentreSum):
         if not (self.high / 2 > self.low / 2).all():
             raise ValueError("Boxes must have low < high.")
 
-    def of_columns(self, X: np.ndarray) -> np.ndarray:
-        seen, u = self.within(X)
-        return np.stack([seen.sum(axis=0), u.sum(axis=0)])
+    def of_columns(self, X: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        return np.stack([_added(each, edges) for each in self.within(X)], axis=1)
 
     def within(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return which entries are not missing, and u of each."""
@@ -175,10 +203,10 @@ class Spreads(Means):
     def radius(self) -> float:
         return math.sqrt(self.d * (self.a**2 + 1 + (A * (1 - B)) ** 2))
 
-    def of_columns(self, X: np.ndarray) -> np.ndarray:
+    def of_columns(self, X: np.ndarray, edges: np.ndarray) -> np.ndarray:
         seen, u = self.within(X)
         squares = np.trunc(u * u / STEP) * STEP - B * seen
-        return np.stack([seen.sum(axis=0), u.sum(axis=0), squares.sum(axis=0)])
+        return np.stack([_added(each, edges) for each in (seen, u, squares)], axis=1)
 
     def means(self, sums: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return numbers, means and mean squares from noisy sums (..., 3, d), in the box's units.
@@ -220,12 +248,13 @@ class Bins(CentreSum):
         bins = [e.searchsorted(x, "right") for e, x in zip(inner, X.T, strict=True)]
         return np.where(np.isnan(X), -1, np.stack(bins, axis=1))
 
-    def of_columns(self, X: np.ndarray) -> np.ndarray:
+    def of_columns(self, X: np.ndarray, edges: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             bins = self.places(X)
-        here, (d, n_bins) = bins >= 0, self.shape
-        cells = np.broadcast_to(np.arange(d), bins.shape)[here] * n_bins + bins[here]
-        return np.bincount(cells, minlength=d * n_bins).reshape(d, n_bins).astype(np.float64)
+        here, (d, n_bins), n = bins >= 0, self.shape, len(edges) - 1
+        columns = np.repeat(np.arange(n), np.diff(edges))[:, None] * d + np.arange(d)
+        counts = np.bincount(columns[here] * n_bins + bins[here], minlength=n * d * n_bins)
+        return counts.reshape(n, d, n_bins).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,11 +312,15 @@ class Known(CentreSum):
     def diameter(self) -> float:
         return math.sqrt(self.d)
 
+    @property
+    def middle(self) -> Middle:
+        return Middle(0.5, self.diameter / 2, self.diameter / 2)
+
     def read(self, X: np.ndarray) -> np.ndarray:
         return X
 
-    def of_columns(self, X: np.ndarray) -> np.ndarray:
-        return (~np.asarray(pd.isna(X), bool)).sum(axis=0).astype(np.float64)
+    def of_columns(self, X: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        return _added(~np.asarray(pd.isna(X), bool), edges)
 
 
 def magnitudes(used: np.ndarray, largest: int) -> Magnitudes:

@@ -27,6 +27,13 @@ a and
   1 - a'. So for every set of outputs P(S) - P'(S) is at most ``a + max(0, a' - a)``, which is
   ``max(a, a') <= 1 - (1 - q)^d <= delta_0``. This part is (0, delta_0)-DP.
 
+*A person.* The mean over rows does not bound how many names a person brings. So one row of each is
+drawn, at random from the person's own rows, with a draw by number that no row decides
+(:attr:`skdpfl.federation.People.places`). For any draws the counts are those of records, one for
+each person, and the two neighbours' differ in one; mixtures over draws keep both bounds. In one sum
+over k silos of a person an own value counts up to k, which replaces the 1 in tau, there are up to k
+J of them, and failures add: the price has the releases of k silos.
+
 Two independent mechanisms on the same records compose: the accountant gets ``Gaussian`` and
 ``Approximate(0, delta_0)``. With several silos, neighbours differ in one silo's message.
 
@@ -116,7 +123,7 @@ class ValueCounts(BoundedSum):
         self, question: SumQuestion, data: SiloData, streams: Streams
     ) -> Iterator[tuple[np.ndarray, Any]]:
         if question.plan.budgets.unit == "person":
-            raise ValueError("Levels are counted by records; declare those of persons.")
+            data = _one_row_each(data, streams, question.number)
         used = np.flatnonzero(self.used)
         columns = [CodedColumn(data.X[:, j], self.kinds[j]) for j in used]  # type: ignore[arg-type]
         give = None if question.plan.budgets.as_one else self.giver(question, streams)
@@ -133,7 +140,8 @@ class ValueCounts(BoundedSum):
     ) -> Callable[[int, ColumnCounts, int], ColumnCounts]:
         """Return the function that releases a column's noisy counts, by silo and column."""
         plan, noised = question.plan, self.noised(question.plan.budgets, question.mu)
-        least = [threshold(std, self.d, plan.failure) for std in noised.std.tolist()]
+        most = ones(plan.budgets)
+        least = [threshold(std, self.d, plan.failure, most) for std in noised.std.tolist()]
 
         def give(silo: int, counted: ColumnCounts, column: int) -> ColumnCounts:
             names, counts = counted
@@ -175,9 +183,25 @@ class CodedColumn:
         return ColumnCounts(names, counts.astype(np.float64))
 
 
+def ones(budgets: SiloBudgets) -> int:
+    """Return the largest count, in one sum, of a value that one unit alone has."""
+    return min(budgets.silos_per_person, budgets.n_silos) if budgets.as_one else 1
+
+
+def _one_row_each(data: SiloData, streams: Streams, number: int) -> SiloData:
+    """Return one row of each person, drawn from the silo's own stream."""
+    assert data.people is not None
+    here = np.flatnonzero(data.people.counts).tolist()
+    drawn = [
+        streams.stream("rows of persons", silo, number).random(int(data.people.counts[silo]))
+        for silo in here
+    ]
+    return data.one_row_each(np.concatenate([np.zeros(0), *drawn]))
+
+
 @lru_cache(maxsize=64)
-def threshold(std: float, n_columns: int, failure: float) -> float:
-    """Return tau, at which values of one record are released with probability ``failure``."""
+def threshold(std: float, n_columns: int, failure: float, n_ones: int = 1) -> float:
+    """Return tau, at which values of one unit are released with probability ``failure``."""
     if not std:
         return 1.0  # without privacy
     # 1 - (1 - q)^d = failure
@@ -188,4 +212,4 @@ def threshold(std: float, n_columns: int, failure: float) -> float:
             f"delta={failure / SHARE:.3g} is too small for a threshold on counts: declare the "
             "categories."
         )
-    return 1.0 - std * float(ndtri(least)) * (1 + 1e-12)
+    return n_ones - std * float(ndtri(least)) * (1 + 1e-12)

@@ -326,11 +326,16 @@ def cost_of_sums(
     budgets: Any,
     silo: int = 0,
 ) -> PrivacySpent:
-    """Return the cost of plans of sums with one guarantee, equal for all silos."""
+    """Return the cost of plans of sums with one guarantee, equal for all silos.
+
+    A person in k silos pays for those of k silos (:mod:`skdpfl.privacy.person_releases`).
+    """
+    guarantee, k = budgets.guarantee, min(budgets.silos_per_person, budgets.n_silos)
+    each = compose([each for plan in sums for each in plan.composition(silo)])
     return PrivacySpent.from_compositions(
-        budgets.guarantee,
+        guarantee,
         delta=delta,
-        compositions=[compose([each for plan in sums for each in plan.composition(silo)])],
+        compositions=[tuple((event, n * k) for event, n in each)],
         silo_ids=silo_ids,
         group_of_silo=[0] * len(silo_ids),
         n_releases=sum(plan.n_releases for plan in sums),

@@ -1,0 +1,174 @@
+"""A person is the unit of statistics, scales and levels: 20,000 rows move what one row moves."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.replay import OF_PERSONS, cases, data_of, judged
+from skdpfl import ISRLDPClassifier
+from skdpfl.federation import _sums
+from skdpfl.inspection import correlation, describe, histogram, quantile, value_counts
+from skdpfl.preprocessing import (
+    DPPCA,
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPSplineTransformer,
+    DPStandardScaler,
+)
+from skdpfl.scaling import _value_counts
+
+CASES = {case.name: case for case in cases()}
+NUMBERS, WORDS = ["age", "dose"], ["ward"]
+BOUNDS = {"age": (0, 100), "dose": (0, 1)}
+KNOWN = {"unit": "person", "random_state": 0}
+OF_FIT = KNOWN | {"person_column": "id"}
+
+
+def visits(n_rows, seed=0):
+    """2,000 persons with 1 to 5 visits each, and one with so many, which say the same."""
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(1, 2001), rng.integers(1, 6, 2000))
+    rows = {
+        "id": ids,
+        "age": rng.normal(50, 12, len(ids)),
+        "dose": rng.beta(2, 5, len(ids)),
+        "ward": rng.choice(["heart", "lung"], len(ids)),
+    }
+    far = {"id": 0, "age": 1e6, "dose": 1.0, "ward": "own"}
+    more = pd.DataFrame({name: [value] * n_rows for name, value in far.items()})
+    return pd.concat([pd.DataFrame(rows), more], ignore_index=True)
+
+
+def fitted(transformer, columns, attribute):
+    """Return a function that fits it, and returns what it learnt."""
+
+    def fit(table):
+        model = transformer.set_params(**OF_FIT).fit(table[["id", *columns]])
+        assert model.n_samples_seen_ == 2001
+        return np.ravel(getattr(model, attribute))
+
+    return fit
+
+
+def asked(ask, columns, **how):
+    """Return a function that asks, and returns the numbers of the answer."""
+
+    def answer(table):
+        found = ask(table[["id", *columns]], **OF_FIT, **how)
+        assert found.attrs["privacy_spent"].unit == "person"
+        numbers = pd.DataFrame(found).select_dtypes("number").to_numpy()
+        words = [list(d.items()) for d in getattr(found, "shares", []) if isinstance(d, dict)]
+        return np.append(numbers.ravel(), [share for each in words for _, share in each])
+
+    return answer
+
+
+LEARNT = {
+    "describe": asked(describe, NUMBERS + WORDS, feature_bounds=BOUNDS),
+    "magnitudes": asked(describe, NUMBERS),
+    "quantile": asked(quantile, NUMBERS, feature_bounds=BOUNDS),
+    "histogram": asked(histogram, ["dose"], feature_bounds={"dose": (0, 1)}),
+    "correlation": asked(correlation, NUMBERS, feature_bounds=BOUNDS, epsilon=4.0),
+    "levels": asked(value_counts, WORDS),
+    "declared levels": asked(value_counts, WORDS, categories=["heart", "lung", "own"]),
+    "standard": fitted(DPStandardScaler(), NUMBERS, "mean_"),
+    "range": fitted(DPMinMaxScaler(), NUMBERS, "data_max_"),
+    "means": fitted(DPSimpleImputer(feature_bounds=(0, 100)), NUMBERS, "statistics_"),
+    "medians": fitted(DPSimpleImputer(strategy="median"), NUMBERS, "statistics_"),
+    "spline": fitted(DPSplineTransformer(feature_bounds=(0, 1)), ["dose"], "privacy_spent_"),
+    "components": fitted(DPPCA(row_norm=50.0), NUMBERS, "components_"),
+}
+
+
+@pytest.mark.parametrize("name", LEARNT)
+def test_20000_rows_of_a_person_are_one(name):
+    """The same noise: all that is left is the person's contribution, which is one row's."""
+    ask = LEARNT[name]
+    one, many = ask(visits(1)), ask(visits(20_000))
+    if one.dtype == object:
+        assert one.tolist() == many.tolist()
+    else:
+        assert np.allclose(one, many, rtol=1e-5, atol=1e-7, equal_nan=True)
+
+
+def test_a_persons_own_levels_stay_secret():
+    """20,000 rows with 50 names of their own leave one, which a count of 1 hides."""
+    table = visits(20_000)
+    own = table.id == 0
+    table.loc[own, "ward"] = [f"own {i % 50}" for i in range(own.sum())]
+    for seed in range(5):
+        known = OF_FIT | {"random_state": seed}
+        encoder = DPOneHotEncoder(**known).fit(table[["id", "ward"]])
+        assert sorted(encoder.categories_[0]) == ["heart", "lung"]
+        y = (table.age > 50).to_numpy()
+        clf = ISRLDPClassifier(8.0, **known).fit(table[["id", "ward"]], y)
+        assert clf.schema_["ward"].levels == ("heart", "lung")
+
+
+@pytest.mark.parametrize("name", [f"{name}, persons" for name in (*OF_PERSONS, "levels")])
+def test_a_person_tells_what_was_priced(name):
+    for seed in (0, 1):
+        assert judged(CASES[name], data_of(CASES[name], seed)) == []
+
+
+@pytest.mark.parametrize("name", ["DPStandardScaler", "describe bounds", "DPOneHotEncoder"])
+def test_rows_that_count_one_by_one_are_found(name, monkeypatch):
+    """A planted fault: each row of a person is a term."""
+    by_rows = lambda what, data, work: what.sums(data, work)  # noqa: E731
+    monkeypatch.setattr(_sums, "_sums_of_persons", by_rows)
+    monkeypatch.setattr(_value_counts, "_one_row_each", lambda data, *_: data)
+    case = CASES[f"{name}, persons"]
+    found = [fault for seed in range(4) for fault in judged(case, data_of(case, seed))]
+    assert any("moved" in words or "those of several" in words for words in found), found
+
+
+@pytest.mark.parametrize(("trust", "ratio"), [("silo", 2**0.5), ("server", 2.0), ("secagg", 2.0)])
+def test_a_person_in_two_silos_pays_for_both(trust, ratio):
+    """Noise is sqrt(2) or 2 times as large, and the price stays the budget."""
+    table = visits(1)
+    silos = np.arange(len(table)) % 2
+    known = OF_FIT | {"trust": trust, "delta": 1e-5}
+    noise = []
+    for k in (1, 2):
+        where = silos if k == 2 else table.id % 2
+        found = histogram(
+            table[["id", "dose"]], silos=where, silos_per_person=k, feature_bounds=(0, 1), **known
+        )
+        spent = found.attrs["privacy_spent"]
+        assert 0.99 < spent.epsilon <= 1.0
+        noise.append(found.attrs["noise_error"])
+        words = DPOneHotEncoder(silos_per_person=k, **known).fit(table[["id", "ward"]], silos=where)
+        assert 0.99 < words.privacy_spent_.epsilon <= 1.0
+    assert noise[1] / noise[0] == pytest.approx(ratio, rel=1e-3)
+    with pytest.raises(ValueError, match="rows in 2 silos, more than silos_per_person=1"):
+        histogram(table[["id", "dose"]], silos=silos, **known)
+
+
+def test_a_column_of_persons_is_passed_on():
+    """By position, beside that of silos; a frame without it is transformed as well."""
+    table = visits(2).assign(hospital=0)[["age", "id", "dose", "hospital"]]
+    scaler = DPStandardScaler(feature_bounds=(0, 100), silo_column="hospital", **OF_FIT)
+    out = scaler.fit_transform(table)
+    assert list(out.columns) == list(scaler.get_feature_names_out()) == list(table.columns)
+    assert out.id.equals(table.id)
+    assert list(scaler.transform(table[["age", "dose", "hospital"]]).columns) == [
+        "age", "dose", "hospital"
+    ]  # fmt: skip
+    assert np.allclose(scaler.transform(table[["age", "dose"]]), out[["age", "dose"]])
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"unit": "person"}, "needs the person of each row"),
+        ({"persons": [0]}, "does not protect persons: set unit"),
+        ({"person_column": "id"}, "does not protect persons: set unit"),
+        ({"unit": "silo"}, "unit must be one of"),
+        ({"silos_per_person": 2}, 'needs unit="person"'),
+        ({"unit": "person", "persons": [0]}, "X has 2002 rows, persons 1"),
+    ],
+)
+def test_errors(how, message):
+    with pytest.raises(ValueError, match=message):
+        describe(visits(2)[["id", "dose"]].iloc[-2002:], **how)
