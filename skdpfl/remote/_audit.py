@@ -56,7 +56,7 @@ class AuditLog:
         if count <= _REFUSALS_A_DAY:
             more = {"last": "further ones of this day are not listed"}
             rest = more if count == _REFUSALS_A_DAY else {}
-            self.add("refused", fit=fit[:100], reason=reason, **rest)
+            self.add("refused", fit=fit[:100], reason=reason[:500], **rest)
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield all lines; raise a LedgerError at the first one that does not follow the others."""
@@ -83,12 +83,17 @@ class AuditLog:
 
 def _last(file: int) -> tuple[int, str]:
     """Return the number and the digest of the last whole line; cut off an unfinished one."""
-    size = os.fstat(file).st_size
-    tail = os.pread(file, 2**16, max(0, size - 2**16))
-    whole = tail[: tail.rfind(b"\n") + 1]
-    if whole != tail:  # the process was killed, or the disk was full
-        os.ftruncate(file, size - len(tail) + len(whole))
-    if not whole:
+    size, reach = os.fstat(file).st_size, 2**16
+    while True:
+        tail = os.pread(file, reach, max(0, size - reach))
+        end = tail.rfind(b"\n") + 1
+        start = tail.rfind(b"\n", 0, max(0, end - 1)) + 1
+        if start or reach >= size:  # the whole line is in it
+            break
+        reach *= 2
+    if end < len(tail):  # the process was killed, or the disk was full
+        os.ftruncate(file, size - len(tail) + end)
+    if not end:
         return 0, _START
-    line = whole.splitlines()[-1]
+    line = tail[start : end - 1]
     return int(json.loads(line)["n"]), hashlib.sha256(line).hexdigest()

@@ -126,6 +126,8 @@ def check_files(settings: SiloSettings) -> None:
     counter = settings.ledger.counter or Path(f"{ledger}.count")
     secret = settings.records.file, ledger, folder, counter, settings.log.file, settings.roster.key
     for path in (*secret, settings.path):
+        if path is not None and path.parent.exists():
+            _check_folder(path.parent)
         if path is None or not path.exists():
             continue
         state, forbidden = path.stat(), 0o022 if path == settings.path else 0o027
@@ -134,7 +136,6 @@ def check_files(settings: SiloSettings) -> None:
             raise BadFile(f"{path}: others can read it or write to it ({mode:o}): chmod {remedy}")
         if state.st_uid not in (0, os.getuid()):
             raise BadFile(f"{path}: it belongs to neither root nor the gate's user")
-        _check_folder(path.parent)
     allowed_users(settings)
 
 

@@ -85,13 +85,16 @@ def test_a_changed_log_is_noticed(tmp_path, name):
     assert len(list(log.lines())) == 2 and log.digest() != before
 
 
-def test_a_line_that_was_cut_by_a_kill_is_written_anew(tmp_path):
+@pytest.mark.parametrize("length", [1, 2**16 - 80, 2**16, 10**6])
+def test_a_line_that_was_cut_by_a_kill_is_written_anew(tmp_path, length):
+    """However long it is, or the one before: a server chose the names in it."""
     log = AuditLog(tmp_path / "log")
-    log.add("one")
-    with log.path.open("a") as file:
-        file.write('{"n": 2, "wh')
-    log.add("two")
-    assert [line["what"] for line in log.lines()] == ["one", "two"]
+    log.add("one", who="x" * length)
+    for what in ("two", "three"):
+        with log.path.open("a") as file:
+            file.write('{"n": 2, "wh' + "x" * length)
+        log.add(what)
+    assert [line["what"] for line in log.lines()] == ["one", "two", "three"]
 
 
 def test_refusals_do_not_fill_the_disk(tmp_path, monkeypatch):
@@ -213,6 +216,7 @@ def with_a_key(folder):
 RIGHTS = {
     "a key for all": ("north.key", 0o666, "north.key: others can read it or write to it"),
     "a folder for all": ("", 0o777, "others can replace its files"),
+    "a new folder for all": ("new", 0o777, "new: others can replace its files"),
     "a key for the group": ("north.key", 0o640, None),
     "a key that the group writes": ("north.key", 0o660, "north.key: others can read it or write"),
 }
@@ -222,6 +226,10 @@ RIGHTS = {
 def test_rights_that_let_others_in_are_seen_by_check(tmp_path, name):
     path, mode, words = RIGHTS[name]
     north = with_a_key(tmp_path)
+    (north.folder / "new").mkdir()
+    text = north.file.read_text()
+    if path == "new":  # for a ledger that is not there yet
+        north.file.write_text(text.replace("north.ledger", "new/north.ledger"))
     (north.folder / path).chmod(mode)
     command = ["silo", "check", str(north.file)]
     if words is None:
