@@ -59,25 +59,20 @@ def gate_app() -> ClientApp:
     client_app : A gate inside the app, for simulations.
     server_app : The server's app.
     """
-    app = ClientApp()
 
-    def answer(message: Message, context: Context) -> Message:
-        path = str(context.node_config["socket"])
-
+    def answer(message: Message, config: Config) -> bytes:
         def ask(letter: bytes) -> bytes:
             try:
-                return ask_gate(path, letter)
+                return ask_gate(str(config["socket"]), letter)
             except OSError:  # Flower would send the words of the error to the server
                 return b""
 
         invitation = message.content.config_records.get(_LINE)
         if invitation is not None and served(invitation, ask):
-            return Message(content_of(b""), reply_to=message)
-        return Message(content_of(ask(letter_in(message))), reply_to=message)
+            return b""
+        return ask(letter_in(message))
 
-    app.query()(answer)  # who are you?
-    app.train()(answer)
-    return app
+    return _app(answer)
 
 
 def client_app(
@@ -116,19 +111,26 @@ def client_app(
     gate_app : An app that carries letters to a gate of the silo's own.
     skdpfl.remote.Gate : What the silo checks before it answers.
     """
-    app = ClientApp()
 
-    def answer(message: Message, context: Context) -> Message:
+    def answer(message: Message, config: Config) -> bytes:
         """Answer without raising: Flower would send an error's text to the server."""
         from skdpfl.remote import Gate, answer_of  # it takes longer to import than Flower
 
         def gate() -> Gate:
-            config = context.node_config
             silo, paid = load_silo(config), ledger(config)
             return Gate(silo, paid, terms=terms, allow_simulation=allow_simulation)
 
-        return Message(content_of(answer_of(gate, letter_in(message))), reply_to=message)
+        return answer_of(gate, letter_in(message))
 
-    app.query()(answer)  # who are you?
-    app.train()(answer)
+    return _app(answer)
+
+
+def _app(answer: Callable[[Message, Config], bytes]) -> ClientApp:
+    app = ClientApp()
+
+    def reply(message: Message, context: Context) -> Message:
+        return Message(content_of(answer(message, context.node_config)), reply_to=message)
+
+    app.query()(reply)  # who are you?
+    app.train()(reply)
     return app

@@ -3,10 +3,9 @@
 import dataclasses
 from typing import Any
 
-from skdpfl import algorithms, inference, losses, models, scaling
+from skdpfl import algorithms, federation, inference, losses, models, scaling
 from skdpfl._codec import declare, pack, unpack
 from skdpfl.algorithms import theory
-from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.privacy import sampling
 from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.mechanisms import (
@@ -41,13 +40,18 @@ declare(
 declare(sampling.Disjoint, sampling.Halving)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(SharedGradients, SharedMessages)
-declare(Guarantee, SiloBudgets, SumPlan)
+declare(Guarantee)
 _OF_SCALING = (
     "Bins Known Levels Magnitudes Means Spreads ValueCounts ScaledMoments SecondMoments Columns "
     "Boxes LinearGrid MagnitudeGrid Counts Moments RowMoments Labels Slopes Below AffineScaling "
     "AffineTarget IdentityScaling RatioTarget SquashScaling Curve CurveScaling Expansion Histogram"
 )
+_OF_SUMS = (
+    "Accuracy BalancedAccuracy Closeness Confusion R2 D2Poisson RocAuc AveragePrecision "
+    "Concordance CalibrationError SiloBudgets SumPlan"
+)
 declare(*(getattr(scaling, name) for name in _OF_SCALING.split()))
+declare(*(getattr(federation, name) for name in _OF_SUMS.split()))
 declare(inference.PilotScores, inference.PilotCurvature, inference.PilotMeat)
 declare(inference.HazardScores, inference.HazardCurvature, inference.HazardMeat)
 declare(inference.LinearMoments, inference.LinearMeat, inference.ResidualSize)

@@ -405,12 +405,7 @@ class RemoteFederation(federation.Federation):
         if not any(self._keys):
             return
         left = [name for i, name in enumerate(self.names) if i not in self._gone]
-        letters = dict.fromkeys(left, Done(self._fit))
-        told = partial(exchange, self._courier, letters, Done, 1)
-        if self._written is None:
-            told()
-        else:
-            self._written.exchange(letters, told, final=True)
+        self._exchange(dict.fromkeys(left, Done(self._fit)), Done, final=True, n_attempts=1)
 
     def settle(self) -> dict[str, float]:
         """End the journal's fit early: each silo then pays for the rounds that ran only.
@@ -432,39 +427,23 @@ class RemoteFederation(federation.Federation):
             raise ValueError("settle needs the fit's journal: RemoteFederation(..., journal=...).")
         known, fit = self._journal.rounds(), self._journal.fit
         letters = {name: End(fit, known[name]) for name in self.names if name in known}
-        ended, reasons = self.exchange(letters, Ended)
+        ended, reasons = self._ask_each(letters, Ended, self.n_attempts)
         if reasons:
             raise SilosMissing(f"Some silos did not settle the fit. {in_words(reasons)}")
         return {name: letter.epsilon for name, letter in ended.items()}
 
     def _exchange(
-        self, letters: Mapping[str, Offer | Ask], kind: type, final: bool = False
-    ) -> tuple[dict[str, Any], dict[str, str]]:
+        self, letters: Mapping[str, Any], kind: type, final: bool = False, n_attempts: int = 0
+    ) -> Came:
         """Exchange letters and journal the answers; if ``final`` even when some are missing."""
+        ask = partial(self._ask_each, letters, kind, n_attempts or self.n_attempts)
         if self._written is None:
-            return self.exchange(letters, kind)
-        return self._written.exchange(letters, lambda: self.exchange(letters, kind), final=final)
+            return ask()
+        return self._written.exchange(letters, ask, final=final)
 
-    def exchange(
-        self, letters: Mapping[str, Offer | Ask | End], kind: type
-    ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return answers of a given type, and the reasons of silos without one.
-
-        Parameters
-        ----------
-        letters : mapping
-            A letter for each silo, by its name.
-        kind : type
-            The type that answers must have.
-
-        Returns
-        -------
-        answers : dict
-            The valid answers to these letters, by silo.
-        reasons : dict
-            Why other silos have no answer, by silo.
-        """
-        return exchange(self._courier, letters, kind, self.n_attempts, self.patience)
+    def _ask_each(self, letters: Mapping[str, Any], kind: type, n_attempts: int) -> Came:
+        """Return answers of a given type, and the reasons of silos without one."""
+        return exchange(self._courier, letters, kind, n_attempts, self.patience)
 
 
 def _as_one(total: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -192,9 +192,7 @@ class Gate:
             with self._at_work():
                 self._memory.done(letter.fit)
             return data
-        letter.check_size()
-        letter.check_silo(self.records.name, self.allow_simulation)
-        spent = letter.row.spent(letter.seed)  # it takes a while: before others have to wait
+        spent = self._priced(letter)  # it takes a while: before others have to wait
         with self._at_work():
             return self._agreed(letter, data, spent)
 
@@ -248,6 +246,12 @@ class Gate:
         offer.check_parts()
         self._check_budget(spent)
 
+    def _priced(self, offer: _letters.Offer) -> PrivacySpent:
+        """Price an offer by this silo's own computation; raise unless it is small, and for it."""
+        offer.check_size()
+        offer.check_silo(self.records.name, self.allow_simulation)
+        return offer.row.spent(offer.seed)
+
     def price(self, data: bytes) -> PrivacySpent:
         """Return what an offer would cost; raise a Refused if it would be refused.
 
@@ -266,9 +270,7 @@ class Gate:
         offer = unpack(data)
         if not isinstance(offer, _letters.Offer):
             raise Refused("This is not an offer of a fit.")
-        offer.check_size()
-        offer.check_silo(self.records.name, self.allow_simulation)
-        spent = offer.row.spent(offer.seed)
+        spent = self._priced(offer)
         with self._at_work():
             self._check_offer(offer, spent)
         return spent

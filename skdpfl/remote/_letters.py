@@ -26,19 +26,7 @@ import numpy as np
 
 from skdpfl import __version__, _codec
 from skdpfl.algorithms import Algorithm, sends_one_gradient
-from skdpfl.federation import (
-    R2,
-    Accuracy,
-    AveragePrecision,
-    BalancedAccuracy,
-    CalibrationError,
-    Closeness,
-    Concordance,
-    Confusion,
-    D2Poisson,
-    RocAuc,
-    Work,
-)
+from skdpfl.federation import Work
 from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
@@ -426,25 +414,5 @@ class Refusal:
     reason: str
 
 
-declare(Accuracy, BalancedAccuracy, Closeness, Confusion, R2, D2Poisson)
-declare(RocAuc, AveragePrecision, Concordance, CalibrationError)
-declare(
-    Predictor,
-    Scored,
-    Row,
-    PrivacyPlan,
-    Facts,
-    Hello,
-    Introduction,
-    Offer,
-    Agreement,
-    Task,
-    Part,
-    Ask,
-    Answer,
-    End,
-    Done,
-    Ended,
-    Refusal,
-    Waiting,
-)
+declare(Predictor, Scored, Row, PrivacyPlan, Facts, Hello, Introduction, Offer, Agreement)
+declare(Task, Part, Ask, Answer, End, Done, Ended, Refusal, Waiting)

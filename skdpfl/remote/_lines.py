@@ -41,9 +41,8 @@ from skdpfl._codec import LIMITS, WireError
 from skdpfl._durable import replace_file
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Hello, Introduction
-from skdpfl.remote._roster import line_text, signed_by
+from skdpfl.remote._roster import line_text, signed_by_silo
 from skdpfl.remote._socket import DirectCourier, asks_to_sign
-from skdpfl.remote._terms import Refused, valid_key
 
 _METHOD, _TOKEN = ("skdpfl", "letters"), "token-bin"
 #: seconds for a silo to introduce itself, and for a server to get its port
@@ -303,11 +302,7 @@ class LineCourier(DirectCourier):
 
     def _admit(self, token: bytes, silo: Introduction, challenge: str, line: SiloLine) -> bool:
         """Keep the line of a silo that signed the challenge; close the one that it had before."""
-        try:
-            key = valid_key(silo.name, self._silos[silo.name])
-            known = signed_by(key, silo.signature, line_text(challenge))
-        except (KeyError, ValueError, Refused):
-            known = False
+        known = signed_by_silo(self._silos, silo.name, silo.signature, line_text(challenge))
         if known and (old := self._lines.get(silo.name)):
             old.close()
         if known:

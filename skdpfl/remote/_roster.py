@@ -18,6 +18,7 @@ keys: what an old one signed is worth nothing to those who have the new roster.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -85,25 +86,25 @@ def line_text(challenge: str) -> str:
 
 def signature(private: str, offer: Offer, key: str) -> str:
     """Return a silo's signature of its key for a fit."""
-    found: bytes = _signer(private).sign(_words(offer.agreed, offer.row.name, key))
-    return found.hex()
+    return sign_text(private, _key_text(offer.agreed, offer.row.name, key))
 
 
-def check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> None:
+def signed_by_silo(roster: Mapping[str, str], name: str, signature: str, text: str) -> bool:
+    """Whether a silo signed a text with its key on the roster, which is still valid."""
+    try:
+        return signed_by(valid_key(name, roster[name]), signature, text)
+    except (KeyError, ValueError):
+        return False
+
+
+def _check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> None:
     """Raise unless each silo's key for the fit was signed with its key on the roster."""
-    assert part.keys is not None
-    from cryptography.exceptions import InvalidSignature
-
-    for name, key, signed in zip(offer.row.silos, part.keys, part.signatures, strict=True):
-        try:
-            listed = bytes.fromhex(valid_key(name, roster[name]))
-            public = _ed25519().Ed25519PublicKey.from_public_bytes(listed)
-            public.verify(bytes.fromhex(signed), _words(offer.agreed, name, key))
-        except (InvalidSignature, KeyError, ValueError) as error:
+    for name, key, signed in zip(offer.row.silos, part.keys or (), part.signatures, strict=True):
+        if not signed_by_silo(roster, name, signed, _key_text(offer.agreed, name, key)):
             raise Refused(
                 "A silo's key for this fit, as it was offered here, was not signed with its key on "
                 "this silo's roster, so nothing is sent."
-            ) from error
+            )
 
 
 def secrets_of(
@@ -128,16 +129,16 @@ def secrets_of(
     if part.keys[row.index] != public or len(set(part.keys)) != n:
         raise Refused("A masked sum needs the key of each of its silos, including this silo's own.")
     if roster is not None:
-        check_signatures(roster, offer, part)
+        _check_signatures(roster, offer, part)
     elif row.shares_noise:
         raise Refused("This silo shares noise only with silos on its roster, and it has no roster.")
     secrets = pair_secrets(own["key"], row.index, part.keys, offer.agreed)
     return {"secrets": secrets, "keys": given}
 
 
-def _words(offered: bytes, name: str, key: str) -> bytes:
-    """Return the bytes that a silo signs."""
-    return b"skdpfl key of a fit 2" + offered + pack((name, key))
+def _key_text(offered: bytes, name: str, key: str) -> str:
+    """Return what a silo signs of its key for a fit."""
+    return "skdpfl key of a fit 3 " + json.dumps([offered.hex(), name, key])
 
 
 def _signer(private: str) -> Any:

@@ -24,20 +24,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from skdpfl import remote
 from skdpfl._durable import replace_file
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import (
-    Doorway,
-    Gate,
-    Hello,
-    Places,
-    connected,
-    pack,
-    peer_of,
-    public_key,
-    receive,
-    send,
-)
 from skdpfl.service._settings import BadFile, SiloSettings, read_settings
 from skdpfl.service._tables import read_records
 
@@ -45,19 +34,19 @@ _LOG = logging.getLogger("skdpfl.service")
 #: seconds to send a whole letter, or to take the answer; to begin with it, and for a health check
 _PATIENCE, _KNOCK = 120.0, 5.0
 #: letters on their way in at one time; connections that wait for a place
-_PLACES, _WAITING = Places(all=16, of_one=12, short=2), 64
+_PLACES, _WAITING = remote.Places(all=16, of_one=12, short=2), 64
 #: bytes from which letters are taken in one at a time
 _LARGE = 2**20
-_HELLO = pack(Hello())
+_HELLO = remote.pack(remote.Hello())
 
 
-def make_gate(settings: SiloSettings) -> Gate:
+def make_gate(settings: SiloSettings) -> remote.Gate:
     """Return the gate that a file describes; raise a BadFile or a LedgerError if that fails."""
     budget = settings.ledger
     check_files(settings)
     _import(settings)
     ledger = PrivacyLedger(budget.epsilon, budget.delta, path=budget.file)
-    gate = Gate(
+    gate = remote.Gate(
         read_records(settings),
         ledger,
         terms=settings.agreed,
@@ -89,7 +78,7 @@ def key_of(settings: SiloSettings) -> str:
             "skdpfl silo key"
         )
     try:
-        keys = {public_key(key): key for key in path.read_text("ascii").split()}
+        keys = {remote.public_key(key): key for key in path.read_text("ascii").split()}
     except (OSError, ValueError) as error:
         raise BadFile(f"{path}: this is not a key ({type(error).__name__})") from error
     if roster is None:
@@ -180,7 +169,7 @@ def serve(settings: SiloSettings) -> None:
                 if signal.SIGHUP in alarm.recv(64):
                     desk.reload()
 
-        Doorway(door, desk.meet, _PLACES).serve(wait)
+        remote.Doorway(door, desk.meet, _PLACES).serve(wait)
 
 
 class _Desk:
@@ -216,11 +205,11 @@ class _Desk:
             if not self._is_allowed(line):
                 return
             room = partial(self._make_room, stack)
-            letter = receive(line, most=most, seconds=seconds, idle=_KNOCK, room=room)
-            send(line, self._answer(letter), seconds=seconds)
+            letter = remote.receive(line, most=most, seconds=seconds, idle=_KNOCK, room=room)
+            remote.send(line, self._answer(letter), seconds=seconds)
 
     def _is_allowed(self, line: socket.socket) -> bool:
-        user = peer_of(line)
+        user = remote.peer_of(line)
         if user not in self._users:
             _LOG.warning("a user who is not on the roster", extra={"user": user})
         return user in self._users
@@ -287,7 +276,7 @@ def _take_place(path: Path) -> None:
     if not path.parent.is_dir():
         raise BadFile(f"{path}: the folder {path.parent} does not exist")
     try:
-        connected(str(path)).close()
+        remote.connected(str(path)).close()
     except FileNotFoundError:
         return
     except OSError:
