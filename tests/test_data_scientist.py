@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import loguniform
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
@@ -17,7 +16,6 @@ import skdpfl
 from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
 from skdpfl.federation import LocalFederation, Schema, SiloData
 from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.randomness.streams import streams_for
 
@@ -83,13 +81,6 @@ def search(pipe, space=None, **params):
     return DPRandomizedSearchCV(pipe, space, **params)
 
 
-def frozen_scaler():
-    """Return a scaler that was paid for before: 2 of the privacy budget's epsilon."""
-    filled = FRAME[["age", "weight", "hospital"]].fillna({"age": 55, "weight": 75})
-    scaler = DPStandardScaler(2.0, delta=1e-5, feature_bounds=PUBLIC, random_state=1)
-    return scaler.fit(filled[["age", "weight"]], silos=filled["hospital"])
-
-
 def test_a_raw_frame_goes_through_a_search_for_one_true_epsilon():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -122,49 +113,6 @@ def test_the_same_with_standard_scaler_is_a_leak_that_is_named():
     leaky = search(pipeline(StandardScaler()))
     with PrivacyLedger(100.0), pytest.warns(PrivacyLeakWarning), pytest.raises(BudgetExceeded):
         leaky.fit(FRAME, ILL)
-
-
-def test_a_step_that_learns_in_some_candidates_only_is_found():
-    scaler = StandardScaler().set_output(transform="pandas")  # arrays beside text are text
-    space = {"numbers__scale": ["passthrough", scaler]}
-    with pytest.warns(PrivacyLeakWarning, match="numbers__scale"):
-        fitted = search(pipeline(feature_bounds=None, scaling=None), space, n_iter=2)
-        fitted.fit(FRAME, ILL)
-    assert np.isinf(fitted.privacy_spent_.epsilon)
-    assert {str(step) for step in fitted.candidates_["numbers__scale"]} > {"passthrough"}
-
-
-@pytest.mark.parametrize("trust", ["silo", "server"])
-def test_a_step_that_pays_apart_is_refused_with_the_way_out(trust):
-    pays = search(pipeline(DPStandardScaler(), trust=trust))
-    with pytest.raises(ValueError, match=r"numbers__scale: DPStandardScaler .* FrozenEstimator"):
-        pays.fit(FRAME, ILL)
-    assert not hasattr(pays, "privacy_spent_")
-
-
-def test_a_scaler_that_was_paid_for_before_adds_its_cost():
-    scaler = frozen_scaler()
-    fitted = search(pipeline(FrozenEstimator(scaler)), epsilon=4.0).fit(FRAME, ILL)
-    total = skdpfl.privacy_spent(fitted)
-    assert total.epsilon == pytest.approx(
-        (scaler.privacy_spent_ + fitted.privacy_spent_).epsilon, rel=1e-9
-    )
-    assert 4.0 < total.epsilon < 6.0
-    assert skdpfl.privacy_spent(fitted, public=["scale"]) == fitted.privacy_spent_
-    free = StandardScaler().fit(FRAME[["age", "weight"]])  # freezing makes nothing private
-    leak = search(pipeline(FrozenEstimator(free)), epsilon=4.0).fit(FRAME, ILL)
-    with pytest.warns(PrivacyLeakWarning, match="numbers__scale: StandardScaler"):
-        assert np.isinf(skdpfl.privacy_spent(leak).epsilon)
-
-
-def test_a_pipeline_with_a_private_scaler_pays_for_both():
-    pipe = pipeline(DPStandardScaler(1.0, delta=1e-5, feature_bounds=PUBLIC, random_state=1))
-    pipe.set_params(clf__epsilon=3.0, clf__delta=1e-5).fit(FRAME, ILL)
-    both = pipe[1].named_transformers_["scale"].privacy_spent_ + pipe[-1].privacy_spent_
-    with pytest.warns(PrivacyLeakWarning, match="1 step.* as one silo, where another was given 3"):
-        spent = skdpfl.privacy_spent(pipe)  # the scaler's column of silos was not passed to it
-    assert spent == both.trusting("server")
-    assert 3.0 < both.epsilon < 4.0
 
 
 def test_candidates_are_priced_at_the_width_they_have(monkeypatch):

@@ -277,14 +277,6 @@ def test_a_state_fits_one_silo_its_records_and_its_fit():
         Silo.alone(0, X[:0], y[:0], 4, streams_for(0))
 
 
-def test_saved_states_are_plain_arrays():
-    p, s = problem(sizes=(8, 8)), setting(Disjoint(9), weights=np.full(2, 0.5), z=[1.0] * 2)
-    silo = alone(work_of("scaffold", p, s), p, 0)
-    for value in silo.save().values():
-        assert type(value) is np.ndarray
-        assert value.dtype.kind in "iufU"
-
-
 def test_silos_under_secret_streams_go_on_with_fresh_ones():
     """Nothing of a secret is saved; the deal is."""
     p, s = problem(sizes=(8, 8)), setting(Disjoint(9), weights=np.full(2, 0.5), z=[1.0] * 2)
@@ -329,10 +321,3 @@ def test_work_can_be_sent(unit):
     shared = work.algorithm.broadcast(work.algorithm.init(np.zeros(p.size)))
     one, other = (alone(w, p, 2).round(0, shared, 1.0) for w in (work, sent))
     assert np.array_equal(one, other)
-
-
-def test_the_records_of_one_silo_stand_where_it_is_among_all():
-    X = np.arange(6.0).reshape(3, 2)
-    data = SiloData.of_one(X, X[:, 0], 2, 4)
-    assert data.sizes.tolist() == [0, 0, 3, 0]
-    assert data.at(data.rows_of(2, slice(None)))[0].tolist() == X.tolist()

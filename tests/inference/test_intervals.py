@@ -158,20 +158,6 @@ def test_three_classes_and_weights_are_refused():
         ISRLDPClassifier(**FIT).fit(X, y, silos=silos, sample_weight=np.ones(len(y)))
 
 
-def test_the_remedies_that_are_stated_would_do():
-    model = ISRLDPClassifier(1.0, feature_bounds=(-4, 4), inference="intervals", delta=1e-5)
-    shape = {"silo_sizes": [100] * 3, "n_features": 5}
-    with pytest.raises(ValueError, match="too few") as error:
-        model.plan_for(**shape)
-    words = str(error.value)
-    records = int(words.split("About ")[1].split(" records")[0].replace(",", ""))
-    epsilon = float(words.split("epsilon of about ")[1].split(",")[0])
-    model.plan_for(**shape | {"silo_sizes": [records // 3 + 1] * 3})
-    model.set_params(epsilon=epsilon).plan_for(**shape)
-    with pytest.raises(ValueError, match="too few"):
-        model.set_params(epsilon=0.8 * epsilon).plan_for(**shape)
-
-
 def test_expected_widths_are_those_of_studies():
     """By a fifth, for small effects: the widths of three cells, and what makes them narrower."""
     shape = {"silo_sizes": {"a": 1000, "b": 1000, "c": 1000}, "n_features": 5}
@@ -198,34 +184,6 @@ def test_expected_widths_are_those_of_studies():
         assert np.mean(seen) == pytest.approx(
             expected_width(epsilon=3.0, loss=loss, **shape), rel=0.2
         )
-
-
-def test_a_forest_plot_shows_intervals_and_what_is_refused():
-    pytest.importorskip("matplotlib").use("agg")
-    X, y, silos = problem()
-    model = ISRLDPClassifier(**FIT | {"feature_bounds": ([-4, 0, -4], [4, 0, 4])})
-    model.fit(X, y, silos=silos)
-    shown = CoefficientDisplay.from_estimator(model, features=["x2", "x1", "x0"], ratios=True)
-    frame, ax = model.summary(), shown.ax_
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["x2", "x1", "x0"]
-    assert ax.get_xlabel() == "odds ratio (95 % interval)" and ax.get_xscale() == "log"
-    np.testing.assert_allclose(
-        shown.lines_[0].get_xdata(), np.exp(frame["coefficient"][["x2", "x0"]])
-    )
-    (bars,) = shown.lines_[2]
-    ends = [[low, high] for (low, _), (high, _) in bars.get_segments()]
-    np.testing.assert_allclose(ends, np.exp(frame.loc[["x2", "x0"], ["lower", "upper"]]))
-    assert [text.get_text() for text in ax.texts] == ["no interval"]
-    with pytest.raises(ValueError, match="'x7' has no coefficient"):
-        CoefficientDisplay.from_estimator(model, features=["x7"])
-    X, y, silos = problem(kind="numbers")
-    linear = ISRLDPRegressor(**FIT).fit(X, y, silos=silos)
-    plain = CoefficientDisplay.from_estimator(linear, confidence=0.9)
-    assert plain.ax_.get_xlabel() == "coefficient (90 % interval)"
-    with pytest.raises(ValueError, match="differences of means"):
-        CoefficientDisplay.from_estimator(linear, ratios=True)
-    with pytest.raises(ValueError, match='inference="intervals"'):
-        CoefficientDisplay.from_estimator(ISRLDPRegressor(**FIT | {"inference": None}).fit(X, y))
 
 
 def test_hazard_ratios_have_intervals():

@@ -15,7 +15,6 @@ from skdpfl.model_selection import (
     SiloStratifiedKFold,
 )
 from skdpfl.preprocessing import DPStandardScaler
-from skdpfl.privacy import PrivacyLedger
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)
@@ -112,24 +111,6 @@ def test_spent_refuses_what_has_no_cost():
         PrivacySpentDisplay.from_estimator(clf(epsilon=np.inf).fit(X, y))
     with pytest.raises(ValueError, match="kind must be"):
         PrivacySpentDisplay.from_estimator(clf().fit(X, y), kind="bars")
-
-
-def test_spent_over_the_fits_of_a_ledger():
-    with PrivacyLedger(4.0, delta=1e-6) as ledger:
-        for epsilon in (0.5, 1.0, 1.0):
-            clf(epsilon=epsilon, random_state=None).fit(X, y, silos=SILOS)
-    shown = PrivacySpentDisplay.from_ledger(ledger)
-    assert shown.positions == [1, 2, 3]
-    assert shown.epsilons == ledger.table()["spent"].tolist()
-    assert ledger.spent.epsilon_at(1e-6) < shown.epsilons[-1] < 4.0
-    assert np.all(np.diff(shown.epsilons) > 0)
-    assert "δ = 1e-06" in shown.ax_.get_ylabel()
-    lines = [line.get_ydata()[0] for line in shown.ax_.lines if line.get_label() == "budget"]
-    assert lines == [4.0]
-    with PrivacyLedger() as empty:
-        pass
-    with pytest.raises(ValueError, match="No fit has been recorded"):
-        PrivacySpentDisplay.from_ledger(empty)
 
 
 def test_other_steps_of_a_pipeline_are_not_in_the_budget_of_the_axis():

@@ -132,8 +132,6 @@ HONEST = {
     "product": lambda D: np.asarray(D)[:, :2] @ np.array([[1.0, 2.0], [0.5, 0.25]]),
     "shares": lambda D: np.asarray(D) / (1e-9 + np.abs(np.asarray(D)).sum(axis=1, keepdims=True)),
     "table": lambda D: pd.DataFrame(D).iloc[:, :2] ** 2,
-    "gaps": lambda D: pd.DataFrame(D).fillna(0.5),
-    "ffill across columns": lambda D: pd.DataFrame(D).ffill(axis=1).fillna(0),
 }
 
 

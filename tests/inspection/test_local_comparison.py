@@ -43,6 +43,7 @@ def test_a_small_silo_of_a_large_federation_joins():
     assert "joining does not pay" not in frame.attrs["advice"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_labels_are_scored_by_ranks_or_hits(n_classes):
     X, raw, silos = silos_of(3, 200, curved=False)
@@ -53,6 +54,7 @@ def test_labels_are_scored_by_ranks_or_hits(n_classes):
     assert (frame["score"] > 0.5).all()
 
 
+@pytest.mark.slow
 def test_a_silo_with_two_of_three_labels_is_scored_by_ranks():
     X, raw, silos = silos_of(3, 200, curved=False)
     y = np.digitize(raw, [-1, 1])
@@ -63,6 +65,7 @@ def test_a_silo_with_two_of_three_labels_is_scored_by_ranks():
     assert frame.loc["joint", "score"] > 0.8
 
 
+@pytest.mark.slow
 def test_frames_with_a_silo_column_and_pipelines():
     X, y, silos = silos_of(3, 100, curved=False)
     frame = pd.DataFrame(X, columns=list("abcd")).assign(ward=silos)
@@ -82,6 +85,7 @@ def test_too_few_records_are_named():
         local_comparison(labels, X[:20], np.ones(20, bool))
 
 
+@pytest.mark.slow
 def test_a_simulation_of_all_silos_is_drawn_and_warned_of():
     X, y, silos = silos_of(3, 60, curved=False)
     silos[:3] = 7

@@ -7,12 +7,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skdpfl
-from skdpfl import DPFedEXPRegressor, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import DPFedEXPRegressor, ISRLDPClassifier
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import describe
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
@@ -128,16 +127,6 @@ def test_what_nothing_paid_for_is_said_first():
     read(page)
 
 
-@pytest.mark.filterwarnings("ignore::skdpfl.exceptions.PrivacyLeakWarning")
-def test_a_search_by_exact_scores():
-    search = GridSearchCV(
-        ISRLDPRegressor(1.0, n_rounds=5, scaling=None), {"alpha": [0.0, 1.0]}, cv=KFold(2)
-    ).fit(X, X[:, 0])
-    found = skdpfl.report(search)
-    assert "exact scores" in found.to_html() and "ISRLDPRegressor" in found.methods
-    assert found.spent.epsilon > 2.0
-
-
 def test_all_fits_on_the_records_are_told():
     with PrivacyLedger(4.0, delta=1e-4) as ledger:
         describe(X, feature_bounds=(-4, 4), silos=SILOS)
@@ -187,16 +176,6 @@ def test_a_board_finds_what_it_signs():
     assert PrivacySpent.from_dict(plain["privacy_spent"]) == spent
     with pytest.raises(ValueError, match="persons"):
         skdpfl.report(model, persons=0)
-
-
-def test_persons_are_not_called_records():
-    """How many rows a person has is secret; the plan knows persons only."""
-    persons = np.arange(600) // 3
-    found = skdpfl.report(classifier(unit="person").fit(X, Y, silos=SILOS, persons=persons))
-    assert "fitted to the records of 200 persons in 2 silos." in found.methods
-    public = found.to_registry()["public"]
-    assert public["number of persons"] == "200" and public["persons of each silo"] == "100, 100"
-    assert not any("records" in name for name in public)
 
 
 def test_the_bound_on_an_attacker_is_the_gaussian_trade_off_curve():

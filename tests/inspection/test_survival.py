@@ -30,6 +30,7 @@ def test_curves_are_within_the_floor(trust):
     assert np.mean(covered) > 0.9
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth():
     """Noise and sample: over 200 studies of 300 records, at each time within .90 and .99."""
     at = np.array([2.0, 5.0, 10.0])

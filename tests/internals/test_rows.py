@@ -103,12 +103,6 @@ def test_other_tables_are_left_alone(case):
     assert numbers_in_rows(X) is X
 
 
-def test_small_tables_are_left_alone(monkeypatch):
-    monkeypatch.setattr(table, "SMALL", 120)
-    X = np.asfortranarray(INTEGERS)
-    assert numbers_in_rows(X) is X
-
-
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (30, 1), (9, 50)])
 def test_copies_in_rows(shape):
     X = np.random.default_rng(0).normal(size=shape)[::-1]

@@ -59,13 +59,6 @@ def test_ids_of_any_kind(given, ids):
         assert silos.ids.tolist() == ids
 
 
-def test_tuples_are_ids():
-    """A hospital and its ward."""
-    wards = np.empty(3, dtype=object)
-    wards[:] = [("a", 1), ("b", 1), ("a", 1)]
-    assert read_silos(wards, 3).ids.tolist() == [("a", 1), ("b", 1)]
-
-
 def test_no_silos_are_one_silo():
     silos = read_silos(None, 4)
     assert silos.codes.tolist() == [0, 0, 0, 0]
@@ -145,20 +138,6 @@ def test_the_column_is_taken_out(frame):
     assert list(FRAMES[frame].columns) == ["x", "hospital", "z"]
     assert list(without_column(FRAMES[frame], "hospital").columns) == ["x", "z"]
     assert without_column(X, "hospital") is X
-
-
-def test_without_a_column_nothing_changes():
-    X = np.zeros((2, 2))
-    got, silos = split_silo_column(X, [1, 2], None)
-    assert got is X and silos == [1, 2]
-    assert without_column(X, "hospital") is X
-
-
-def test_a_column_may_have_any_name():
-    frame = pd.DataFrame({0: ["a", "b"], 1: [1.0, 2.0]})
-    X, silos = split_silo_column(frame, None, 0)
-    assert list(X.columns) == [1]
-    assert list(silos) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -448,17 +448,6 @@ def test_what_was_not_planned_is_not_asked():
         plan.question(0, Raw()).mean(LocalFederation(other, streams_for(0)), streams_for(0))
 
 
-class Mistaken(Raw):
-    def terms(self, X, y):
-        return X[:, :2]
-
-
-def test_terms_of_another_shape_are_an_error():
-    data = SiloData.from_codes(np.zeros((4, D)), np.zeros(4), np.zeros(4, int), 1)
-    with pytest.raises(ValueError, match=r"Mistaken.terms must return .* got shape \(4, 2\)"):
-        exact_sums(Mistaken(), data)
-
-
 def test_the_drift_of_many_records_is_paid_for():
     """Sums of numbers that float64 cannot add exactly: the noise knows how far off they may be."""
     budgets = budgets_of([2 * 10**8])
@@ -492,22 +481,6 @@ def test_a_sum_from_outside_cannot_mix_records(kind):
     rows = np.array([[0.1, 0.2, 0.3], [0.4, 0.0, 0.1], [0.0, 0.2, 0.1]])
     alone = sum(kind()._piece(row[None], np.zeros(1)) for row in rows)
     assert (kind()._piece(rows, np.zeros(3)) == alone).all()
-
-
-def test_one_that_is_declared_stackable_sees_many_records_at_once():
-    seen = []
-
-    @dataclass(frozen=True)
-    class Fast(Raw):
-        stackable = True
-
-        def terms(self, X, y):
-            seen.append(len(X))
-            return X
-
-    rows = np.full((5, D), 0.1)
-    assert np.allclose(Fast()._piece(rows, np.zeros(5)), Raw()._piece(rows, np.zeros(5)))
-    assert seen == [5]
 
 
 def test_a_sum_from_outside_does_not_say_how_it_is_noised():

@@ -14,6 +14,7 @@ def search(trust, declared):
     return DPRandomizedSearchCV(model, {"alpha": [0.0, 0.1]}, n_iter=2, epsilon=6.0, random_state=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trust", "declared"), [("silo", KINDS), ("silo", DECLARED), ("server", KINDS)]
 )

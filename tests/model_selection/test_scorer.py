@@ -1,16 +1,12 @@
 """Scores of each silo and what is made of them."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn import config_context
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -91,19 +87,6 @@ def test_silo_column(explicit):
     assert silo_scores(piped, frame(), Y, **column).to_dict() == expected
     shuffled = frame(index=np.arange(N)[::-1])
     assert silo_scores(model, shuffled, Y, **column).to_dict() == expected
-
-
-def test_polars():
-    df = pl.DataFrame({"u": X[:, 0], "hospital": SILOS})
-
-    def scoring(estimator, X, y):
-        assert isinstance(X, pl.DataFrame)
-        assert X["hospital"].n_unique() == 1
-        return float(X["u"].sum())
-
-    got = silo_scores(MODEL, df, Y, scoring=scoring, silo_column="hospital")
-    for silo in "abc":
-        assert got[silo] == pytest.approx(X[silo == SILOS, 0].sum())
 
 
 @pytest.mark.parametrize(
@@ -187,13 +170,6 @@ def test_without_routing_and_column_the_error_says_what_to_do():
         cross_validate(
             LogisticRegression(), X, Y, scoring=worst_silo_scorer("accuracy"), error_score="raise"
         )
-
-
-def test_pickle_and_clone():
-    scorer = worst_silo_scorer("accuracy")
-    assert pickle.loads(pickle.dumps(scorer))(MODEL, X, Y, silos=SILOS) == EXPECTED.min()
-    search = clone(GridSearchCV(LogisticRegression(), {}, scoring=scorer))
-    assert search.scoring(MODEL, X, Y, silos=SILOS) == EXPECTED.min()
 
 
 @pytest.mark.parametrize("aggregate", ["max", None, 3])

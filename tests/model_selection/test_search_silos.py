@@ -5,15 +5,12 @@ import pytest
 
 from skdpfl import (
     DPFedAvgClassifier,
-    DPFedAvgRegressor,
     DPFedEXPClassifier,
     DPScaffoldClassifier,
     ISRLDPClassifier,
     privacy_spent,
 )
-from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 
@@ -103,24 +100,6 @@ def test_the_audited_search_keeps_its_epsilon(trust):
     neighbours = first.privacy_spent_.neighbours
     assert price_epsilon(((Gaussian(z), 1),), 1e-4, neighbours) <= 6
     assert mu > 2 / z * 0.99  # all wrong against all right is the worst there is
-
-
-def test_the_ledger_is_charged_once_and_before_data():
-    with PrivacyLedger() as ledger:
-        search().fit(X, y, silos=SILOS)
-    assert [(e.name, e.spent.unit) for e in ledger.entries] == [("DPRandomizedSearchCV", "silo")]
-    with PrivacyLedger(epsilon=1.0), pytest.raises(BudgetExceeded):
-        search().fit(X, y, silos=SILOS)
-
-
-def test_a_regressor_is_scored_within_its_bounds():
-    model = DPFedAvgRegressor(
-        unit="silo", n_rounds=3, feature_bounds=(-1, 1), target_bounds=(-1, 1)
-    )
-    fitted = search(model).fit(X, X[:, 0], silos=SILOS)
-    assert fitted.candidates_["noisy_score"].between(-3, 4).all()
-    with pytest.raises(ValueError, match="target_bounds"):
-        search(DPFedAvgRegressor(unit="silo")).fit(X, X[:, 0], silos=SILOS)
 
 
 def test_what_cannot_be_sound_is_refused_with_the_way_out():

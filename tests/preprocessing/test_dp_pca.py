@@ -1,7 +1,6 @@
 """DPPCA: the sensitivity of what is released, its noise and price, and what is found."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
@@ -134,26 +133,6 @@ def test_a_search_over_what_is_protected_has_no_finite_cost(name, values):
     lost = pytest.warns(PrivacyLeakWarning, match="best candidate has no such fit")
     with lost, pytest.warns(PrivacyLeakWarning, match="exact scores"):
         assert privacy_spent(search).epsilon == np.inf
-
-
-@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
-def test_the_silo_column_passes_to_the_end_of_fewer_columns():
-    X = data(300)
-    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(12)])
-    frame["hospital"] = np.arange(300) % 3
-    pca = DPPCA(2, silo_column="hospital", random_state=0)
-    out = pca.fit(frame).transform(frame)
-    assert list(out.columns) == ["dppca0", "dppca1", "hospital"]
-    assert list(pca.get_feature_names_out()) == list(out.columns)
-    assert pca.inverse_transform(out).shape == (300, 12) and pca.n_features_in_ == 12
-    plain = DPPCA(2, random_state=0).fit(X, silos=frame["hospital"]).transform(X)
-    np.testing.assert_array_equal(out[["dppca0", "dppca1"]], plain)
-
-
-def test_hopeless_noise_is_said_from_public_numbers():
-    X = data(50)
-    with pytest.warns(UserWarning, match=r"Noise alone.*trust=.server."):
-        DPPCA(5, 0.1).fit(X)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn import clone
-from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -196,36 +195,11 @@ def test_bad_parameters(transformer, words):
     assert not hasattr(transformer, "n_features_in_")
 
 
-PARTS = [
-    ("num", DPSimpleImputer(2.0, feature_bounds=(0, 50_000)), ["age", "cost"]),
-    ("cat", DPOneHotEncoder(2.0), ["region", "smoker"]),
-]
-
-
-def test_in_a_column_transformer_with_a_silo_column():
-    parts = [
-        (name, part.set_params(silo_column="hospital", keep_silo_column=False), [*c, "hospital"])
-        for name, part, c in clone_all(PARTS)
-    ]
-    columns = ColumnTransformer(
-        [*parts, ("silo", "passthrough", ["hospital"])], verbose_feature_names_out=False
-    ).set_output(transform="pandas")
-    out = columns.fit_transform(FRAME)
-    assert list(out)[:3] == ["age", "cost", "region_urban"] and list(out)[-1] == "hospital"
-    model = make_pipeline(columns, ISRLDPClassifier(2.0, silo_column="hospital"))
-    model.fit(FRAME, Y)
-    assert list(model[-1].silo_ids_) == ["east", "north", "west"]
-
-
 def test_an_infinite_value_shows_in_no_sum_however_wide_the_bounds_are():
     X = 1e308 * np.linspace(-1, 1, 2000)[:, None]
     X[7] = np.inf
     imputer = DPSimpleImputer(feature_bounds=(-1.7e308, 1.7e308), delta=1e-5, random_state=0)
     assert np.isfinite(imputer.fit(X).statistics_).all()
-
-
-def clone_all(parts):
-    return [(name, clone(part), columns) for name, part, columns in parts]
 
 
 def test_plans_that_follow_from_a_found_width_are_priced_as_chosen():

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn import clone
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -107,21 +106,6 @@ def test_the_silo_column_passes_untouched_in_its_place(scaler, kind):
     np.testing.assert_allclose(np.asarray(fitted.inverse_transform(out)[NAMES]), X)
     new = data.drop(columns="hospital") if kind == "pandas" else data.drop("hospital")
     np.testing.assert_allclose(fitted.transform(new), same)  # patients of no known hospital
-
-
-@pytest.mark.parametrize("wanted", ["pandas", "polars"])
-@pytest.mark.parametrize("kind", ["pandas", "polars"])
-def test_set_output_keeps_names_index_and_the_silo_column(wanted, kind):
-    data = frame(kind)
-    scaler = DPStandardScaler(silo_column="hospital", random_state=0).set_output(transform=wanted)
-    out = clone(scaler).fit_transform(data)
-    assert type(out).__module__.startswith(wanted) and list(out.columns) == list(data.columns)
-    if wanted == kind == "pandas":
-        assert (out.index == data.index).all()
-    without = data.drop(columns="hospital") if kind == "pandas" else data.drop("hospital")
-    assert list(scaler.fit(data).transform(without).columns) == NAMES
-    plain = DPStandardScaler(random_state=0).set_output(transform=wanted).fit_transform(X)
-    assert list(plain.columns) == ["x0", "x1", "x2"]
 
 
 def test_bounds_by_name_and_ignored_columns():

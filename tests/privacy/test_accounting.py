@@ -106,35 +106,6 @@ def test_sampling_everything_is_plain(z, steps, kind):
     assert nearly == pytest.approx(plain, rel=2e-3)
 
 
-@few
-@given(settings_drawn, st.integers(1, 5))
-def test_splitting_a_schedule_changes_nothing(drawn, parts):
-    z, rate, steps, delta, _ = drawn
-    event = PoissonGaussian(z, rate)
-    pieces = [(event, steps // parts)] * (parts - 1) + [
-        (event, steps - steps // parts * (parts - 1))
-    ]
-    whole = price_epsilon(((event, steps),), delta, "replace")
-    assert price_epsilon(compose(pieces), delta, "replace") == whole
-    # not merged: the convolution of several laws is the same law
-    if steps >= parts:
-        almost = tuple(
-            (PoissonGaussian(z * (1 + 1e-9 * k), rate), n) for k, (_, n) in enumerate(pieces)
-        )
-        assert price_epsilon(almost, delta, "replace") == pytest.approx(whole, rel=1e-3, abs=1e-9)
-
-
-def test_noise_levels_between_two_cost_between_the_two():
-    levels = tuple((PoissonGaussian(30 + k / 10, 0.05), 50) for k in range(100))
-    least, most = (((PoissonGaussian(z, 0.05), 5000),) for z in (40.0, 30.0))
-    low, middle, high = (price_epsilon(c, 1e-5, "replace") for c in (least, levels, most))
-    assert low < middle < high
-    # Small losses add up by their variances.
-    mean_square = np.mean([1 / event.noise_multiplier**2 for event, _ in levels])
-    alike = price_epsilon(((PoissonGaussian(mean_square**-0.5, 0.05), 5000),), 1e-5, "replace")
-    assert middle == pytest.approx(alike, rel=2e-3)
-
-
 # ---- single events --------------------------------------------------------------------------
 
 

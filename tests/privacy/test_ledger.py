@@ -2,7 +2,6 @@
 
 import math
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -153,13 +152,6 @@ def test_replacement_is_refused_where_the_first_fit_was_under_zeroing():
     assert ledger.spent.neighbours == "add_remove"
 
 
-def test_a_ledger_that_only_records_counts_mixed_relations_under_replacement():
-    with PrivacyLedger() as ledger:
-        ledger.charge("zeroing", cost((Gaussian(20.0), 1), neighbours="add_remove"))
-        ledger.charge("replacing", gaussian(0.1))
-    assert ledger.spent == gaussian(0.1) + gaussian(0.1)
-
-
 def test_equal_seeds_are_reported():
     with PrivacyLedger():
         model(random_state=3).fit(X, y)
@@ -208,14 +200,6 @@ def test_nested_ledgers_both_record_and_closed_ones_do_not():
         warnings.simplefilter("error")
         fitted.fit(X, y)
         clone(fitted).fit(X, y)
-
-
-@pytest.mark.parametrize("epsilon", [None, 3.0])
-def test_a_copy_that_outlives_its_ledger_says_so(epsilon):
-    with PrivacyLedger(epsilon):
-        data = pickle.dumps(model())
-    with pytest.warns(PrivacyLeakWarning, match="is gone"):
-        pickle.loads(data).fit(X, y)
 
 
 @pytest.mark.slow

@@ -3,21 +3,16 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, ParameterGrid
+from sklearn.model_selection import ParameterGrid
 
 from skdpfl import (
     DPFedAvgClassifier,
     DPFedEXPClassifier,
     ISRLDPClassifier,
     ISRLDPRegressor,
-    privacy_spent,
-    report,
 )
-from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import affordable_features
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.preprocessing import DPPCA, DPOneHotEncoder, DPSimpleImputer
 from skdpfl.privacy import (
@@ -316,49 +311,6 @@ def test_the_audit_takes_the_colluders_noise_off():
     assert 2.0 < audit.gaussian_bound < 4.0
     with pytest.raises(ValueError, match="trust='secagg' there is no guarantee against"):
         audit_epsilon(clf, silo_sizes=[20] * 4, n_features=4, view="silo")
-
-
-def test_costs_of_other_searches_and_reports_know_it():
-    X, y, silos = data("ISRLDPClassifier", n_silos=5)
-    known = {"silo_column": "silo", "feature_bounds": (-9, 9)}
-    clf = ISRLDPClassifier(trust=SecureAggregation(2), n_rounds=3, **known)
-    frame = pd.DataFrame(X, columns=list("abc")).assign(silo=silos)
-    search = GridSearchCV(clf, {"epsilon": [1.0, 2.0]}, cv=2).fit(frame, y)
-    with pytest.warns(PrivacyLeakWarning):
-        spent = privacy_spent(search)
-    assert (spent.trust, spent.colluding) == ("secagg", 2)
-    page = report(search.best_estimator_).to_html()
-    assert "the server together with up to 2 of the other silos" in page
-
-
-def test_single_precision_and_penalties():
-    """The penalty is public and added after the sum; data in single precision work."""
-    X, y, silos = data("ISRLDPClassifier", n_silos=5, dtype=np.float32)
-    models = [
-        ISRLDPClassifier(50.0, trust=trust, alpha=0.1, random_state=0, n_rounds=20).fit(
-            X, y, silos=silos
-        )
-        for trust in ("secagg", "server")
-    ]
-    assert models[0].coef_.dtype == np.float32
-    np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=0.3)
-
-
-@pytest.mark.slow
-def test_affordable_features_know_the_noise():
-    counts = [
-        affordable_features(ISRLDPRegressor(1.0, trust=trust), silo_sizes=[100] * 10)
-        for trust in ("silo", SecureAggregation(9), SecureAggregation(4), "secagg", "server")
-    ]
-    assert counts[0] <= counts[1] < counts[2] < counts[3] <= counts[4]
-
-
-def test_what_would_help_names_it():
-    X, y, silos = data("ISRLDPClassifier", n_silos=5)
-    with pytest.warns(
-        UserWarning, match=r'trust="secagg", if at most one silo colludes .* \(2 times'
-    ):
-        ISRLDPClassifier(0.3, feature_bounds=(-5, 5)).fit(X, y, silos=silos)
 
 
 def test_totals_that_do_not_fit_are_refused_before_the_fit():

@@ -6,9 +6,8 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
-from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import BaggingClassifier, StackingClassifier
+from sklearn.ensemble import StackingClassifier
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
@@ -97,27 +96,6 @@ def test_the_same_noise_on_other_records_is_warned_of_once(name, seed):
     said = [w for w in caught if "with random_state=7 before" in str(w.message)]
     assert len(said) == (seed == 7)
     assert not said or said[0].filename == __file__ or name == "threads"
-
-
-@pytest.mark.parametrize(
-    "fits",
-    [
-        lambda model: model.fit(X, y).fit(X, y),
-        lambda model: (clone(model).fit(X, y), clone(model).fit(X[1:], y[1:])),
-        lambda model: model.fit(X, y).set_params(random_state=1).fit(X[1:], y[1:]),
-        lambda model: BaggingClassifier(model, n_estimators=2).fit(X, y),
-    ],
-)
-def test_the_same_records_or_other_seeds_are_no_matter(fits):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PrivacyLeakWarning)
-        fits(clf())
-
-
-def test_transformers_say_it_too():
-    scaler = DPStandardScaler(feature_bounds=(0, 1), random_state=0).fit(X)
-    with pytest.warns(PrivacyLeakWarning, match=r"was fitted to other records .*default_rng"):
-        scaler.fit(X[1:])
 
 
 def test_what_tells_records_apart_says_nothing_of_them():

@@ -1,10 +1,7 @@
 """PrivacySpent: what it says, that it cannot change, and how it adds up."""
 
-import copy
-import dataclasses
 import json
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -53,37 +50,6 @@ def test_what_it_says():
     assert (cost.unit, cost.trust, cost.neighbours) == ("record", "silo", "replace")
     assert (cost.noise_multiplier, cost.n_releases, cost.accountant) == (15.0, 200, "pld")
     assert spent(((Gaussian(2.0), 4),)).accountant == "gdp"
-
-
-def test_it_cannot_be_changed():
-    cost = two_silos()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        cost.epsilon = 0.1
-    with pytest.raises((AttributeError, TypeError)):
-        cost.invented = 1
-    copied = cost.per_silo
-    copied["x"] = 0.0
-    assert cost.per_silo["x"] > 0
-
-
-@pytest.mark.parametrize("cost", [two_silos(), spent(C), spent(((Exact(), 1),))], ids=repr)
-def test_copies_are_equal(cost):
-    for again in (pickle.loads(pickle.dumps(cost)), copy.copy(cost), copy.deepcopy(cost)):
-        assert again == cost
-        assert hash(again) == hash(cost)
-    other = spent(((Gaussian(3.0), 1),))
-    assert cost != other and cost != tuple(cost)
-    assert len({cost, other, pickle.loads(pickle.dumps(cost))}) == 2
-
-
-def test_other_deltas_and_epsilons():
-    cost = two_silos()
-    for delta in (1e-3, 1e-7):
-        by_hand = max(price_epsilon(c, delta, "replace") for c in (A, B))
-        assert cost.epsilon_at(delta) == by_hand
-        assert cost.delta_at(by_hand) == pytest.approx(delta, rel=0.01)
-    assert cost.epsilon_at(DELTA) == cost.epsilon
-    assert cost.epsilon_at(1e-3) < cost.epsilon < cost.epsilon_at(1e-7)
 
 
 def test_each_silo_may_have_its_own_delta():
@@ -141,22 +107,6 @@ def test_a_report_tells_the_whole_cost(cost):
     assert float(report["epsilon"]) == cost.epsilon
     for row in report["epsilon_at"]:
         assert float(row["epsilon"]) == cost.epsilon_at(row["delta"])
-
-
-def test_what_a_checker_reads():
-    report = as_json(two_silos(B, ((Exact(), 1),)))
-    prices = two_silos(B, A).per_silo
-    assert report["per_silo"] == {
-        "silo": ["x", "y"],
-        "composition": [0, 1],
-        "epsilon": [prices["x"], "inf"],
-    }
-    assert report["compositions"][0]["events"][0] == {
-        "event": "PoissonGaussian",
-        "count": 200,
-        "noise_multiplier": 15.0,
-        "sampling_rate": 0.1,
-    }
 
 
 def test_a_report_does_not_tell_seeds():

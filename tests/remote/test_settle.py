@@ -3,12 +3,11 @@
 import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Gate, Hello, RemoteFederation, SilosMissing, new_silo_key, pack, unpack
+from skdpfl.remote import Gate, Hello, RemoteFederation, SilosMissing, pack, unpack
 from tests.remote.silos_here import NAMES, Here, estimator, problem, schema
 from tests.remote.test_journal import Killed, fit, killed_at
 
@@ -49,18 +48,6 @@ def test_a_fit_that_ended_early_costs_its_rounds(tmp_path, n_rounds, epsilon):
     assert len(lines) == 4 and '"kind":"settled"' in lines[-1]
 
 
-@pytest.mark.slow
-def test_what_was_settled_can_be_spent_again(tmp_path):
-    """A budget of 2.5 admits one fit of epsilon 2 only, or a round of it and another one."""
-    here = ended(tmp_path, 2, budget=(2.5, 1e-3))
-    with pytest.raises(SilosMissing, match="costs more than this silo's ledger has left"):
-        fit(here, tmp_path / "second", **TWENTY)
-    settle(here, tmp_path / "journal")
-    assert np.isfinite(fit(here, tmp_path / "second", **TWENTY).coef_).all()
-    with pytest.raises(SilosMissing, match="costs more than this silo's ledger has left"):
-        fit(here, tmp_path / "third", **TWENTY)
-
-
 def test_a_silo_that_was_killed_while_it_settled_goes_on(tmp_path, monkeypatch):
     """The memory says first that no round follows; the ledger may keep the whole price."""
     here = ended(tmp_path, 2)
@@ -96,20 +83,6 @@ def test_a_silo_that_forgot_rounds_settles_nothing(tmp_path):
     with pytest.raises(SilosMissing, match="north: The server's journal has rounds that this silo"):
         settle(here, tmp_path / "journal")
     assert here.entries("north")[0].spent.epsilon > 1.9 > here.entries("south")[0].spent.epsilon
-
-
-def test_fits_that_count_as_a_whole(tmp_path):
-    pytest.importorskip("cryptography")
-    shared = {"trust": "secagg", "n_rounds": 4, "scaling": None, "calibrate": False}
-    keys = {silo: new_silo_key() for silo in NAMES}
-    here = ended(tmp_path, 3, shared, keys=keys)
-    with pytest.raises(SilosMissing, match="A fit of this kind is charged as a whole"):
-        settle(here, tmp_path / "journal")
-    folder = tmp_path / "questions"  # killed after the scales were found, before a round
-    folder.mkdir()
-    here = ended(folder, 2, {"n_rounds": 4, "feature_bounds": (-4, 4)})
-    with pytest.raises(SilosMissing, match="before its rounds"):
-        settle(here, folder / "journal")
 
 
 def test_a_fit_that_nobody_began_costs_nothing(tmp_path):

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from skdpfl.remote import SilosMissing, SocketCourier, receive, send
+from skdpfl.remote import SocketCourier, receive, send
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
 
 PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
@@ -82,21 +82,9 @@ def test_a_line_that_breaks_is_asked_again(doors, at):
     assert (there.coef_ == fit_here(estimator(**PLAIN), problem()).coef_).all()
 
 
-def test_a_silo_that_is_not_there_is_named(doors):
-    behind = doors()
-    behind.paths["north"] += ".gone"
-    with pytest.raises(SilosMissing, match="north"):
-        fit_elsewhere(estimator(**PLAIN), Over(behind))
-
-
 def test_another_silo_at_an_address_is_an_error(doors):
     behind = doors()
     first, second = NAMES[:2]
     behind.paths[first] = behind.paths[second]
     with pytest.raises(ValueError, match=f"silo '{first}' must be that; found '{second}'"):
         fit_elsewhere(estimator(**PLAIN), Over(behind))
-
-
-def test_names_without_an_address(doors):
-    with pytest.raises(ValueError, match="no entry for the silo 'elsewhere'"):
-        Over(doors()).deliver({"elsewhere": b""})

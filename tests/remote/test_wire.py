@@ -165,12 +165,6 @@ def test_wrong_bytes_are_an_error_in_words(name):
         unpack(WRONG[name](pack(np.ones(3))))
 
 
-def test_the_version_is_checked():
-    data = pack(1)
-    with pytest.raises(WireError, match=r"version 9.*reads version 1"):
-        unpack(data[:7] + b"\x09" + data[8:])
-
-
 DEEP = [0]
 for _ in range(40):
     DEEP = [DEEP]

@@ -178,6 +178,7 @@ def test_sampled_batches_are_not_contradicted(estimator):
     assert not found.contradicted and found.lower_bound <= found.reported
 
 
+@pytest.mark.slow
 def test_many_trials_need_no_assumption():
     """The bound without assumptions grows with the trials; it is above half after a million."""
     found = audit(full(n_rounds=2, z=2.0, calibrate=False), n_silos=20_000, n_fits=3, n_features=2)
@@ -256,6 +257,7 @@ def test_the_shuffler_has_teeth(monkeypatch):
     assert audit(estimator, **kw).contradicted
 
 
+@pytest.mark.slow
 def test_sums_of_shuffled_bits_have_teeth(monkeypatch):
     estimator = ISRLDPClassifier(None, noise_multiplier=3.0, n_rounds=1, scaling=None, delta=1e-5,
                                  solver="accelerated", sampling="disjoint", trust="shuffler",
@@ -290,6 +292,7 @@ def test_a_whole_silo_s_canary_is_seen_as_one(trust, weights, monkeypatch):
     np.testing.assert_allclose(along, np.broadcast_to(there[:, None], along.shape), atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_slow(WHOLE_FITS, set(WHOLE_FITS) - {"server", "model"}))
 def test_whole_fits_have_teeth(name, monkeypatch):
     estimator, view, n_fits = WHOLE_FITS[name]

@@ -40,6 +40,7 @@ def audited(mu, claimed, n, rng, confidence, *, law):
     return judged(trials, score, claimed, setting("model", n, confidence), rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_bounds_are_too_large_as_seldom_as_is_said(law):
     rng, mu, n_audits, confidence = np.random.default_rng(0), 0.4, 40, 0.6

@@ -55,6 +55,7 @@ def test_scores_of_searches_have_teeth(monkeypatch):
     assert audit_epsilon(SEARCHES["silo"], n_fits=36, **kw).contradicted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_slow(SEARCHES, {"regressor"}))
 def test_scores_without_noise_are_known_exactly(name, monkeypatch):
     """The attack computes what a search publishes; so each guess is right where it can be."""

@@ -10,7 +10,7 @@ from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
-from skdpfl.scaling._maps import AffineScaling, SquashScaling
+from skdpfl.scaling._maps import AffineScaling
 from tests.internals.preprocessing.held import scales_of
 
 N, M = 4000, 4
@@ -94,18 +94,6 @@ def test_order_of_rows_and_how_silos_are_cut_into_blocks_do_not_show(monkeypatch
         np.testing.assert_allclose(other.features.center, one.features.center, rtol=1e-12)
         np.testing.assert_allclose(other.features.scale, one.features.scale, rtol=1e-12)
         assert other.target.scale == pytest.approx(one.target.scale, rel=1e-12)
-
-
-def test_squashed_features_are_centered_and_scaled():
-    X, _, codes = records()
-    plan = plan_for(np.bincount(codes), 0.01)
-    assert plan.features == "refined squash"
-    rich = replace(plan, budgets=replace(plan.budgets, mu=np.full(M, 3.0)))
-    scaling = scales_of(rich, X, None, codes, streams_for(0)).features
-    Z = scaling.transform(X)
-    assert isinstance(scaling, SquashScaling)
-    assert np.abs(Z.mean(axis=0)).max() < 0.5 and Z.std(axis=0).max() < 2
-    assert scaling.row_norm == pytest.approx(np.sqrt((Z**2).sum(axis=1).mean()), rel=0.5)
 
 
 def test_ignored_features_get_no_coefficient_and_the_radius_covers_the_bounds():

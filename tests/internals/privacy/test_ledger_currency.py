@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import skdpfl
-from skdpfl.__main__ import main
 from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
-from skdpfl.inspection import PrivacySpentDisplay
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -125,24 +123,6 @@ def test_a_ledger_without_a_budget_says_what_is_composed():
         ledger.charge("fit", gaussian(1.0))
         assert "composed epsilon 1.4" in repr(ledger)
         assert ledger.table()["spent"].iloc[-1] == pytest.approx(ledger.spent.epsilon_at(1e-5))
-
-
-def test_the_picture_and_the_shell_show_the_same(tmp_path, capsys):
-    path = tmp_path / "ledger"
-    with PrivacyLedger(3.0, 1e-5, path=path) as ledger:
-        skdpfl.ISRLDPClassifier(1.0, scaling=None, n_rounds=2).fit(X, y)
-        ledger.charge("a look", gaussian(0.5))
-    table = ledger.table()
-    assert table["name"].tolist() == ["ISRLDPClassifier", "a look"]
-    assert table["date"].str.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00").all()
-    display = PrivacySpentDisplay.from_ledger(ledger)
-    assert display.epsilons == table["spent"].tolist() and display.budget == 3
-    assert main(["ledger", "show", str(path)]) == 0
-    shown = capsys.readouterr().out
-    assert "a look" in shown and "of 3 is spent" in shown
-    assert re.search(r"still fits is ([\d.]+)", shown).group(1)[:3] == f"{ledger.remaining:.3f}"[:3]
-    assert main(["ledger", "show", str(tmp_path / "none")]) == 1
-    assert "gone" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights are POSIX's")

@@ -101,11 +101,6 @@ def test_all_messages_have_the_most_noise_that_a_silo_is_priced_at():
     assert noise.std() >= 0.94 * 5.0 * 1.5 / 40  # 5 standard errors
 
 
-def test_one_pass_is_priced_as_one_round():
-    one = plan(sampling=Disjoint(5), n_rounds=5)
-    assert set(one.groups().compositions) == {shuffled_levels([(2.0, 1)], 40, 1.0, 1e-5)}
-
-
 def test_rounds_of_less_noise_are_priced_at_their_own():
     decaying = dataclasses.replace(plan(), noise_schedule=("round", 0.25, 1))  # z: 2, 1, 1/2
     slack = 0.05 * 1e-5 / (3 * 0.2)

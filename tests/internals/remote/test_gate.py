@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpfl.algorithms import Scaffold, ScaffoldBroadcast
+from skdpfl.algorithms import Scaffold
 from skdpfl.exceptions import LedgerError
 from skdpfl.models import MLP
 from skdpfl.privacy import Guarantee, PrivacyLedger
@@ -21,10 +21,7 @@ from skdpfl.remote._letters import (
     Agreement,
     Answer,
     Ask,
-    Facts,
     Hello,
-    Introduction,
-    Offer,
     Refusal,
 )
 from skdpfl.remote._memory import SiloStore
@@ -91,15 +88,6 @@ def offer_of(said, **changes):
 
 
 # ---- before it agrees ---------------------------------------------------------------------------
-
-
-def test_it_says_its_name(silo):
-    """And a mark, which it has after a restart, too; another one of this name has another."""
-    said = silo.tell(Hello())
-    assert isinstance(said, Introduction) and said.name == "north"
-    assert silo.tell(Hello()) == said
-    other = Silo(silo.path.parent / "other", silo.records)
-    assert other.tell(Hello()).mark != said.mark
 
 
 def test_it_agrees_and_says_the_price_but_pays_nothing_yet(silo, said):
@@ -379,15 +367,6 @@ def test_broadcasts_of_another_shape_are_refused_before_they_are_paid(silo, said
     assert silo.n_charged == 0
 
 
-def test_what_scaffold_broadcasts():
-    p, algorithm = np.zeros(3), scaffold()
-    good = ScaffoldBroadcast(p, p, 3, False)
-    assert algorithm.accepts(good, 3)
-    two = np.zeros((2, 3))
-    bad = [p, good._replace(params=two), good._replace(control=two), good._replace(n_steps=0)]
-    assert not any(algorithm.accepts(each, 3) for each in bad)
-
-
 @pytest.mark.parametrize("clip", [0.0, -1.0, np.nan, np.inf, 1e-300, 5e-324, 1e300])
 def test_messages_are_clipped_to_norms_that_noise_is_made_for(clip):
     row = SimpleNamespace(unit="silo", clip_norm=0.5)
@@ -452,13 +431,6 @@ def test_questions_that_were_not_planned_are_refused(silo, said, name):
     silo.tell(said[0][0])
     refused(silo.tell(dataclasses.replace(ask, fit=said[0][0].fit)), words)
     assert silo.n_charged == 0
-
-
-def test_a_further_count_of_labels_is_refused(silo, said):
-    told(silo, said[0][:2])
-    ask = said[0][1]
-    assert (ask.purpose, ask.number) == ("labels", 0)
-    refused(silo.tell(dataclasses.replace(ask, number=1)), "no sum number 1 for the labels")
 
 
 def test_the_task_is_that_of_the_plan(silo, said):
@@ -605,15 +577,6 @@ def test_other_letters_are_refused(silo, letter):
     assert isinstance(silo.tell(letter), Refusal)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("", [[1.0]], [0]), ("a", [1.0], [0]), ("a", [[1.0]], [0, 1]), ("a", [[np.nan]], [0])],
-)
-def test_records_that_are_none(arguments):
-    with pytest.raises(ValueError, match=r"name|table|missing"):
-        SiloRecords(*arguments)
-
-
 @pytest.mark.parametrize("dtype", [object, "datetime64[ns]"])
 def test_words_and_dates_are_no_features(dtype):
     """The error tells of no value."""
@@ -621,12 +584,6 @@ def test_words_and_dates_are_no_features(dtype):
     with pytest.raises(ValueError, match="X holds text, dates or complex") as told:
         SiloRecords("a", days, [0, 1])
     assert "2020" not in str(told.value) and told.value.__cause__ is None
-
-
-def test_a_ledger_needs_a_file(said):
-    with pytest.raises(ValueError, match="needs a file"):
-        Gate(said[1], PrivacyLedger(1.0))
-    assert isinstance(said[0][0], Offer) and isinstance(said[0][0].facts, Facts)
 
 
 def test_a_cost_is_not_shown_as_what_was_agreed():

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from skdpfl.algorithms import FedAvg
 from skdpfl.federation import Silo
-from skdpfl.inspection import describe
 from skdpfl.preprocessing import (
     DPPCA,
     DPMinMaxScaler,
@@ -150,12 +149,6 @@ def test_a_fit_goes_on_with_those_that_are_left(tmp_path, monkeypatch):
     assert price.n_rounds == 3 and price.spent().n_releases == 4
 
 
-def test_a_spare_round_that_is_not_used_changes_noise_and_no_more(tmp_path):
-    with_one = fit_elsewhere(spare(1), Here(tmp_path, problem(), keys=KEYS))
-    assert (with_one.coef_ == fit_here(spare(1), problem()).coef_).all()
-    assert (with_one.coef_ != fit_here(spare(0), problem()).coef_).any()
-
-
 @pytest.mark.parametrize("late", [True, False])
 def test_what_a_failed_attempt_left_is_uniform(tmp_path, late):
     """A late letter completes the sum that was asked for, which was priced, and no other.
@@ -209,10 +202,6 @@ def test_questions_are_asked_of_those_that_are_left(tmp_path, n):
     assert extra == len(by_purpose) - 1  # one of each kind of question
     for asked in by_purpose.values():
         assert len({number for number, _ in asked}) <= max(number for number, _ in asked) + 1
-
-
-def ask_of(here, purpose):
-    return next(ask for _, ask in here.asked if ask.purpose == purpose)
 
 
 def test_a_sum_beside_the_rounds_is_answered_once_and_one_of_them_twice(tmp_path):
@@ -296,28 +285,6 @@ def test_transformers_learn_what_they_learn_in_one_process(tmp_path, name):
         (entry,) = here.entries(silo)
         assert entry.spent.epsilon == pytest.approx(alone.privacy_spent_.epsilon, rel=1e-9)
         assert entry.spent.trust == ("silo" if name == "categories" else "secagg")
-
-
-def test_a_transformer_goes_on_without_a_silo(tmp_path):
-    class Without(Here):
-        def deliver(self, letters):
-            asks = any(isinstance(unpack(data), Ask) for data in letters.values())
-            return super().deliver({n: d for n, d in letters.items() if n != "west" or not asks})
-
-    alone, there, here = learnt(tmp_path, "pca", Without, n_attempts=1)
-    assert there.components_.shape == alone.components_.shape
-    assert (there.components_ != alone.components_).any()
-    assert [len(here.entries(name)) for name in NAMES] == [1, 1, 1, 0]
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_look_at_silos_elsewhere_sees_their_sum(tmp_path):
-    data = X, _, silos = problem("Regressor", 1600)
-    here = Here(tmp_path, data, keys=KEYS, terms=Terms(delta=1e-3))
-    how = {"epsilon": 3.0, "feature_bounds": (-4, 4), "trust": "secagg", "random_state": 0}
-    there = describe(RemoteFederation(here, schema(data)), facts=schema(data), **how)
-    alone = describe(X, silos=np.array(NAMES)[silos], **how)
-    assert there.equals(alone)
 
 
 def test_a_score_is_of_all_silos_together(tmp_path):

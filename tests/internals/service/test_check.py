@@ -71,19 +71,12 @@ FILES = {
     ),
     "another table": ("[roster]", "[rooster]", "the file has the unknown key 'rooster'"),
     "a key is missing": ('target = "ill"', "", "records lacks target"),
-    "a table is missing": (
-        "[ledger]",
-        "[ledgers]",
-        "the unknown key 'ledgers'",
-    ),
     "imports of nothing": (
         "[records]",
         'imports = ["no_such_module"]\n[records]',
         "no module 'no_s",
     ),
-    "imports that are none": ("[records]", "imports = 3\n[records]", "imports has the wrong type"),
     "the wrong type": ("epsilon = 3.0", 'epsilon = "3"', "terms.epsilon has the wrong type"),
-    "a list of others": ('"c", "d"]', '"c", 4]', r"records.features\[3\] has the wrong type"),
     "another word": (
         "[terms]",
         '[terms]\nunit = "row"',
@@ -94,37 +87,18 @@ FILES = {
     "a feature twice": ('"c", "d"]', '"c", "c"]', "must name each feature once"),
     "a column that is not there": ('"c", "d"]', '"c", "e"]', "there is no column 'e'"),
     "no records": ("records.csv", "others.csv", "there is no such file"),
-    "two places of records": (
-        'name = "north"',
-        'name = "north"\ndatabase = "x"',
-        "either a file or",
-    ),
     "no database": (
         'file = "records.csv"',
         'database = "host=/no/where"\nquery = "select 1 order by 1"',
         "records.database: it cannot be read",
     ),
     "a database without order": ('file = "records.csv"', 'database = "a"', 'with "order by"'),
-    "another size": ("[terms]", "size = 7\n[terms]", "46 rows, but records.size is 7"),
     "beyond bounds": (
         "[terms]",
         "[records.bounds]\na = [0, 1]\n[terms]",
         "rows have a 'a' outside",
     ),
-    "bounds of nothing": ("[terms]", "[records.bounds]\nz = [0, 1]\n[terms]", "not a feature"),
-    "neutral, and there": (
-        "[terms]",
-        "[records.neutral]\na = 1\n[terms]",
-        "records.neutral must have finite numbers for other columns",
-    ),
-    "bounds upside down": ("[terms]", "[records.bounds]\na = [1, 0]\n[terms]", "pair"),
     "nobody of this name": ("users = []", 'users = ["nobody here"]', "no user 'nobody here'"),
-    "a roster of names": ("users = []", 'silos = ["north"]', "roster.silos has the wrong type"),
-    "fewer than none": (
-        "[terms]",
-        "[terms]\ncolluding = -1",
-        "colluding must be a number of silos",
-    ),
     "a short key": ("users = []", 'silos = {north = "00"}', "north must be a public key of 64 hex"),
     "a roster of others": (
         "users = []",
@@ -132,7 +106,6 @@ FILES = {
         "lacks this silo, 'north'",
     ),
     "no key": ("users = []", f'silos = {{north = "{"0" * 64}"}}', "this silo has no key"),
-    "a query without order": ("records.csv", "records.sqlite", "there is no such file"),
 }
 
 
