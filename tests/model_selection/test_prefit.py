@@ -47,6 +47,7 @@ def scored(model):
     return log_loss(TRUTH, model.predict_proba(TEST), labels=model.classes_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trust", ["silo", "server"])
 @pytest.mark.parametrize("method", ["sigmoid", "temperature"])
 def test_calibration_is_nearly_that_without_noise(method, trust):
@@ -81,6 +82,7 @@ def cost(predicted):
     return np.sum(wrong)
 
 
+@pytest.mark.slow
 def test_cuts_are_nearly_the_best():
     """At most .012 of balanced accuracy, and 1.04 of the cost, in the mean of draws."""
     model, name = overconfident(), np.array(["no", "yes"])

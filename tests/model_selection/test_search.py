@@ -60,6 +60,7 @@ def test_training_records_pay_for_every_fit():
     assert fitted.best_score_ == fitted.candidates_["noisy_score"].max()
 
 
+@pytest.mark.slow
 def test_a_secret_search_gives_out_the_best_run_only():
     fitted = search(base(trust="server")).fit(X, y, silos=SILOS)
     public = {name for name in vars(fitted) if name.endswith("_")}
@@ -176,6 +177,7 @@ def test_pipelines_routing_and_meta_estimators():
         assert len(outer[-1].best_estimator_.silo_ids_) == 4
 
 
+@pytest.mark.slow
 def test_no_point_of_a_grid_is_paid_for_twice_unless_it_is_warned_of():
     grid = {"clip_norm": [0.1, 0.3, 1.0], "alpha": [0.0, 0.1]}
     for n_iter, most in [(4, 1), (6, 1), (8, 2)]:

@@ -70,6 +70,7 @@ def test_rounds_are_nested_under_candidates(pipe):
     assert not left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipe", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_secret_search_shows_callbacks_nothing(pipe):
     watch = Tree()

@@ -52,6 +52,7 @@ def search(model, scoring, **params):
     return DPRandomizedSearchCV(model, {"alpha": [0.01, 1.0]}, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trust", ["silo", "server"])
 @pytest.mark.parametrize("scoring", [*OF_CLASSES, *OF_TARGETS])
 def test_scores_are_those_of_held_out_records_and_within_the_budget(scoring, trust):
@@ -108,6 +109,7 @@ class Against(ISRLDPClassifier):
         return found if len(X) == 1 else np.where(found == "well", "sick", "well")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_no_record_changes_how_others_are_scored(trust):
     """One record would move all terms of a score otherwise, and the price is that of one term."""

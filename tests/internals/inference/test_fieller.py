@@ -27,6 +27,7 @@ def made_step(rng, n=600, m=12, score_noise=6.0, curvature_noise=9.0):
                                    each=(scores, curvatures))  # fmt: skip
 
 
+@pytest.mark.slow
 def test_intervals_cover_and_p_values_are_uniform():
     """400 problems: each rate within 5.4 deviations, so false alarms are below 1e-6 in all.
 

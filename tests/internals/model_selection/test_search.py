@@ -22,6 +22,7 @@ from tests.guaranteed import cost_of
 from tests.model_selection.test_search import SILOS, X, base, search, y
 
 
+@pytest.mark.slow
 def test_the_published_division_does_not_tell_the_number_of_runs(monkeypatch):
     told = set()
     for runs in (1, 2, 6):
@@ -41,6 +42,7 @@ class Listener:
         self.calls += 1
 
 
+@pytest.mark.slow
 def test_secret_runs_fail_no_more_often_than_was_priced():
     """The failures of a mechanism lie beside its Renyi curve."""
 
@@ -68,6 +70,7 @@ def test_secret_runs_fail_no_more_often_than_was_priced():
         within(budget, often(1e-8, False), 1e-5, law, "replace")
 
 
+@pytest.mark.slow
 def test_nothing_is_told_of_secret_runs(monkeypatch):
     """Overflowing scores warn, and rounds are watched: both tell how many runs there were."""
     listener = Listener()
@@ -109,6 +112,7 @@ def _clone_with_watch(self):
     return copy
 
 
+@pytest.mark.slow
 def test_scores_are_as_noisy_as_was_priced():
     z, codes = 3.0, np.arange(100) % 4
     rows, truth = np.arange(100), np.ones(100)
@@ -128,6 +132,7 @@ def test_scores_are_as_noisy_as_was_priced():
     assert abs(np.corrcoef(noisy[:, 0], noisy[:, 1])[0, 1]) < 5 / math.sqrt(400)
 
 
+@pytest.mark.slow
 def test_the_noise_of_a_score_does_not_tell_the_number_of_runs():
     """Random repetition is about runs of one mechanism, and their number is a secret."""
     n, z = 40, 5.0

@@ -79,6 +79,7 @@ def test_one_silo_moves_the_scores_no_more_than_is_priced(n_records, trust):
         assert np.linalg.norm(one - zero) * n_scoring <= clip * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_the_noise_on_scores_is_the_noise_that_is_priced(trust):
     k, z, silos = 32, 3.0, np.arange(40)
