@@ -80,7 +80,7 @@ def private_step(model: Any) -> tuple[str, Any]:
     if not hasattr(last, "plan_for"):
         raise ValueError(
             "estimator must be one of skdpfl's, or a pipeline that ends in one; got "
-            f"{type(model).__name__}."
+            f"{type(model).__name__}{f' ending in {type(last).__name__}' if name else ''}."
         )
     return (f"{name}__" if name else ""), last
 

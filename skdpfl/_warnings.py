@@ -62,6 +62,14 @@ def foreign_steps() -> Iterator[None]:
         raise ValueError(_FOREIGN) from None
 
 
+@contextmanager
+def warnings_off() -> Iterator[None]:
+    """Suppress all warnings, which may follow from what no budget covers, such as secret runs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _raised_here(error: Exception) -> bool:
     """Whether this package raised an error, rather than what it called."""
     *_, (frame, _) = walk_tb(error.__traceback__)

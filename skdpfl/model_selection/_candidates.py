@@ -12,7 +12,6 @@ scores only, which have the whole budget.
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -20,19 +19,30 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import _safe_indexing
 
 from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import foreign_steps, warn
-from skdpfl.model_selection._wrapped import columns_seen
+from skdpfl.model_selection._division import (
+    TriedSteps,
+    check_steps,
+    divide,
+    paid_for,
+    paying_steps,
+    seed_steps,
+    sum_of,
+)
+from skdpfl.model_selection._shared_budget import model_of
+from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Composition, Gaussian, Neighbours, compose
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import undominated
 from skdpfl.privacy.pricing.renyi import renyi
-from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.repetition import ORDERS, Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -94,14 +104,6 @@ def remove_callbacks(model: Any) -> None:
         delattr(part, name)
 
 
-@contextmanager
-def warnings_off() -> Iterator[None]:
-    """Suppress warnings, which would reveal information about a secret run."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 @dataclass(frozen=True)
 class Space:
     """A mapping from parameters to lists or distributions, or several of them."""
@@ -153,51 +155,61 @@ class Space:
         return [next(iter(ParameterSampler(self.distributions, 1, random_state=s))) for s in seeds]
 
 
-def seed_from(streams: Streams, purpose: str, number: int) -> int | None:
-    """Return a seed derived from the search's; None if that is secret."""
-    if not streams.is_simulation:
-        return None
-    return int(streams.stream(purpose, number).integers(0, 2**31, ()))
-
-
 class Candidate:
     """A point of the space, with the public facts of its fit.
 
     ``template`` is the searched estimator, ``params`` are the parameters of its clone; ``sizes``
-    has each training silo's number of records. X and y are all records, of which only the number of
-    columns and the labels are used until :meth:`fit`. ``schedule`` has the random streams of the
-    schedule, so that the plan that runs is the priced one.
+    has each training silo's number of records; ``few`` has some rows of X with their silos, of
+    which only the columns are used, and ``y`` all targets, of which only the labels are until
+    :meth:`fit`. ``schedule`` has the random streams of the schedule, so that the plan that runs is
+    the priced one.
     """
 
     def __init__(
-        self, template: Any, params: dict[str, Any], sizes: Any, X: Any, y: Any, schedule: Streams
+        self,
+        template: Any,
+        params: dict[str, Any],
+        sizes: Any,
+        few: tuple[Any, Any],
+        y: Any,
+        schedule: Streams,
     ) -> None:
         self._template, self.params, self._schedule = template, params, schedule
-        self._sizes, self._X = sizes, X
-        self._labels = (
-            np.unique(np.asarray(y)) if is_classifier(private_step(template)[1]) else None
-        )
-        self._priced: dict[tuple[float, float], PrivacySpent] = {}
+        self._sizes, self._few = sizes, few
+        self._labels = np.unique(np.asarray(y)) if is_classifier(template) else None
+        self._priced: dict[tuple[float, float], dict[str, PrivacySpent]] = {}
 
-    def model(self) -> Any:
-        """Return an unfitted model with the candidate's parameters."""
+    def _made(self) -> Any:
         own = {name: clone(value, safe=False) for name, value in self.params.items()}
         return clone(self._template).set_params(**own)
 
+    def model(self) -> Any:
+        """Return an unfitted model with the candidate's parameters, that of a shared budget."""
+        return model_of(self._made())
+
     @cached_property
-    def _columns(self) -> dict[str, Any]:
-        return columns_seen(self.model(), self._X)
+    def _tried(self) -> TriedSteps:
+        return TriedSteps.of(self.model(), *self._few, len(self._sizes))
 
     def price(self, epsilon: float, delta: float) -> PrivacySpent:
         """Return the cost of the candidate's fit with this budget."""
+        parts = self._parts(epsilon, delta)
+        if len(parts) == 1:
+            return next(iter(parts.values()))
+        return sum_of(parts, protection_of(private_step(self.model())[1]))
+
+    def _parts(self, epsilon: float, delta: float) -> dict[str, PrivacySpent]:
+        """Return the costs of the private steps, the last one's at the end."""
         if (epsilon, delta) not in self._priced:
-            inner = self._paying(self.model(), epsilon, delta)
+            made = self._made()
+            inner = self._paying(made, self._tried.paying, epsilon, delta)
             plan = inner.plan_for(
                 silo_sizes=self._sizes,
                 n_classes=2 if self._labels is None else len(self._labels),
-                **self._columns,
+                **self._tried.columns,
             )
-            self._priced[epsilon, delta] = plan.spent()
+            costs = self._tried.costs(self._sizes)
+            self._priced[epsilon, delta] = costs | {"the last step": plan.spent()}
         return self._priced[epsilon, delta]
 
     def fit(
@@ -216,31 +228,47 @@ class Candidate:
         releases, which are compared with those of the fit.
         """
         X, y, silos = (None if part is None else _safe_indexing(part, train) for part in data)
-        model = self.model()
-        inner = self._paying(model, *budget)
+        made = self._made()
+        model = model_of(made)
+        paying = paying_steps(model)
+        inner = self._paying(made, paying, *budget)
+        seed_steps(paying, streams_for(seed))
         inner.set_params(random_state=seed, verbose=0)
         if self._labels is not None and inner.classes is None:
             inner.set_params(classes=self._labels)  # public; rare ones may be missing
         inner._covered = True  # the search has charged the ledgers
-        with runs.run(model), foreign_steps() if model is not inner else nullcontext():
+        routed = config_context(enable_metadata_routing=True) if paying else nullcontext()
+        foreign = foreign_steps() if model is not inner else nullcontext()
+        with runs.run(model), routed, paid_for(paying), foreign:
             model.fit(X, y, **silos_argument(model, silos))
         del inner._covered, inner._schedule_streams
+        steps = {**paying_steps(model), "the last step": inner}
         if paid:
-            self.check(model, *budget)
-        return model
+            self._check(steps, *budget)
+        if made is model:
+            return model
+        whole = sum_of({p: step.privacy_spent_ for p, step in steps.items()}, protection_of(inner))
+        own = {**paying, private_step(model)[0].removesuffix("__"): inner}
+        return made.set_params(epsilon=budget[0], delta=budget[1]).keep(model, whole, own)
 
-    def check(self, fitted: Any, epsilon: float, delta: float) -> None:
-        """Raise unless the fit's releases are the priced ones."""
-        ran, priced = private_step(fitted)[1].privacy_spent_.costs, self.price(epsilon, delta).costs
-        if ran != priced:
-            raise RuntimeError(
-                f"The fit of candidate {self.params!r} released {ran!r}, but the search was "
-                f"charged for {priced!r}; its result is withheld."
-            )
+    def _check(self, fitted: dict[str, Any], epsilon: float, delta: float) -> None:
+        """Raise unless the releases of all steps are the priced ones."""
+        for path, priced in self._parts(epsilon, delta).items():
+            ran = fitted[path].privacy_spent_.costs
+            if ran != priced.costs:
+                raise RuntimeError(
+                    f"The fit of candidate {self.params!r} released {ran!r} in {path}, but the "
+                    f"search was charged for {priced.costs!r}; its result is withheld."
+                )
 
-    def _paying(self, model: Any, epsilon: float, delta: float) -> Any:
-        _, inner = private_step(model)
-        inner.set_params(epsilon=epsilon, delta=delta, noise_multiplier=None)
+    def _paying(self, made: Any, paying: dict[str, Any], epsilon: float, delta: float) -> Any:
+        """Set the budgets of private steps, and return the last one."""
+        _, inner = private_step(model_of(made))
+        own = epsilon
+        if paying:
+            check_steps(inner, paying)
+            own = divide(inner, paying, getattr(made, "shares", "auto"), epsilon, delta)
+        inner.set_params(epsilon=own, delta=delta, noise_multiplier=None)
         inner._schedule_streams = lambda: self._schedule  # copies of the estimator share it
         return inner
 

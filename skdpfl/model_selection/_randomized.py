@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from skdpfl._arguments import check_count, check_positive, check_share
@@ -25,6 +26,7 @@ from skdpfl._kinds import typed
 from skdpfl._pipelines import private_step
 from skdpfl._surface import not_elsewhere
 from skdpfl._survival_times import refuse_survival
+from skdpfl._warnings import warnings_off
 from skdpfl.model_selection import _wrapped
 from skdpfl.model_selection._candidates import (
     Candidate,
@@ -32,10 +34,10 @@ from skdpfl.model_selection._candidates import (
     SearchBudget,
     Space,
     divide_budget,
-    seed_from,
-    warnings_off,
     within,
 )
+from skdpfl.model_selection._division import seed_from, silo_columns
+from skdpfl.model_selection._shared_budget import SharedBudget, model_of
 from skdpfl.model_selection.scoring import NoisyScore, split
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import Exact, Guarantee
@@ -47,6 +49,8 @@ from skdpfl.silos import read_silos, split_silo_column
 
 #: above it pricing the runs takes longer than anyone waits
 MOST_RUNS = 10_000
+#: rows on which the steps before the last are tried, to see their columns
+_SOME = 1000
 #: candidates that are drawn to divide the budget of a secret search
 REFERENCE = 16
 
@@ -60,10 +64,12 @@ class DPRandomizedSearchCV(
     Parameters
     ----------
     estimator : estimator
-        An estimator of this library, except with ``trust="shuffler"``, or a pipeline that ends in
-        one. Its ``epsilon`` and ``delta`` are overridden. Other steps should learn nothing or be
-        frozen (:class:`sklearn.frozen.FrozenEstimator`): a step that learns without privacy makes
-        the cost infinite, with a warning; a step with its own budget raises an error.
+        An estimator of this library, except with ``trust="shuffler"``, a pipeline that ends in
+        one, or a :class:`SharedBudget` of such a pipeline. Its ``epsilon`` and ``delta`` are
+        overridden. Private steps before the last are fitted in every run, and get their parts of
+        the run's budget as in a SharedBudget, whose ``shares`` are used if one is given. Others
+        should learn nothing or be frozen (:class:`sklearn.frozen.FrozenEstimator`): a step that
+        learns without privacy makes the cost infinite, with a warning.
     param_distributions : mapping or list of mappings
         As in RandomizedSearchCV. They are public and must not depend on the data. With
         ``trust="silo"`` or ``"secagg"`` a grid of lists is sampled without replacement until all
@@ -122,10 +128,12 @@ class DPRandomizedSearchCV(
     Neighbouring data have the same split, since it is drawn from public numbers. So the record or
     silo in which they differ is used either for training in both, or for scoring in both.
 
-    - Training: only the fits read it. They compose (``trust="silo"`` or ``"secagg"``; each
-      candidate's plan is priced as it then runs), or their largest Renyi divergence prices keeping
-      the best of a random number of runs (``trust="server"``). Scores read other records, and the
-      choice depends on scores and fitted models: post-processing.
+    - Training: only the fits read it, those of private steps before the last included, whose
+      releases follow from public numbers and are part of each run's price. They compose
+      (``trust="silo"`` or ``"secagg"``; each candidate's plan is priced as it then runs), or their
+      largest Renyi divergence prices keeping the best of a random number of runs
+      (``trust="server"``). Scores read other records, and the choice depends on scores and fitted
+      models: post-processing.
     - Scoring: models do not depend on it. For each candidate a record, or the mean over a silo's,
       enters one noised sum of bounded terms (:class:`skdpfl.federation.BoundedSum`), whatever the
       model ("roc_auc": three sums). The mu of n Gaussian releases add in squares to that of the
@@ -190,7 +198,8 @@ class DPRandomizedSearchCV(
         """
         inner, guarantee = self._check()
         alone = inner is self.estimator
-        X, y = _wrapped.readable(X if alone else typed(X, {inner.silo_column}), y, alone)
+        named = silo_columns(model_of(self.estimator))
+        X, y = _wrapped.readable(X if alone else typed(X, named), y, alone)
         _, given = split_silo_column(X, silos, inner.silo_column)
         groups = read_silos(given, _num_samples(X), X)
         streams = streams_for(self.random_state)
@@ -199,7 +208,11 @@ class DPRandomizedSearchCV(
         scores.measure(scores.labels(y))
         delta = delta_of(self.delta, len(groups.ids if guarantee.unit == "silo" else groups.codes))
         count, law = self._runs(guarantee, streams)
-        public = partial(self._candidates, streams=streams, sizes=parts.sizes, X=X, y=y)
+        some = np.union1d(
+            np.arange(min(_SOME, len(groups.codes))), np.unique(groups.codes, return_index=True)[1]
+        )
+        few = tuple(None if part is None else _safe_indexing(part, some) for part in (X, silos))
+        public = partial(self._candidates, streams=streams, sizes=parts.sizes, few=few, y=y)
         quiet = warnings_off if law else nullcontext
         with quiet():
             candidates = public("candidates", count, distinct=law is None)
@@ -208,7 +221,8 @@ class DPRandomizedSearchCV(
             reference = public("reference", REFERENCE, distinct=False) if law else candidates
             drawn = [candidate.model() for candidate in [*reference, *candidates]]
             _wrapped.check_protection(drawn, inner)
-            unpaid = _wrapped.unpaid_steps(drawn, Declared(self.public), X)
+            declared = {*self.public, *getattr(self.estimator, "public", ())}
+            unpaid = _wrapped.unpaid_steps(drawn, Declared(declared), X)
             prices = [candidate.price for candidate in reference]
             budget = divide_budget(guarantee.neighbours, prices, self.epsilon, delta, law)
         _wrapped.warn_of(unpaid)
@@ -236,7 +250,9 @@ class DPRandomizedSearchCV(
         check_share("holdout", self.holdout)
         check_positive("epsilon", self.epsilon)
         check_budget_parameters(self.epsilon, self.delta)
-        _, inner = private_step(self.estimator)
+        if isinstance(self.estimator, SharedBudget):
+            self.estimator.check_model()
+        _, inner = private_step(model_of(self.estimator))
         refuse_survival(inner, "DPRandomizedSearchCV")
         return inner, _wrapped.protection_of(inner)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -11,33 +11,20 @@ from typing import Any
 import numpy as np
 from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.compose import ColumnTransformer
-from sklearn.frozen import FrozenEstimator
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import _num_samples
 
-from skdpfl._arguments import check_share, is_auto
 from skdpfl._compat import as_frame
-from skdpfl._functions import WAYS_OUT, Declared, name_of
+from skdpfl._functions import Declared
 from skdpfl._kinds import typed
-from skdpfl._pipelines import (
-    check_columns_are_named,
-    gives_out_width,
-    is_as_released,
-    is_declared,
-    learns_nothing,
-    private_step,
-    tells_density,
-    told_alike,
-)
+from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
 from skdpfl._surface import not_elsewhere
 from skdpfl._warnings import foreign_steps
-from skdpfl.model_selection._candidates import seed_from
-from skdpfl.model_selection._wrapped import BestModel, steps_before_last
+from skdpfl.model_selection import _division
+from skdpfl.model_selection._wrapped import BestModel
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import read_guarantee
-from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.as_fitted import as_fitted, times_drawn
 from skdpfl.privacy.spending.cost import at_delta
@@ -46,9 +33,6 @@ from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
 from skdpfl.silos import read_silos, split_silo_column
 from skdpfl.table import public_columns
 
-#: what all steps before the last have together, as a share of the squared Gaussian budget: it
-#: leaves the last step sqrt(0.9) of its own, noise that is 5 % larger
-_BEFORE = 0.1
 #: the search for the last step's epsilon ends here
 _CLOSE = 1.003
 
@@ -63,8 +47,9 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : Pipeline
-        A pipeline that ends in an estimator of this library with ``unit="record"``. The epsilon,
-        delta and random_state of all private steps are overridden.
+        A pipeline that ends in an estimator of this library with ``unit="record"``, or in a
+        scikit-learn ``TransformedTargetRegressor`` of one, whose transformer learns nothing. The
+        epsilon, delta and random_state of all private steps are overridden.
     epsilon : float, default=1.0
         The budget of the whole fit.
     delta : "auto" or float, default="auto"
@@ -159,45 +144,72 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         """
         X = as_frame(X)
         model = self._checked(X)
-        name, last = model.steps[-1]
-        paying = paying_steps(model)
+        name, last = _division.last_step(model)
+        paying = _division.paying_steps(model)
         streams = streams_for(self.random_state)
         n = max(1, _num_samples(X))  # without rows the first step raises
         delta = delta_of(self.delta, n)
-        self._give(last, paying, delta, streams)
-        last.set_params(random_state=seed_from(streams, "step", len(paying)))
+        _division.divide(last, paying, self.shares, float(self.epsilon), delta)
+        _division.seed_steps(paying, streams)
+        last.set_params(random_state=_division.seed_from(streams, "step", len(paying)))
         with config_context(enable_metadata_routing=True):
             routed = {} if silos is None else {"silos": silos}
             before = model[:-1]
             with foreign_steps():
                 Z = before.fit_transform(
-                    typed(X, silo_columns(model)), y, **(routed if takes_silos(before) else {})
+                    typed(X, _division.silo_columns(model)),
+                    y,
+                    **(routed if _division.takes_silos(before) else {}),
                 )
             model.steps[:-1] = before.steps
-            spents = [step.privacy_spent_ for step in paying_steps(model).values()]
+            spents = [step.privacy_spent_ for step in _division.paying_steps(model).values()]
             together = partial(_together, spents, gives_out_width(before), delta)
             own = delta / 2 if gives_out_width(before) else delta
             price = _price(last, own, Z, y, silos, streams)
             epsilon = largest(lambda e: together(price(e)).epsilon, float(self.epsilon))
             last.set_params(epsilon=epsilon, delta=own, noise_multiplier=None)
-            last.fit(Z, y, **routed)
-        del last._schedule_streams
-        spent = together(last.privacy_spent_)
-        if any(cost.trust == "server" for cost in told_alike([*spents, last.privacy_spent_])):
+            with foreign_steps():
+                model.steps[-1][1].fit(Z, y, **routed)
+        fitted = _division.last_step(model)[1]
+        for each in {id(last): last, id(fitted): fitted}.values():
+            del each._schedule_streams
+        spent = together(fitted.privacy_spent_)
+        if any(cost.trust == "server" for cost in told_alike([*spents, fitted.privacy_spent_])):
             spent = spent.trusting("server")
         if spent.epsilon > float(self.epsilon):
             raise RuntimeError(
                 f"The fit cost {spent!r}, which differs from its price, so its result is withheld."
             )
-        self.estimator_, self.privacy_spent_ = model, spent
+        return self.keep(model, spent, {**paying, name: fitted})
+
+    def keep(self, fitted: Pipeline, spent: PrivacySpent, steps: dict[str, Any]) -> SharedBudget:
+        """Set the fitted attributes, after :meth:`fit` or a run of a search.
+
+        Parameters
+        ----------
+        fitted : Pipeline
+            The fitted pipeline.
+        spent : PrivacySpent
+            Its cost.
+        steps : dict
+            Its private steps by name.
+
+        Returns
+        -------
+        self : SharedBudget
+        """
+        self.estimator_, self.privacy_spent_ = fitted, spent
         self._as_fitted = as_fitted(self, times_drawn())
-        self.epsilons_ = {path: float(step.epsilon) for path, step in paying.items()}
-        self.epsilons_[name] = float(epsilon)
+        self.epsilons_ = {path: float(step.epsilon) for path, step in steps.items()}
         return self
 
-    def _checked(self, X: Any) -> Pipeline:
-        """Check the parameters; return an unfitted copy of the pipeline."""
-        check_budget_parameters(self.epsilon, self.delta)
+    def check_model(self) -> Pipeline:
+        """Return an unfitted copy of the pipeline; raise if it is none.
+
+        Returns
+        -------
+        Pipeline
+        """
         model = clone(self.estimator)
         if not isinstance(model, Pipeline) or len(model.steps) < 2:
             raise ValueError(
@@ -205,20 +217,39 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
                 f"has its own epsilon. Got {type(model).__name__}"
                 f"{' of one step' if isinstance(model, Pipeline) else ''}."
             )
-        check_paid(model, Declared(self.public), X)
-        check_steps(private_step(model)[1], paying_steps(model))
         return model
 
-    def _give(self, last: Any, paying: Mapping[str, Any], delta: float, streams: Streams) -> None:
-        """Set the budgets of all steps before the last."""
-        shares = shares_of(self.shares, list(paying))
-        mu = gaussian_mu(float(self.epsilon), delta)
-        own = delta / max(1, len(paying))
-        for i, (path, step) in enumerate(paying.items()):
-            part = gaussian_epsilon(math.sqrt(shares[path]) * mu, own)
-            step.set_params(epsilon=part, delta=own, random_state=seed_from(streams, "step", i))
-            if has_relation(step):
-                step.set_params(neighbours=_relation(last))
+    def _checked(self, X: Any) -> Pipeline:
+        """Check the parameters; return an unfitted copy of the pipeline."""
+        check_budget_parameters(self.epsilon, self.delta)
+        model = self.check_model()
+        if isinstance(target := model.steps[-1][1], TransformedTargetRegressor):
+            _check_target(target)
+        _division.check_paid(model, Declared(self.public), X)
+        _division.check_steps(_division.last_step(model)[1], _division.paying_steps(model))
+        return model
+
+
+def model_of(made: Any) -> Any:
+    """Return the pipeline of a shared budget, or the model itself."""
+    if not isinstance(made, SharedBudget):
+        return made
+    return getattr(made, made.holds, made.estimator)
+
+
+def _check_target(target: TransformedTargetRegressor) -> None:
+    """Refuse transformers of targets that learn; leave out the check that warns by records."""
+    target.set_params(check_inverse=False)
+    step = target.transformer
+    if step is None:
+        step = FunctionTransformer(target.func, target.inverse_func, check_inverse=False)
+    if not learns_nothing(step):
+        raise ValueError(
+            f"The {type(step).__name__} of the TransformedTargetRegressor may learn from the "
+            "targets, or mix them, which the privacy cost does not cover. Give func=np.log1p and "
+            "inverse_func=np.expm1 or other entrywise functions of NumPy, or "
+            "DPMinMaxScaler(feature_bounds=...) as the transformer."
+        )
 
 
 def _price(
@@ -247,100 +278,6 @@ def _together(
 ) -> PrivacySpent:
     """Return the cost of all steps; ``chosen``: the last one's plan depends on an output."""
     return at_delta(total([*before, chosen_by_outputs(own) if chosen else own]), delta)
-
-
-# ---- the parts of the budget ----------------------------------------------------------------
-
-
-def paying_steps(model: Pipeline) -> dict[str, Any]:
-    """Return the private steps before the last, by path."""
-    steps = steps_before_last(model)
-    return {p: step for p, step in steps if isinstance(step, Recorded) and not learns_nothing(step)}
-
-
-def silo_columns(model: Pipeline) -> set[Any]:
-    """Return the names of the columns that hold silos."""
-    steps = [model.steps[-1][1], *paying_steps(model).values()]
-    return {step.silo_column for step in steps}
-
-
-def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
-    """Refuse pipelines with steps that learn without privacy, unless declared public."""
-    check_columns_are_named(model, public)
-    for path, step in steps_before_last(model):
-        paying = isinstance(step, Recorded) and is_as_released(step)
-        if is_declared(step, path, public, X) or learns_nothing(step) or paying:
-            continue
-        if isinstance(step, FunctionTransformer | FrozenEstimator):
-            name = path.rsplit("__", 1)[-1]
-            raise ValueError(
-                f"{path}: {name_of(step)} gets all records at once and may mix them, which the "
-                f"privacy cost does not cover. {WAYS_OUT.format(public=f'public=[{name!r}]')}"
-            )
-        if isinstance(step, ColumnTransformer) and tells_density(step):
-            raise ValueError(
-                f"{path}: whether the output is sparse follows from the records, and fits raise an "
-                "error if it is. Give sparse_threshold=0."
-            )
-        raise ValueError(
-            f"{path}: {type(step).__name__} learns from the records, which the privacy cost does "
-            "not cover. Use a transformer of skdpfl.preprocessing, declare what it needs "
-            "(categories, constants), or give FrozenEstimator(fitted) if it was fitted on public "
-            "data."
-        )
-    public.check()
-
-
-def check_steps(last: Any, paying: Mapping[str, Any]) -> None:
-    """Refuse pipelines whose steps' costs cannot be added."""
-    if last.unit == "person":
-        raise ValueError(
-            'SharedBudget does not take unit="person" yet: its transformers and plans count '
-            "records. Use declared bounds and categories, and the estimator by itself."
-        )
-    if paying and last.unit != "record":
-        raise ValueError(
-            f"Transformers protect records, but unit={last.unit!r} of the last step protects "
-            "silos, so their costs cannot be added. Use declared bounds, constants and categories."
-        )
-    others = [p for p, step in paying.items() if not has_relation(step)]
-    if others and _relation(last) != "replace":
-        raise ValueError(
-            f"{others[0]} is priced for neighbours='replace', the last step for "
-            f"neighbours={last.neighbours!r}, so their costs cannot be added."
-        )
-
-
-def _relation(last: Any) -> str:
-    """Return the neighbouring relation of the last step, for records."""
-    return read_guarantee("record", last.trust, last.neighbours).neighbours
-
-
-def has_relation(step: Any) -> bool:
-    """Whether the step can be priced under another neighbouring relation than its own."""
-    return "neighbours" in step.get_params(deep=False)
-
-
-def takes_silos(before: Pipeline) -> bool:
-    """Whether a step before the last gets the silos by metadata routing."""
-    return any(isinstance(step, Recorded) for _, step in steps_before_last(before, whole=True))
-
-
-def shares_of(given: Any, paths: list[str]) -> dict[str, float]:
-    """Return each path's share of the squared Gaussian budget."""
-    if is_auto(given):
-        return dict.fromkeys(paths, _BEFORE / max(1, len(paths)))
-    if not isinstance(given, Mapping) or set(given) != set(paths):
-        raise ValueError(
-            f'shares must be "auto", or a mapping with a share for each of {paths!r}; got '
-            f"{given!r}."
-        )
-    shares = {path: check_share(f"shares[{path!r}]", given[path]) for path in paths}
-    if sum(shares.values()) >= 1:
-        raise ValueError(
-            f"shares must sum to less than 1, to leave a part to the last step; got {given!r}."
-        )
-    return shares
 
 
 def largest(price: Callable[[float], float], epsilon: float) -> float:

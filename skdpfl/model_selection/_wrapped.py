@@ -1,8 +1,8 @@
 """The model inside a search or a shared budget: checks of its inputs, and its methods.
 
-A search's budget covers the fits of the last step. Earlier steps should learn nothing, or be fitted
-beforehand (``FrozenEstimator``). A step that learns without privacy makes the cost of the whole
-search infinite; a step with its own budget would spend it in every run, and is refused.
+A search's budget covers the fits of the last step and of private steps before it. Others should
+learn nothing, or be fitted beforehand (``FrozenEstimator``): a step that learns without privacy
+makes the cost of the whole search infinite.
 
 ``BestModel`` has the methods of the fitted search or shared budget that call the model's own.
 """
@@ -11,23 +11,22 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d, indexable
+from sklearn.utils import check_consistent_length, column_or_1d, indexable
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skdpfl import _pipelines
 from skdpfl._arguments import refuse_sparse
 from skdpfl._functions import WAYS_OUT, Declared, name_of
-from skdpfl._warnings import foreign_steps, warn
+from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.events import Guarantee, read_guarantee
 from skdpfl.privacy.spending.ledger import Recorded
-from skdpfl.table import public_columns
 
 
 def protection_of(inner: Any) -> Guarantee:
@@ -88,18 +87,8 @@ def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
     return X, column_or_1d(y, warn=True) if one_column else y
 
 
-def columns_seen(model: Any, X: Any) -> dict[str, Any]:
-    """Return public facts of the features of the last step, from some rows."""
-    column = _pipelines.private_step(model)[1].silo_column
-    if isinstance(model, Pipeline) and len(model.steps) > 1:
-        few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
-        with foreign_steps():
-            X = clone(model[:-1]).fit(few).transform(few)
-    return public_columns(X, column)
-
-
 def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, Any]:
-    """Return the steps that learn without privacy, by path; raise for private ones."""
+    """Return the steps that learn without privacy, by path."""
     found: dict[str, Any] = {}
     for model in models:
         _pipelines.check_columns_are_named(model, public)
@@ -109,9 +98,8 @@ def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, A
         for path, step in steps_before_last(model):
             if _pipelines.is_declared(step, path, public, X) or _pipelines.learns_nothing(step):
                 continue
-            if isinstance(step, Recorded):
-                raise ValueError(_PAYS_APART.format(path=path, kind=type(step).__name__))
-            found[path] = step
+            if not (isinstance(step, Recorded) and _pipelines.is_as_released(step)):
+                found[path] = step
     public.check()
     return found
 
@@ -147,13 +135,6 @@ def warn_of(unpaid: dict[str, Any]) -> None:
             "step that was fitted on public data in FrozenEstimator.",
             PrivacyLeakWarning,
         )
-
-
-_PAYS_APART = (
-    "{path}: {kind} would be charged in every run of the search, in addition to its budget. Leave "
-    "scales to the estimator (scaling='auto' estimates them within the budget), or fit {kind} once "
-    "before and give FrozenEstimator(fitted): skdpfl.privacy_spent(search) then adds its cost."
-)
 
 
 def steps_before_last(model: Any, *, whole: bool = False) -> Iterator[tuple[str, Any]]:

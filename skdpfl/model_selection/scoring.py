@@ -28,6 +28,7 @@ from sklearn.utils.validation import _num_samples
 from skdpfl import federation
 from skdpfl._apart import anew, rows_apart
 from skdpfl._pipelines import keeps_rows_apart, private_step
+from skdpfl.model_selection._shared_budget import model_of
 from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import Streams
@@ -291,7 +292,8 @@ class NoisyScore:
             classes = own if len(own) == len(classes) else classes
             truth = codes_of(truth, classes)
         measure = self.measure(classes)
-        together = keeps_rows_apart(private_step(model)[1])  # earlier steps: see unpaid_steps
+        inner = private_step(model_of(model))[1]  # earlier steps: see unpaid_steps
+        together = keeps_rows_apart(inner)
         predicted = predictions(
             model,
             X,

@@ -258,6 +258,12 @@ class DPOneHotEncoder(PayingTransformer):
             )
         return Learning((self._release.plan,), self._release.what, advice)
 
+    def forget_found(self) -> None:
+        """Replace categories that were found by none, so that the columns' names are public."""
+        for j, counts in enumerate(self.counts_):
+            if counts is not None:
+                self.categories_[j] = self.categories_[j][:0]
+
     def _entries(self) -> list[np.ndarray | None]:
         """Return each column's declared categories; None if unknown."""
         given, n = self.categories, self.n_features_in_

@@ -1,6 +1,6 @@
 """Base class of transformers with a privacy budget: parameters, silos, cost, and shared docs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,7 +28,7 @@ from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
-from skdpfl.privacy.spending.spent import cost_of_sums
+from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.table import Table, check_persons
 
 #: types of features that are numbers
@@ -248,20 +248,31 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
         self, source: SiloSource, sizes: np.ndarray, names: list[Any], digest: str | None, mark: Any
     ) -> str:
         """Plan, agree, charge and learn; return warnings."""
-        whole, guarantee = self.unit == "silo", self._guarantee
-        delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
-        mu = gaussian_mu(float(self.epsilon), delta) * guarantee.share_in_silo(len(sizes))
-        budgets = SiloBudgets.of(guarantee, sizes, mu, events.spare_rounds_of(self.trust))
-        plan, seed = self._plan(budgets, delta), source.streams.seed
+        plan, budgets, delta = self._planned(sizes)
+        seed = source.streams.seed
         if plan.sums:
             source.federation.agree_on_sums(plan.sums, plan.first, delta, seed)
         spent = cost_of_sums(plan.sums, delta, names, digest, seed, budgets)
         self._charge(spent, mark=mark)
         found = self._learn(source)
         self.privacy_spent_ = spent
-        if not whole:
+        if self.unit != "silo":
             self.n_samples_seen_ = int(sizes.sum())
         return " ".join(text for text in (plan.advice, found) if text)
+
+    def _planned(self, sizes: np.ndarray) -> tuple[Learning, SiloBudgets, float]:
+        """Return the releases, budgets and delta of a fit to silos of these sizes."""
+        whole, guarantee = self.unit == "silo", self._guarantee
+        delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
+        mu = gaussian_mu(float(self.epsilon), delta) * guarantee.share_in_silo(len(sizes))
+        budgets = SiloBudgets.of(guarantee, sizes, mu, events.spare_rounds_of(self.trust))
+        return self._plan(budgets, delta), budgets, delta
+
+    def cost_for(self, silo_sizes: Mapping[Any, int]) -> PrivacySpent:
+        """Return the cost of a fit to silos of these sizes, with columns as in the last fit."""
+        sizes = np.array(list(silo_sizes.values()), dtype=np.int64)
+        plan, budgets, delta = self._planned(sizes)
+        return cost_of_sums(plan.sums, delta, list(silo_sizes), None, None, budgets)
 
     @property
     def _guarantee(self) -> events.Guarantee:

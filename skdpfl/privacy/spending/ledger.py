@@ -252,6 +252,9 @@ def _copy(path: str, mark: Any, budget: Budget, temporary: bool) -> PrivacyLedge
 #: of this process
 _SECRET = os.urandom(16)
 _CARRIED, _MARKS, _WARNED = "_ledgers", "_marks_of_copies", "warned"
+#: what a search or shared budget sets on steps while they run: the list is empty once a search that
+#: has charged their fits is over, and the schedule is that of the priced plan
+PAID_FOR, SCHEDULE = "_paid_for", "_schedule_streams"
 
 
 class Recorded(DocLinks):
@@ -272,7 +275,8 @@ class Recorded(DocLinks):
         self._as_fitted = as_fitted(self, times)
         if not _ledgers_of(self):  # which say it themselves
             self._warn_if_noise_repeats(spent, mark)
-        if self.__dict__.get("_covered", False) or not any(c.composition for c in spent.costs):
+        covered = self.__dict__.get("_covered", False) or self.__dict__.get(PAID_FOR)
+        if covered or not any(c.composition for c in spent.costs):
             return paid_to
         ledgers = [each for each in _ledgers_of(self) if _birth(each) not in paid_to]
         if ledgers:
@@ -316,6 +320,8 @@ class Recorded(DocLinks):
     def __sklearn_clone__(self) -> Any:
         copy = super().__sklearn_clone__()  # type: ignore[misc]
         setattr(copy, _MARKS, self._marks())
+        for name in {PAID_FOR, SCHEDULE} & vars(self).keys():  # a ColumnTransformer fits copies
+            setattr(copy, name, vars(self)[name])
         ledgers = _ledgers_of(self)
         if ledgers:
             setattr(copy, _CARRIED, ledgers)

@@ -1,0 +1,154 @@
+"""Searches over pipelines whose steps learn within the budget: nothing that runs is left unpaid."""
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skdpfl
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, _candidates
+from skdpfl.model_selection._division import TriedSteps
+from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPSimpleImputer
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.events import compose
+from skdpfl.privacy.pricing.price import price_epsilon
+from tests.model_selection.test_shared_budget import BOUNDS, FRAME, SILOS, Y
+
+CODES = {"max_categories": 4}
+NUMBERS = ["age", "dose"]
+
+
+def pipeline(trust="silo", imputing=(), **codes):
+    steps = [
+        ("num", DPSimpleImputer(feature_bounds=BOUNDS, trust=trust, **dict(imputing)), NUMBERS),
+        ("cat", DPOneHotEncoder(trust=trust, **(codes or CODES)), ["region"]),
+    ]
+    last = ISRLDPClassifier(feature_bounds=(0, 100), n_rounds=3, trust=trust)
+    return make_pipeline(ColumnTransformer(steps), last)
+
+
+def search(model, n_iter=2, epsilon=6.0, **more):
+    prefix = "estimator__" if isinstance(model, SharedBudget) else ""
+    space = {f"{prefix}isrldpclassifier__alpha": [0.0, 0.1]}
+    return DPRandomizedSearchCV(
+        model, space, n_iter=n_iter, epsilon=epsilon, delta=1e-5, random_state=0, **more
+    )
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The costs of all fits that ran, as their steps say."""
+    found = []
+    check = _candidates.Candidate._check
+
+    def checked(self, fitted, epsilon, delta):
+        found.extend(step.privacy_spent_ for step in fitted.values())
+        check(self, fitted, epsilon, delta)
+
+    monkeypatch.setattr(_candidates.Candidate, "_check", checked)
+    return found
+
+
+def assert_paid(fitted, ran):
+    spent = fitted.privacy_spent_
+    assert spent.epsilon <= fitted.epsilon
+    assert skdpfl.privacy_spent(fitted) == spent
+    if spent.trust == "silo":  # else a secret number of runs pays for the best
+        together = compose(pair for each in ran for pair in each.costs[0].composition)
+        assert price_epsilon(together, 1e-5, spent.neighbours) <= spent.epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("trust", ["silo", pytest.param("server", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("shared", [False, True])
+def test_steps_are_fitted_in_each_run_and_paid_once(trust, shared, ran):
+    model = pipeline(trust)
+    if shared:
+        shares = {"columntransformer__num": 0.02, "columntransformer__cat": 0.2}
+        model = SharedBudget(model, shares=shares)
+    with PrivacyLedger(delta=1e-5) as ledger:
+        fitted = search(model).fit(FRAME, Y, silos=SILOS)
+    assert [entry.name for entry in ledger.entries] == ["DPRandomizedSearchCV"]
+    assert ledger.spent.epsilon == pytest.approx(fitted.privacy_spent_.epsilon)
+    assert_paid(fitted, ran)
+    best = fitted.best_estimator_
+    assert fitted.score(FRAME, Y) > 0.7 and hasattr(best, "epsilons_") == shared
+    step = (best.estimator_ if shared else best)[0].named_transformers_["cat"]
+    assert 0.5 * shared < step.epsilon < fitted.fit_epsilon_
+    with PrivacyLedger(delta=1e-5) as later:  # the run is over: its steps pay for themselves
+        step.fit(FRAME[["region"]])
+    assert len(later.entries) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_random_plans_are_within_their_budgets(seed, ran):
+    rng = np.random.default_rng(seed)
+    imputing = {"strategy": rng.choice(["mean", "median"]).item()}
+    model = pipeline("silo", imputing, max_categories=int(rng.integers(2, 6)))
+    share = rng.uniform(0.01, 0.3, 2)
+    names = ("columntransformer__num", "columntransformer__cat")
+    model = SharedBudget(model, shares=dict(zip(names, share.tolist(), strict=True)))
+    budget = {"n_iter": int(rng.integers(1, 5)), "epsilon": float(rng.uniform(4, 12))}
+    groups = rng.integers(0, rng.integers(1, 4), len(Y))
+    assert_paid(search(model, **budget).fit(FRAME, Y, silos=groups), ran)
+
+
+def test_a_run_that_costs_more_than_its_price_is_withheld(monkeypatch):
+    cheap = DPOneHotEncoder.cost_for
+    monkeypatch.setattr(
+        DPOneHotEncoder,
+        "cost_for",
+        lambda self, sizes: cheap(self.set_params(epsilon=self.epsilon * 0.9), sizes),
+    )
+    with pytest.raises(RuntimeError, match="its result is withheld"):
+        search(pipeline(), n_iter=1).fit(FRAME, Y, silos=SILOS)
+
+
+def test_found_categories_do_not_name_the_columns_of_a_plan():
+    """Steps are tried without noise: the name of a level would be that of a single record."""
+    model = pipeline().set_output(transform="pandas")
+    names = TriedSteps.of(model, FRAME, SILOS, 2).columns["feature_names"]
+    assert names[2:] == [f"cat__region_unused{k}" for k in range(4)]
+
+
+MIXED = pipeline()
+MIXED[0].transformers[1][1].set_params(trust="server")
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (pipeline(categories="auto"), "give max_categories"),
+        (MIXED, "all steps of a search need the same"),
+        (SharedBudget(ISRLDPClassifier()), "steps of a Pipeline"),
+    ],
+)
+def test_refusals(model, words):
+    with pytest.raises(ValueError, match=words):
+        search(model).fit(FRAME, Y, silos=SILOS)
+
+
+def target(**how):
+    inner = ISRLDPRegressor(feature_bounds=(0, 100), target_bounds=(0, 3), n_rounds=10)
+    last = TransformedTargetRegressor(inner, **how)
+    return SharedBudget(make_pipeline(DPSimpleImputer(feature_bounds=BOUNDS), last), epsilon=3.0)
+
+
+def test_targets_may_be_transformed_by_what_learns_nothing():
+    X, y = FRAME[NUMBERS], np.exp(FRAME["dose"].to_numpy() / 5)
+    model = target(func=np.log1p, inverse_func=np.expm1).set_params(random_state=0)
+    with PrivacyLedger(delta=1e-5) as ledger:
+        model.fit(X, y, silos=SILOS)
+    assert ledger.spent.epsilon <= model.privacy_spent_.epsilon * 1.001 <= 3.003
+    assert skdpfl.privacy_spent(model) == model.privacy_spent_
+    assert model.score(X, y) > 0.9 and y.min() < model.predict(X).mean() < y.max()
+    scaled = target(transformer=DPMinMaxScaler(feature_bounds=(0, 8)))
+    scaled.estimator[-1].regressor.set_params(target_bounds=(0, 1))
+    assert scaled.set_params(random_state=0).fit(X, y, silos=SILOS).score(X, y) > 0.6
+    for learns in ({"transformer": StandardScaler()}, {"func": lambda y: y / y.max()}):
+        with pytest.raises(ValueError, match="may learn from the targets"):
+            target(**learns).fit(X, y)
+    with pytest.raises(ValueError, match="ends in one; got Pipeline ending in TransformedT"):
+        search(target(func=np.log1p, inverse_func=np.expm1)).fit(X, y)
