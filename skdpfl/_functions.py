@@ -61,11 +61,12 @@ _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S")
 class Declared:
     """The steps that a user declared by ``public=``, by name or path, and all steps there are."""
 
-    def __init__(self, names: Collection[str] = ()) -> None:
-        listed = (names,) if isinstance(names, str) else names
-        if not isinstance(listed, Collection) or not all(isinstance(n, str) for n in listed):
-            raise ValueError(f"public must be a list of names of steps; got {names!r}.")
-        self._names = frozenset(listed)
+    def __init__(self, *names: Collection[str]) -> None:
+        each = [(part,) if isinstance(part, str) else part for part in names]
+        for part in each:
+            if not isinstance(part, Collection) or not all(isinstance(n, str) for n in part):
+                raise ValueError(f"public must be a list of names of steps; got {part!r}.")
+        self._names = frozenset(name for part in each for name in part)
         self._used, self._seen = set[str](), list[str]()
 
     def covers(self, path: str) -> bool:

@@ -113,7 +113,7 @@ class TriedSteps:
             with paid_for(asked), foreign_steps():
                 before.fit(X, **routed)
             paying = paying_steps(before, whole=True)
-            _check_tried(before, paying, n_silos)
+            _check_tried(paying, n_silos)
             with foreign_steps():
                 return cls(paying, public_columns(before.transform(X), last.silo_column))
 
@@ -122,9 +122,9 @@ class TriedSteps:
         return {path: step.cost_for(silo_sizes) for path, step in self.paying.items()}
 
 
-def _check_tried(before: Any, paying: Mapping[str, Any], n_silos: int) -> None:
+def _check_tried(paying: Mapping[str, Any], n_silos: int) -> None:
     """Refuse steps whose columns or guarantee do not follow from public numbers."""
-    if gives_out_width(before):
+    if any(map(gives_out_width, paying.values())):
         raise ValueError(
             "A search plans its runs before they start, but the number of columns that a "
             "DPOneHotEncoder finds is not known then: give max_categories, or declare the "

@@ -221,8 +221,8 @@ class DPRandomizedSearchCV(
             reference = public("reference", REFERENCE, distinct=False) if law else candidates
             drawn = [candidate.model() for candidate in [*reference, *candidates]]
             _wrapped.check_protection(drawn, inner)
-            declared = {*self.public, *getattr(self.estimator, "public", ())}
-            unpaid = _wrapped.unpaid_steps(drawn, Declared(declared), X)
+            declared = Declared(self.public, getattr(self.estimator, "public", ()))
+            unpaid = _wrapped.unpaid_steps(drawn, declared, X)
             prices = [candidate.price for candidate in reference]
             budget = divide_budget(guarantee.neighbours, prices, self.epsilon, delta, law)
         _wrapped.warn_of(unpaid)
