@@ -244,14 +244,14 @@ class Candidate:
         del inner._covered, inner._schedule_streams
         steps = {**paying_steps(model), "the last step": inner}
         if paid:
-            self._check(steps, *budget)
+            self.check(steps, *budget)
         if made is model:
             return model
         whole = sum_of({p: step.privacy_spent_ for p, step in steps.items()}, protection_of(inner))
         own = {**paying, private_step(model)[0].removesuffix("__"): inner}
         return made.set_params(epsilon=budget[0], delta=budget[1]).keep(model, whole, own)
 
-    def _check(self, fitted: dict[str, Any], epsilon: float, delta: float) -> None:
+    def check(self, fitted: dict[str, Any], epsilon: float, delta: float) -> None:
         """Raise unless the releases of all steps are the priced ones."""
         for path, priced in self._parts(epsilon, delta).items():
             ran = fitted[path].privacy_spent_.costs

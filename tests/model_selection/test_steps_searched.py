@@ -41,13 +41,13 @@ def search(model, n_iter=2, epsilon=6.0, **more):
 def ran(monkeypatch):
     """The costs of all fits that ran, as their steps say."""
     found = []
-    check = _candidates.Candidate._check
+    check = _candidates.Candidate.check
 
     def checked(self, fitted, epsilon, delta):
         found.extend(step.privacy_spent_ for step in fitted.values())
         check(self, fitted, epsilon, delta)
 
-    monkeypatch.setattr(_candidates.Candidate, "_check", checked)
+    monkeypatch.setattr(_candidates.Candidate, "check", checked)
     return found
 
 

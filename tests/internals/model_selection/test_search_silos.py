@@ -137,8 +137,8 @@ class Counting:
 
 
 def test_a_fit_that_was_priced_too_low_is_not_given_out(monkeypatch):
-    true = Candidate.price
-    monkeypatch.setattr(Candidate, "price", lambda self, e, d: true(self, 0.9 * e, d))
+    true = Candidate._parts
+    monkeypatch.setattr(Candidate, "_parts", lambda self, e, d: true(self, 0.9 * e, d))
     tried = search()
     with pytest.raises(RuntimeError, match="withheld"):
         tried.fit(X, y, silos=SILOS)
