@@ -159,8 +159,8 @@ def fitted(model, y):
     return ledger.spent
 
 
-#: a shared budget of steps it does not know, a search of private steps, coefficients of a pipeline
-REFUSED_WITH = "the privacy cost does not cover|would be charged in every run|importance_getter"
+#: a shared budget of steps it does not know, coefficients of a pipeline
+REFUSED_WITH = "the privacy cost does not cover|importance_getter"
 
 
 def epsilon(spent):
