@@ -81,7 +81,7 @@ BENCHMARKS = {
     "papers": Benchmark("papers/run.py", None, "docs/papers/index.md"),
     "coverage": Benchmark("papers/coverage.py", 1, "docs/papers/index.md", quick=""),
     "ledger": Benchmark("ledger.py", 1, "docs/tuning.md"),
-    "same": Benchmark("same_models.py", 2, "", quick="--only 'ISRLDP two s'"),
+    "same": Benchmark("same_models.py", 2, "", quick="--only 'ISRLDP radius float64'"),
     "replay": Benchmark("replay.py", 0.5, "", quick="--only 'ISRLDP two s'"),
     "fuzz": Benchmark("fuzz.py", 60, "", quick="--calls 20"),
     "panels": Benchmark("panels.py", 2, "docs/raw_frames.md", quick="--splits 1"),

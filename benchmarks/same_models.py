@@ -8,7 +8,7 @@
 Fits estimators x settings on small made data and keeps a digest of the coefficients, the numbers
 themselves and the price. ``--against`` lists every fit that differs, with the largest relative
 difference. Bits depend on the processor and on NumPy: compare on one machine.
-Two minutes; ``--only "ISRLDP float64"`` is a part of it.
+Two minutes; ``--only "ISRLDP radius float64"`` are three fits of it.
 """
 
 from __future__ import annotations
@@ -165,6 +165,8 @@ def main() -> None:
         for name, clf, data in cases()
         if all(word in name.split() for word in words)
     }
+    if not table:
+        parser.error(f"no fit has these words in its name: {args.only!r}")
     if args.write:
         args.write.write_text(json.dumps(table, indent=0))
         print(f"{len(table)} fits, {sum('refused' in v for v in table.values())} refused")
