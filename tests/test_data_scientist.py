@@ -102,6 +102,7 @@ def test_a_raw_frame_goes_through_a_search_for_one_true_epsilon():
     assert fitted.score(FRAME, ILL) > majority + 0.05
 
 
+@pytest.mark.slow
 def test_the_same_with_standard_scaler_is_a_leak_that_is_named():
     with pytest.warns(PrivacyLeakWarning, match="numbers__scale: StandardScaler learns") as at_fit:
         fitted = search(pipeline(StandardScaler())).fit(FRAME, ILL)

@@ -132,21 +132,3 @@ def test_no_silo_is_ever_empty(n, share, alpha, classes, seed, how):
 def test_silos_without_records_are_refused():
     with pytest.raises(ValueError, match="no records are left for silo 2 of 4"):
         split_into_silos([0, 0, 1, 1], 4, "one_class", records_per_silo=2, random_state=0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([0, 1], 3), "n_silos=3 is more than the 2 records"),
-        (([0, 1], 0), "n_silos must be an integer of at least 1; got 0"),
-        (([0, 1], 1.0), "n_silos must be an integer of at least 1; got 1.0"),
-        (([0, 1], True), "n_silos must be an integer of at least 1; got True"),
-        (([0, 1], 1, "random"), "how must be one of .*'sorted'.*got 'random'"),
-        (([[0, 1]], 1), r"y must have one dimension, got shape \(1, 2\)"),
-        (([0, np.nan], 1), "y must have no missing values"),
-        (([0.5, 1.5, 2.5], 2, "dirichlet"), "y looks continuous"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        split_into_silos(*arguments)

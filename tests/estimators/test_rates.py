@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from scipy.optimize import minimize
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import PoissonRegressor
@@ -152,20 +151,6 @@ def test_rates_are_those_of_the_exact_fit(loss):
     np.testing.assert_allclose(model.predict(X) * exposure, model.predict(X, exposure))
 
 
-def test_the_unit_of_exposures_is_the_intercepts():
-    X, y, exposure, silos = rates()
-    years, days = (
-        ISRLDPRegressor(3, loss="poisson", random_state=0).fit(X, y, silos=silos, exposure=each)
-        for each in (exposure, 256 * exposure)
-    )
-    # but for the noise of the histogram, which moves where a fit starts
-    np.testing.assert_allclose(years.coef_, days.coef_, atol=1e-3)
-    assert years.intercept_ - days.intercept_ == pytest.approx(np.log(256), abs=1e-2)
-    unscaled = ISRLDPRegressor(INF, loss="poisson", scaling=None)
-    unscaled.fit(X, y, silos=silos, exposure=exposure)
-    np.testing.assert_allclose(unscaled.coef_, years.coef_, atol=0.05)
-
-
 @every_loss
 def test_score_is_the_deviance_explained(loss):
     X, y, exposure, silos = rates(loss, n=600)
@@ -267,14 +252,3 @@ def test_a_file_predicts_and_scores_the_same(loss):
     again = ISRLDPRegressor.from_dict(model.to_dict())
     np.testing.assert_array_equal(again.predict(X, exposure), model.predict(X, exposure))
     assert again.score(X, y, exposure=exposure) == model.score(X, y, exposure=exposure)
-
-
-def test_exposures_are_routed():
-    X, y, exposure, silos = rates(n=400)
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = ISRLDPRegressor(INF, loss="poisson").set_fit_request(exposure=True)
-        pipe = make_pipeline(StandardScaler(), model.set_predict_request(exposure=True))
-        pipe.fit(X, y, silos=silos, exposure=exposure)
-        found = pipe.predict(X, exposure=exposure)
-    alone = ISRLDPRegressor(INF, loss="poisson").fit(X, y, silos=silos, exposure=exposure)
-    np.testing.assert_allclose(found, alone.predict(X, exposure), rtol=1e-3)

@@ -123,14 +123,6 @@ def test_times_beyond_the_horizon_are_censored_there():
     np.testing.assert_array_equal(found[0], found[2])
 
 
-def test_events_and_censoring_at_time_zero_differ():
-    loss = PiecewiseExponential((0.5,))
-    signed = signed_times(np.array([True, False, True, True]), np.array([0, 0, 5.0, 10]), 10)
-    spent, event = loss.exposures(signed)
-    assert spent.tolist() == [[0, 0], [0, 0], [0.5, 0], [0.5, 0.5]]
-    assert event.tolist() == [[True, False], [False, False], [True, False], [False, True]]
-
-
 def of(died, years):
     return pd.DataFrame({"died": died, "years": years})
 

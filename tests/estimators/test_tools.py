@@ -53,20 +53,6 @@ def test_a_pyarrow_table_is_as_good_as_a_frame(table):
 # ---- skops --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("bounds", [True, False])
-def test_skops_writes_and_loads_models(name, bounds):
-    io = pytest.importorskip("skops.io")
-    X, y, silos = data(name)
-    more = {"feature_bounds": (-5, 5), "target_bounds": (-9, 9)} if bounds else {"scaling": None}
-    model = make(name, n_rounds=2, **more).fit(X, y, silos=np.array(list("nswe"))[silos])
-    written = io.dumps(model)
-    again = io.loads(written, trusted=io.get_untrusted_types(data=written))
-    assert np.array_equal(again.predict(X), model.predict(X))
-    assert again.privacy_spent_ == model.privacy_spent_
-    assert again.plan_.spent().epsilon == model.plan_.spent().epsilon
-
-
 # ---- scikit-learn's words -----------------------------------------------------------------------
 
 INSTEAD = {

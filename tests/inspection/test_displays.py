@@ -1,6 +1,5 @@
 """The displays: what they draw is what was computed, and they say what they cost."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -19,12 +18,6 @@ from skdpfl.preprocessing import DPStandardScaler
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)
 SILOS = split_into_silos(y, 4, random_state=0)
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def clf(**params):

@@ -2,25 +2,13 @@
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import LocalComparisonDisplay, local_comparison
+from skdpfl.inspection import local_comparison
 
 mpl.use("Agg")
-ROWS = [
-    "joint",
-    "joint, own trees",
-    "joint, own intercept",
-    "joint, own ridge",
-    "alone, linear",
-    "alone, boosted trees",
-]
 REGRESSOR = ISRLDPRegressor(
     8.0, feature_bounds=(-4, 4), target_bounds=(-6, 6), n_rounds=20, random_state=0
 )
@@ -65,16 +53,6 @@ def test_a_silo_with_two_of_three_labels_is_scored_by_ranks():
     assert frame.loc["joint", "score"] > 0.8
 
 
-@pytest.mark.slow
-def test_frames_with_a_silo_column_and_pipelines():
-    X, y, silos = silos_of(3, 100, curved=False)
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(ward=silos)
-    joint = clone(REGRESSOR).set_params(silo_column="ward").fit(frame, y)
-    assert local_comparison(joint, frame[:100], y[:100]).index.tolist() == ROWS
-    piped = make_pipeline(Normalizer(), clone(REGRESSOR)).fit(X, y)
-    assert local_comparison(piped, X[:100], y[:100]).index.tolist() == ROWS
-
-
 def test_too_few_records_are_named():
     X, y, silos = silos_of(3, 100, curved=False)
     joint = clone(REGRESSOR).fit(X, y, silos=silos)
@@ -83,20 +61,3 @@ def test_too_few_records_are_named():
     labels = clone(CLASSIFIER).fit(X, y > 0, silos=silos)
     with pytest.raises(ValueError, match="only one label"):
         local_comparison(labels, X[:20], np.ones(20, bool))
-
-
-@pytest.mark.slow
-def test_a_simulation_of_all_silos_is_drawn_and_warned_of():
-    X, y, silos = silos_of(3, 60, curved=False)
-    silos[:3] = 7
-    with (
-        pytest.warns(PrivacyLeakWarning, match="in simulations only"),
-        pytest.warns(UserWarning, match="are left out: 7"),
-    ):
-        display = LocalComparisonDisplay.from_estimator(clone(REGRESSOR), X, y, silos=silos)
-    assert list(display.comparisons) == [0, 1, 2]
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts == ROWS
-    alone = LocalComparisonDisplay({"ours": display.comparisons[0]}).plot()
-    assert len(alone.ax_.patches) == len(ROWS)
-    assert "joined" in alone.ax_.get_title()

@@ -27,12 +27,6 @@ SILOS = np.arange(1500) % 3
 BOTH = [DPRocCurveDisplay, DPConfusionMatrixDisplay, DPCalibrationDisplay]
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def model():
     given = {"feature_bounds": (-1, 1), "n_rounds": 100, "random_state": 0}

@@ -1,6 +1,5 @@
 """The picture of an additive model shows what the model adds up."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,12 +13,6 @@ X = pd.DataFrame({"age": RNG.uniform(0, 9, 2000), "dose": RNG.gamma(2, 1, 2000).
 X["flag"] = RNG.random(2000) < 0.3
 Y = np.abs(X.age - 5) + X.flag * X.dose + RNG.normal(size=2000)
 BOUNDS = {"age": (0, 9), "dose": (0, 9)}
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

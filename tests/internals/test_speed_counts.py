@@ -93,27 +93,6 @@ def test_a_round_of_small_silos_is_two_products(products, counted, rate):
     assert counted["draws"] <= 30  # second draws of normals, in some rounds
 
 
-def test_blocks_drawn_ahead_do_not_pile_up():
-    """Cohorts that change bring new stacks: only the last ones' numbers are kept."""
-    from skdpfl.federation._gradient import GROUPS, Ahead
-
-    made = []
-
-    def make(silos, steps):
-        made.append((silos[0], steps))
-        return 1000.0 * silos[None, :] + np.arange(steps.start, steps.stop)[:, None]
-
-    ahead, stacks = Ahead(make, 1), [np.array([i]) for i in range(GROUPS + 5)]
-    for step in range(3):
-        for silos in stacks[:GROUPS]:
-            assert ahead.get(silos, step, 3) == 1000 * silos[0] + step
-    assert len(made) == GROUPS
-    for silos in stacks:
-        ahead.get(silos, 0, 3)
-    assert (len(made), len(ahead._blocks)) == (GROUPS + 5, GROUPS)
-    assert ahead.get(stacks[0].copy(), 2, 3) == 2  # another array: another stack
-
-
 def calls_of(function):
     """Count the calls of Python functions and built-in ones."""
     count = 0
@@ -177,6 +156,7 @@ HERE = {("batches", "mixed"), ("everybody", "sorted"), ("local steps", "on disk"
 HERE |= {("scales found", "sorted")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "order"),
     [
@@ -228,6 +208,7 @@ def mixed_model(name):
     return DPFedAvgClassifier(**options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MIXED)
 def test_mixed_rows_take_at_most_the_data_once_more(case):
     """A copy in the silos' order, of 32 or 64 MB here, and what batches take on their way."""

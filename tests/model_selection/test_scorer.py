@@ -120,11 +120,6 @@ def test_aggregates(aggregate, expected):
     assert repr(scorer).startswith("SiloScorer('accuracy', aggregate=")
 
 
-def test_worst_silo():
-    assert worst_silo_scorer("accuracy")(MODEL, X, Y, silos=SILOS) == EXPECTED.min()
-    assert worst_silo_scorer()(MODEL, X, Y, silos=SILOS) == EXPECTED.min()
-
-
 def test_an_undefined_score_is_not_hidden():
     def scoring(estimator, X, y):
         return np.nan if len(y) == 1 else 1.0
@@ -145,24 +140,6 @@ def test_each_silo_becomes_a_column_of_cross_validate():
         )
     assert {f"test_silo_{s}" for s in "abc"} <= set(out)
     assert out["test_silo_c"].mean() < out["test_silo_a"].mean()
-
-
-@pytest.mark.parametrize("routing", [True, False])
-@pytest.mark.parametrize("column", ["hospital", None])
-def test_in_cross_validation_with_a_silo_column(routing, column):
-    scorer = worst_silo_scorer("accuracy", silo_column=column)
-    if routing and column is None:
-        scorer.set_score_request(silos=False)
-    with config_context(enable_metadata_routing=routing):
-        out = cross_validate(
-            WithColumn("hospital"),
-            frame(),
-            Y,
-            cv=SiloStratifiedKFold(3, silo_column="hospital"),
-            scoring=scorer,
-            error_score="raise",
-        )
-    assert (out["test_score"] < 0.9).all()
 
 
 def test_without_routing_and_column_the_error_says_what_to_do():

@@ -177,22 +177,6 @@ def test_spare_rounds_cost_what_rounds_cost(sampling_rate):
     assert spare.spent().n_releases == 10
 
 
-def test_spare_rounds_have_batches_of_their_own():
-    kw = {"sampling": "disjoint", "n_rounds": 6, "scaling": None, "calibrate": False}
-    without, spare = plan(**kw), plan(trust=SecureAggregation(spare_rounds=4), **kw)
-    assert (without.sampling.n_parts, spare.sampling.n_parts) == (6, 10)
-    assert spare.noise_multiplier == pytest.approx(without.noise_multiplier)
-    with pytest.raises(ValueError, match="disjoint"):
-        plan(trust=SecureAggregation(spare_rounds=195), **kw)
-
-
-def test_spare_rounds_of_whole_silos():
-    kw = {"unit": "silo", "epsilon": None, "noise_multiplier": 9.0}
-    spare = plan(DPFedAvgClassifier, SecureAggregation(spare_rounds=3), n_rounds=7, **kw)
-    longer = plan(DPFedAvgClassifier, n_rounds=10, **kw)
-    assert spare.spent().epsilon == pytest.approx(longer.spent().epsilon, rel=1e-9)
-
-
 # ---- adding up, reports -----------------------------------------------------------------------
 
 

@@ -65,6 +65,10 @@ class Here(Courier):
         return came
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
 def with_plan(row, **changes):
     """Return what a silo is offered with other numbers of the row, or else of its plan."""
     mine = {k: v for k, v in changes.items() if k in {f.name for f in fields(row)}}

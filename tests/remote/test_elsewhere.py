@@ -144,6 +144,7 @@ def test_weights_that_are_none(wrong):
         SiloRecords("a", [[1.0], [2.0]], [0, 1], sample_weight=wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*powers of ten")  # what noise makes of scales, at times
 def test_without_a_seed_every_fit_has_noise_of_its_own(tmp_path):
     here = Here(tmp_path, problem(), allow_simulation=False)

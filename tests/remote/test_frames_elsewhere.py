@@ -32,6 +32,7 @@ def facts(columns=COLUMNS):
     return Schema(dict.fromkeys(NAMES, 100), columns=columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ISRLDPClassifier", "DPFedAvgClassifier"])
 def test_frames_elsewhere_give_the_same_model(kind, tmp_path):
     known = fit_here(estimator(kind, feature_bounds=DECLARED), problem())

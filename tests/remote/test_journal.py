@@ -5,7 +5,7 @@ import pytest
 
 from skdpfl.models import MLP
 from skdpfl.remote import Refused, RemoteFederation, SilosMissing, new_silo_key
-from tests.remote.silos_here import NAMES, Here, estimator, problem, schema
+from tests.remote.silos_here import NAMES, Here, Killed, estimator, problem, schema
 
 FITS = {
     "plain": {"calibrate": False, "scaling": None, "n_rounds": 4},
@@ -14,10 +14,6 @@ FITS = {
     "a network": {"model": MLP((3,)), "n_rounds": 2, "scaling": None, "calibrate": False},
     "shared noise": {"trust": "secagg", "n_rounds": 2, "feature_bounds": (-4, 4)},
 }
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 def fit(here, journal, seed=None, **options):

@@ -24,7 +24,6 @@ from skdpfl import (
 )
 from skdpfl.algorithms import GradientMethod
 from skdpfl.choosing import EncodingPlan
-from skdpfl.engine import Progress
 from skdpfl.estimators import _training
 from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.exceptions import BudgetExceeded
@@ -32,6 +31,7 @@ from skdpfl.federation import LocalFederation
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.release import NoisedSum
+from tests.remote.silos_here import Killed
 
 RNG = np.random.default_rng(0)
 SILOS = np.arange(120) % 4
@@ -54,10 +54,6 @@ FITS = {
     ),
     "whole silos": DPFedEXPClassifier(3.0, n_rounds=5, trust="server", random_state=0),
 }
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 def fit(estimator, path):
@@ -286,28 +282,6 @@ def test_a_fit_outside_is_not_kept(tmp_path):
     assert not (tmp_path / "fit").exists()
 
 
-@pytest.mark.slow
-def test_a_file_goes_on_in_one_block_at_a_time(tmp_path, monkeypatch):
-    """Two fits that go on from one file would release its next rounds twice, and pay once."""
-    path, estimator = tmp_path / "fit", FITS["minibatch"]
-    other = f"from skdpfl import Checkpoint\nwith Checkpoint({str(path)!r}): pass"
-    (tmp_path / "link").symlink_to(path)
-    with Checkpoint(path):
-        for name in ("fit", "link"):
-            with pytest.raises(ValueError, match="in use"):
-                fit(estimator, tmp_path / name)
-        said = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True)
-        assert said.returncode == 1 and "in use by another process" in said.stderr
-        with monkeypatch.context() as patch, pytest.raises(ValueError, match="forked"):
-            patch.setattr(os, "getpid", lambda: -2)
-            estimator.fit(X, Y, silos=SILOS)
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_after(patch, 3)
-        fit(estimator, path)
-    fit(estimator, path)
-    assert sorted(os.listdir(tmp_path)) == ["fit", "link"]
-
-
 RUN = """
 import sys, warnings
 warnings.simplefilter("ignore")
@@ -347,15 +321,6 @@ def test_killed_processes_go_on(tmp_path):
     assert killed >= 2 and out == expected
     with PrivacyLedger(path=folder / "ledger") as ledger:
         assert len(ledger.entries) == 1
-
-
-def test_progress_is_declared():
-    """What is on disk is arrays and numbers of declared classes: reading it runs no code."""
-    from skdpfl.remote import pack, unpack
-
-    now = Progress(3, np.zeros(2), np.zeros(2), np.inf, np.ones(2), 1.5)
-    back = unpack(pack(now))
-    assert isinstance(back, Progress) and back.n_rounds == 3 and (back.mean == 1).all()
 
 
 class Moments(NamedTuple):

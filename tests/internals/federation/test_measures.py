@@ -204,24 +204,3 @@ def test_a_class_that_may_be_none_is_left_out():
 def test_labels_that_are_not_known_add_nothing():
     found = asked(Confusion(2), np.array([[0], [1], [1], [0]]), np.array([0, 1, -1, 5]), np.inf)
     assert (found.mean * 4 == [[1, 0], [0, 1]]).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "said"),
-    [
-        ("f1", {"n_classes": 2}, "one of accuracy, balanced_accuracy, neg_log_loss"),
-        (accuracy_score, {"n_classes": 2}, "function of all records has no bounded cost"),
-        ("d2_poisson", {"n_classes": None, "targets": (-1, 5)}, "from 0 on"),
-        ("concordance", {"n_classes": None, "survival": True}, "target_bounds"),
-        ("r2", {"n_classes": 2}, "one of accuracy"),
-        ("accuracy", {"n_classes": None}, "one of r2, neg_mean_absolute_error"),
-        ("roc_auc", {"n_classes": 3}, "roc_auc needs two labels; got 3"),
-        ("accuracy", {"n_classes": 2, "bound": 1.0}, "bound is for scores with a loss"),
-        ("neg_log_loss", {"n_classes": 2, "bound": 0.0}, "positive and finite"),
-        ("r2", {"n_classes": None}, "target_bounds"),
-        ("neg_mean_absolute_error", {"n_classes": None}, "Give bound"),
-    ],
-)
-def test_errors_name_the_way_out(name, options, said):
-    with pytest.raises(ValueError, match=said):
-        measure_of(name, **options)

@@ -9,15 +9,11 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from skdpfl.flower import server_app
 from tests.internals.flower.test_courier import Grid
-from tests.remote.silos_here import NAMES, Here, estimator, fit_here, problem, schema
+from tests.remote.silos_here import NAMES, Here, Killed, estimator, fit_here, problem, schema
 
 
 class Context:
     run_config = {"study": "first"}  # noqa: RUF012
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 @pytest.mark.parametrize("after", [9, 14])

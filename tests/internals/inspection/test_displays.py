@@ -5,9 +5,7 @@ import pandas as pd
 import pytest
 
 from skdpfl.inspection._convergence import _same_records
-from tests.inspection.test_displays import X, _close, y
-
-__all__ = ["_close"]  # fixtures
+from tests.inspection.test_displays import X, y
 
 
 @pytest.mark.parametrize("frame", [True, False])

@@ -3,12 +3,10 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from skdpfl.algorithms import Algorithm
 from skdpfl.engine import Round, _round, run
@@ -16,7 +14,6 @@ from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.mechanisms import (
-    LearntClip,
     NoPrivacy,
     PrivUnitMessages,
     Senders,
@@ -242,18 +239,6 @@ def error_of_mean(plan, trust):
     return 3 * C / math.sqrt(MANY) if trust == "privunit" else plan.mechanism.noise_on_mean(plan)
 
 
-def test_the_naive_squared_norm_is_far_off():
-    """What the correction is for: without it s would be 18 times the truth here."""
-    plan = plan_of(SiloMessages(True), n_silos=2000, z=2.0)
-    messages = 0.5 * clip_rows(some_messages(2000), C)
-    keys = streams_for(0)
-    sent = plan.mechanism.send(plan, messages, Senders(np.arange(2000), 0, keys, C))
-    truth = float((messages**2).sum(axis=1).mean())
-    naive = float((sent[:, :D] ** 2).sum(axis=1).mean())
-    assert naive > 15 * truth
-    assert abs(sent[:, D].mean() - truth) < 0.05 * naive
-
-
 def test_statistics_stay_within_what_they_can_be():
     for mechanism in (SiloMessages(True), ServerMessages(True), PrivUnitMessages(True)):
         plan = plan_of(mechanism, n_silos=2, z=10.0)
@@ -316,22 +301,6 @@ def test_the_bit_is_paid_for_and_the_squared_norm_is_not(norms):
     z1 = 2.0 * ratio
     assert joint(z1, z1 / math.sqrt(BIT)) == pytest.approx(2.0)
     assert with_bit.spent() == plain.spent()
-
-
-def test_a_learnt_clip_norm_settles_at_its_quantile():
-    rng = np.random.default_rng(0)
-
-    @lru_cache(maxsize=1)  # drawn once a round, not once for each of its silos
-    def rows(round):
-        directions = rng.normal(size=(2000, D))
-        lengths = 0.2 * np.exp(rng.normal(size=(2000, 1)))
-        return directions * lengths / np.linalg.norm(directions, axis=1, keepdims=True)
-
-    for start in (0.01, 1.0, 9.0):
-        mechanism = ServerMessages(clipping=LearntClip(highest=10.0, quantile=0.3))
-        plan = plan_of(mechanism, n_silos=2000, z=2.0, clip_norm=start, n_rounds=60)
-        _, clip = all_released(plan, rows)
-        assert clip == pytest.approx(0.2 * math.exp(norm.ppf(0.3)), rel=0.15)
 
 
 def test_without_privacy_everything_is_exact():

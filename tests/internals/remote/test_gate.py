@@ -38,7 +38,7 @@ from skdpfl.scaling import (
     Moments,
     Slopes,
 )
-from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem, with_plan
+from tests.remote.silos_here import Here, Killed, estimator, fit_elsewhere, problem, with_plan
 
 
 @pytest.fixture(scope="module")
@@ -487,10 +487,6 @@ def test_files_are_the_owners_alone(silo, said):
     for path in files:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE((silo.path.parent / "north.ledger.fits").stat().st_mode) == 0o700
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 @pytest.mark.parametrize("where", ["before writing", "written beside", "written"])

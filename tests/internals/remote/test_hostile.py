@@ -18,17 +18,13 @@ from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Gate, SiloRecords, WireError, pack, unpack
 from skdpfl.remote._letters import Agreement, Answer, Ask, Offer
-from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem, with_plan
+from tests.remote.silos_here import Here, Killed, estimator, fit_elsewhere, problem, with_plan
 
 FITS = {
     "scales, rounds, temperature": {"n_rounds": 2, "feature_bounds": (-4, 4)},
     "dealt batches": {"sampling": "disjoint", "n_rounds": 3, "scaling": None, "calibrate": False},
     "a network": {"model": MLP((2,)), "n_rounds": 2, "scaling": None, "calibrate": False},
 }
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Gate, SiloRecords, unpack
 from skdpfl.remote._letters import Agreement, Answer, Refusal
 from tests.remote.hostile_letters import letters_of_a_fit, with_field
-from tests.remote.silos_here import problem
+from tests.remote.silos_here import Killed, problem
 
 PARTS = ("ledger", "folder", "count")
 
@@ -154,10 +154,6 @@ def test_a_ledger_or_a_mark_that_is_gone(tmp_path, letters):
     silo.paths["ledger"].unlink()
     with pytest.raises(LedgerError, match="is missing"):
         silo.gate()
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 @pytest.mark.parametrize("after", range(6))
