@@ -52,6 +52,7 @@ FRAME, BACK = patients()
 BOUNDS = {"age": (18, 110), "weight": (30, 250)}
 
 
+@pytest.mark.slow
 def test_one_table(tmp_path):
     """Describe, impute, encode, fit, search, ledger, display, report."""
     book = tmp_path / "study.ledger"

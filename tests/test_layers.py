@@ -88,14 +88,17 @@ def module_name(path):
 MODULES = {module_name(p): p for p in sorted(ROOT.rglob("*.py"))}
 
 
+@cache
 def imports(path):
-    """Yield (module, name) of every import in a file; the name is empty for a whole module."""
+    """Return (module, name) of every import in a file; the name is empty for a whole module."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names)
+            found += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import; write the whole name"
-            yield from ((node.module, alias.name) for alias in node.names)
+            found += [(node.module, alias.name) for alias in node.names]
+    return found
 
 
 def written(path):

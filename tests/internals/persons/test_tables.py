@@ -92,6 +92,7 @@ def test_20000_rows_of_a_person_are_one(name):
         assert np.allclose(one, many, rtol=1e-5, atol=1e-7, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_a_persons_own_levels_stay_secret():
     """20,000 rows with 50 names of their own leave one, which a count of 1 hides."""
     table = visits(20_000)

@@ -142,6 +142,7 @@ def test_many_idle_connections_leave_a_door_open(door):
         assert echoed(door[1]) and door[0].poll() is None
 
 
+@pytest.mark.slow
 def test_a_gate_under_limits_says_that_it_is_well(tmp_path, capsys):
     """With 256 descriptors and 256 MB: idle lines, slow letters, announced and real large ones."""
     more_descriptors()

@@ -522,6 +522,7 @@ def test_a_hostile_server_gets_letters_that_do_not_depend_on_records(tmp_path, m
     assert said[0] == said[1]
 
 
+@pytest.mark.slow
 def test_a_letter_whose_sum_is_not_complete_is_uniform(tmp_path):
     """What a dropped letter leaves can be written without records: fair bits, six standard errors.
 

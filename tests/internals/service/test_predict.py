@@ -31,6 +31,7 @@ def predict(hospital, model, *words, rows=None):
     return pd.read_csv(hospital.folder / "to.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("head", ["intercept", "ridge", "none"])
 def test_predictions_are_those_of_the_silo_with_its_own_part(hospital, capsys, named, head):
