@@ -366,16 +366,16 @@ def with_encoding(request: Request, method: Method) -> Request:
 def with_curves(request: Request, method: Method, model: Any) -> Request:
     """Return the request with an additive model's columns; unchanged for any other ``model``.
 
-    The columns follow from public numbers.
+    The columns follow from public numbers. "auto" has none where there are intervals or levels in
+    order, no bounds, no scaling, or given noise, whose cost would grow by theirs.
     """
-    linear = request.intervals is not None and model == "auto"
-    if linear or not (isinstance(model, Additive) or model in ("additive", "auto")):
-        return request
-    if request.loss.one_slope:
+    asked = isinstance(model, Additive) or model == "additive"
+    plain = request.intervals is None and not request.loss.one_slope
+    scaled = request.feature_bounds is not None and request.scaling is not None
+    pays = plain and scaled and request.promise.epsilon is not None
+    if not asked and not (model == "auto" and pays):
         return request
     if request.feature_bounds is None:
-        if model == "auto":
-            return request
         raise ValueError(
             'model="additive" needs feature_bounds=(low, high), public ranges of the columns, '
             'within which curves are fitted; give them, or use model="linear".'

@@ -27,7 +27,7 @@ from skdpfl.estimators import _data, _parameters
 from skdpfl.estimators._as_json import from_plain, to_plain
 from skdpfl.estimators._docs import refuse_parameters, refusing_parameters, with_constructor
 from skdpfl.estimators._noise_error import (
-    feature_names_of,
+    coef_names,
     interactions,
     shape_functions,
     summary,
@@ -493,10 +493,11 @@ class FederatedEstimator(Trained):
         Returns
         -------
         ndarray of str
-            ``schema_.names()`` where a frame was encoded, else the names of the features.
+            ``schema_.names()`` where a frame was encoded, else the names of the features; then
+            those of the columns of curves, if there are any. One for each column of ``coef_``.
         """
         check_is_fitted(self)
-        return np.array(feature_names_of(self), dtype=object)
+        return np.array(coef_names(self), dtype=object)
 
     def _validated(self, features: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return features as numbers and targets encoded for the loss."""

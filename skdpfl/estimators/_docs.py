@@ -49,12 +49,13 @@ alpha : float, default=0.0
 fit_intercept : bool, default=True
     Whether the model has an intercept. If False, features and target are scaled but not
     centred.
-model : {"linear", "additive", "auto"} or object, default="linear"
+model : "auto", "linear", "additive" or object, default="{model}"
     "additive": a sum of curves, one per feature, whose knots are found with a tenth of the budget
     within ``feature_bounds`` (:class:`skdpfl.models.Additive`; ``shape_functions_``); the linear
-    model if the budget is too small for them. "auto" is "additive" if there are bounds, else
-    "linear". Or an object such as :class:`skdpfl.models.MLP`, whose parameters are searched as
-    ``model__activation``. Networks have ``coefs_`` and ``intercepts_`` instead of ``coef_`` and
+    model if the budget is too small for them. "auto" is "additive" where there are bounds, a budget
+    and a scaling, and "linear" else, with ``inference="intervals"``, and for survival times and
+    levels in order. Or an object such as :class:`skdpfl.models.MLP`, whose parameters are searched
+    as ``model__activation``. Networks have ``coefs_`` and ``intercepts_`` instead of ``coef_`` and
     ``intercept_``.
 max_categories : int, default=20
     The number of columns for a category whose levels are not declared.
@@ -216,7 +217,7 @@ Attributes
 ----------
 coef_ : ndarray of shape (n_outputs, n_features), or (n_features,) of numbers and times
     Coefficients in the units of X if the scaling is affine, else in those of
-    ``scaling_.transform(X)``.
+    ``scaling_.transform(X)``. Curves add columns, which :meth:`get_feature_names_out` names.
 intercept_ : ndarray of shape (n_outputs,), or float in regressors
     Intercepts in the same units; of survival times one for each interval, per horizon.
 breaks_ : ndarray of shape (n_intervals - 1,)
@@ -464,6 +465,7 @@ def documented(cls: type[T]) -> type[T]:
     losses = [f'"{loss}"' for loss in cls._losses]  # type: ignore[attr-defined]
     choices = f"{{{', '.join(losses)}}} or Loss, default={losses[0]}"
     texts["loss"] = texts["loss"].format(choices=choices)
+    texts["model"] = texts["model"].format(model=cls.model)  # type: ignore[attr-defined]
     parameters = "\n".join(f"{name} : {texts[name]}" for name in names)
     summary, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples\n---")
     fitted = _entries(f"{_SHARED['Attributes']}\n{family.get('Attributes', '')}")

@@ -69,6 +69,7 @@ class _ISRLDP(PersonEstimator):
 
     _trusts = ("silo", "secagg", "shuffler", "server")
     _learning_rates = ("auto", "optimal")
+    model: Any = "auto"
     solver: str = "minibatch"
     local_steps: Any = "auto"
     sampling: str = "poisson"
@@ -217,7 +218,7 @@ class _ISRLDP(PersonEstimator):
 
 @documented
 class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
-    """Linear classifier by noisy distributed SGD, private against the server and all other silos.
+    """Linear or additive classifier by noisy SGD, private against the server and all other silos.
 
     Examples
     --------
@@ -235,7 +236,7 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
 
 @documented
 class ISRLDPRegressor(_ISRLDP, FederatedRegressor):
-    """Linear regressor by noisy distributed SGD, private against the server and all other silos.
+    """Linear or additive regressor by noisy SGD, private against the server and all other silos.
 
     Examples
     --------

@@ -194,6 +194,7 @@ class _DPFederated(PersonEstimator):
         default for ``unit`` and ``trust``.
     """
 
+    model: Any = "auto"
     algorithm: Algorithm | None = None
     mechanism: Mechanism | None = None
     sampling: str = "poisson"
@@ -220,7 +221,7 @@ class _DPFederated(PersonEstimator):
 
 @documented
 class DPFederatedClassifier(_DPFederated, FederatedClassifier):
-    """Linear classifier trained by any federated algorithm.
+    """Linear or additive classifier trained by any federated algorithm.
 
     Examples
     --------
@@ -240,7 +241,7 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
 
 @documented
 class DPFederatedRegressor(_DPFederated, FederatedRegressor):
-    """Linear regressor trained by any federated algorithm.
+    """Linear or additive regressor trained by any federated algorithm.
 
     Examples
     --------
