@@ -31,7 +31,7 @@ from skdpfl.choosing._request import Request
 from skdpfl.encoding import Encoding
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.inference import IntervalPlan, Kind
-from skdpfl.losses import PiecewiseExponential
+from skdpfl.losses import LogLoss, PiecewiseExponential, SquaredError
 from skdpfl.models import Additive, LinearModel, RuleTask
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
@@ -161,10 +161,12 @@ class ScalingStep:
         """Return the scales; warn if the budget is too small to estimate them."""
         if self.plan.advice:
             warn(self.plan.advice)
-        curves = None if self.curves is None else self.curves.find(federation, streams)
+        curves, beyond = None, tuple[int, ...]()
+        if self.curves is not None:
+            curves, beyond = self.curves.find(federation, streams)
         scales = run_scaling(self.plan, federation, streams, curves)
-        missed = tuple(j for j in scales.missed_features if j not in self.found)
-        seen = scales.far_features, scales.unseen_features, missed, self.names
+        missed = sorted({*scales.missed_features, *beyond} - {*self.found})
+        seen = scales.far_features, scales.unseen_features, tuple(missed), self.names
         for doubt in doubts_about(*seen):
             warn(doubt)
         found = self.plan.feature_bounds is None and not self.plan.is_free
@@ -366,14 +368,16 @@ def with_encoding(request: Request, method: Method) -> Request:
 def with_curves(request: Request, method: Method, model: Any) -> Request:
     """Return the request with an additive model's columns; unchanged for any other ``model``.
 
-    The columns follow from public numbers. "auto" has none where there are intervals or levels in
-    order, no bounds, no scaling, or given noise, whose cost would grow by theirs.
+    The columns follow from public numbers. "auto" has none where there are intervals, other losses
+    than log loss and squared error, no bounds, no scaling, no privacy, or given noise, whose cost
+    would grow by theirs.
     """
-    asked = isinstance(model, Additive) or model == "additive"
-    plain = request.intervals is None and not request.loss.one_slope
+    wanted = isinstance(model, Additive) or model == "additive"
+    plain = request.intervals is None and isinstance(request.loss, LogLoss | SquaredError)
     scaled = request.feature_bounds is not None and request.scaling is not None
-    pays = plain and scaled and request.promise.epsilon is not None
-    if not asked and not (model == "auto" and pays):
+    paid = request.promise.epsilon is not None and not request.promise.is_exact
+    pays = plain and scaled and paid
+    if not wanted and not (model == "auto" and pays):
         return request
     if request.feature_bounds is None:
         raise ValueError(

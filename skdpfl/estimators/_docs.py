@@ -52,11 +52,11 @@ fit_intercept : bool, default=True
 model : "auto", "linear", "additive" or object, default="{model}"
     "additive": a sum of curves, one per feature, whose knots are found with a tenth of the budget
     within ``feature_bounds`` (:class:`skdpfl.models.Additive`; ``shape_functions_``); the linear
-    model if the budget is too small for them. "auto" is "additive" where there are bounds, a budget
-    and a scaling, and "linear" else, with ``inference="intervals"``, and for survival times and
-    levels in order. Or an object such as :class:`skdpfl.models.MLP`, whose parameters are searched
-    as ``model__activation``. Networks have ``coefs_`` and ``intercepts_`` instead of ``coef_`` and
-    ``intercept_``.
+    model if the budget is too small for them. "auto" is "additive" for log loss and squared error
+    where there are bounds, a finite budget and a scaling, and "linear" else, and with
+    ``inference="intervals"``. Or an object such as :class:`skdpfl.models.MLP`, whose parameters are
+    searched as ``model__activation``. Networks have ``coefs_`` and ``intercepts_`` instead of
+    ``coef_`` and ``intercept_``.
 max_categories : int, default=20
     The number of columns for a category whose levels are not declared.
 scaling : {"auto", "private"} or None, default="auto"

@@ -80,10 +80,11 @@ def shrunk(params: NDArray, work: Work, scales: Scales, average: bool | float) -
     share = float((np.square(plan.weights) / plan.known_sizes).sum())  # 1 / n
     for output, offset in zip(weights.T, at_zero.tolist(), strict=True):
         slope = slope_of(float(np.linalg.norm(output)), offset, clip)
-        response = average_responses(np.array([slope.h]), plan.n_rounds, *step, n_last)[:, 0]
-        variance = float(np.square(noise * response).sum())
-        variance += _INFLATED * slope.squared * share * float(response.sum()) ** 2
-        for places in _blocks(columns):
+        for places, square in _blocks(columns):
+            bend = np.array([slope.h * square])
+            response = average_responses(bend, plan.n_rounds, *step, n_last)[:, 0]
+            variance = float(np.square(noise * response).sum())
+            variance += _INFLATED * slope.squared * square * share * float(response.sum()) ** 2
             squared = float(np.square(output[places]).sum())
             output[places] *= max(0.0, 1.0 - len(places) * variance / max(squared, 1e-300))
     found = np.array(params)
@@ -91,15 +92,16 @@ def shrunk(params: NDArray, work: Work, scales: Scales, average: bool | float) -
     return found
 
 
-def _blocks(columns: CurveScaling) -> Iterator[NDArray]:
-    """Yield the indices of the coefficients that get one factor."""
+def _blocks(columns: CurveScaling) -> Iterator[tuple[NDArray, float]]:
+    """Yield the indices of the coefficients that get one factor, and a column's mean square."""
     curves = columns.curves
     for number, block in enumerate(columns.blocks):
-        yield curves.places(number)[1:][np.flatnonzero(block[:, 1:].any(axis=0))]
+        places = curves.places(number)[1:][np.flatnonzero(block[:, 1:].any(axis=0))]
+        yield places, 1 / max(1, len(places))
     has_curve = np.zeros(curves.low.size, bool)
     has_curve[[curve.column for curve in curves.curves]] = True
     both = np.flatnonzero(has_curve[curves.pairs].all(axis=1))
-    yield curves.width - len(curves.pairs) + both
+    yield curves.width - len(curves.pairs) + both, 1.0
 
 
 def _of_labels(spread: float, offset: float, clip: float) -> Slope:

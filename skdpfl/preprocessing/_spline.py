@@ -9,7 +9,7 @@ from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import Federation, Schema, SiloBudgets
 from skdpfl.preprocessing import _paying
 from skdpfl.privacy.events import SecureAggregation
-from skdpfl.scaling import Array, CurvePlan, read_feature_bounds
+from skdpfl.scaling import Array, CurvePlan, doubts_about, read_feature_bounds
 from skdpfl.table import indicators_of
 
 #: pieces of a curve, the most of them, and pieces for each quantile that is a bin
@@ -138,11 +138,11 @@ class DPSplineTransformer(_paying.PayingTransformer):
     def _learn(self, source: _paying.SiloSource) -> str:
         plan = self._curve_plan
         del self._curve_plan  # silos' sizes
-        self.curves_ = plan.find(source.federation, source.streams)
+        self.curves_, missed = plan.find(source.federation, source.streams)
         self._names, self._coded = plan.names, plan.bounds.used.copy()
         if self._indicators is not None:
             self._coded &= ~self._indicators
-        return ""
+        return " ".join(doubts_about((), False, missed))
 
     def _map(self, X: Array, inverse: bool) -> Array:
         found, d = self.curves_.transform(X), self.n_features_in_

@@ -2,14 +2,15 @@
 
 ::
 
-    cells of a column      fixed by its public bounds: even ones, and geometric ones from its ends
+    cells of a column      fixed by its public bounds: even ones, and geometric ones from its ends,
+                           and one on either side of them, which say whether bounds miss the values
     counts                 one vector of the cells of all d columns      norm sqrt(d) a record
     rank of x              of the middle of its cell: piecewise linear through quantiles of the
                            noisy counts, onto [-1, 1]
     bins of x              of the middle, too: cells with more than 3/8 of the mass are bins of
                            their own, the rest is cut at quantiles; each a column of 0 and 1
     product of a pair      of values mapped to [-1, 1] by their bounds
-two values             a column with nearly all records in its two end cells has its value alone
+    two values             a column with nearly all records in its end cells has its value alone
 
 An :class:`Expansion` adds these columns to the values, which it clips to their bounds. The number
 of columns follows from public numbers: unused bins are columns of 0. A cell's middle stands for all
@@ -41,6 +42,8 @@ from skdpfl.scaling._maps import Array, Scaling, as_floats
 FAR = 3.0
 #: even cells of a column, geometric ones from an end, and the shortest of these
 _EVEN, _GEOMETRIC, _SHORTEST = 64, 32, 1e-4
+#: twice the precision of single numbers, in which cells are found
+_PRECISE = 2.0**-22
 #: counts that are held at once
 _COUNTED = 2**22
 #: edges nearer to each other, in ranges, are one; the most edges that may be asked for
@@ -177,10 +180,12 @@ class Curve:
         return values.ravel(), np.repeat(self.shares / 3, 3)
 
     def whitened(self, n_bins: int) -> Array:
-        """Return the triangular map that makes the columns uncorrelated with variance 1.
+        """Return the triangular map that makes the columns uncorrelated.
 
         Value, rank and bins are replaced in turn by their residuals from the columns before; a
-        column with almost no residual becomes 0, and so do rank and bins beside two values.
+        column with almost no residual becomes 0, and so do rank and bins beside two values. The
+        value has variance 1, rank and bins together: a curve weighs as much as a line, and does not
+        take most of a row's norm where effects are straight.
         """
         values, shares = self.points
         columns = self.columns(values, n_bins)
@@ -194,6 +199,7 @@ class Curve:
             left = float(np.square(columns @ row).sum())
             if left > _DISTINCT * whole[k]:
                 found[:, k] = row / math.sqrt(left)
+        found[:, 1:] /= math.sqrt(max(1, int(found[:, 1:].any(axis=0).sum())))
         return found
 
     def columns(self, x: Array, n_bins: int) -> Array:
@@ -208,11 +214,12 @@ def curve_of(
 ) -> Curve:
     """Return a column's curve from the noisy shares of its cells.
 
-    ``edges`` are those of the cells with both ends; ``noise`` is the deviation of a share. A record
-    is in one cell, so the shares between the end cells are 1 less those of both.
+    ``edges`` are those of the cells with both ends, whose shares contain what is beyond;
+    ``noise`` is the deviation of a share. A record is in one cell, so the shares between the end
+    cells are 1 less those of both.
     """
     between = 1 - float(shares[0] + shares[-1])
-    bends = between > _ALIKE * noise * math.sqrt(2) + _APART
+    bends = between > _ALIKE * noise * math.sqrt(4) + _APART  # of two cells and two beyond them
     widths = np.diff(edges) / (edges[-1] - edges[0])
     shares = told(shares, widths + 1 / widths.size, noise)
     heavy = shares > _HEAVY
@@ -462,8 +469,11 @@ class CurvePlan:
     def histogram(self) -> Histogram:
         """The sum for the histogram."""
         low, high = self.bounds.low, self.bounds.high
-        each = tuple(cells(float(low[j]), float(high[j])) for j in self.columns)
-        return Histogram(self.columns, each)
+        each = []
+        for j in self.columns:
+            above = high[j] + max(abs(high[j]) * _PRECISE, _PRECISE**5)  # in single precision, too
+            each.append(np.array([low[j], *cells(float(low[j]), float(high[j])), above]))
+        return Histogram(self.columns, tuple(each))
 
     @cached_property
     def sums(self) -> tuple[SumPlan, ...]:
@@ -489,8 +499,7 @@ class CurvePlan:
     @property
     def squared(self) -> float:
         """The expected square of all scaled columns of curves."""
-        of_curve = 2 + max(0, self.n_quantiles - 1)  # bins sum to 1
-        return float(self.columns.size * of_curve + len(self.pairs))
+        return float(2 * self.columns.size + len(self.pairs))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -502,26 +511,29 @@ class CurvePlan:
 
     def even(self) -> Expansion:
         """Return the expansion with equally spaced knots, which depends on no data."""
-        return self._expansion(np.zeros(self.histogram.shape), 0.0)
+        return self._expansion([np.zeros(each.size + 1) for each in self.histogram.edges], 0.0)
 
-    def find(self, federation: Federation, streams: Streams) -> Expansion:
-        """Compute the histogram, and return the expansion."""
+    def find(self, federation: Federation, streams: Streams) -> tuple[Expansion, tuple[int, ...]]:
+        """Compute the histogram; return the expansion, and features mostly beyond their bounds."""
         if not self.sums:
-            return self.even()
+            return self.even(), ()
         (plan,) = self.sums
         shares = plan.question(0, self.histogram).mean(federation, streams)
-        return self._expansion(shares, plan.noise(0, self.histogram))
-
-    def _expansion(self, shares: Array, noise: float) -> Expansion:
-        low, high = self.bounds.low, self.bounds.high
+        noise = plan.noise(0, self.histogram)
         own = np.split(shares, self.histogram.starts[1:-1])
-        curves = [
-            curve_of(
-                int(j), np.concatenate([[low[j]], inner, [high[j]]]), counted, noise,
-                self.n_knots, self.n_quantiles,
-            )
-            for j, inner, counted in zip(self.columns, self.histogram.edges, own, strict=True)
-        ] if self.columns.size else []  # fmt: skip
+        beyond = np.array([counted[0] + counted[-1] for counted in own])
+        missed = self.columns[beyond > 1 / 2 + _SURE * noise * math.sqrt(2)]
+        return self._expansion(own, noise), tuple(missed.tolist())
+
+    def _expansion(self, own: list[Array], noise: float) -> Expansion:
+        low, high = self.bounds.low, self.bounds.high
+        curves = []
+        for j, inner, counted in zip(self.columns, self.histogram.edges, own, strict=True):
+            edges, shares = np.append(inner[:-1], high[j]), counted[1:-1].copy()
+            shares[0] += counted[0]
+            shares[-1] += counted[-1]
+            pieces = self.n_knots, self.n_quantiles
+            curves.append(curve_of(int(j), edges, shares, noise, *pieces))
         center, scale = low / 2 + high / 2, high / 2 - low / 2
         for curve in curves:
             values, weights = curve.points
@@ -533,5 +545,6 @@ class CurvePlan:
     def scaling_of(self, curves: Expansion, inner: Scaling) -> CurveScaling:
         """Return the map to the columns of an expansion, scaled."""
         blocks = tuple(curve.whitened(self.n_bins) for curve in curves.curves)
-        squared = float(sum(block.any(axis=0).sum() for block in blocks) + len(self.pairs))
+        parts = [part for block in blocks for part in (block[:, :1], block[:, 1:])]
+        squared = float(sum(part.any() for part in parts) + len(self.pairs))
         return CurveScaling(curves, inner, blocks, squared, self.names)

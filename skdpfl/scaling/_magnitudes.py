@@ -14,11 +14,12 @@ ends, which is wider the larger the noise. The priors ``a`` (shapes) and ``b`` (
 estimated from all columns together, which helps if many are similar (pixels). All of this uses only
 noisy shares and public numbers: it is post-processing and costs nothing.
 
-The library of shapes depends on no data. A shape is a distribution at scale 1 (normal around 1 or
-0, lognormal with and without zeros or with both signs, squares and products of normals, Cauchy, two
-values) that is stretched by scales 2^k, or a few small integers, which exist at scale 1 only.
+The library of shapes depends on no data. A shape is a distribution at scale 1 (normal around 1, 0
+or -1, lognormal of one sign or both, without and with zeros, two values) that is stretched by
+scales 2^k, or a few small integers, which exist at scale 1 only.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -26,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import gammainc, iti0k0, ndtr
+from scipy.special import ndtr
 
 from skdpfl.scaling._maps import Array
 
@@ -208,20 +209,41 @@ _PRIOR_LOG2, _PRIOR_OCTAVES = 3.0, 7.0
 _NEGLIGIBLE = 1e-9
 
 
+#: normal columns: mean and deviation at scale 1, share of exact zeros
+_NORMALS = (1.0, 0.05, 0.0), (1.0, 0.3, 0.0), (-1.0, 0.2, 0.0), (0.0, 1.0, 0.0), (0.0, 1.0, 0.6)
+#: lognormal columns, positive and of both signs: deviation of the logarithm, share of exact zeros
+_SKEWED = (0.8, 0.0), (0.8, 0.5), (0.8, 0.9), (2.0, 0.0)
+_SIGNED = (0.8, 0.3), (0.8, 0.75), (2.0, 0.0)
+#: from this deviation of the logarithm on, values spread over many powers of ten
+_WIDE = 2.0
+#: shares of the larger value of columns of zeros and one other value
+_ONES = (0.1, 0.5, 0.9)
+#: columns of so many small integers, from 0 or 1, equally frequent
+_GRADES = 5
+
+
+class _Shape(NamedTuple):
+    """A shape at scale 1: its distribution function, share of exact zeros, ends."""
+
+    cdf: Callable[[Array], Array]
+    zeros: float
+    low: float
+    high: float
+    wide: bool = False
+
+
 @cache
 def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
-    """The library on a grid."""
-    scales = 2.0**_SCALES
-    shapes = [*_normals(), *_lognormals(), *_GATHERED, *_WIDE]
-    shares = [_shares(grid, cdf, zeros, scales) for cdf, zeros, *_ in shapes]
+    """The library on a grid; all shapes have one prior weight, as have integers at scale 1."""
+    scales, shapes = 2.0**_SCALES, _shapes()
+    shares = [_shares(grid, shape, scales) for shape in shapes]
     shares += [_two_values(grid, ones, scales) for ones in _ONES]
-    ends = [(low, high) for *_, low, high, _ in shapes] + [(0.0, 2.0**grid.octaves)] * len(_ONES)
-    weights = [weight for *_, weight in shapes] + [0.05] * len(_ONES)
+    ends = [(shape.low, shape.high) for shape in shapes] + [(0.0, 2.0**grid.octaves)] * len(_ONES)
     own = len(shares)  # the shapes from here on exist at scale 1 only
-    for values, parts, weight in _INTEGERS:
+    for values, parts in _integers():
         shares.append(np.tile(_of_values(grid, values, parts), (len(scales), 1)))
-        ends.append((float(min(values)), float(max(values))))
-        weights.append(weight * len(scales))
+        ends.append((float(values[0]), float(values[-1])))
+    weights = np.where(np.arange(len(shares)) < own, 1.0, len(scales))
     bonus = np.zeros((len(shares), len(scales)), np.float32)
     bonus[own:, scales != 1] = -np.inf
     prior = np.exp(-(((_SCALES - _PRIOR_LOG2) / _PRIOR_OCTAVES) ** 2) / 2)
@@ -232,61 +254,37 @@ def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
         rounded,
         low,
         high,
-        (np.array(weights) / np.sum(weights)).astype(np.float32),
+        (weights / weights.sum()).astype(np.float32),
         (prior / prior.sum()).astype(np.float32),
         bonus,
-        tuple(i for i, shape in enumerate(shapes) if shape in _WIDE),
+        tuple(i for i, shape in enumerate(shapes) if shape.wide),
     )
 
 
-#: shares of the larger value among columns of zeros and one other value
-_ONES = (0.1, 0.35, 0.65, 0.9)
-#: columns of small integers: values, their shares, prior weight
-_INTEGERS: list[tuple[tuple[int, ...], tuple[float, ...], float]] = [
-    *[((0, 1), (1 - p, p), 0.3) for p in (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)],
-    ((1, 2), (0.5, 0.5), 0.3),
-    ((0, 1, 2), (0.4, 0.4, 0.2), 0.3),
-    ((1, 2, 3), (0.2, 0.4, 0.4), 0.3),
-    ((0, 1, 2, 3), (0.25, 0.25, 0.25, 0.25), 0.3),
-    ((0, 1, 2, 3, 4), (0.37, 0.37, 0.18, 0.06, 0.02), 0.3),
-    ((1, 2, 3, 4, 5), (0.2, 0.2, 0.2, 0.2, 0.2), 0.3),
-]
-
-# a shape: cdf at scale 1, share of exact zeros, low end, high end, prior weight
-_Shape = tuple[Callable[[Array], Array], float, float, float, float]
+def _shapes() -> list[_Shape]:
+    """Return the shapes that exist at all scales, but for columns of two values."""
+    found = [_Shape(_normal(m, s), z, m - 3 * s, m + 3 * s) for m, s, z in _NORMALS]
+    for spread, zeros in _SKEWED:
+        end, wide = math.exp(2 * spread), spread >= _WIDE
+        found.append(_Shape(_lognormal(spread), zeros, 0.0, end, wide))
+    for spread, zeros in _SIGNED:
+        end, wide = math.exp(2 * spread), spread >= _WIDE
+        found.append(_Shape(_both_signs(_lognormal(spread)), zeros, -end, end, wide))
+    return found
 
 
-def _normals() -> list[_Shape]:
-    """Normal columns around +1 or (rarer) -1 with several spreads, around 0, and with zeros."""
-    around = [
-        (_normal_cdf(sign, spread), 0.0, sign - 3 * spread, sign + 3 * spread, weight)
-        for spread in (0.03, 0.08, 0.25, 0.5)
-        for sign, weight in ((1.0, 1.0), (-1.0, 0.1))
-    ]
-    zero = [(_normal_cdf(0.0, 1.0), zeros, -3.0, 3.0, 0.5) for zeros in (0.5, 0.8)]
-    return [*around, (_normal_cdf(0.0, 1.0), 0.0, -3.0, 3.0, 3.0), *zero]
+def _integers() -> list[tuple[Array, Array]]:
+    """Return the values of columns of a few integers, and their shares."""
+    grades, alike = np.arange(float(_GRADES)), np.full(_GRADES, 1 / _GRADES)
+    flags = [(np.array([0.0, 1.0]), np.array([1 - ones, ones])) for ones in _ONES]
+    return [*flags, (grades, alike), (1 + grades, alike)]
 
 
-def _lognormals() -> list[_Shape]:
-    """Skewed columns, positive and of both signs, without and with exact zeros."""
-    skewed = [(_lognormal_cdf(t), 0.0, 0.0, float(np.exp(2 * t)), 1.0) for t in (0.6, 1.2)]
-    sparse = [
-        (_lognormal_cdf(0.8), zeros, 0.0, float(np.exp(1.6)), 0.7)
-        for zeros in (0.2, 0.4, 0.7, 0.9, 0.97)
-    ]
-    end = float(np.exp(1.6))
-    signed = [
-        (_both_signs(_lognormal_cdf(0.8)), zeros, -end, end, 0.7)
-        for zeros in (0.0, 0.2, 0.4, 0.6, 0.75, 0.85)
-    ]
-    return skewed + sparse + signed
-
-
-def _normal_cdf(mean: float, spread: float) -> Callable[[Array], Array]:
+def _normal(mean: float, spread: float) -> Callable[[Array], Array]:
     return lambda x: ndtr((x - mean) / spread)
 
 
-def _lognormal_cdf(spread: float) -> Callable[[Array], Array]:
+def _lognormal(spread: float) -> Callable[[Array], Array]:
     return lambda x: np.where(x > 0, ndtr(np.log(np.where(x > 0, x, 1.0)) / spread), 0.0)
 
 
@@ -294,35 +292,13 @@ def _both_signs(cdf: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda x: 0.5 + 0.5 * np.sign(x) * cdf(np.abs(x))
 
 
-def _product_cdf(x: Array) -> Array:
-    """Return the distribution function of the product of two normals, of density K0(|x|) / pi."""
-    return 0.5 + np.sign(x) * np.minimum(iti0k0(np.minimum(np.abs(x), 700.0))[1] / np.pi, 0.5)
-
-
-#: columns that gather around 0, but not far out: squares, less even ones, products of normals
-_GATHERED: list[_Shape] = [
-    (lambda x: gammainc(0.5, np.maximum(x, 0.0)), 0.0, 0.0, 3.0, 0.3),
-    (lambda x: gammainc(0.25, np.maximum(x, 0.0)), 0.0, 0.0, 2.0, 0.1),
-    (_product_cdf, 0.0, -3.0, 3.0, 0.2),
-]
-#: columns over many powers of ten, of one sign and of both
-_WIDE: list[_Shape] = [
-    (_lognormal_cdf(2.0), 0.0, 0.0, float(np.exp(4.0)), 1.0),
-    (_lognormal_cdf(3.0), 0.0, 0.0, float(np.exp(4.0)), 0.1),
-    (lambda x: 0.5 + np.arctan(x) / np.pi, 0.0, -6.0, 6.0, 0.2),
-    (_both_signs(_lognormal_cdf(2.5)), 0.0, -float(np.exp(3.0)), float(np.exp(3.0)), 0.1),
-]
-
-
-def _shares(
-    grid: MagnitudeGrid, cdf: Callable[[Array], Array], zeros: float, scales: Array
-) -> Array:
+def _shares(grid: MagnitudeGrid, shape: _Shape, scales: Array) -> Array:
     """Share of each bin (scales, bins) of a shape stretched by each scale."""
-    below = cdf(grid.edges / scales[:, None])
+    below = shape.cdf(grid.edges / scales[:, None])
     below[:, 0], below[:, -1] = 0.0, 1.0
     shares = np.zeros((len(scales), grid.n_bins))
-    shares[:, :-1] = (1 - zeros) * np.diff(below, axis=1)
-    shares[:, grid.n_positive] += zeros
+    shares[:, :-1] = (1 - shape.zeros) * np.diff(below, axis=1)
+    shares[:, grid.n_positive] += shape.zeros
     return shares
 
 
@@ -334,8 +310,7 @@ def _two_values(grid: MagnitudeGrid, larger: float, scales: Array) -> Array:
     return shares
 
 
-def _of_values(grid: MagnitudeGrid, values: tuple[int, ...], parts: tuple[float, ...]) -> Array:
+def _of_values(grid: MagnitudeGrid, values: Array, parts: Array) -> Array:
     """Share of each bin (bins,) of a column of a few values."""
-    return np.bincount(
-        grid.bins(np.array(values, float)), weights=parts, minlength=grid.n_bins
-    ).astype(np.float64)
+    found = np.bincount(grid.bins(values), weights=parts, minlength=grid.n_bins)
+    return found.astype(np.float64)

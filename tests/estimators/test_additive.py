@@ -116,7 +116,7 @@ def test_it_fits_with_every_estimator(name, trust):
 def test_curves_find_what_bends():
     X, y, silos = table(6000)
     given = options("ISRLDPRegressor", epsilon=3.0)
-    linear = ISRLDPRegressor(**given).fit(X, y, silos=silos)
+    linear = ISRLDPRegressor(**given, model="linear").fit(X, y, silos=silos)
     for word in ("additive", "auto", Additive()):
         model = clone(linear).set_params(model=word).fit(X, y, silos=silos)
         assert model.score(X, y) > linear.score(X, y) + 0.25
@@ -236,12 +236,44 @@ def test_without_bounds():
     given = options("", feature_bounds=None)
     with pytest.raises(ValueError, match="feature_bounds"):
         make("ISRLDPClassifier", **given, model="additive").fit(X, y, silos=silos)
-    auto, linear = (
-        make("ISRLDPClassifier", **given, model=m).fit(X, y, silos=silos)
-        for m in ("auto", "linear")
-    )
-    assert np.array_equal(auto.coef_, linear.coef_)
-    assert auto.summary().attrs["model"] == "linear"
-    for model in (auto, linear):
-        assert not hasattr(model, "shape_functions_")
-        assert not hasattr(model, "interactions_")
+    linear = make("ISRLDPClassifier", **given, model="linear").fit(X, y, silos=silos)
+    assert not hasattr(linear, "shape_functions_")
+    assert not hasattr(linear, "interactions_")
+
+
+@pytest.mark.parametrize(
+    ("given", "became"),
+    [
+        ({}, "additive"),
+        ({"trust": "secagg", "fit_intercept": False}, "additive"),
+        ({"epsilon": 0.1}, "linear"),
+        ({"epsilon": np.inf}, "linear"),
+        ({"epsilon": None, "noise_multiplier": 1.0}, "linear"),
+        ({"feature_bounds": None}, "linear"),
+        ({"scaling": None}, "linear"),
+        ({"inference": "intervals"}, "linear"),
+        ({"loss": "ordinal", "classes": [0, 1]}, "linear"),
+        ({"loss": "squared_hinge"}, "linear"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the least budget
+def test_auto_is_the_default_and_says_what_it_became(given, became):
+    X, y, silos = problem("ISRLDPClassifier", 6000)
+    given = options("", n_rounds=3) | given
+    model = ISRLDPClassifier(**given).fit(X, y, silos=silos)
+    assert model.model == "auto"
+    assert model.summary().attrs["model"] == became
+    names = model.get_feature_names_out()
+    assert list(names) == list(model.summary().index[: len(names)])
+    assert len(names) == np.atleast_2d(model.coef_).shape[1]
+    known = ISRLDPClassifier(**given, model=became).fit(X, y, silos=silos)
+    assert np.array_equal(model.coef_, known.coef_)
+    assert model.privacy_spent_.epsilon == known.privacy_spent_.epsilon
+
+
+def test_the_papers_families_are_linear():
+    found = {name: make(name).model for name in ESTIMATORS}
+    assert {name for name, model in found.items() if model == "auto"} == {
+        "ISRLDPClassifier", "ISRLDPRegressor", "DPFederatedClassifier", "DPFederatedRegressor",
+    }  # fmt: skip
+    assert set(found.values()) == {"auto", "linear"}

@@ -17,20 +17,26 @@ BOUNDED = {"feature_bounds": (-4, 4), "target_bounds": (-20, 20)}
 FITTED = ("n_rounds_", "clip_norm_", "sampling_rate_")
 
 
-@pytest.mark.parametrize("epsilon", [8.0, 30.0])
-def test_steps_that_do_not_saturate_are_stable(epsilon):
-    """Correlated columns and little noise: log losses were 0.56 to 0.84 above the optimum's."""
+@pytest.mark.parametrize(
+    ("epsilon", "model", "most"),
+    [(8.0, "linear", 0.003), (30.0, "linear", 0.003), (8.0, "auto", 0.02)],
+)
+def test_steps_that_do_not_saturate_are_stable(epsilon, model, most):
+    """Correlated columns and little noise: log losses were 0.56 to 0.84 above the optimum's.
+
+    Those of curves, whose columns took most of a row's norm, were 0.047 above it.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(24_000, 1)) * 0.95**0.5 + rng.normal(size=(24_000, 8)) * 0.05**0.5
     raw = X @ rng.normal(size=8)
     y = (2 * raw / raw.std() + rng.logistic(size=len(X)) > 0).astype(int)
     train, test = slice(4_000, None), slice(4_000)
     options = {"trust": "secagg", "feature_bounds": (-5, 5), "random_state": 0}
-    clf = skdpfl.ISRLDPClassifier(epsilon, **options)
+    clf = skdpfl.ISRLDPClassifier(epsilon, model=model, **options)
     clf.fit(X[train], y[train], silos=np.arange(20_000) % 4)
     exact = LogisticRegression(C=1e6).fit(X[train], y[train])
     found, least = (log_loss(y[test], each.predict_proba(X[test])) for each in (clf, exact))
-    assert found < least + 0.003
+    assert found < least + most
 
 
 # ---- what is given is respected, and the rest adapts --------------------------------------------

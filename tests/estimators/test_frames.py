@@ -177,7 +177,8 @@ def test_tables_of_numbers_are_not_encoded():
     """One gap must not decide the columns; the error says what to declare."""
     frame, y, silos = raw()
     numbers = frame[["age", "plan"]]
-    model = skdpfl.ISRLDPClassifier(20, feature_bounds={"age": (18, 100), "plan": (3, 11)})
+    ranges = {"age": (18, 100), "plan": (3, 11)}
+    model = skdpfl.ISRLDPClassifier(20, feature_bounds=ranges, model="linear")
     with pytest.raises(ValueError, match=r'NaN.*feature_bounds=\{\'age\': "number"\}'):
         model.fit(numbers, y, silos=silos)
     assert model.fit(numbers.fillna(50), y, silos=silos).schema_ is None

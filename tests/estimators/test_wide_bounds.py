@@ -44,7 +44,8 @@ def test_scales_of_targets_within_bounds_are_found_beside_them():
 
 def counted(n, epsilon):
     """Return how many kinds of sums a plan has before training."""
-    clf = ISRLDPClassifier(epsilon, feature_bounds=(0, 1), calibrate=False)
+    given = {"feature_bounds": (0, 1), "calibrate": False, "model": "linear"}
+    clf = ISRLDPClassifier(epsilon, **given)
     plan = clf.plan_for(silo_sizes=[n // 5] * 5, n_features=D)
     (setup,) = plan.setup
     assert all(isinstance(event, Gaussian) for event, _ in setup)
@@ -54,7 +55,7 @@ def counted(n, epsilon):
 def test_magnitudes_are_counted_where_that_is_cheap():
     assert counted(500, 0.5) == 3  # moments, rows and rows
     assert counted(20_000, 3.0) == 4
-    clf = ISRLDPClassifier(3.0, feature_bounds=(0, 1), calibrate=False)
+    clf = ISRLDPClassifier(3.0, feature_bounds=(0, 1), calibrate=False, model="linear")
     flags = clf.plan_for(silo_sizes=[4000] * 5, n_features=D, indicators=[True] * D)
     assert sum(count for _, count in flags.setup[0]) == 3  # indicators' scales are known
 

@@ -38,6 +38,6 @@ def test_curves_are_those_of_the_model(fitted):
 
 
 def test_a_model_without_curves_says_so():
-    model = ISRLDPRegressor(8.0, feature_bounds=(0, 9), random_state=0).fit(X, Y)
+    model = ISRLDPRegressor(8.0, feature_bounds=(0, 9), model="linear", random_state=0).fit(X, Y)
     with pytest.raises(AttributeError, match="additive"):
         ShapeDisplay.from_estimator(model)

@@ -47,7 +47,7 @@ def test_error_goes_and_effects_stay(kind, monkeypatch):
     monkeypatch.setattr(_training, "shrunk", as_released)
     straight_before, bent_before = fit(kind, 0.0), fit(kind, 0.7)
     assert sum(added(straight)) < 0.6 * sum(added(straight_before))
-    assert kind == "Classifier" or added(straight)[2] < 0.7 * added(straight_before)[2]
+    assert kind == "Classifier" or added(straight)[2] < 0.8 * added(straight_before)[2]
     assert added(bent)[1] > 0.9 * added(bent_before)[1]
     assert straight.privacy_spent_.epsilon == straight_before.privacy_spent_.epsilon
 
