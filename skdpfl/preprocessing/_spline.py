@@ -142,7 +142,8 @@ class DPSplineTransformer(_paying.PayingTransformer):
         self._names, self._coded = plan.names, plan.bounds.used.copy()
         if self._indicators is not None:
             self._coded &= ~self._indicators
-        return " ".join(doubts_about((), False, missed))
+        names = getattr(self, "feature_names_in_", None)
+        return " ".join(doubts_about((), False, missed, names))
 
     def _map(self, X: Array, inverse: bool) -> Array:
         found, d = self.curves_.transform(X), self.n_features_in_
