@@ -36,25 +36,12 @@ class Benchmark(NamedTuple):
 
 
 BENCHMARKS = {
-    "warned": Benchmark("auto/warned.py", 5, "docs/auto.md", "auto/warned.md"),
     "small_silos": Benchmark(
         "auto/small_silos.py", None, "docs/auto.md", "auto/small_silos.md", quick="--seeds 1"
     ),
-    "targets": Benchmark(
-        "auto/targets.py", None, "docs/auto.md", "auto/targets.md", quick="--seeds 1"
-    ),
-    "wide": Benchmark("auto/wide.py", None, "docs/auto.md", "auto/wide.md", quick="--seeds 1"),
-    "whole": Benchmark("auto/whole.py", 1, "docs/auto.md", "auto/whole.md"),
     "budgets": Benchmark("auto/budgets.py", 15, "docs/auto.md"),
     "unseen": Benchmark("auto/unseen.py", 1, "docs/auto.md", "auto/unseen.md"),
     "rare": Benchmark("auto/rare.py", 0.5, "docs/measurements.md", "auto/rare.md"),
-    "curves": Benchmark(
-        "auto/curves.py",
-        None,
-        "docs/curves.md",
-        "auto/curves.md",
-        quick='--seeds 1 --cases "diabetes, 3 silos"',
-    ),
     "additive": Benchmark(
         "auto/additive.py", 4, "docs/curves.md", "auto/additive.md", quick="--seeds 1 --cases wine"
     ),

@@ -1,9 +1,8 @@
-"""Data sets in silos for the study of "auto": bundled, fetched, and synthetic of many shapes."""
+"""Drawn data in silos for the study of "auto", and what its pages begin with."""
 
 from __future__ import annotations
 
 import datetime
-import functools
 import os
 import platform
 from collections.abc import Callable
@@ -11,10 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import sklearn
-from sklearn import datasets as bundled
 
 import skdpfl
-from skdpfl import datasets
 
 
 class Problem(NamedTuple):
@@ -38,45 +35,6 @@ def made(script: str) -> str:
 def random_silos(n: int, n_silos: int) -> np.ndarray:
     """Each record's silo, drawn at random."""
     return np.random.default_rng(1).integers(0, n_silos, n)
-
-
-def fetched(fetch: Callable) -> Problem:
-    """A data set of skdpfl.datasets with its own silos."""
-    bunch = fetch()
-    codes = np.unique(bunch.silos, return_inverse=True)[1]
-    return Problem(bunch.data, bunch.target, codes, bunch.target.dtype.kind == "f")
-
-
-def shuffled(load: Callable, n_silos: int, **kw) -> Problem:
-    """A bundled data set with random silos."""
-    X, y = load(return_X_y=True, **kw)
-    return Problem(X, y, random_silos(len(y), n_silos), load is bundled.load_diabetes)
-
-
-def other_target(fetch: Callable, column: str, n_silos: int, drop: str = "") -> Problem:
-    """Predict one column from the rest and, as a number, the target."""
-    bunch = fetch()
-    names = [str(name) for name in bunch.feature_names]
-    j = names.index(column)
-    keep = [i for i, name in enumerate(names) if i != j and not (drop and name.startswith(drop))]
-    X = np.column_stack([bunch.data[:, keep], bunch.target.astype(float)])
-    y, regression = bunch.data[:, j], len(np.unique(bunch.data[:, j])) > 2
-    y = y if regression else (y > y.min()).astype(int)
-    return Problem(X, y, random_silos(len(y), n_silos), regression)
-
-
-def cancer_column(j: int, drop: tuple[int, ...]) -> Problem:
-    """Predict a column of the breast cancer data without those that nearly equal it."""
-    X, y = bundled.load_breast_cancer(return_X_y=True)
-    rest = np.delete(X, [j, *drop], axis=1)
-    return Problem(np.column_stack([rest, y]), X[:, j], random_silos(len(y), 3), True)
-
-
-def pooled_images(fetch: Callable, n: int, n_silos: int) -> Problem:
-    """Images averaged over 2 x 2 blocks: 196 features."""
-    bunch = fetch(subset="test", n_silos=1)
-    X = bunch.data[:n].reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196)
-    return Problem(X, bunch.target[:n], random_silos(n, n_silos))
 
 
 def synthetic(
@@ -114,51 +72,6 @@ def synthetic(
     else:
         silos = random_silos(n, n_silos)
     return Problem(X, y, silos, n_classes == 0)
-
-
-def houses(n: int = 20_640, n_silos: int = 10) -> Problem:
-    """Like house prices of a state: skewed counts, coordinates, a capped target, silos by place."""
-    rng = np.random.default_rng(11)
-    place = rng.normal(size=(n, 2)) * (2.1, 2.0) + (35.6, -119.6)
-    income, age = rng.gamma(4, 1.0, n), rng.uniform(1, 52, n)
-    rooms = 3 + income / 2 + rng.gamma(2, 0.6, n) + (rng.random(n) < 0.01) * rng.gamma(2, 15, n)
-    people, each = rng.lognormal(7.1, 0.7, n), 2 + rng.lognormal(0, 0.4, n)
-    price = 0.45 * income + 0.01 * age - 0.08 * (place[:, 0] - 35) + 0.4 * rng.lognormal(0, 0.6, n)
-    X = np.column_stack([income, age, rooms, rooms / 5, people, each, place])
-    silos = np.argsort(np.argsort(place[:, 0] + place[:, 1])) * n_silos // n
-    return Problem(X, np.minimum(price, 5.0), silos, True)
-
-
-_RAW = functools.partial(shuffled, bundled.load_diabetes, scaled=False)
-PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "insurance, 5 silos by charges": lambda: fetched(datasets.fetch_insurance),
-    "obesity, 7 silos by class": lambda: fetched(datasets.fetch_obesity),
-    "heart disease, 4 hospitals": lambda: fetched(datasets.fetch_heart_disease),
-    "breast cancer, 5 silos": lambda: shuffled(bundled.load_breast_cancer, 5),
-    "digits, 6 silos": lambda: shuffled(bundled.load_digits, 6),
-    "wine, 2 silos": lambda: shuffled(bundled.load_wine, 2),
-    "iris, 1 silo": lambda: shuffled(bundled.load_iris, 1),
-    "diabetes, 3 silos": lambda: _RAW(n_silos=3),
-    "obesity: sex, 4 silos": lambda: other_target(datasets.fetch_obesity, "Gender_Male", 4),
-    "obesity: weight, 4 silos": lambda: other_target(datasets.fetch_obesity, "Weight", 4),
-    "obesity: age, 4 silos": lambda: other_target(datasets.fetch_obesity, "Age", 4),
-    "insurance: smoker, 3 silos": lambda: other_target(datasets.fetch_insurance, "smoker_yes", 3),
-    "cancer: area, 3 silos": lambda: cancer_column(3, (0, 2, 20, 22, 23)),
-    "cancer: smoothness, 3 silos": lambda: cancer_column(4, (24,)),
-    "MNIST 14 x 14, 10 silos": lambda: pooled_images(datasets.fetch_mnist, 5000, 10),
-    "fashion 14 x 14, 5 silos": lambda: pooled_images(datasets.fetch_fashion_mnist, 5000, 5),
-    "houses (synthetic), 10 silos": houses,
-    "synthetic 1000 x 8, 5 silos": lambda: synthetic(1000, 8, 5, seed=1, n_classes=2),
-    "synthetic 5000 x 40, 20 silos": lambda: synthetic(5000, 40, 20, seed=2, n_classes=2),
-    "synthetic 3000 x 15, by class": lambda: synthetic(
-        3000, 15, 5, seed=4, n_classes=5, by_target=True
-    ),
-    "synthetic 2000 x 30, few matter": lambda: synthetic(
-        2000, 30, 5, seed=5, n_classes=3, informative=0.2
-    ),
-    "synthetic 4000 x 30, by target": lambda: synthetic(4000, 30, 8, seed=7, by_target=True),
-    "synthetic 1500 x 6, 5 silos": lambda: synthetic(1500, 6, 5, seed=6),
-}
 
 
 def outward(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

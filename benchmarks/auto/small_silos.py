@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 from problems import Problem, outward
 from sklearn.linear_model import LinearRegression
-from warned import schools as with_levels
 
 import skdpfl.scaling._choice as choice
 from skdpfl import ISRLDPRegressor, SiloAdapted
@@ -46,6 +45,17 @@ CASES = [
 METHODS = ("before", "auto", "exact", "server", "no privacy")
 _LIMIT = choice._COARSE
 OWN = "## Own intercepts"
+
+
+def with_levels(n_silos: int, least: int, most: int, seed: int) -> Problem:
+    """Many small silos with effects of their own; ten columns."""
+    rng = np.random.default_rng(seed)
+    silos = np.repeat(np.arange(n_silos), rng.integers(least, most + 1, n_silos))
+    X = rng.normal(size=(len(silos), 10))
+    X[:, 5:] = X[:, 5:] > 0.3
+    raw = X @ [0.5, 0.4, 0.3, 0.2, 0.1, 0.3, -0.3, 0.2, 0, 0]
+    raw += 0.3 * rng.normal(size=n_silos)[silos]
+    return Problem(X, 20 + 6 * (raw + 0.7 * rng.normal(size=len(silos))), silos, True)
 
 
 def schools(n_silos: int, low: int, high: int, seed: int, d: int = 10) -> Problem:

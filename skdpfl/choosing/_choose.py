@@ -92,7 +92,7 @@ _UNLIKE = (
 _UNLIKE_FROM = 1e8
 #: values further from their center, in scales, are clipped, but for bounds that are asked to clip
 _REACH = 4.0
-#: larger errors are said: most such fits end below the mean (benchmarks/auto/warned.py)
+#: warn above this error of the target's mean: most such fits end below the mean
 _DROWNED = 0.15
 #: mean square of a value uniform on [-1, 1], and of a squashed one: expected of public maps
 _MEAN_SQUARE = 1 / 3

@@ -234,8 +234,8 @@ def relative_noise(committed: Committed) -> float:
 def warn_of_noise(committed: Committed) -> None:
     """Warn if noise dominates the average of all rounds.
 
-    The limits are by experiment (``benchmarks/auto/whole.py``): beyond them most regressions end
-    near the target's mean or below it, and most classifiers near chance.
+    The limits are by experiment: beyond them most regressions end near the target's mean or below
+    it, and most classifiers near chance.
     """
     plan, request = committed.plan, committed.request
     if plan.unit != "silo" or not plan.private or request.promise.epsilon is None:

@@ -6,8 +6,8 @@
     affordable the largest d with  s (d + 1) <= limit
 
 With standardised columns, the noise of d + 1 coefficients changes a prediction by about s (d + 1)
-times the clip norm over the norm of a row, whatever ``fit`` does. On the data of
-benchmarks/auto/curves.py a fit at the limit loses about 0.05 of R2 to the noise. Products or curves
+times the clip norm over the norm of a row, whatever ``fit`` does. By experiment
+a fit at the limit loses about 0.05 of R2 to the noise. Products or curves
 of columns have to gain more than that to be worth their noise. Classification allows more, since
 only the sign, or the largest, of the raw predictions matters.
 
