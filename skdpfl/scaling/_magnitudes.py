@@ -222,7 +222,7 @@ _ONES = (0.1, 0.5, 0.9)
 _GRADES = 5
 
 
-class _Shape(NamedTuple):
+class _UnitShape(NamedTuple):
     """A shape at scale 1: its distribution function, share of exact zeros, ends."""
 
     cdf: Callable[[Array], Array]
@@ -261,15 +261,15 @@ def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
     )
 
 
-def _shapes() -> list[_Shape]:
+def _shapes() -> list[_UnitShape]:
     """Return the shapes that exist at all scales, but for columns of two values."""
-    found = [_Shape(_normal(m, s), z, m - 3 * s, m + 3 * s) for m, s, z in _NORMALS]
+    found = [_UnitShape(_normal(m, s), z, m - 3 * s, m + 3 * s) for m, s, z in _NORMALS]
     for spread, zeros in _SKEWED:
         end, wide = math.exp(2 * spread), spread >= _WIDE
-        found.append(_Shape(_lognormal(spread), zeros, 0.0, end, wide))
+        found.append(_UnitShape(_lognormal(spread), zeros, 0.0, end, wide))
     for spread, zeros in _SIGNED:
         end, wide = math.exp(2 * spread), spread >= _WIDE
-        found.append(_Shape(_both_signs(_lognormal(spread)), zeros, -end, end, wide))
+        found.append(_UnitShape(_both_signs(_lognormal(spread)), zeros, -end, end, wide))
     return found
 
 
@@ -292,7 +292,7 @@ def _both_signs(cdf: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda x: 0.5 + 0.5 * np.sign(x) * cdf(np.abs(x))
 
 
-def _shares(grid: MagnitudeGrid, shape: _Shape, scales: Array) -> Array:
+def _shares(grid: MagnitudeGrid, shape: _UnitShape, scales: Array) -> Array:
     """Share of each bin (scales, bins) of a shape stretched by each scale."""
     below = shape.cdf(grid.edges / scales[:, None])
     below[:, 0], below[:, -1] = 0.0, 1.0
