@@ -17,7 +17,6 @@ at the limit (P = 5 d), and scores of rankings by less. By experiment on tables 
 """
 
 import math
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -52,14 +51,16 @@ def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePl
     knots: int = asked.knots
     if is_auto(asked.knots):
         knots = _KNOTS if amount >= _least(facts) * max(1, columns.size) else 0
-    found = _pairs(asked.interactions, used, indicators, facts.feature_names)
+    products = asked.interactions
+    if is_auto(products):
+        products = bool(knots) and columns.size <= _FEW and not facts.is_classifier
+    found = _pairs(products, used, indicators, facts.feature_names)
     if is_auto(asked.interactions):
         of_numbers = ~indicators[found].any(axis=1)
         wanted = np.where(
             of_numbers, _OF_NUMBERS * of_numbers.sum(), _OF_INDICATORS * (~of_numbers).sum()
         )
-        afforded = bool(knots) and columns.size <= _FEW and not facts.is_classifier
-        found = found[(amount >= wanted) & afforded]
+        found = found[amount >= wanted]
     if not knots:
         columns = columns[:0]
     if not (columns.size or len(found)):
@@ -92,16 +93,14 @@ def _least(facts: PublicFacts) -> float:
 
 def _pairs(asked: Any, used: np.ndarray, indicators: np.ndarray, names: Any) -> np.ndarray:
     """Return the pairs of features (n, 2) whose products may be added."""
-    if is_auto(asked) or isinstance(asked, bool):
-        each = combinations(np.flatnonzero(used).tolist(), 2) if asked else ()
-        found = [pair for pair in each if not indicators[list(pair)].all()]
-    else:
-        found = [(_number(a, names), _number(b, names)) for a, b in asked]
-        strange = [pair for pair in found if not all(0 <= j < used.size and used[j] for j in pair)]
-        if strange:
-            raise ValueError(
-                f"interactions: {strange[0]} must be two features that are not ignored."
-            )
+    if isinstance(asked, bool):
+        features = np.flatnonzero(used) if asked else np.zeros(0, np.int64)
+        pairs = np.stack([features[rows] for rows in np.triu_indices(features.size, 1)], axis=1)
+        return pairs[~indicators[pairs].all(axis=1)]
+    found = [(_number(a, names), _number(b, names)) for a, b in asked]
+    strange = [pair for pair in found if not all(0 <= j < used.size and used[j] for j in pair)]
+    if strange:
+        raise ValueError(f"interactions: {strange[0]} must be two features that are not ignored.")
     return np.array(found, np.int64).reshape(-1, 2)
 
 
