@@ -1,9 +1,8 @@
 """Losses: convex functions of a target and a raw prediction (see `Loss`)."""
 
 from skdpfl.losses._base import Loss, Weighted, record_by_record, with_weights
-from skdpfl.losses._classification import Hinge, LogLoss, SquaredHinge
+from skdpfl.losses._classification import Hinge, LogLoss, Ordinal, SquaredHinge
 from skdpfl.losses._moreau import Kink, Kinked
-from skdpfl.losses._ordinal import Ordinal
 from skdpfl.losses._rates import (
     Gamma,
     NegativeBinomial,

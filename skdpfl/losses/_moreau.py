@@ -1,4 +1,4 @@
-"""Piecewise linear losses with one kink, and their Moreau envelopes in closed form.
+"""Losses of residuals; those with one kink, and their Moreau envelopes in closed form.
 
 A loss with one kink, as a function of a residual r that is affine in the raw prediction::
 
@@ -20,6 +20,7 @@ is t, hence grad f_b(w) = t a = b (w - prox(w)).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import ClassVar
@@ -28,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpfl._arguments import check_positive
-from skdpfl.losses._base import Loss
+from skdpfl.losses._base import Loss, one_vs_rest_signs
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,54 @@ def _columns(squared_norms: NDArray | None, r: NDArray) -> NDArray:
     return np.asarray(squared_norms, dtype=r.dtype)[..., None]
 
 
+class OfResidual(Loss):
+    """Base class of sums over the outputs of a function of a residual r.
+
+    For numbers r = z - y, with one output; for classes it is each output's shortfall 1 - s z, with
+    s = +1 for the record's class and -1 for the others. Methods may overwrite r.
+    """
+
+    is_classifier: ClassVar[bool] = False
+
+    @abstractmethod
+    def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        """Return each output's part of the loss, in the shape of r (..., n, k)."""
+
+    @abstractmethod
+    def slope(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        """Return the derivative in r, written over r."""
+
+    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
+        return self.of_residual(self._residual(y, raw, None)[0], squared_norms).sum(axis=-1)
+
+    def gradient(
+        self,
+        y: NDArray,
+        raw: NDArray,
+        *,
+        squared_norms: NDArray | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        residual, factor = self._residual(y, raw, out)
+        slope = self.slope(residual, squared_norms)
+        return slope if factor is None else np.multiply(slope, factor, out=slope)
+
+    def _residual(
+        self, y: NDArray, raw: NDArray, out: NDArray | None
+    ) -> tuple[NDArray, NDArray | None]:
+        """Return r in raw's dtype and shape, and its derivative in z; None: 1."""
+        if not self.is_classifier:
+            out = np.empty_like(raw) if out is None else out
+            return np.subtract(raw, y[..., None], out=out, casting="same_kind"), None
+        minus_sign = one_vs_rest_signs(y, raw)
+        np.negative(minus_sign, out=minus_sign)
+        out = np.multiply(raw, minus_sign, out=out)
+        out += 1
+        return out, minus_sign
+
+
 @dataclass(frozen=True)
-class Kinked(Loss):
+class Kinked(OfResidual):
     """Base class of losses with one kink in each output, which an envelope can smooth.
 
     Parameters

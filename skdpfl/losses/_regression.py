@@ -8,7 +8,6 @@ Quantile        max(-q r, (1 - q) r)
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar
@@ -17,41 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpfl._arguments import check_positive, check_share
-from skdpfl.losses._base import Loss
-from skdpfl.losses._moreau import Kink, Kinked
-
-
-class OfResidual(Loss):
-    """Base class of functions of the residual r, shape (..., n, 1), which they may overwrite."""
-
-    is_classifier: ClassVar[bool] = False
-
-    @abstractmethod
-    def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
-        """Return the loss, in the shape of r."""
-
-    @abstractmethod
-    def slope(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
-        """Return the derivative in r, written over r."""
-
-    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        return self.of_residual(_residual(y, raw, None), squared_norms)[..., 0]
-
-    def gradient(
-        self,
-        y: NDArray,
-        raw: NDArray,
-        *,
-        squared_norms: NDArray | None = None,
-        out: NDArray | None = None,
-    ) -> NDArray:
-        return self.slope(_residual(y, raw, out), squared_norms)
-
-
-def _residual(y: NDArray, raw: NDArray, out: NDArray | None) -> NDArray:
-    """Return raw - y in raw's dtype, shape (..., n, 1)."""
-    out = np.empty_like(raw) if out is None else out
-    return np.subtract(raw, y[..., None], out=out, casting="same_kind")
+from skdpfl.losses._moreau import Kink, Kinked, OfResidual
 
 
 @dataclass(frozen=True)
@@ -118,7 +83,7 @@ class Huber(OfResidual):
 
 
 @dataclass(frozen=True)
-class Quantile(Kinked, OfResidual):
+class Quantile(Kinked):
     """Pinball loss, whose minimiser is the conditional quantile `q`, or a smooth version of it.
 
     Parameters
@@ -174,7 +139,7 @@ class Quantile(Kinked, OfResidual):
 
 
 @dataclass(frozen=True)
-class AbsoluteError(Kinked, OfResidual):
+class AbsoluteError(Kinked):
     """Absolute error ``|r|``, or its Moreau envelope.
 
     Parameters
