@@ -10,8 +10,14 @@ from skdpfl.algorithms._base import (
 )
 from skdpfl.algorithms._base import is_vector as is_vector
 from skdpfl.algorithms._base import takes_stacks as takes_stacks
-from skdpfl.algorithms._gradient_methods import AcceleratedSGD, MinibatchSGD, MultistageSGD
+from skdpfl.algorithms._gradient_methods import (
+    AcceleratedSGD,
+    LocalizedSGD,
+    MinibatchSGD,
+    MultistageSGD,
+)
 from skdpfl.algorithms._gradient_methods import AcceleratedState as AcceleratedState
+from skdpfl.algorithms._gradient_methods import LocalizedState as LocalizedState
 from skdpfl.algorithms._gradient_methods import MinibatchState as MinibatchState
 from skdpfl.algorithms._local_steps import (
     FedAvg,
@@ -23,8 +29,6 @@ from skdpfl.algorithms._local_steps import (
 )
 from skdpfl.algorithms._local_steps import FedExpState as FedExpState
 from skdpfl.algorithms._local_steps import ScaffoldState as ScaffoldState
-from skdpfl.algorithms._localized import LocalizedSGD
-from skdpfl.algorithms._localized import LocalizedState as LocalizedState
 
 __all__ = [
     "AcceleratedSGD",

@@ -30,10 +30,9 @@ from joblib import cpu_count, effective_n_jobs
 from skdpfl._apart import anew
 from skdpfl.algorithms import Algorithm, takes_stacks
 from skdpfl.federation._base import Federation, Work
-from skdpfl.federation._batches import Batches, GroupBatches
+from skdpfl.federation._batches import Batches, GroupBatches, PersonBatches
 from skdpfl.federation._data import LARGE, SiloData, keep_freed_memory
 from skdpfl.federation._gradient import Draw, NoiseMaker, PrivateGradient, SumTerms
-from skdpfl.federation._person_batches import PersonBatches
 from skdpfl.federation._sums import Question
 from skdpfl.privacy.mechanisms import Senders
 from skdpfl.privacy.plan import PrivacyPlan

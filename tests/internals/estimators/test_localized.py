@@ -31,7 +31,7 @@ def taken_apart(model, X, y, silos, monkeypatch):
 
 
 def loop(algorithm, gradients, size, alpha, radius):
-    """The phases as they are written in skdpfl.algorithms._localized; gradients(step, w)."""
+    """The phases as they are written in skdpfl.algorithms._gradient_methods; gradients(step, w)."""
     w, step = np.zeros(size), 0
     for phase in algorithm.phases:
         center, mu = w, phase.penalty + alpha
