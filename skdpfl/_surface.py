@@ -11,6 +11,7 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from skdpfl._arguments import at_most
@@ -18,7 +19,30 @@ from skdpfl._arguments import at_most
 T = TypeVar("T", bound=Callable[..., Any])
 
 
-def filled_docs(parts: Mapping[str, str]) -> Callable[[T], T]:
+#: parameters that many functions have
+_PARAMETERS = {
+    "delta": """
+    delta : "auto" or float, default="auto"
+        "auto" is the largest power of ten that is at most 1 / (10 n_samples).""",
+    "trust": """
+    trust : {"silo", "secagg", "server"}, default="silo"
+        "silo": each silo adds noise before it sends anything. "server": a trusted server adds noise
+        once, to the sum over the silos, which needs less noise. "secagg", or a
+        :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of that noise, and masks
+        hide all but the sum.""",
+    "neighbours": """
+    neighbours : {"auto", "replace", "add_remove"}, default="auto"
+        The neighbouring relation; "auto" is "replace": one record is replaced by another.""",
+    "relation": """
+    neighbours : {"replace", "add_remove"}, default="replace"
+        The neighbouring relation of the guarantee.""",
+    "random_state": """
+    random_state : int, RandomState, Generator or None, default=None
+        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
+}
+
+
+def filled_docs(own: Mapping[str, str] = MappingProxyType({})) -> Callable[[T], T]:
     """Return a decorator that fills named parts into a docstring.
 
     A part begins with a line break and replaces the line that is its name in brackets. Indentation
@@ -27,7 +51,7 @@ def filled_docs(parts: Mapping[str, str]) -> Callable[[T], T]:
 
     def fill(documented: T) -> T:
         text = inspect.cleandoc(documented.__doc__ or "")  # none under python -OO
-        for name, part in parts.items():
+        for name, part in (*own.items(), *_PARAMETERS.items()):
             text = text.replace(f"\n[{name}]", textwrap.dedent(part))
         documented.__doc__ = text
         return documented

@@ -4,7 +4,7 @@ from skdpfl.inspection._before_fit import (
     heterogeneity as heterogeneity,
 )
 from skdpfl.inspection._coefficients import CoefficientDisplay as CoefficientDisplay
-from skdpfl.inspection._calibration_display import (
+from skdpfl.inspection._score_displays import (
     DPCalibrationDisplay as DPCalibrationDisplay,
 )
 from skdpfl.inspection._convergence import ConvergenceDisplay as ConvergenceDisplay

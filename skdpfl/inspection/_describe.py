@@ -50,10 +50,8 @@ _docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
         "rest": """
     silo_column : str, default=None
         The column that holds each record's silo.
-    delta : "auto" or float, default="auto"
-        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
-    random_state : int, RandomState, Generator or None, default=None
-        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.
+    [delta]
+    [random_state]
     silos : array-like of shape (n_samples,), default=None
         Each record's silo, instead of ``silo_column``. With neither, all records are one silo.""",
         "by_silo": """
@@ -61,12 +59,8 @@ _docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
         Whether to also return each silo's own statistics, below those of "all silos". They cost
         nothing more, since each silo adds its own noise, but they are noisier.""",
         "more": """
-    trust : {"silo", "secagg", "server"}, default="silo"
-        "silo": each silo adds noise before it sends anything. "server": a trusted server adds noise
-        once, to the sum over the silos, which needs less noise. "secagg", or a
-        :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of that noise.
-    neighbours : {"auto", "replace", "add_remove"}, default="auto"
-        The neighbouring relation; "auto" is "replace": one record is replaced by another.
+    [trust]
+    [neighbours]
     facts : Schema, default=None
         Public facts of remote silos, which agree, charge their ledgers and add the noise.
     unit : {"record", "person"}, default="record"

@@ -10,6 +10,7 @@ import pandas as pd
 
 from skdpfl import federation
 from skdpfl._arguments import at_most
+from skdpfl._surface import filled_docs
 from skdpfl._warnings import warn
 from skdpfl.model_selection.held_out import (
     HeldOut,
@@ -84,6 +85,7 @@ class PrivateScore:
         return f"PrivateScore({self.scoring}={self.value:.3g}, noise ± {self.noise:.2g}, {cost})"
 
 
+@filled_docs()
 def private_score(
     model: Any,
     X: Any,
@@ -122,15 +124,11 @@ def private_score(
         are refused, since nothing bounds what one record changes.
     epsilon : float
         The privacy cost, in addition to the model's.
-    delta : "auto" or float, default="auto"
-        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
+    [delta]
     silos : array-like of shape (n_samples,), default=None
         Each record's silo, unless X has the model's ``silo_column``. None: one silo.
-    trust : {"silo", "secagg", "server"}, default="silo"
-        "silo": each silo adds noise to its own sums; "server": noise is added once, to all;
-        "secagg": in shares of the silos (or a :class:`skdpfl.privacy.SecureAggregation`).
-    neighbours : {"replace", "add_remove"}, default="replace"
-        The neighbouring relation of the guarantee.
+    [trust]
+    [relation]
     unit : {"record", "person", "silo"}, default="record"
         What is protected. A person's (or a silo's) term is the mean over their rows.
     persons : array-like of shape (n_samples,), default=None
@@ -138,8 +136,7 @@ def private_score(
     target_bounds : tuple of (float, float), default=None
         Public bounds of the targets, for regressors; (0, horizon) for survival. None: those of the
         model, if it has some.
-    random_state : int, RandomState, Generator or None, default=None
-        None draws secret noise; anything else is a simulation.
+    [random_state]
 
     Returns
     -------

@@ -1,16 +1,17 @@
-"""A private ROC curve and a private confusion matrix."""
+"""A private ROC curve, a private confusion matrix and a private calibration curve."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skdpfl import federation
+from skdpfl._arguments import check_count
 from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.inspection._display import GREY, Display, next_colour
 from skdpfl.model_selection.held_out import HeldOut
@@ -18,6 +19,10 @@ from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.spending.account import charge_all
 from skdpfl.privacy.spending.ledger import open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent
+
+#: bins whose share of the records is within so many deviations of the noise are left out
+_UNSURE = 3.0
+_MOST_BINS = 100
 
 shared_docs = filled_docs(
     {
@@ -34,15 +39,10 @@ shared_docs = filled_docs(
         The privacy cost of the display, in addition to the fit.
     silos : array-like of shape (n_samples,), default=None
         Each record's silo, unless X has the estimator's ``silo_column``. None: one silo.
-    delta : "auto" or float, default="auto"
-        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
-    trust : {"silo", "secagg", "server"}, default="silo"
-        "silo": each silo adds noise to its own counts; "server": noise is added once, to all;
-        "secagg": in shares of the silos (or a :class:`skdpfl.privacy.SecureAggregation`).
-    neighbours : {"replace", "add_remove"}, default="replace"
-        The neighbouring relation of the guarantee.
-    random_state : int, RandomState, Generator or None, default=None
-        None draws secret noise; anything else is a simulation.""",
+    [delta]
+    [trust]
+    [relation]
+    [random_state]""",
         "drawn": """
     name : str, default=None
         The model's name; by default the estimator's.
@@ -52,39 +52,91 @@ shared_docs = filled_docs(
 )
 
 
-def released(
-    measure: federation.Measure, given: dict[str, Any]
-) -> tuple[federation.Found, PrivacySpent]:
-    """Charge for a measure of the records, and compute it; ``given`` are a method's arguments."""
-    names = ("epsilon", "delta", "silos", "trust", "neighbours", "random_state")
-    asked = {name: given[name] for name in names}
-    held = HeldOut.read(given["estimator"], given["X"], given["y"], **asked)
-    plans = held.plans([measure])
-    spent = held.spent(plans)
-    charge_all(open_ledgers(), given["cls"].__name__, spent)
-    (found,) = held.release(given["estimator"], [measure], plans)
-    return found, spent
+@dataclass(eq=False, repr=False, kw_only=True)
+class ScoreDisplay(Display):
+    """Base class of displays of noised sums over predictions; it charges for them.
+
+    A subclass defines the measure of a fitted classifier and the display's fields.
+    """
+
+    estimator_name: str | None = None
+    privacy_spent: PrivacySpent | None = None
+
+    @classmethod
+    def _measure(cls, estimator: Any, **options: Any) -> federation.Measure:
+        """Return what is counted; raise a ValueError for classifiers without it."""
+        raise NotImplementedError
+
+    @classmethod
+    def _fields(cls, found: federation.Found, estimator: Any, n: int) -> dict[str, Any]:
+        """Return the display's own fields, from the result for n records."""
+        raise NotImplementedError
+
+    @classmethod
+    @shared_docs
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        epsilon: float,
+        silos: Any = None,
+        delta: Any = "auto",
+        trust: str | SecureAggregation = "silo",
+        neighbours: str = "replace",
+        random_state: Any = None,
+        name: str | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Count the records' predictions with noise, charge the cost, and draw the display.
+
+        Parameters
+        ----------
+        [asked]
+        [drawn]
+
+        Returns
+        -------
+        display : object
+            The display, which is drawn.
+        """
+        return cls._released(locals())
+
+    @classmethod
+    def _released(cls, given: dict[str, Any], **options: Any) -> Self:
+        """Return the display; ``given`` are the arguments of :meth:`from_estimator`."""
+        estimator, name = given["estimator"], given["name"]
+        refuse_own_parts(estimator)
+        if not hasattr(estimator, "predict") or not is_classifier(estimator):
+            raise ValueError(f"This display needs a classifier; got {type(estimator).__name__}.")
+        check_is_fitted(estimator)
+        measure = cls._measure(estimator, **options)
+        asked = ("epsilon", "delta", "silos", "trust", "neighbours", "random_state")
+        held = HeldOut.read(estimator, given["X"], given["y"], **{k: given[k] for k in asked})
+        plans = held.plans([measure])
+        spent = held.spent(plans)
+        charge_all(open_ledgers(), cls.__name__, spent)
+        (found,) = held.release(estimator, [measure], plans)
+        if name is None:
+            last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+            name = type(last).__name__
+        own = cls._fields(found, estimator, math.prod(np.shape(given["y"])))
+        return cls(**own, estimator_name=str(name), privacy_spent=spent).plot(given["ax"])
 
 
-def _last(estimator: Any) -> Any:
-    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+def _of_two_labels(estimator: Any, what: str, otherwise: str) -> None:
+    """Raise for a classifier of other than two labels."""
+    if len(estimator.classes_) != 2:
+        raise ValueError(f"A {what} needs two labels; got {len(estimator.classes_)}. {otherwise}")
 
 
-def name_of(estimator: Any, name: str | None) -> str:
-    """Return a model's name for a label."""
-    return type(_last(estimator)).__name__ if name is None else str(name)
-
-
-def check_classifier(estimator: Any) -> None:
-    """Raise for anything but a fitted classifier."""
-    refuse_own_parts(estimator)
-    if not hasattr(estimator, "predict") or not is_classifier(estimator):
-        raise ValueError(f"This display needs a classifier; got {type(estimator).__name__}.")
-    check_is_fitted(estimator)
+def _positive(estimator: Any) -> Any:
+    return np.asarray(estimator.classes_).tolist()[1]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class DPRocCurveDisplay(Display):
+class DPRocCurveDisplay(ScoreDisplay):
     """ROC curve from noisy counts, with the area under it and the noise of the area.
 
     Make one with :meth:`from_estimator`.
@@ -145,9 +197,7 @@ class DPRocCurveDisplay(Display):
     tpr: Any
     roc_auc: float
     roc_auc_noise: float
-    estimator_name: str | None = None
     pos_label: Any = None
-    privacy_spent: PrivacySpent | None = None
 
     def _draw(self, color: str | None) -> None:
         name = f"{self.estimator_name}: " if self.estimator_name else ""
@@ -160,54 +210,19 @@ class DPRocCurveDisplay(Display):
         self.ax_.legend(frameon=False, loc="lower right")
 
     @classmethod
-    @shared_docs
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        epsilon: float,
-        silos: Any = None,
-        delta: Any = "auto",
-        trust: str | SecureAggregation = "silo",
-        neighbours: str = "replace",
-        random_state: Any = None,
-        name: str | None = None,
-        ax: Any = None,
-    ) -> DPRocCurveDisplay:
-        """Count scores with noise, charge the cost, and draw the curve.
+    def _measure(cls, estimator: Any, **options: Any) -> federation.Measure:
+        _of_two_labels(estimator, "ROC curve", "Use DPConfusionMatrixDisplay for any number.")
+        return federation.RocAuc()
 
-        Parameters
-        ----------
-        [asked]
-        [drawn]
-
-        Returns
-        -------
-        DPRocCurveDisplay
-        """
-        check_classifier(estimator)
-        if len(estimator.classes_) != 2:
-            raise ValueError(
-                f"A ROC curve needs two labels; got {len(estimator.classes_)}. Use "
-                "DPConfusionMatrixDisplay for any number."
-            )
-        found, spent = released(federation.RocAuc(), locals())
+    @classmethod
+    def _fields(cls, found: federation.Found, estimator: Any, n: int) -> dict[str, Any]:
         fpr, tpr = found.measure.curve(found.mean)
-        return cls(
-            fpr=fpr,
-            tpr=tpr,
-            roc_auc=found.score,
-            roc_auc_noise=found.error,
-            estimator_name=name_of(estimator, name),
-            pos_label=np.asarray(estimator.classes_).tolist()[1],
-            privacy_spent=spent,
-        ).plot(ax)
+        area = {"roc_auc": found.score, "roc_auc_noise": found.error}
+        return {"fpr": fpr, "tpr": tpr, "pos_label": _positive(estimator), **area}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class DPConfusionMatrixDisplay(Display):
+class DPConfusionMatrixDisplay(ScoreDisplay):
     """Noisy counts of records by true and predicted label.
 
     Make one with :meth:`from_estimator`.
@@ -261,8 +276,6 @@ class DPConfusionMatrixDisplay(Display):
     confusion_matrix: Any
     noise: float
     display_labels: Any
-    estimator_name: str | None = None
-    privacy_spent: PrivacySpent | None = None
 
     def _draw(self, color: str | None) -> None:
         matrix = np.asarray(self.confusion_matrix, float)
@@ -281,14 +294,103 @@ class DPConfusionMatrixDisplay(Display):
         self.ax_.set_title(f"{name}noise ± {self.noise:.2g} in each count")
 
     @classmethod
+    def _measure(cls, estimator: Any, **options: Any) -> federation.Measure:
+        return federation.Confusion(len(estimator.classes_))
+
+    @classmethod
+    def _fields(cls, found: federation.Found, estimator: Any, n: int) -> dict[str, Any]:
+        labels = np.asarray(estimator.classes_).tolist()
+        counts, noise = found.mean * n, found.noise * n
+        return {"confusion_matrix": counts, "noise": noise, "display_labels": labels}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DPCalibrationDisplay(ScoreDisplay):
+    """Shares of positives by predicted probability, with noise: a private calibration curve.
+
+    Make one with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    prob_true : array-like of shape (n_points,)
+        The estimated share of positives among the records of each bin of predicted probability.
+        Bins that may be empty but for noise are left out.
+    prob_pred : array-like of shape (n_points,)
+        The estimated mean of their predicted probabilities.
+    noise : array-like of shape (n_points,)
+        The standard deviation of the noise in ``prob_true - prob_pred``, in first-order
+        approximation.
+    calibration_error : float
+        The estimated mean distance of both over all records.
+    estimator_name : str, default=None
+        Label of the line.
+    pos_label : object, default=None
+        The positive label.
+    privacy_spent : PrivacySpent, default=None
+        The privacy cost of the display.
+
+    Attributes
+    ----------
+    line_, ideal_ : matplotlib artists
+        The curve, and that of calibrated probabilities.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes and the figure.
+
+    See Also
+    --------
+    skdpfl.DPCalibratedClassifier : Calibrates a fitted classifier.
+    private_score : The calibration error alone, among other scores.
+
+    Notes
+    -----
+    **Formal guarantee.** Each record adds one term to a noised sum of radius 1 and diameter sqrt(2)
+    (:mod:`skdpfl.federation`): in its bin's count, and, with smaller weights, in the bin's sums of
+    labels and of probabilities. A model that was fitted to the same records has its own cost; both
+    compose.
+
+    Examples
+    --------
+    >>> from skdpfl import ISRLDPClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> from skdpfl.inspection import DPCalibrationDisplay
+    >>> data = make_federated_classification(3, 400, n_classes=2, n_features=5, random_state=0)
+    >>> clf = ISRLDPClassifier(epsilon=4.0, feature_bounds=(-9, 9), random_state=0)
+    >>> clf = clf.fit(data.data, data.target, silos=data.silos)
+    >>> display = DPCalibrationDisplay.from_estimator(
+    ...     clf, data.data, data.target, epsilon=2.0, n_bins=5, silos=data.silos, random_state=0)
+    >>> len(display.prob_true) <= 5
+    True
+    """
+
+    prob_true: Any
+    prob_pred: Any
+    noise: Any
+    calibration_error: float
+    pos_label: Any = None
+
+    def _draw(self, color: str | None) -> None:
+        name = f"{self.estimator_name}: " if self.estimator_name else ""
+        label = f"{name}calibration error {self.calibration_error:.3f}"
+        self.line_ = self.ax_.errorbar(
+            self.prob_pred, self.prob_true, self.noise, color=color or next_colour(self.ax_),
+            marker=".", capsize=3, label=label,
+        )  # fmt: skip
+        (self.ideal_,) = self.ax_.plot([0, 1], [0, 1], color=GREY, linestyle=":")
+        of = "" if self.pos_label is None else f" (of {self.pos_label!r})"
+        self.ax_.set(xlabel=f"mean predicted probability{of}", ylabel="share of positives ± noise")
+        self.ax_.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        self.ax_.legend(frameon=False, loc="upper left")
+
+    @classmethod
     @shared_docs
-    def from_estimator(
+    def from_estimator(  # type: ignore[override]
         cls,
         estimator: Any,
         X: Any,
         y: Any,
         *,
         epsilon: float,
+        n_bins: int = 10,
         silos: Any = None,
         delta: Any = "auto",
         trust: str | SecureAggregation = "silo",
@@ -296,26 +398,41 @@ class DPConfusionMatrixDisplay(Display):
         random_state: Any = None,
         name: str | None = None,
         ax: Any = None,
-    ) -> DPConfusionMatrixDisplay:
-        """Count true and predicted labels with noise, charge the cost, and draw the counts.
+    ) -> Self:
+        """Count records by predicted probability with noise, charge the cost, and draw the curve.
 
         Parameters
         ----------
         [asked]
+        n_bins : int, default=10
+            The number of bins, of equal width.
         [drawn]
 
         Returns
         -------
-        DPConfusionMatrixDisplay
+        display : object
+            The display, which is drawn.
         """
-        check_classifier(estimator)
-        measure = federation.Confusion(len(estimator.classes_))
-        found, spent = released(measure, locals())
-        n = math.prod(np.shape(y))
-        return cls(
-            confusion_matrix=found.mean * n,
-            noise=found.noise * n,
-            display_labels=np.asarray(estimator.classes_).tolist(),
-            estimator_name=name_of(estimator, name),
-            privacy_spent=spent,
-        ).plot(ax)
+        return cls._released(locals(), n_bins=n_bins)
+
+    @classmethod
+    def _measure(cls, estimator: Any, **options: Any) -> federation.Measure:
+        if not hasattr(estimator, "predict_proba"):
+            raise ValueError(f"{type(estimator).__name__} has no predict_proba to compare.")
+        instead = 'Use private_score(..., scoring="calibration_error") for any number.'
+        _of_two_labels(estimator, "calibration curve", instead)
+        n_bins = check_count("n_bins", options["n_bins"], high=_MOST_BINS)
+        return federation.CalibrationError(n_bins)
+
+    @classmethod
+    def _fields(cls, found: federation.Found, estimator: Any, n: int) -> dict[str, Any]:
+        counts, hits, chances = found.measure.curve(found.mean)
+        sure = counts > _UNSURE * found.noise * np.sqrt(2)
+        counts = np.maximum(counts[sure], 1e-300)
+        return {
+            "prob_true": np.clip(hits[sure] / counts, 0.0, 1.0),
+            "prob_pred": np.clip(chances[sure] / counts, 0.0, 1.0),
+            "noise": found.measure.gap_noise(found.noise)[sure] / counts,
+            "calibration_error": found.score,
+            "pos_label": _positive(estimator),
+        }

@@ -34,6 +34,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from skdpfl._arguments import check_number, check_share, is_auto
+from skdpfl._surface import filled_docs
 from skdpfl._survival_times import read_horizon, read_intervals, read_survival
 from skdpfl.federation import Federation
 from skdpfl.inspection._display import COLOURS, Display
@@ -53,6 +54,7 @@ _AT_RISK = 2.0
 ALL = "all"
 
 
+@filled_docs()
 def kaplan_meier(
     y: Any,
     *,
@@ -89,16 +91,10 @@ def kaplan_meier(
         Each record's silo; None: all are one.
     confidence : float, default=0.95
         That of the intervals, at each time.
-    delta : "auto" or float, default="auto"
-        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
-    trust : {"silo", "secagg", "server"}, default="silo"
-        "silo": each silo adds noise before it sends anything. "server": a trusted server adds noise
-        once. "secagg", or a :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of
-        that noise.
-    neighbours : {"auto", "replace", "add_remove"}, default="auto"
-        The neighbouring relation; "auto" is "replace": one record is replaced by another.
-    random_state : int, RandomState, Generator or None, default=None
-        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.
+    [delta]
+    [trust]
+    [neighbours]
+    [random_state]
 
     Returns
     -------

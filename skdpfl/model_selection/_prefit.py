@@ -49,15 +49,10 @@ prefit_docs: Callable[[Any], Any] = filled_docs(
     epsilon : float, default=1.0
         The privacy cost, in addition to that of the classifier.""",
         "shared": """
-    delta : "auto" or float, default="auto"
-        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
-    trust : {"silo", "secagg", "server"}, default="silo"
-        "silo": each silo adds noise to its own counts; "server": noise is added once, to all;
-        "secagg": in shares of the silos (or a :class:`skdpfl.privacy.SecureAggregation`).
-    neighbours : {"replace", "add_remove"}, default="replace"
-        The neighbouring relation of the guarantee.
-    random_state : int, RandomState, Generator or None, default=None
-        None draws secret noise; anything else is a simulation.""",
+    [delta]
+    [trust]
+    [relation]
+    [random_state]""",
         "fitted": """
     estimator_ : estimator
         The fitted classifier.

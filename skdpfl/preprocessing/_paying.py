@@ -33,13 +33,29 @@ from skdpfl.table import Table, check_persons
 
 #: types of features that are numbers
 FLOATS = (np.float64, np.float32)
-_TRUST = """
-    trust : {"silo", "secagg", "server"}, default="silo"
-        "silo": each silo adds noise before it sends anything. "server": a trusted server adds noise
-        once, to the sum over the silos, which needs less noise. "secagg", or a
-        :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of that noise, and masks
-        hide all but the sum."""
-_UNIT = """
+#: decorator of the transformers here, for the descriptions that they share
+shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
+    {
+        "feature_bounds": """
+    feature_bounds : (low, high) or mapping, default=None
+        Public ranges: two numbers, two arrays of shape (n_features,), two Series (by column
+        name if both have names), or a mapping from column to (low, high). Must not be computed
+        from the data. ``low == high`` ignores the column.""",
+        "silo_column": """
+    silo_column : str, default=None
+        The column of X that holds each record's silo; it is passed through unchanged.
+    [unit]""",
+        "running": """
+    [trust]
+    [neighbours]
+    silo_column : str, default=None
+        The column of X that holds each record's silo.
+    keep_silo_column : bool, default=True
+        Whether ``transform`` passes the columns of silos and persons through. Use False inside a
+        ColumnTransformer, where every part with such a column would output it.
+    [unit]
+    [random_state]""",
+        "unit": """
     unit : {"record", "person"}, default="record"
         What is protected: one record, or all records of a person in a silo, in any number. These
         then count as one: sums take the mean over a person's rows, and values that are looked for
@@ -49,40 +65,7 @@ _UNIT = """
         ``fit``. It is passed through as that of silos is.
     silos_per_person : int, default=1
         With ``unit="person"``: in how many silos a person may have rows. The price covers that
-        many; it is an assumption where records stay elsewhere."""
-#: decorator of the transformers here, for the descriptions that they share
-shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
-    {
-        "delta": """
-    delta : "auto" or float, default="auto"
-        "auto" is the largest power of ten that is at most 1 / (10 n_samples).""",
-        "feature_bounds": """
-    feature_bounds : (low, high) or mapping, default=None
-        Public ranges: two numbers, two arrays of shape (n_features,), two Series (by column
-        name if both have names), or a mapping from column to (low, high). Must not be computed
-        from the data. ``low == high`` ignores the column.""",
-        "silo_column": """
-    silo_column : str, default=None
-        The column of X that holds each record's silo; it is passed through unchanged."""
-        + _UNIT,
-        "unit": _UNIT,
-        "random_state": """
-    random_state : int, RandomState, Generator or None, default=None
-        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
-        "trust": _TRUST,
-        "running": _TRUST
-        + """
-    neighbours : {"auto", "replace", "add_remove"}, default="auto"
-        The neighbouring relation; "auto" is "replace": one record is replaced by another.
-    silo_column : str, default=None
-        The column of X that holds each record's silo.
-    keep_silo_column : bool, default=True
-        Whether ``transform`` passes the columns of silos and persons through. Use False inside a
-        ColumnTransformer, where every part with such a column would output it."""
-        + _UNIT
-        + """
-    random_state : int, RandomState, Generator or None, default=None
-        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
+        many; it is an assumption where records stay elsewhere.""",
         "cost": """
     privacy_spent_ : PrivacySpent
         The privacy cost of the fit: ``epsilon, delta = transformer.privacy_spent_``.""",
