@@ -109,14 +109,8 @@ class Accuracy(Measure):
 
     reads: ClassVar[Reads] = "codes"
     on_grid: ClassVar[bool] = True
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
-    def radius(self) -> float:
-        return 0.5
+    shape: ClassVar[tuple[int, ...]] = ()
+    radius: ClassVar[float] = 0.5
 
     def terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         return (X[:, 0] == y) - 0.5
@@ -132,6 +126,9 @@ class BalancedAccuracy(Measure):
     n_classes: int
     reads: ClassVar[Reads] = "codes"
 
+    diameter: ClassVar[float] = 1.0
+    radius: ClassVar[float] = math.sqrt(0.5)
+
     @property
     def shape(self) -> tuple[int, ...]:
         return (2, self.n_classes)
@@ -142,14 +139,6 @@ class BalancedAccuracy(Measure):
 
     def _holds(self, n_classes: int | None) -> bool:
         return self.n_classes == n_classes
-
-    @property
-    def radius(self) -> float:
-        return math.sqrt(0.5)
-
-    @property
-    def diameter(self) -> float:
-        return 1.0
 
     def terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         its_own = y[:, None] == np.arange(self.n_classes)
@@ -172,20 +161,15 @@ class Confusion(Measure):
     reads: ClassVar[Reads] = "codes"
     on_grid: ClassVar[bool] = True
 
+    diameter: ClassVar[float] = math.sqrt(2)
+    radius: ClassVar[float] = 1.0
+
     @property
     def shape(self) -> tuple[int, ...]:
         return (self.n_classes, self.n_classes)
 
     def _holds(self, n_classes: int | None) -> bool:
         return self.n_classes == n_classes
-
-    @property
-    def radius(self) -> float:
-        return 1.0
-
-    @property
-    def diameter(self) -> float:
-        return math.sqrt(2)
 
     def terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         classes = np.arange(self.n_classes)
@@ -207,6 +191,9 @@ class Closeness(Measure):
     worth: float
     shift: float = 0.0
 
+    radius: ClassVar[float] = 0.5
+    shape: ClassVar[tuple[int, ...]] = ()
+
     @property
     def reads(self) -> Reads:  # type: ignore[override]
         return "log_probabilities" if self.kind in ("log_loss", "brier") else "targets"
@@ -217,14 +204,6 @@ class Closeness(Measure):
 
     def _holds(self, n_classes: int | None) -> bool:
         return 0 < self.bound < math.inf
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
-    def radius(self) -> float:
-        return 0.5
 
     def terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         shares = self._losses(X, y) / self.bound
@@ -255,16 +234,11 @@ class R2(Measure):
     #: what is taken off the third number
     _centre: ClassVar[float] = 0.625
 
+    radius: ClassVar[float] = math.sqrt(41) / 8
+    shape: ClassVar[tuple[int, ...]] = (3,)
+
     def _holds(self, n_classes: int | None) -> bool:
         return -math.inf < self.low < self.high < math.inf
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (3,)
-
-    @property
-    def radius(self) -> float:
-        return math.sqrt(41) / 8
 
     @property
     def _middle(self) -> float:
@@ -298,13 +272,10 @@ class D2Poisson(R2):
     """The share of the Poisson deviance explained, with counts within public bounds."""
 
     _centre: ClassVar[float] = 0.5
+    radius: ClassVar[float] = math.sqrt(3) / 2
 
     def _holds(self, n_classes: int | None) -> bool:
         return 0 <= self.low < self.high < math.inf
-
-    @property
-    def radius(self) -> float:
-        return math.sqrt(3) / 2
 
     def _deviance(self, y: np.ndarray, predicted: Any) -> np.ndarray:
         ends = np.array([self.low, self.high])

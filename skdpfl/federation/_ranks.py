@@ -70,6 +70,9 @@ class ScoreHistogram(Measure):
     #: the shares of the records below the edges of bins
     below: ClassVar[tuple[float, ...]] = tuple(i / BINS for i in range(1, BINS))
 
+    diameter: ClassVar[float] = math.sqrt(2)
+    radius: ClassVar[float] = 1.0
+
     @property
     def n_bins(self) -> int:
         """The number of bins."""
@@ -82,14 +85,6 @@ class ScoreHistogram(Measure):
     @property
     def _shape_of_bins(self) -> tuple[int, ...]:
         return (2, self.n_bins)
-
-    @property
-    def radius(self) -> float:
-        return 1.0
-
-    @property
-    def diameter(self) -> float:
-        return math.sqrt(2)
 
     def _holds(self, n_classes: int | None) -> bool:
         edges, (low, high) = self.edges, self.span
@@ -136,9 +131,7 @@ class ScoreHistogram(Measure):
 class RocAuc(ScoreHistogram):
     """The area under the ROC curve, from counts of scores in bins by class."""
 
-    @property
-    def chance(self) -> float:
-        return 0.5
+    chance: ClassVar[float] = 0.5
 
     def curve(self, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return non-decreasing false and true positive rates, starting with the highest bin."""
@@ -181,6 +174,7 @@ class Concordance(ScoreHistogram):
 
     horizon: float = 1.0
     below: ClassVar[tuple[float, ...]] = tuple(i / RISKS for i in range(1, RISKS))
+    chance: ClassVar[float] = 0.5
 
     def check(self, n_features: int, n_classes: int | None, work: object) -> None:
         if n_classes is not None or not self._holds(2):
@@ -188,10 +182,6 @@ class Concordance(ScoreHistogram):
 
     def _holds(self, n_classes: int | None) -> bool:
         return 0 < self.horizon < math.inf and super()._holds(n_classes)
-
-    @property
-    def chance(self) -> float:
-        return 0.5
 
     @property
     def _shape_of_bins(self) -> tuple[int, ...]:
@@ -228,20 +218,15 @@ class CalibrationError(Measure):
     reads: ClassVar[Reads] = "log_probabilities"
     sign: ClassVar[int] = -1
 
+    diameter: ClassVar[float] = math.sqrt(2)
+    radius: ClassVar[float] = 1.0
+
     def _holds(self, n_classes: int | None) -> bool:
         return 1 <= self.n_bins <= 1000
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (3, self.n_bins)
-
-    @property
-    def radius(self) -> float:
-        return 1.0
-
-    @property
-    def diameter(self) -> float:
-        return math.sqrt(2)
 
     @property
     def _factors(self) -> np.ndarray:

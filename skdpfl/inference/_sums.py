@@ -352,17 +352,9 @@ class LinearMeat(LinearMoments):
 class ResidualSize(PilotSum):
     """The sum of min(1, |y - eta| / 2)."""
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
-    def limit(self) -> float:
-        return 1.0
-
-    @property
-    def diameter(self) -> float:
-        return 1.0  # terms are in [0, 1]
+    shape: ClassVar[tuple[int, ...]] = ()
+    limit: ClassVar[float] = 1.0
+    diameter: ClassVar[float] = 1.0  # terms are in [0, 1]
 
     @np.errstate(all="ignore")
     def _terms_of(self, data: SiloData, rows: Any) -> Array:
