@@ -158,8 +158,10 @@ class DocLinks:
         table = super()._get_fitted_attr_html(doc_link)  # type: ignore[misc]
         if "privacy_spent_" in table:
             row = table["privacy_spent_"]
-            table["privacy_spent_"] = {**row, "value": _Price(row["value"])}
-            for name, value in _said_with(self, row["value"]).items():
+            spent = row["value"]
+            price = f"ε = {at_most(spent.epsilon)}, δ = {at_most(spent.delta, 2)}"
+            table["privacy_spent_"] = {**row, "value": _Word(price)}
+            for name, value in _said_with(self, spent).items():
                 table[name] = {"type_name": type(value).__name__, "value": _Word(value)}
         return table
 
@@ -184,16 +186,6 @@ class _Word:
 
     def __repr__(self) -> str:
         return str(self._value)
-
-
-class _Price:
-    """Short text of a cost: its epsilon and delta."""
-
-    def __init__(self, spent: Any) -> None:
-        self._spent = spent
-
-    def __repr__(self) -> str:
-        return f"ε = {at_most(self._spent.epsilon)}, δ = {at_most(self._spent.delta, 2)}"
 
 
 @functools.cache

@@ -16,9 +16,6 @@ from skdpfl.algorithms._gradient_methods import (
     MinibatchSGD,
     MultistageSGD,
 )
-from skdpfl.algorithms._gradient_methods import AcceleratedState as AcceleratedState
-from skdpfl.algorithms._gradient_methods import LocalizedState as LocalizedState
-from skdpfl.algorithms._gradient_methods import MinibatchState as MinibatchState
 from skdpfl.algorithms._local_steps import (
     FedAvg,
     FedExp,
@@ -27,8 +24,6 @@ from skdpfl.algorithms._local_steps import (
     ScaffoldBroadcast,
     whole_silo_control_rate,
 )
-from skdpfl.algorithms._local_steps import FedExpState as FedExpState
-from skdpfl.algorithms._local_steps import ScaffoldState as ScaffoldState
 
 __all__ = [
     "AcceleratedSGD",

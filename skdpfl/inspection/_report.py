@@ -45,6 +45,8 @@ from skdpfl.inspection._report_blocks import (
 from skdpfl.privacy.spending.ledger import PrivacyLedger, Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 
+#: what is declared as text
+_TEXTS = ("purpose", "period", "contact", "retention")
 #: more silos than this are summed up
 _MANY_SILOS = 30
 
@@ -130,6 +132,8 @@ def report(
     >>> found.methods[-37:]
     'No other step of it read the records.'
     """
+    if persons is not None:
+        check_count("persons", persons)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PrivacyLeakWarning)
         spent = privacy_spent(fitted, public=public)
@@ -145,7 +149,15 @@ def report(
         tuple(public),
         None if ledger is None else LedgerFacts.of(ledger),
         constants={k: v for path, part in parts for k, v in _constants(part, path)},
-        declared=BoardFacts(purpose, period, contact, retention, persons, utility, audit),
+        declared={
+            "purpose": purpose,
+            "period": period,
+            "contact": contact,
+            "retention": retention,
+            "persons": persons,
+            "utility": utility,
+            "audit": audit,
+        },
     )
 
 
@@ -282,29 +294,6 @@ class LedgerFacts:
         return f"All {len(self.rows)} fits on these records ({names}) cost {budget}{held}."
 
 
-@dataclass(frozen=True, eq=False)
-class BoardFacts:
-    """What whoever makes the report declares; None for what is not stated."""
-
-    purpose: str | None = None
-    period: str | None = None
-    contact: str | None = None
-    retention: str | None = None
-    persons: int | None = None
-    utility: Any = None
-    audit: Any = None
-
-    def __post_init__(self) -> None:
-        if self.persons is not None:
-            check_count("persons", self.persons)
-
-    @property
-    def words(self) -> dict[str, str]:
-        """The texts that were given."""
-        named = ("purpose", "period", "contact", "retention")
-        return {n: str(getattr(self, n)) for n in named if getattr(self, n) is not None}
-
-
 @dataclass(frozen=True, repr=False)
 class PrivacyReport:
     """A privacy report of a fit, made by :func:`skdpfl.report`.
@@ -325,8 +314,8 @@ class PrivacyReport:
         The facts of all fits on these records.
     constants : dict
         Each declared constant by its step, name and column.
-    declared : object
-        Purpose, period, contact, retention, persons, utility and audit.
+    declared : dict
+        Purpose, period, contact, retention, persons, utility and audit; None: not stated.
     made : str
         The date of the report.
     """
@@ -338,7 +327,7 @@ class PrivacyReport:
     public: tuple[str, ...]
     ledger: LedgerFacts | None = None
     constants: dict[str, str] = field(default_factory=dict)
-    declared: BoardFacts = field(default_factory=BoardFacts)
+    declared: dict[str, Any] = field(default_factory=dict)
     made: str = field(
         default_factory=lambda: datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     )
@@ -441,7 +430,7 @@ class PrivacyReport:
             *(section(f"What was done: {part.name}", _done(part)) for part in self.parts),
             section("What the guarantee rests on", self._rests_on()),
             section("What was assumed to be public", self._assumed()),
-            section("Correctness", table_of(correctness(self.spent, self.declared.audit))),
+            section("Correctness", table_of(correctness(self.spent, self.declared.get("audit")))),
             section("What the guarantee does not cover", LIMITS),
             section("Side channels", SIDE_CHANNELS),
             section("Versions", table_of(self._versions())),
@@ -453,12 +442,16 @@ class PrivacyReport:
 
     def _of_purpose(self) -> Iterator[str]:
         """Yield the sections of what was declared."""
-        declared = self.declared
-        if declared.words:
-            rows = {name.capitalize(): text for name, text in declared.words.items()}
+        if words := self._words():
+            rows = {name.capitalize(): text for name, text in words.items()}
             yield section("What it is for", table_of(rows))
-        if declared.utility is not None:
-            yield section("How good it is", table_of(of_use(declared.utility)))
+        if (utility := self.declared.get("utility")) is not None:
+            yield section("How good it is", table_of(of_use(utility)))
+
+    def _words(self) -> dict[str, str]:
+        """Return the declared texts."""
+        given = {name: self.declared.get(name) for name in _TEXTS}
+        return {name: str(text) for name, text in given.items() if text is not None}
 
     def _rests_on(self) -> str:
         """Return text on what is assumed of silos and server."""
@@ -489,7 +482,7 @@ class PrivacyReport:
             if private
             else {},
             "assumptions": ASSUMED[spent.trust].format(colluding=spent.colluding),
-            "declared": self.declared.words | {"records_per_person": self.declared.persons},
+            "declared": self._words() | {"records_per_person": self.declared.get("persons")},
             "public": dict(pair for part in self.parts for pair in part.public.items()),
             "constants": dict(self.constants),
             "not_paid_for": list(self.leaks),
@@ -517,7 +510,7 @@ class PrivacyReport:
             f"Whoever knows all other records and reads all of this tells two versions of one "
             f"{spent.unit} apart in at most {right} of 100 cases; a coin is right in 50."
         )
-        rows |= compared(spent) | of_persons(spent, self.declared.persons)
+        rows |= compared(spent) | of_persons(spent, self.declared.get("persons"))
         outsider = spent.outsider
         if outsider is not None:
             rows["Against someone who sees the models only"] = (

@@ -51,7 +51,8 @@ class Damaged(ValueError):
 class Entry(NamedTuple):
     """One fit: its name, whether exact scores were computed, its cost, and when it was charged.
 
-    A fit that ended early may be ``settled``: its cost is then that of the rounds that ran.
+    A fit that ended early may be ``settled``: its cost is then that of the rounds that ran, in a
+    later line of the file, whose date is that of its end.
     """
 
     name: str
@@ -59,14 +60,6 @@ class Entry(NamedTuple):
     spent: PrivacySpent
     date: str = ""
     settled: bool = False
-
-
-class Settled(NamedTuple):
-    """The cost of a fit that ended early, which replaces the cost charged before."""
-
-    name: str
-    spent: PrivacySpent
-    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +107,7 @@ class Budget:
         return FILTERS[self.method](self.epsilon, self.delta, self.neighbours)
 
 
-Item = Entry | Budget | Settled
+Item = Entry | Budget
 
 
 class Mark(NamedTuple):
@@ -174,11 +167,12 @@ class Book:
     @property
     def entries(self) -> list[Entry]:
         """The fits, oldest first; settled ones with their final cost."""
-        found = [line.item for line in self.lines if isinstance(line.item, Entry)]
-        less = {s.name: s.spent for line in self.lines if isinstance(s := line.item, Settled)}
+        lines = [line.item for line in self.lines if isinstance(line.item, Entry)]
+        less = {each.name: each.spent for each in lines if each.settled}
         return [
             each._replace(spent=less[each.name], settled=True) if each.name in less else each
-            for each in found
+            for each in lines
+            if not each.settled
         ]
 
     @property
@@ -214,7 +208,7 @@ class Book:
         """Return the book with one more entry, and the entry's bytes."""
         data = encoded(item, self.lines[-1].digest)
         lines, size = (*self.lines, Line(_digest(data), item)), self.size + len(data)
-        if not isinstance(item, Entry):
+        if isinstance(item, Budget) or item.settled:
             budget = item if isinstance(item, Budget) else self.budget
             return Book(lines, size, True, budget, self.seeds), data
         seeds = item.spent.simulation_seeds
@@ -268,11 +262,11 @@ def read(data: bytes, previous: Book | None = None) -> Book:
     if not isinstance(lines[0].item, Budget):
         raise Damaged("does not begin with a budget")
     budget = next(line.item for line in reversed(lines) if isinstance(line.item, Budget))
-    fits = [line.item.spent for line in lines if isinstance(line.item, Entry)]
-    known_names = {line.item.name for line in lines if isinstance(line.item, Entry)}
-    if not {line.item.name for line in lines if isinstance(line.item, Settled)} <= known_names:
+    fits = [line.item for line in lines if isinstance(line.item, Entry)]
+    charged = [fit for fit in fits if not fit.settled]
+    if not {fit.name for fit in fits} <= {fit.name for fit in charged}:
         raise Damaged("has a settled fit that was not charged")
-    seeds = frozenset().union(*(spent.simulation_seeds for spent in fits))
+    seeds = frozenset().union(*(fit.spent.simulation_seeds for fit in charged))
     size = len(data) - len(part)
     return Book(tuple(lines), size, named and not part, budget, seeds)
 
@@ -309,10 +303,9 @@ def _item(plain: dict[str, Any]) -> Item:
     seeds = frozenset(plain["seeds"])
     require(all(type(seed) is int for seed in seeds), "entry.seeds", "are not integers")
     spent = from_record(PrivacySpent, plain["spent"], seeds)
-    if kind == "settled":
-        return Settled(plain["name"], spent, plain["date"])
-    scored = one_of(plain, "scored", [True, False], "entry")
-    return Entry(plain["name"], scored, spent, plain["date"])
+    settled = kind == "settled"
+    scored = not settled and one_of(plain, "scored", [True, False], "entry")
+    return Entry(plain["name"], scored, spent, plain["date"], settled)
 
 
 def encoded(item: Item, after: str) -> bytes:
@@ -320,9 +313,9 @@ def encoded(item: Item, after: str) -> bytes:
     if isinstance(item, Budget):
         own = {"kind": "budget", "id": secrets.token_hex(16)} | dataclasses.asdict(item)
     else:
-        kind = "fit" if isinstance(item, Entry) else "settled"
+        kind = "settled" if item.settled else "fit"
         own = {"kind": kind, "name": item.name, "date": item.date}
-        own |= {"scored": item.scored} if isinstance(item, Entry) else {}
+        own |= {} if item.settled else {"scored": item.scored}
         own["seeds"] = sorted(map(int, item.spent.simulation_seeds))
         own["spent"] = to_record(item.spent)
     return _json({"after": after} | own)

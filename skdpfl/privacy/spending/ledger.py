@@ -28,7 +28,7 @@ from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.spending.account import ENDED, Account, charge_all, now, warn_at_the_end
 from skdpfl.privacy.spending.as_fitted import as_fitted, runs_of_copies, times_drawn
-from skdpfl.privacy.spending.book import Budget, Settled
+from skdpfl.privacy.spending.book import Budget, Entry
 from skdpfl.privacy.spending.journal import Journal, absolute, temporary_path
 from skdpfl.privacy.spending.spent import PrivacySpent, of_copies
 
@@ -208,7 +208,7 @@ class PrivacyLedger(Account):
         journal = self._writable()
         with journal.locked() as book:
             book.check_settled(name, spent)
-            journal.add(book, Settled(name, spent, now()))
+            journal.add(book, Entry(name, False, spent, now(), settled=True))
 
     def raise_budget(self, epsilon: float, *, reason: str) -> None:
         """Raise the budget, and record the reason.
