@@ -5,19 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from skdpfl.federation._measures import (
-    R2,
-    Accuracy,
-    BalancedAccuracy,
-    Closeness,
-    D2Poisson,
-    Measure,
-)
+from skdpfl.federation import _measures
 from skdpfl.federation._ranks import AveragePrecision, CalibrationError, Concordance, RocAuc
 
 #: probabilities below it count as it, unless a bound is given
 LEAST_PROBABILITY = 0.01
-OF_TWO_LABELS: dict[str, Callable[[], Measure]] = {
+OF_TWO_LABELS: dict[str, Callable[[], _measures.Measure]] = {
     "roc_auc": RocAuc,
     "average_precision": AveragePrecision,
 }
@@ -37,7 +30,7 @@ def measure_of(
     bound: float | None = None,
     targets: tuple[float, float] | None = None,
     survival: bool = False,
-) -> Measure:
+) -> _measures.Measure:
     """Return the measure of a given name; a ValueError lists the valid names.
 
     A record's loss or error is clipped at ``bound``; ``targets`` are public bounds of the targets,
@@ -61,16 +54,16 @@ def measure_of(
     return _of_targets(name, bound, targets)
 
 
-def _of_classes(name: str, n_classes: int, bound: float | None) -> Measure:
+def _of_classes(name: str, n_classes: int, bound: float | None) -> _measures.Measure:
     if name == "accuracy":
-        return Accuracy()
+        return _measures.Accuracy()
     if name == "balanced_accuracy":
-        return BalancedAccuracy(n_classes)
+        return _measures.BalancedAccuracy(n_classes)
     if name == "neg_log_loss":
         most = -math.log(LEAST_PROBABILITY) if bound is None else float(bound)
-        return Closeness("log_loss", most, most)
+        return _measures.Closeness("log_loss", most, most)
     if name == "neg_brier_score":  # of two labels scikit-learn counts one of them
-        return Closeness("brier", 2.0, 1.0 if n_classes == 2 else 2.0)
+        return _measures.Closeness("brier", 2.0, 1.0 if n_classes == 2 else 2.0)
     if name == "calibration_error":
         return CalibrationError()
     if n_classes != 2:
@@ -80,7 +73,9 @@ def _of_classes(name: str, n_classes: int, bound: float | None) -> Measure:
     return OF_TWO_LABELS[name]()
 
 
-def _of_targets(name: str, bound: float | None, targets: tuple[float, float] | None) -> Measure:
+def _of_targets(
+    name: str, bound: float | None, targets: tuple[float, float] | None
+) -> _measures.Measure:
     if targets is None and name == "neg_mean_absolute_error" and bound is None:
         raise ValueError(
             "neg_mean_absolute_error needs public bounds of the targets (target_bounds), or of the "
@@ -95,9 +90,9 @@ def _of_targets(name: str, bound: float | None, targets: tuple[float, float] | N
         raise ValueError(f"target_bounds must be finite, and increase; got {targets!r}.")
     if name == "neg_mean_absolute_error":
         most = (high - low) / 2 if bound is None else float(bound)
-        return Closeness("absolute_error", most, most)
+        return _measures.Closeness("absolute_error", most, most)
     if name == "r2":
-        return R2(low, high)
+        return _measures.R2(low, high)
     if low < 0:
         raise ValueError(f"{name} needs target_bounds from 0 on; got {targets!r}.")
-    return Concordance(horizon=high) if name == "concordance" else D2Poisson(low, high)
+    return Concordance(horizon=high) if name == "concordance" else _measures.D2Poisson(low, high)

@@ -12,12 +12,7 @@ from skdpfl import federation
 from skdpfl._arguments import at_most
 from skdpfl._surface import filled_docs
 from skdpfl._warnings import warn
-from skdpfl.model_selection.held_out import (
-    HeldOut,
-    is_survival,
-    predicts_labels,
-    survival_targets,
-)
+from skdpfl.model_selection import held_out
 from skdpfl.privacy.events import SecureAggregation, Unit
 from skdpfl.privacy.spending.account import charge_all
 from skdpfl.privacy.spending.ledger import open_ledgers
@@ -181,7 +176,7 @@ def private_score(
     names = _names(scoring)
     measures = [_measure(model, y, name, target_bounds) for name in names]
     asked = {"epsilon": epsilon, "delta": delta, "trust": trust, "neighbours": neighbours}
-    held = HeldOut.read(
+    held = held_out.HeldOut.read(
         model, X, y, silos=silos, unit=unit, persons=persons, random_state=random_state, **asked
     )
     plans = held.plans(measures)
@@ -204,10 +199,10 @@ def _names(scoring: Any) -> list[Any]:
 
 def _measure(model: Any, y: Any, name: Any, target_bounds: Any) -> federation.Measure:
     """Return the measure of a model; raise if the model, or its targets, have no such score."""
-    known = predicts_labels(model)
-    survival = not known and (name == "concordance" or is_survival(y))
+    known = held_out.predicts_labels(model)
+    survival = not known and (name == "concordance" or held_out.is_survival(y))
     if survival and name == "concordance":
-        survival_targets(y)
+        held_out.survival_targets(y)
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     bounds = getattr(last, "target_bounds", None) if target_bounds is None else target_bounds
     n_classes = len(getattr(model, "classes_", ())) if known else None
@@ -223,7 +218,9 @@ def _measure(model: Any, y: Any, name: Any, target_bounds: Any) -> federation.Me
     return measure
 
 
-def _score(name: str, found: federation.Found, held: HeldOut, spent: PrivacySpent) -> PrivateScore:
+def _score(
+    name: str, found: federation.Found, held: held_out.HeldOut, spent: PrivacySpent
+) -> PrivateScore:
     """Return the score of released means; warn if it is as if the model failed everywhere."""
     measure, own = found.measure, not held.as_one
     close = min(_WORST_DEVIATIONS * found.noise, _WORST_SHARE)

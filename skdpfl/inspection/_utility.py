@@ -14,22 +14,12 @@ from skdpfl._arguments import check_number
 from skdpfl._pipelines import private_step
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection._display import (
-    Display,
-    constant_score,
-    default_score,
-    draw_scores,
-    folds_of,
-    logarithmic,
-    predicted_scores,
-    score_at,
-    score_label,
-)
+from skdpfl.inspection import _display
 from skdpfl.silos import read_silos, split_silo_column
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PrivacyUtilityDisplay(Display):
+class PrivacyUtilityDisplay(_display.Display):
     """Scores over epsilon with a band, and the score without privacy.
 
     Make one with :meth:`from_estimator` or :meth:`from_predictions`.
@@ -86,7 +76,7 @@ class PrivacyUtilityDisplay(Display):
     def _draw(self, color: str | None) -> None:
         epsilons = np.asarray(self.epsilons, dtype=float)
         line = {"color": color, "label": self.estimator_name, "marker": "o"}
-        self.line_, self.band_ = draw_scores(self.ax_, epsilons, self.scores, **line)
+        self.line_, self.band_ = _display.draw_scores(self.ax_, epsilons, self.scores, **line)
         self.baseline_ = None
         if self.baseline is not None:
             name = f"{self.estimator_name}, not private" if self.estimator_name else "not private"
@@ -103,7 +93,9 @@ class PrivacyUtilityDisplay(Display):
                 height, color="0.5", ls=":", label="constant prediction"
             )
         alone = f" of {self.step}, other steps apart" if self.step else ""
-        logarithmic(self.ax_, epsilons, f"privacy budget ε{alone} (smaller is more private)")
+        _display.logarithmic(
+            self.ax_, epsilons, f"privacy budget ε{alone} (smaller is more private)"
+        )
         repeats = "" if self.band_ is None else " (mean ± standard deviation)"
         self.ax_.set_ylabel(f"{self.score_name}{repeats}")
         if self.estimator_name or self.baseline_ or self.constant_:
@@ -169,19 +161,25 @@ class PrivacyUtilityDisplay(Display):
         check_consistent_length(X, y, silos)
         n = _num_samples(y)
         codes = None if given is None else read_silos(given, n).codes
-        folds = list(folds_of(cv, X, np.asarray(y), codes, is_classifier(inner)))
+        folds = list(_display.folds_of(cv, X, np.asarray(y), codes, is_classifier(inner)))
         words = isinstance(epsilons, str | bytes) or not np.iterable(epsilons)
         if words or not list(epsilons):
             raise ValueError(f"epsilons must be a sequence of numbers > 0; got {epsilons!r}.")
         budgets = sorted(check_number("epsilons", e, low=0, open_low=True) for e in epsilons)
         table = [
-            [score_at(estimator, e, X, y, silos, fold, scoring) for fold in folds]
+            [_display.score_at(estimator, e, X, y, silos, fold, scoring) for fold in folds]
             for e in [*budgets, np.inf]
         ]
         constant = None
         if scoring is None or isinstance(scoring, str):  # a function may ask a model for anything
-            constant = [constant_score(y, fold, scoring, is_classifier(inner)) for fold in folds]
-        what = score_label(scoring) if isinstance(scoring, str) else default_score(estimator)
+            constant = [
+                _display.constant_score(y, fold, scoring, is_classifier(inner)) for fold in folds
+            ]
+        what = (
+            _display.score_label(scoring)
+            if isinstance(scoring, str)
+            else _display.default_score(estimator)
+        )
         return cls(
             epsilons=budgets,
             scores=table[:-1],
@@ -221,7 +219,7 @@ class PrivacyUtilityDisplay(Display):
         -------
         PrivacyUtilityDisplay
         """
-        score, score_name = predicted_scores(y_true, y_pred, metric)
+        score, score_name = _display.predicted_scores(y_true, y_pred, metric)
         budgets = sorted(e for e in score if np.isfinite(e))
         same = None
         if metric is None:  # another may ask for more than one answer

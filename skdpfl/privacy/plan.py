@@ -11,17 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdpfl.privacy import silo_releases
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, mechanism_for
 from skdpfl.privacy.public_numbers import PublicNumbers
-from skdpfl.privacy.silo_releases import (
-    SiloGroups,
-    allowed,
-    costliest,
-    groups_of,
-    least_noise,
-    outsider_multipliers,
-)
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 
@@ -118,9 +111,9 @@ class PrivacyPlan(PublicNumbers):
         """Whether the cohort of a round and its size are secret."""
         return self.private and self.unit == "silo" and self.trust == "server"
 
-    def groups(self) -> SiloGroups:
+    def groups(self) -> silo_releases.SiloGroups:
         """Return the groups of silos with equal releases."""
-        return groups_of(self, self.mechanism, self.noise_multiplier)
+        return silo_releases.groups_of(self, self.mechanism, self.noise_multiplier)
 
     # ---- prices ------------------------------------------------------------------------------
 
@@ -154,8 +147,8 @@ class PrivacyPlan(PublicNumbers):
                 n_releases=sum(self.steps),
             )
         groups = self.groups()
-        seen = outsider_multipliers(self) if self.mechanism.fresh_noise else None
-        outsider = None if seen is None else costliest(self, self.mechanism, seen)
+        seen = silo_releases.outsider_multipliers(self) if self.mechanism.fresh_noise else None
+        outsider = None if seen is None else silo_releases.costliest(self, self.mechanism, seen)
         before = max((sum(n for _, n in releases) for releases in self.setup), default=0)
         return PrivacySpent.from_compositions(
             self.guarantee,
@@ -194,7 +187,9 @@ class PrivacyPlan(PublicNumbers):
         PrivacyPlan
             Another one; plans never change.
         """
-        return replace(self, noise_multiplier=allowed(self, self.mechanism, noise_multiplier))
+        return replace(
+            self, noise_multiplier=silo_releases.allowed(self, self.mechanism, noise_multiplier)
+        )
 
     def calibrated(self, epsilon: float | np.ndarray) -> PrivacyPlan:
         """Return the plan with the least noise whose price is at most ``epsilon``.
@@ -212,4 +207,6 @@ class PrivacyPlan(PublicNumbers):
         PrivacyPlan
             Another one; plans never change.
         """
-        return replace(self, noise_multiplier=least_noise(self, self.mechanism, epsilon))
+        return replace(
+            self, noise_multiplier=silo_releases.least_noise(self, self.mechanism, epsilon)
+        )

@@ -29,14 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl.privacy.events import (
-    Composition,
-    FixedSizeGaussian,
-    Gaussian,
-    PoissonGaussian,
-    WithReplacementGaussian,
-    compose,
-)
+from skdpfl.privacy import events
 from skdpfl.privacy.randomness.streams import Stream
 
 #: (noise multiplier, how many steps had it)
@@ -59,7 +52,7 @@ class Sampling:
         """Draw the batches of ``n_steps`` consecutive steps, as indices into the silo's rows."""
         raise NotImplementedError
 
-    def composition(self, n: int, levels: Levels) -> Composition:
+    def composition(self, n: int, levels: Levels) -> events.Composition:
         """Return the releases of a silo of ``n`` records over all its steps."""
         raise NotImplementedError
 
@@ -74,8 +67,8 @@ class Everyone(Sampling):
     def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
         return [slice(0, n)] * n_steps
 
-    def composition(self, n: int, levels: Levels) -> Composition:
-        return compose((Gaussian(z), count) for z, count in levels)
+    def composition(self, n: int, levels: Levels) -> events.Composition:
+        return events.compose((events.Gaussian(z), count) for z, count in levels)
 
 
 @dataclass(frozen=True)
@@ -101,8 +94,8 @@ class PoissonSampling(Sampling):
         most = self.largest_batch(n)
         return [stream.poisson_sample(n, self.rate)[:most] for _ in range(n_steps)]
 
-    def composition(self, n: int, levels: Levels) -> Composition:
-        return compose((PoissonGaussian(z, self.rate), count) for z, count in levels)
+    def composition(self, n: int, levels: Levels) -> events.Composition:
+        return events.compose((events.PoissonGaussian(z, self.rate), count) for z, count in levels)
 
 
 @dataclass(frozen=True)
@@ -122,9 +115,9 @@ class WithoutReplacement(Sampling):
         size = self.batch_size(n)
         return [stream.subset(n, size) for _ in range(n_steps)]
 
-    def composition(self, n: int, levels: Levels) -> Composition:
+    def composition(self, n: int, levels: Levels) -> events.Composition:
         rate = self.batch_size(n) / n
-        return compose((FixedSizeGaussian(z, rate), count) for z, count in levels)
+        return events.compose((events.FixedSizeGaussian(z, rate), count) for z, count in levels)
 
 
 @dataclass(frozen=True)
@@ -149,9 +142,11 @@ class WithReplacement(Sampling):
         size = self.batch_size(n)
         return [np.sort(stream.integers(0, n, (size,))) for _ in range(n_steps)]
 
-    def composition(self, n: int, levels: Levels) -> Composition:
+    def composition(self, n: int, levels: Levels) -> events.Composition:
         size = self.batch_size(n)
-        return compose((WithReplacementGaussian(z, size / n, size), count) for z, count in levels)
+        return events.compose(
+            (events.WithReplacementGaussian(z, size / n, size), count) for z, count in levels
+        )
 
 
 @dataclass(frozen=True)
@@ -183,9 +178,9 @@ class Disjoint(Sampling):
         size = self.part_size(n)
         return stream.permutation(n)[: size * self.n_parts].reshape(self.n_parts, size)
 
-    def composition(self, n: int, levels: Levels) -> Composition:
+    def composition(self, n: int, levels: Levels) -> events.Composition:
         present = [z for z, count in levels if count]
-        return compose([(Gaussian(min(present)), 1)] if present else [])
+        return events.compose([(events.Gaussian(min(present)), 1)] if present else [])
 
 
 @dataclass(frozen=True)
@@ -240,11 +235,13 @@ class Halving(Sampling):
         first = last - (1 << (self.n_phases - 1 - phase))
         return dealt[first:last].ravel()
 
-    def composition(self, n: int, levels: Levels) -> Composition:
+    def composition(self, n: int, levels: Levels) -> events.Composition:
         present = [(z, count) for z, count in levels if count]
         total = sum(count for _, count in present)
         most = min(total, self.longest + max(0, total - self.n_steps))
-        return compose([(Gaussian(min(z for z, _ in present)), most)] if present else [])
+        return events.compose(
+            [(events.Gaussian(min(z for z, _ in present)), most)] if present else []
+        )
 
 
 def draw_cohorts(
