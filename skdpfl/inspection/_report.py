@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,6 @@ from skdpfl.inspection._cost import privacy_spent
 from skdpfl.inspection._parts import held, joined, members
 from skdpfl.inspection._report_blocks import (
     ASSUMED,
-    LIMITS,
-    SIDE_CHANNELS,
     attack_rates,
     compared,
     correctness,
@@ -56,17 +55,8 @@ _SEEN_BY = {
     "shuffler": "the server behind a trusted shuffler",
     "server": "everybody who sees what the server releases; the server itself is trusted",
 }
-_STYLE = """
-.skdpfl-report{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:0 auto;padding:1em;
-color:#1a1a1a;background:#fff}
-.skdpfl-report h1{font-size:1.5em}.skdpfl-report h2{font-size:1.15em;margin-top:1.6em}
-.skdpfl-report table{border-collapse:collapse;width:100%}
-.skdpfl-report th,.skdpfl-report td{border-bottom:1px solid #ddd;padding:.3em .6em;
-text-align:left;vertical-align:top;overflow-wrap:anywhere}
-.skdpfl-report th{font-weight:600;width:34%}
-.skdpfl-report .bad{border-left:4px solid #b00020;background:#fdecee;padding:.4em .8em}
-.skdpfl-report svg{width:100%;height:auto}.skdpfl-report pre{overflow-x:auto;font-size:.8em}
-"""
+#: the page, with places for what differs between fits
+_PAGE = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
 
 
 def report(
@@ -415,30 +405,26 @@ class PrivacyReport:
         return file
 
     def _repr_html_(self) -> str:
-        all_fits, ledger = "", self.ledger
-        if ledger is not None:
-            said = f"<p>{escape(ledger.words)}</p>"
-            all_fits = section("All fits on these records", table_of(ledger.rows) + said)
-        sections = [
-            f"<style>{_STYLE}</style><h1>Privacy report: {escape(self.name)}</h1>",
-            *(f'<p class="bad">Not paid for: {escape(text)}</p>' for text in self.leaks),
-            f"<p>{escape(self.methods)}</p>",
-            *self._of_purpose(),
-            section("What is protected, and what it cost", self._cost()),
-            section("Epsilon at other deltas", curve_of(self.spent)),
-            all_fits,
-            *(section(f"What was done: {part.name}", _done(part)) for part in self.parts),
-            section("What the guarantee rests on", self._rests_on()),
-            section("What was assumed to be public", self._assumed()),
-            section("Correctness", table_of(correctness(self.spent, self.declared.get("audit")))),
-            section("What the guarantee does not cover", LIMITS),
-            section("Side channels", SIDE_CHANNELS),
-            section("Versions", table_of(self._versions())),
-            "<h2>For machines</h2><details><summary>The cost as JSON, which "
-            "<code>PrivacySpent.from_dict</code> reads and checks</summary><pre>"
-            f"{escape(json.dumps(self.spent.to_dict(), indent=1))}</pre></details>",
-        ]
-        return f'<div class="skdpfl-report">{"".join(sections)}</div>'
+        ledger, spent = self.ledger, self.spent
+        all_fits = "" if ledger is None else f"{table_of(ledger.rows)}<p>{escape(ledger.words)}</p>"
+        assumed = ASSUMED[spent.trust].format(colluding=spent.colluding)
+        leaks = (f'<p class="bad">Not paid for: {escape(text)}</p>' for text in self.leaks)
+        done = (section(f"What was done: {part.name}", _done(part)) for part in self.parts)
+        return _PAGE.substitute(
+            name=escape(self.name),
+            leaks="".join(leaks),
+            methods=escape(self.methods),
+            declared="".join(self._of_purpose()),
+            cost=self._cost(),
+            curve=curve_of(spent),
+            all_fits=all_fits and section("All fits on these records", all_fits),
+            done="".join(done),
+            rests_on=escape(assumed),
+            assumed=self._assumed(),
+            correctness=table_of(correctness(spent, self.declared.get("audit"))),
+            versions=table_of(self._versions()),
+            json=escape(json.dumps(spent.to_dict(), indent=1)),
+        )
 
     def _of_purpose(self) -> Iterator[str]:
         """Yield the sections of what was declared."""
@@ -452,11 +438,6 @@ class PrivacyReport:
         """Return the declared texts."""
         given = {name: self.declared.get(name) for name in _TEXTS}
         return {name: str(text) for name, text in given.items() if text is not None}
-
-    def _rests_on(self) -> str:
-        """Return text on what is assumed of silos and server."""
-        said = ASSUMED[self.spent.trust].format(colluding=self.spent.colluding)
-        return f"<p>{escape(said)}</p>"
 
     def to_registry(self) -> dict[str, Any]:
         """Return the report as plain data, for a register of private releases.

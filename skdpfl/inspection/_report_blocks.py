@@ -49,25 +49,6 @@ _CORRECT = {
     "numerically, rounded upwards",
     "Not verified": "the hardware, the compiler, the operating system's random numbers",
 }
-LIMITS = (
-    "<ul><li>What is true of people in general: if smoking makes ill, the result says so, whether "
-    "or not somebody was in the data.</li>"
-    "<li>Other looks at the same records. What each of them costs adds up; a PrivacyLedger holds "
-    "all of them to one budget, and its table belongs on this page.</li>"
-    "<li>A person with several records, beyond what the table says.</li>"
-    "<li>Scores, plots and tables that were computed from the records without noise.</li>"
-    "<li>The computers of a silo itself: whoever can read the records there needs no model.</li>"
-    "</ul>"
-)
-SIDE_CHANNELS = (
-    "<ul><li>Time, energy and memory of a silo's computer: no step is constant in time, so whoever "
-    "shares the computer may learn from them.</li>"
-    "<li>Errors: a missing value, a single label or a wrong range stops a fit, which everybody "
-    "sees.</li>"
-    '<li>Sizes: how many records each silo has is public with unit "record", and so are the number '
-    "of rounds and who took part in them.</li>"
-    "<li>Swap files, core dumps, logs and backups of a silo may hold records.</li></ul>"
-)
 
 
 def attack_rates(spent: PrivacySpent) -> dict[float, float]:

@@ -16,14 +16,22 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl._distinct import distinct
-from skdpfl.privacy.release import noised_sum
 from skdpfl.privacy.release.grid import PrecisionError, grid_for
+from skdpfl.privacy.release.noised_sum import (
+    DOUBLE,
+    SINGLE,
+    NoisedSum,
+    grids,
+    reduced_clip,
+    relative_error,
+    underflow,
+)
 
 #: share of the clip norm that rounding may cost before the next finer arithmetic is tried
 TOLERANCE = 0.02
 
 #: records in a product, by dtype; products of fewer are slower than others in double precision
-CHUNKS = {noised_sum.SINGLE: (256, 128, 64), noised_sum.DOUBLE: (4096,)}
+CHUNKS = {SINGLE: (256, 128, 64), DOUBLE: (4096,)}
 
 
 @dataclass(frozen=True)
@@ -37,11 +45,11 @@ class Precision:
     def rounding(self, batch: int, n_records: int) -> float:
         """Return r for batches of at most ``batch`` out of ``n_records`` records."""
         operations = self.chunk - (-n_records // self.chunk)
-        return batch * noised_sum.relative_error((operations, self.products), (2, self.release))
+        return batch * relative_error((operations, self.products), (2, self.release))
 
     def underflow(self, n_records: int, size: int) -> float:
         """Return a bound of the error of a silo's sum due to underflow."""
-        return noised_sum.underflow(4 * n_records + 8, self.products, size)
+        return underflow(4 * n_records + 8, self.products, size)
 
 
 class GradientSums(NamedTuple):
@@ -65,8 +73,8 @@ class GradientSums(NamedTuple):
 
 
 def choose_precision(
-    sums: GradientSums, dtype: np.dtype, release: np.dtype = noised_sum.SINGLE
-) -> tuple[Precision, noised_sum.NoisedSum]:
+    sums: GradientSums, dtype: np.dtype, release: np.dtype = SINGLE
+) -> tuple[Precision, NoisedSum]:
     """Return the fastest precision that is fine enough, and the silos' noised sums in it.
 
     ``dtype`` is that of the data; ``release`` the coarsest one to release sums in.
@@ -82,26 +90,26 @@ def choose_precision(
     return last, _noised(sums, last, _clips(sums, last))
 
 
-def _noised(sums: GradientSums, precision: Precision, clips: np.ndarray) -> noised_sum.NoisedSum:
+def _noised(sums: GradientSums, precision: Precision, clips: np.ndarray) -> NoisedSum:
     """Add noise and grids to the clip norms; without noise the grid is that of the clip norm."""
     fallback = np.full(len(clips), grid_for(sums.clip_norm, 0.0, precision.release))
-    grid = noised_sum.grids(sums.std, fallback, precision.release)
-    return noised_sum.NoisedSum(sums.std, grid, clips, precision.release)
+    grid = grids(sums.std, fallback, precision.release)
+    return NoisedSum(sums.std, grid, clips, precision.release)
 
 
 def _candidates(sums: GradientSums, dtype: np.dtype, release: np.dtype) -> Iterator[Precision]:
     most = int(sums.batches.max()), int(sums.records.max())
-    if dtype == noised_sum.SINGLE:
-        if release == noised_sum.SINGLE:
-            yield Precision(noised_sum.SINGLE, _chunk(*most, noised_sum.SINGLE), noised_sum.SINGLE)
-        yield Precision(noised_sum.SINGLE, _chunk(*most, noised_sum.SINGLE), noised_sum.DOUBLE)
-    yield Precision(noised_sum.DOUBLE, _chunk(*most, noised_sum.DOUBLE), noised_sum.DOUBLE)
+    if dtype == SINGLE:
+        if release == SINGLE:
+            yield Precision(SINGLE, _chunk(*most, SINGLE), SINGLE)
+        yield Precision(SINGLE, _chunk(*most, SINGLE), DOUBLE)
+    yield Precision(DOUBLE, _chunk(*most, DOUBLE), DOUBLE)
 
 
 def _chunk(batch: int, n_records: int, dtype: np.dtype) -> int:
     """Return the largest chunk whose rounding uses half the tolerance, else the smallest."""
     for chunk in CHUNKS[dtype]:
-        if Precision(dtype, chunk, noised_sum.DOUBLE).rounding(batch, n_records) <= TOLERANCE / 2:
+        if Precision(dtype, chunk, DOUBLE).rounding(batch, n_records) <= TOLERANCE / 2:
             break
     return chunk
 
@@ -121,7 +129,7 @@ def _clip(
     # raises unless the sum fits
     grid_for(std * sums.least or clip, batch * clip, release)
     widest = grid_for(std * sums.most or clip, 0.0, release)
-    return noised_sum.reduced_clip(
+    return reduced_clip(
         clip,
         widest,
         sums.size,
