@@ -150,9 +150,7 @@ class ConvergenceDisplay(_display.Display):
         display = cls(
             rounds=np.arange(1, len(scores) + 1),
             scores=scores,
-            score_name=_display.score_label(scoring)
-            if isinstance(scoring, str)
-            else _display.default_score(estimator),
+            score_name=_display.name_of_score(scoring, estimator),
             estimator_name=type(inner).__name__,
             records="training records" if trained_on else "held-out records",
         )

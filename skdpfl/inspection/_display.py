@@ -147,8 +147,10 @@ def constant_score(
     return float(check_scoring(dummy, scoring=scoring)(dummy, np.zeros((len(test), 1)), test))
 
 
-def default_score(estimator: Any) -> str:
-    """Return the name of an estimator's own score."""
+def name_of_score(scoring: Any, estimator: Any) -> str:
+    """Return a score's name as text, of None or a function that of the estimator's own score."""
+    if isinstance(scoring, str):
+        return score_label(scoring)
     return "accuracy" if is_classifier(estimator) else "R²"
 
 

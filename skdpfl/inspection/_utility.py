@@ -175,17 +175,12 @@ class PrivacyUtilityDisplay(_display.Display):
             constant = [
                 _display.constant_score(y, fold, scoring, is_classifier(inner)) for fold in folds
             ]
-        what = (
-            _display.score_label(scoring)
-            if isinstance(scoring, str)
-            else _display.default_score(estimator)
-        )
         return cls(
             epsilons=budgets,
             scores=table[:-1],
             baseline=table[-1],
             constant=constant,
-            score_name=what,
+            score_name=_display.name_of_score(scoring, estimator),
             estimator_name=name or type(inner).__name__,
             step=prefix.removesuffix("__") or None,
         ).plot(ax)

@@ -50,7 +50,7 @@ class Sampling:
 
     def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
         """Draw the batches of ``n_steps`` consecutive steps, as indices into the silo's rows."""
-        raise NotImplementedError
+        raise TypeError("Parts are drawn once for the whole fit: use deal().")
 
     def composition(self, n: int, levels: Levels) -> events.Composition:
         """Return the releases of a silo of ``n`` records over all its steps."""
@@ -170,9 +170,6 @@ class Disjoint(Sampling):
     def expected_size(self, n: int) -> float:
         return float(self.part_size(n))
 
-    def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
-        raise TypeError("Disjoint parts are drawn once for the whole fit: use deal().")
-
     def deal(self, stream: Stream, n: int) -> np.ndarray:
         """Return the parts as an index array of shape (n_parts, part_size)."""
         size = self.part_size(n)
@@ -219,9 +216,6 @@ class Halving(Sampling):
 
     def expected_size(self, n: int) -> float:
         return float((n >> self.n_phases) << (self.n_phases - 1))
-
-    def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
-        raise TypeError("Parts are drawn once for the whole fit: use deal().")
 
     def deal(self, stream: Stream, n: int) -> np.ndarray:
         """Return the parts as an index array of 2^k - 1 rows; see :meth:`part`."""
