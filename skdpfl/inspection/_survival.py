@@ -153,7 +153,7 @@ def kaplan_meier(
     look = FirstLook(
         epsilon=epsilon, delta=delta, called="kaplan_meier", parts=("levels",), single=True,
         levels=tuple(range(len(levels) * width)), **budget,
-    ).at(np.where(group < 0, -1, cells), silos, None, False)  # fmt: skip
+    ).at(np.where(group < 0, -1, cells), silos, None, None, False)  # fmt: skip
     counts, noise = look.found["levels"].of(None)
     each = counts.reshape(len(levels), width)
     if by is None and neighbours != "add_remove":  # the number of records is public
@@ -199,7 +199,7 @@ def _grouped(
         look = FirstLook(
             epsilon=_GROUPS * epsilon, delta=_half(delta, n), called="kaplan_meier groups",
             parts=("words",), single=True, **budget | {"random_state": _another(budget)},
-        ).at(column, silos, None, False)  # fmt: skip
+        ).at(column, silos, None, None, False)  # fmt: skip
         levels, cost = sorted(look.counts_of_words(None)[0].index, key=str), look.privacy_spent_
     if not levels:
         raise ValueError(
