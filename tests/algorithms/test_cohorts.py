@@ -53,6 +53,7 @@ def test_the_mean_over_cohorts_is_the_gradient_of_the_weighted_objective(size):
     np.testing.assert_allclose(np.mean(moves, axis=0), X.T @ y / len(y), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cohort", ["uniform", "poisson", "balanced"])
 def test_random_cohorts_find_the_weighted_optimum(cohort):
     X, y, _ = problem()

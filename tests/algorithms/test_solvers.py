@@ -71,6 +71,7 @@ def test_accelerated_keeps_ghadimi_and_lans_bound(problem, noise):
     assert mean > 1e-3 * papers.acsa_bound(scale=scale, **constants)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_minibatch_keeps_lowy_and_razaviyayns_bound(epsilon):
     problem, n_rounds = Quadratic.make([1.0, 0.5, 0.2], n_silos=5, n=100, seed=3), 50
@@ -90,6 +91,7 @@ def test_minibatch_keeps_lowy_and_razaviyayns_bound(epsilon):
     assert mean + error < papers.lowy2023_bound(step, **constants)
 
 
+@pytest.mark.slow
 def test_the_strongly_convex_schedule_keeps_stichs_bound():
     problem, n_rounds, noise, mu = EASY, 100, 0.5, 0.2
     schedule = theory.stich2019_schedule(

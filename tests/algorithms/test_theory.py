@@ -407,6 +407,7 @@ def test_local_steps_excess_is_what_runs_have(curvatures, local_steps, n_rounds)
     assert excess.of_noise == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("local_steps", "n_rounds"), [(1, 24), (6, 4)])
 def test_local_steps_excess_counts_noise(local_steps, n_rounds):
     """A mean of 400 runs: off by 5.5 standard errors once in 2e7 tests."""

@@ -116,6 +116,7 @@ def test_silos_of_other_sizes_than_planned_are_refused():
         scales_of(planned(codes), X, y, np.zeros(N, int), streams_for(0))
 
 
+@pytest.mark.slow
 def test_of_many_records_a_part_is_read_and_paid_for():
     """Each third of a silo's records, say; the others may be anything."""
     n = 2**18
