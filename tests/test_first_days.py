@@ -122,6 +122,7 @@ class Doors(Courier):
         return {name: self.gates[name].answer(letter) for name, letter in letters.items()}
 
 
+@pytest.mark.slow
 def test_six_hospitals(tmp_path):
     """The same questions to silos elsewhere, each with a table and a ledger of its own."""
     at = {name: FRAME["hospital"] == name for name in HOSPITALS}

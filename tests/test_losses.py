@@ -356,23 +356,6 @@ def test_moreau_envelope_of_a_record_without_features_is_the_loss(loss, k):
     np.testing.assert_allclose(loss.value(y, raw, squared_norms=none), want, rtol=1e-14, atol=1e-15)
 
 
-@pytest.mark.parametrize("q", [0.05, 0.1, 0.5, 0.9])
-def test_a_smooth_quantile_is_not_drawn_to_the_middle(q):
-    """Its mean slope over evenly spread residuals is that of the loss itself: 0 at the quantile."""
-    r = np.linspace(-4, 4, 8001)[:, None] + 8 * (0.5 - q)  # a share q of them is positive
-    args, norms = (np.zeros(len(r)), -r), np.ones(len(r))
-    for loss in (Quantile(q), Quantile(q, smoothing=5.0), Quantile(q, smoothing=50.0)):
-        norm = {} if loss.smoothing is None else {"squared_norms": norms}
-        assert abs(loss.gradient(*args, **norm).mean()) < 1e-3
-
-
-@every_smoothed
-def test_moreau_envelope_asks_for_the_norms(loss, k):
-    y, raw, _ = records(loss, k)
-    with pytest.raises(ValueError, match="squared_norms=None"):
-        loss.gradient(y, raw)
-
-
 # -- scikit-learn's metrics, classes, parameters
 
 

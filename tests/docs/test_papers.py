@@ -130,25 +130,6 @@ def test_a_page_compares_the_printed_the_claim_and_ours(papers, tmp_path, monkey
     assert "old" not in text
 
 
-def test_a_person_in_several_silos_pays_for_all_copies(papers, monkeypatch):
-    """The price is that of as many releases, each with noise of its own."""
-    models, fits = papers("pfl.models"), papers("pfl.fits")
-    X, y = np.random.default_rng(0).random((200, 4), np.float32), np.arange(200) % 3
-    monkeypatch.setattr(models, "images", lambda *_: (X, y, X, y))
-    given = {"name": "MNIST", "method": models.LINEAR, "epsilon": 2.93, "epochs": 1}
-    given |= {"relation": "add/remove", "quick": True, "seed": 0}
-    assert fits.accuracy(**given, n_silos=10, overlap=False).curves == ()
-    ((_, n_silos, person),) = fits.accuracy(**given, n_silos=20, overlap=True).curves
-    data, _ = models.problem("MNIST", False, 20, True, 0, True)
-    assert set(np.bincount(data.silos)) == {20} and n_silos == 20
-    copies = np.unique(data.X, axis=0, return_counts=True)[1].max()
-    assert copies > 3
-    known = {"sampling_rate": 1.0, "delta": fits.DELTA, "neighbours": "add_remove"}
-    sigma = noise_multiplier_for(epsilon=2.93, n_steps=20, **known)
-    want = epsilon_of(noise_multiplier=sigma, n_steps=20 * int(copies), **known)
-    assert person == pytest.approx(want, rel=1e-3) and person > 2.93 * 2
-
-
 @pytest.mark.slow
 def test_the_price_of_a_person_takes_no_images_and_a_group_costs_more(papers):
     models, fits = papers("pfl.models"), papers("pfl.fits")

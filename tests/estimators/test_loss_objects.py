@@ -14,7 +14,6 @@ from skdpfl.losses import (
     Huber,
     LogLoss,
     Loss,
-    Poisson,
     Quantile,
     Weighted,
 )
@@ -133,20 +132,3 @@ def test_losses_of_ones_own_are_tried_before_anything_is_charged():
         mixing.fit(X, LINE, silos=SILOS)
     assert not ledger.entries
     mixing.set_params(loss=Apart()).fit(X, LINE, silos=SILOS)  # nothing to try
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "loss", "unit"),
-    [("log_loss", LogLoss(), "the log odds"), ("poisson", Poisson(), "the logarithm")],
-)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_shapes_are_in_the_units_of_the_loss(name, loss, unit):
-    pytest.importorskip("matplotlib")
-    from skdpfl.inspection import ShapeDisplay
-
-    model, y = problem(loss)
-    model.set_params(model="additive", epsilon=50.0)
-    for given in (name, loss):
-        fitted = clone(model).set_params(loss=given).fit(X, y, silos=SILOS)
-        assert ShapeDisplay.from_estimator(fitted).unit.startswith(unit)

@@ -5,7 +5,6 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.privacy.events import Gaussian
 
 N, D = 4000, 10
 
@@ -40,24 +39,6 @@ def test_scales_of_targets_within_bounds_are_found_beside_them():
     )
     reg.fit(X[:N], target[:N], silos=silos)
     assert reg.score(X[N:], target[N:]) > 0.5
-
-
-def counted(n, epsilon):
-    """Return how many kinds of sums a plan has before training."""
-    given = {"feature_bounds": (0, 1), "calibrate": False, "model": "linear"}
-    clf = ISRLDPClassifier(epsilon, **given)
-    plan = clf.plan_for(silo_sizes=[n // 5] * 5, n_features=D)
-    (setup,) = plan.setup
-    assert all(isinstance(event, Gaussian) for event, _ in setup)
-    return sum(count for _, count in setup)
-
-
-def test_magnitudes_are_counted_where_that_is_cheap():
-    assert counted(500, 0.5) == 3  # moments, rows and rows
-    assert counted(20_000, 3.0) == 4
-    clf = ISRLDPClassifier(3.0, feature_bounds=(0, 1), calibrate=False, model="linear")
-    flags = clf.plan_for(silo_sizes=[4000] * 5, n_features=D, indicators=[True] * D)
-    assert sum(count for _, count in flags.setup[0]) == 3  # indicators' scales are known
 
 
 @pytest.mark.parametrize("bounds", [(1e5, 2e5), (1e6, 2e6), (-10, -5)])

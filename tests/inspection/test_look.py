@@ -200,25 +200,6 @@ def test_correlations_of_columns(bounds):
     assert np.isnan(found.loc["age", "same"]) or abs(found.loc["age", "same"]) < 1
 
 
-def test_which_columns_are_looked_at():
-    objects = pd.DataFrame(
-        {"n": pd.Series([3.0, None, 5.0] * 500, dtype=object), "w": ["a", "b", "b"] * 500, "k": 1.0}
-    )
-    table = describe(
-        objects, epsilon=4.0, feature_bounds={"n": (0, 10), "k": (0, 0)}, random_state=0
-    )
-    assert list(table.index) == ["n", "w"]
-    assert abs(table.loc["n", "mean"] - 4) < 0.5 and set(table.loc["w", "shares"]) == {"a", "b"}
-    unknown = describe(objects[["n"]], epsilon=4.0, feature_bounds={"n": None}, random_state=0)
-    assert abs(unknown.loc["n", "mean"] - 4) < 1
-    with pytest.raises(ValueError, match="None of the columns"):
-        quantile(objects[["w"]])
-    with pytest.raises(ValueError, match="Give one column"):
-        histogram(FRAME[["age", "cost"]])
-    with pytest.raises(ValueError, match="Give one column"):
-        value_counts(FRAME[["age", "cost"]], categories=[1])
-
-
 def test_ranges_that_are_not_seen_are_named():
     small = pd.DataFrame({"seen": np.arange(90.0)})
     with pytest.warns(UserWarning, match=r"The range of \['seen'\] could not be estimated"):

@@ -2,11 +2,9 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import VotingClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -93,18 +91,6 @@ def test_a_picture_costs_its_epsilon_and_ledgers_know(model, kind, trust):
     )
 
 
-def test_any_fitted_classifier_and_a_frame_with_its_silos():
-    plain = LogisticRegression().fit(X, Y)  # as if on public records
-    drawn = DPRocCurveDisplay.from_estimator(plain, X, Y, epsilon=8.0, name="public")
-    assert drawn.line_.get_label().startswith("public: area 0.")
-    frame = pd.DataFrame(X, columns=list("abc")).assign(silo=SILOS)
-    own = ISRLDPClassifier(4.0, feature_bounds=(-1, 1), silo_column="silo", random_state=0)
-    own.fit(frame, Y)
-    shown = DPConfusionMatrixDisplay.from_estimator(own, frame, Y, epsilon=8.0, random_state=1)
-    assert shown.privacy_spent.silo_ids == (0, 1, 2)
-    assert shown.confusion_matrix.sum() == pytest.approx(1500, abs=6 * 2 * shown.noise)
-
-
 class Centred(ClassifierMixin, BaseEstimator):
     """Compares a row with the largest of those beside it."""
 
@@ -139,6 +125,7 @@ def mixing():
     return {"pipeline": pipe, "own": Centred().fit(X, Y), "subclass": late, "voted": voted}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pipeline", "own", "subclass", "voted"])
 def test_no_record_changes_what_is_predicted_of_others(name):
     """One record would move all counts otherwise, and the price is that of one count."""

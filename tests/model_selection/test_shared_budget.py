@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skdpfl
-from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpfl.privacy import PrivacyLedger
@@ -41,7 +41,6 @@ def columns(**encoding):
     )
 
 
-ZEROED = ISRLDPClassifier(neighbours="add_remove")
 CLASSIFIER = ISRLDPClassifier(feature_bounds=(0, 100), n_rounds=20)
 
 
@@ -97,19 +96,6 @@ def test_shares_decide_who_gets_how_much():
     assert given.epsilons_[names[0]] < shared.epsilons_[names[0]]
     assert given.epsilons_[names[1]] > shared.epsilons_[names[1]]
     assert given.epsilons_[names[2]] < shared.epsilons_[names[2]]
-
-
-def test_with_a_silo_column():
-    X = FRAME[["age", "dose"]].assign(hospital=SILOS)
-    model = make_pipeline(
-        DPSimpleImputer(feature_bounds=BOUNDS, silo_column="hospital"),
-        ISRLDPRegressor(
-            feature_bounds=(0, 100), target_bounds=(0, 1), silo_column="hospital", n_rounds=10
-        ),
-    )
-    shared = SharedBudget(model, epsilon=2.0).fit(X, Y.astype(float))
-    assert list(shared.privacy_spent_.per_silo.index) == ["east", "west"]
-    assert not shared.privacy_spent_.simulation
 
 
 def test_everything_declared_leaves_all_to_the_estimator():

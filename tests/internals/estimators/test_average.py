@@ -58,14 +58,6 @@ def test_the_model_is_the_mean_of_the_last_rounds_models(name, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("solver", ["accelerated", "multistage"])
-def test_accelerated_solvers_average_their_last_iterates(solver, monkeypatch):
-    models, kw = [], {"solver": solver, "alpha": 0.1}
-    fit("ISRLDPClassifier", False, monkeypatch, models, **kw)
-    found = fit("ISRLDPClassifier", 4, monkeypatch, **kw)
-    np.testing.assert_allclose(found, np.mean(models[-4:], axis=0), rtol=1e-10)
-
-
 def test_a_number_that_was_given_counts_without_noise_too(monkeypatch):
     models, kw = [], {"epsilon": np.inf, "learning_rate": "auto"}
     fit("DPFedAvgRegressor", False, monkeypatch, models, **kw)

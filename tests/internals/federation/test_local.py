@@ -54,7 +54,7 @@ def test_the_number_of_threads_never_changes_a_bit(
         assert np.array_equal(one, other)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
     rate=st.sampled_from([0.02, 0.2, 0.6]),
@@ -224,6 +224,7 @@ def test_memory_is_only_for_silos_that_took_part():
     assert Memory(5, 0, np.dtype(float)).read(np.arange(5)).shape == (5, 0)
 
 
+@pytest.mark.slow
 def test_threads_may_draw_ahead_at_once(monkeypatch):
     """Without care one of two runs breaks, as threads throw away the same oldest block."""
     monkeypatch.setattr(_gradient, "GROUPS", 2)

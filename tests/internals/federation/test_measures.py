@@ -142,6 +142,7 @@ def test_with_a_large_budget_scores_are_those_of_the_records(name, how):
     assert found.error < 5e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_are_off_by_as_much_as_they_say(name):
     """Of 60 draws the mean square of the error over the one said: beyond 1 +- 1 below 1e-6."""

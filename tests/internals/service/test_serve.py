@@ -219,6 +219,7 @@ def test_an_app_of_ones_own_reads_no_file_of_a_hospital(guarded):
         assert (found["gate"] == "north") == (name == "nobody")
 
 
+@pytest.mark.slow
 def test_answers_take_a_whole_number_of_paces(tmp_path, hospital):
     north = hospital(terms="pace = 0.4").start()
     north.wait()
