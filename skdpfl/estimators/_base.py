@@ -270,7 +270,7 @@ class FederatedEstimator(Trained):
             raise ValueError(
                 f"silo_sizes has {len(sizes)} silos, but the federation has {federation.n_silos}."
             )
-        self._declare_targets()
+        federation.horizon = self._declare_targets()
         self.n_features_in_, width = int(facts.n_features), int(facts.n_features)
         self.schema_: Encoding | None = None
         if facts.columns is not None:
@@ -290,8 +290,9 @@ class FederatedEstimator(Trained):
         self._indicators = known.indicators
         return _data.DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 
-    def _declare_targets(self) -> None:
-        """Set the attributes that depend on targets, for remote data."""
+    def _declare_targets(self) -> float | None:
+        """Set the attributes that depend on targets, for remote data; return a horizon of times."""
+        return None
 
     def plan_for(
         self,

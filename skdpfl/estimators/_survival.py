@@ -69,11 +69,9 @@ class FederatedSurvival(FederatedEstimator):
             raise ValueError(f"X has {len(features)} rows, y has {len(event)} events and times.")
         return features, signed_times(event, time, horizon).astype(features.dtype)
 
-    def _declare_targets(self) -> None:
-        raise ValueError(
-            f"{type(self).__name__} does not fit silos elsewhere yet, whose records declare no "
-            "event and time: use fit(X, y, silos=...)."
-        )
+    def _declare_targets(self) -> float:
+        horizon, self.breaks_ = self._cuts()
+        return horizon
 
     # ---- predict -----------------------------------------------------------------------------
 

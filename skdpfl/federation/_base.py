@@ -106,6 +106,9 @@ class Federation(ABC):
     silos, so that the model is the same, bit for bit.
     """
 
+    #: the public time up to which events are read, in a fit of survival times
+    horizon: float | None = None
+
     @property
     @abstractmethod
     def n_silos(self) -> int:

@@ -27,7 +27,7 @@ def _is_sent(kind: Any) -> bool:
 
 
 declare(*losses.LOSSES)
-declare(models.LinearModel, models.Network, models.Start)
+declare(models.LinearModel, models.OneSlope, models.Network, models.Start)
 declare(models.TemperedSigmoid, *map(type, models.ACTIVATIONS.values()))
 declare(*filter(_is_sent, (getattr(algorithms, name) for name in algorithms.__all__)))
 declare(theory.Stage, theory.Phase)

@@ -205,6 +205,7 @@ class RemoteFederation(federation.Federation):
                 self.classes,
                 facts.dtype,
                 row.size,
+                None if task is None else self.horizon,
             )
             about = self._fit, called, *self._study, Facts(*shape)
             letters[row.name] = Offer(*about, row, i, seed, task)

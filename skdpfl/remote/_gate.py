@@ -242,7 +242,8 @@ class Gate:
         self.terms.check(spent)  # before the records: sizes may be a secret by the terms
         if (row := offer.row).masked:
             self.terms.check_others(row.silos, row.promise.colluding if row.shares_noise else None)
-        self.records.check(offer.facts, {each.purpose for each in row.sums})
+        purposes = {each.purpose for each in row.sums}
+        self.records.check(offer.facts, purposes, is_fit=row.plan is not None)
         offer.check_parts()
         self._check_budget(spent)
 

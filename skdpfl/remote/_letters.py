@@ -27,7 +27,7 @@ import numpy as np
 from skdpfl import __version__, _codec
 from skdpfl.algorithms import Algorithm, sends_one_gradient
 from skdpfl.federation import Work
-from skdpfl.losses import Loss
+from skdpfl.losses import Loss, PiecewiseExponential
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare, pack
@@ -45,7 +45,8 @@ _SHOWN, _SHORT = 50, 16
 class Facts:
     """Public facts of a silo's records, which every silo has to match.
 
-    ``n_records`` is None if it is secret, ``classes`` None for regression.
+    ``n_records`` is None if it is secret, ``classes`` None for regression. Events and times are
+    read up to the ``horizon``, in a fit of these.
     """
 
     n_features: int
@@ -53,9 +54,12 @@ class Facts:
     classes: tuple[Label, ...] | None
     dtype: Literal["float64", "float32", "object"]
     n_records: int | None
+    horizon: float | None = None
 
     def check(self) -> None:
-        """Raise unless classes are distinct, sorted labels of one type."""
+        """Raise unless classes are distinct, sorted labels of one type, or there is a horizon."""
+        if self.horizon is not None and not 0 < self.horizon < np.inf:
+            raise Refused("The horizon of survival times must be a positive number.")
         if self.classes is None:
             return
         longest = max((len(label) for label in self.classes if isinstance(label, str)), default=0)
@@ -128,6 +132,7 @@ class Task:
         n_classes = None if facts.classes is None else len(facts.classes)
         weighted = n_classes if self.class_weights is None else len(self.class_weights)
         fits = self.loss.is_classifier == (facts.classes is not None)
+        fits &= isinstance(self.loss, PiecewiseExponential) == (facts.horizon is not None)
         weights = np.asarray(self.class_weights or (1.0,))
         if (
             not fits
@@ -243,6 +248,7 @@ class Offer:
             **{k: getattr(self, k) for k in ("fit", "estimator", "requester", "purpose", "masked")},
             "features": list((facts.feature_names or names)[:_SHOWN]),
             "n_features": facts.n_features,
+            "horizon": facts.horizon,
             "classes": facts.classes and list(facts.classes[:_SHOWN]),
             "silos": list(row.silos[:_SHOWN]) if row.masked else None,
         }

@@ -9,6 +9,8 @@ import pandas as pd
 
 from skdpfl._arguments import labels_of, refusing_complex
 from skdpfl._declarations import encoding_elsewhere
+from skdpfl._survival_times import read_survival
+from skdpfl.losses import signed_times
 from skdpfl.remote._letters import Facts
 from skdpfl.remote._terms import Refused
 
@@ -23,7 +25,8 @@ class SiloRecords:
     X : array-like or DataFrame of shape (n, n_features)
         Features. Rows must have the same order each time they are loaded.
     y : array-like of shape (n,), optional
-        Labels or numbers; None for transformers, which do not use them.
+        Labels or numbers; None for transformers, which do not use them. For survival models events
+        and times: a structured array of one bool and one number, or a frame of these.
     classes : sequence, optional
         All possible labels, from public knowledge, including labels that no record here has; None
         for regression. A fit's classes are compared with these, never with the labels in the
@@ -74,7 +77,7 @@ class SiloRecords:
         if feature_names is None and hasattr(X, "columns"):
             feature_names = list(X.columns)
         self.name, self.X = name, _anything(X) if raw else _numbers(np.asarray(X))
-        self.y = np.zeros(len(self.X)) if y is None else np.asarray(y)
+        self.y, self.survival = _targets_of(np.zeros(len(self.X)) if y is None else y)
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
         if self.X.ndim != 2 or self.y.shape != (len(self.X),) or not len(self.X):
             raise ValueError(
@@ -93,6 +96,8 @@ class SiloRecords:
     def _check_targets(self) -> None:
         if self.classes is None:
             return
+        if self.survival:
+            raise ValueError("classes are those of labels; y has events and times.")
         known = set(self.classes)
         others = [i for i, label in enumerate(self.y.tolist()) if label not in known]
         if others:
@@ -116,7 +121,7 @@ class SiloRecords:
     def __repr__(self) -> str:
         return f"SiloRecords({self.name!r}, {self.X.shape[1]} features)"
 
-    def check(self, facts: Facts, purposes: Collection[str] = ()) -> None:
+    def check(self, facts: Facts, purposes: Collection[str] = (), *, is_fit: bool = True) -> None:
         """Raise unless the records match the declared facts; the text reveals no record.
 
         It depends only on the number of records, if the fit declares one, on the ``purposes`` of
@@ -134,6 +139,11 @@ class SiloRecords:
                 "dtype."
             )
         self._check_classes(facts)
+        if is_fit and self.survival != (facts.horizon is not None):
+            raise Refused(
+                "Survival models are fitted to events and times, other models are not; this silo's "
+                "operator declared the other."
+            )
         if facts.n_records is not None and facts.n_records != len(self.y):
             raise Refused(
                 f"The fit's facts have {facts.n_records} records for this silo, which is not their "
@@ -188,14 +198,25 @@ class SiloRecords:
             raise Refused("The fit is a regression; this silo's targets are not numbers.")
 
     def targets(self, facts: Facts) -> np.ndarray:
-        """Return the targets for losses: codes of sorted classes, or numbers."""
+        """Return the targets for losses: codes of sorted classes, numbers, or times with signs."""
+        dtype: Any = np.float64 if self.X.dtype == object else self.X.dtype
+        if self.survival and facts.horizon is not None:
+            signed = signed_times(~np.signbit(self.y), np.abs(self.y), facts.horizon)
+            return signed.astype(dtype)
         if facts.classes is None:
-            dtype: Any = np.float64 if self.X.dtype == object else self.X.dtype
             limits = np.finfo(dtype)
             return np.clip(self.y.astype(dtype), limits.min, limits.max)
         classes = np.unique(np.asarray(facts.classes))
         codes = np.searchsorted(classes, self.y)
         return codes.astype(np.int8 if len(classes) == 2 else np.min_scalar_type(len(classes)))
+
+
+def _targets_of(y: Any) -> tuple[np.ndarray, bool]:
+    """Return targets, and whether they are times, with the sign - where there is no event."""
+    if not hasattr(y, "columns") and getattr(getattr(y, "dtype", None), "names", None) is None:
+        return np.asarray(y), False
+    event, time = read_survival(y)
+    return np.where(event, 1.0, -1.0) * np.abs(time), True
 
 
 def _read_neutral(

@@ -10,6 +10,7 @@ import numpy as np
 from skdpfl._arguments import check_choice
 from skdpfl._codec import WireError
 from skdpfl._surface import refuse_own_parts
+from skdpfl._survival_times import refuse_survival
 from skdpfl.federation import Measure, SiloBudgets, ask_score, measure_of, score_plan
 from skdpfl.losses import Loss
 from skdpfl.models import Model
@@ -131,6 +132,7 @@ def score_federation(
     noise leaves undefined, such as the area with one label, is NaN with infinite noise.
     """
     refuse_own_parts(model, Refused)
+    refuse_survival(model, "score_federation")
     predictor = _predictor(model)
     what = _measure(measure, federation.classes, bound, model)
     n = np.array([int(size) for size in federation.facts.silo_sizes.values()])

@@ -12,7 +12,8 @@
                                             # PostgreSQL: database = "dbname=clinic", with query
     features = ["age", "pressure"]          # in the order that was agreed on
     target = "ill"
-    classes = [0, 1]                        # all that there can be; left out: regression
+    classes = [0, 1]                        # all that there can be; left out: regression, or with
+                                            # event = "died", a column of 0 and 1: survival times
 
     [terms]
     epsilon = 3.0                           # the most that one fit may cost
@@ -63,6 +64,7 @@ class RecordsTable:
     name: str
     features: tuple[str, ...]
     target: str
+    event: str = ""
     file: Path | None = None
     database: str = ""
     query: str = ""
@@ -198,6 +200,8 @@ def _check(settings: SiloSettings) -> None:
         raise BadFile(
             f"{path}: [records] needs either a file or a database (of PostgreSQL), not both"
         )
+    if records.event and records.classes:
+        raise BadFile(f"{path}: records.event is for survival times, which have no records.classes")
     if not (terms.epsilon > 0 and 0 < terms.delta < 1 and terms.pace >= 0):
         raise BadFile(
             f"{path}: terms.epsilon must be above 0, delta between 0 and 1, pace at least 0"

@@ -17,12 +17,15 @@ import pandas as pd
 from skdpfl.remote import SiloRecords
 from skdpfl.service._settings import BadFile, RecordsTable, SiloSettings
 
+#: how a column says whether there was an event
+_EVENTS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
+
 
 def read_records(settings: SiloSettings) -> SiloRecords:
     """Return the records; raise a BadFile that states columns and counts, but no values."""
     table = settings.records
     frame = _frame(table)
-    columns = [*table.features, table.target, *([table.weight] if table.weight else [])]
+    columns = [*table.features, table.target, *filter(None, (table.weight, table.event))]
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         raise BadFile(f"{table.source}: there is no column {missing[0]!r}")
@@ -33,7 +36,7 @@ def read_records(settings: SiloSettings) -> SiloRecords:
             "missing values; fill them in, or leave these rows out, by public rules"
         )
     X = np.column_stack([_numbers(table, frame[name]) for name in table.features])
-    y = _targets(table, frame[table.target])
+    y = _targets(table, frame)
     weights = _numbers(table, frame[table.weight]) if table.weight else None
     try:
         records = SiloRecords(
@@ -47,7 +50,8 @@ def read_records(settings: SiloSettings) -> SiloRecords:
         )
     except ValueError:
         raise BadFile(
-            f"{table.source}: features must be finite, weights finite and at least 0, and "
+            f"{table.source}: features must be finite, weights and survival times finite "
+            "and at least 0, and "
             "records.neutral must have finite numbers for other columns"
         ) from None
     _check_public(table, records)
@@ -131,8 +135,14 @@ def _numbers(table: RecordsTable, column: pd.Series) -> np.ndarray:
         ) from None
 
 
-def _targets(table: RecordsTable, column: pd.Series) -> np.ndarray:
-    """Return labels, or numbers; raise for labels that are not declared."""
+def _targets(table: RecordsTable, frame: pd.DataFrame) -> np.ndarray | pd.DataFrame:
+    """Return labels, numbers, or events and times; raise for labels that are not declared."""
+    column = frame[table.target]
+    if table.event:
+        event = frame[table.event].astype(str).str.lower().map(_EVENTS)
+        if event.isna().any():
+            raise BadFile(f"{table.source}: the column {table.event!r} must hold 0 and 1")
+        return pd.DataFrame({"event": event.astype(bool), "time": _numbers(table, column)})
     if table.classes is None:
         return _numbers(table, column)
     texts = isinstance(table.classes[0], str)
@@ -152,6 +162,8 @@ def _check_public(table: RecordsTable, records: SiloRecords) -> None:
     if table.size is not None and n != table.size:
         raise BadFile(f"{table.source}: {n} rows, but records.size is {table.size}")
     columns = dict(zip(table.features, records.X.T, strict=True)) | {table.target: records.y}
+    if records.survival:
+        columns[table.target] = np.abs(records.y)
     for name, (low, high) in table.bounds.items():
         outside = int(((columns[name] < low) | (columns[name] > high)).sum())
         if outside:

@@ -114,6 +114,7 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
     table, terms = settings.records, settings.terms
     records = gate.records
     classes = "numbers" if records.classes is None else f"classes {list(records.classes)}"
+    classes = "events and times" if records.survival else classes
     print(f"silo      {table.name!r}, user {os.getuid()}, socket {settings.socket}")
     print(f"records   {len(records.y)} rows of {len(table.features)} features; target: {classes}")
     if table.bounds:
@@ -241,7 +242,7 @@ def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
 
 def _details(question: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines on who asks for what; a server chose the texts, so all are quoted."""
-    for name in ("requester", "purpose", "model", "loss", "algorithm"):
+    for name in ("requester", "purpose", "model", "loss", "algorithm", "horizon"):
         if question.get(name):
             yield f"{name:10}{question[name]!r}"
     yield f"features  {question['n_features']}: {_listed(question['features'])}"

@@ -83,6 +83,9 @@ def problem(kind="Classifier", n=160):
     silos = rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])
     if kind == "Classifier":
         y = np.digitize(y, np.quantile(y, [0.5]))
+    if kind == "Survival":
+        events = zip(rng.random(n) < 0.7, np.exp(y / 2), strict=True)
+        y = np.array(list(events), [("died", bool), ("time", float)])
     return X, y, silos
 
 

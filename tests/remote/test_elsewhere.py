@@ -68,6 +68,16 @@ FITS = {
             "covariance": "robust",
         },
     ),
+    "survival": (
+        "ISRLDPSurvival",
+        {
+            "epsilon": 16.0,
+            "feature_bounds": (-4, 4),
+            "target_bounds": (0, 4),
+            "breaks": 3,
+            "inference": "intervals",
+        },
+    ),
     "multistage": ("ISRLDPClassifier", {"solver": "multistage", "n_rounds": 6, "alpha": 0.1}),
 }
 
@@ -91,6 +101,7 @@ FAST = (
     "curves",
     "a quantile",
     "intervals",
+    "survival",
     "private scales",
     "target in bins",
     "scaffold",
@@ -107,7 +118,8 @@ def some_slow(names, fast):
 @pytest.mark.parametrize("name", some_slow(FITS, FAST))
 def test_the_model_is_that_of_one_process(tmp_path, name):
     kind, options = FITS[name]
-    data = problem("Regressor" if "Regressor" in kind else "Classifier")
+    target = next(k for k in ("Regressor", "Survival", "Classifier") if k in kind)
+    data = problem(target, n=4000 if target == "Survival" else 160)
     model, here = estimator(kind, **options), Here(tmp_path, data)
     if model.unit == "silo":
         from skdpfl.remote import Terms
@@ -125,6 +137,15 @@ def test_the_model_is_that_of_one_process(tmp_path, name):
         charged = entry.spent
         expected = spent.epsilon if spent.per_silo is None else spent.per_silo[silo]
         assert charged.epsilon == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("kinds", [("Survival", "Regressor"), ("Regressor", "Survival")])
+def test_times_and_numbers_are_not_taken_for_each_other(tmp_path, kinds):
+    here = Here(tmp_path, problem(kinds[0]))
+    model = estimator(f"ISRLDP{kinds[1]}", feature_bounds=(-4, 4), target_bounds=(0, 4))
+    with pytest.raises(SilosMissing, match="operator declared the other"):
+        fit_elsewhere(model, here)
+    assert not any(map(here.entries, NAMES))
 
 
 def test_records_have_weights_of_their_own(tmp_path):

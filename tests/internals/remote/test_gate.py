@@ -158,6 +158,8 @@ DECLARED = {
     "classes of two kinds": ({"classes": (0, "1")}, "labels of one type"),
     "records": ({"n_records": 5}, "differ in the number of records"),
     "dtype": ({"dtype": "float32"}, "dtype float32"),
+    "a horizon": ({"horizon": 5.0}, "operator declared the other"),
+    "a horizon that is none": ({"horizon": float("nan")}, "must be a positive number"),
 }
 
 

@@ -259,6 +259,26 @@ def test_targets_can_be_words_or_numbers(hospital):
     assert records.classes is None and (records.sample_weight == 2).all()
 
 
+def test_targets_can_be_events_and_times(hospital, capsys):
+    change(hospital, 'target = "ill"', 'target = "time"\nevent = "ill"')
+    with pytest.raises(SystemExit, match="which have no records"):
+        check(hospital)
+    change(hospital, "classes = [0, 1]", "")
+    change(hospital, "[terms]", "[records.bounds]\ntime = [2, 3]\n[terms]")
+    for times, event, words in (
+        (2.5, 7, "the column 'ill' must hold 0 and 1"),
+        (-1.0, "True", "survival times finite and at least 0"),
+        (9.0, 0, "46 rows have a 'time' outside"),
+    ):
+        hospital.write("records.csv", frame().assign(time=times, ill=event).to_csv(index=False))
+        with pytest.raises(SystemExit, match=words):
+            check(hospital)
+    hospital.write("records.csv", frame().assign(time=2.5).to_csv(index=False))
+    assert check(hospital) == 0 and "target: events and times" in capsys.readouterr().out
+    records = read_records(read_settings(hospital.file))
+    assert (records.y == np.where(frame().ill == 1, 2.5, -2.5)).all()
+
+
 def test_the_file_of_the_page_is_one():
     settings = read_settings(ROOT / "examples" / "flower" / "hospital.toml")
     assert settings.terms.approval and settings.terms.pace == 0.5
