@@ -15,8 +15,8 @@ estimated from all columns together, which helps if many are similar (pixels). A
 noisy shares and public numbers: it is post-processing and costs nothing.
 
 The library of shapes depends on no data. A shape is a distribution at scale 1 (normal around 1, 0
-or -1, lognormal of one sign or both, without and with zeros, two values) that is stretched by
-scales 2^k, or a few small integers, which exist at scale 1 only.
+or -1, lognormal of one sign or both, without and with zeros, squares and products of normals, two
+values) that is stretched by scales 2^k, or a few small integers, which exist at scale 1 only.
 """
 
 import math
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import ndtr
+from scipy.special import gammainc, iti0k0, ndtr
 
 from skdpfl.scaling._maps import Array
 
@@ -214,6 +214,8 @@ _NORMALS = (1.0, 0.05, 0.0), (1.0, 0.3, 0.0), (-1.0, 0.2, 0.0), (0.0, 1.0, 0.0),
 #: lognormal columns, positive and of both signs: deviation of the logarithm, share of exact zeros
 _SKEWED = (0.8, 0.0), (0.8, 0.5), (0.8, 0.9), (2.0, 0.0)
 _SIGNED = (0.8, 0.3), (0.8, 0.75), (2.0, 0.0)
+#: squares and products of normals gather around 0, but not far out: their end at scale 1
+_GATHERED = 3.0
 #: from this deviation of the logarithm on, values spread over many powers of ten
 _WIDE = 2.0
 #: shares of the larger value of columns of zeros and one other value
@@ -270,7 +272,8 @@ def _shapes() -> list[_UnitShape]:
     for spread, zeros in _SIGNED:
         end, wide = math.exp(2 * spread), spread >= _WIDE
         found.append(_UnitShape(_both_signs(_lognormal(spread)), zeros, -end, end, wide))
-    return found
+    squares = _UnitShape(lambda x: gammainc(0.5, np.maximum(x, 0.0)), 0.0, 0.0, _GATHERED)
+    return [*found, squares, _UnitShape(_product, 0.0, -_GATHERED, _GATHERED)]
 
 
 def _integers() -> list[tuple[Array, Array]]:
@@ -286,6 +289,11 @@ def _normal(mean: float, spread: float) -> Callable[[Array], Array]:
 
 def _lognormal(spread: float) -> Callable[[Array], Array]:
     return lambda x: np.where(x > 0, ndtr(np.log(np.where(x > 0, x, 1.0)) / spread), 0.0)
+
+
+def _product(x: Array) -> Array:
+    """Return the distribution function of the product of two normals, of density K0(|x|) / pi."""
+    return 0.5 + np.sign(x) * np.minimum(iti0k0(np.minimum(np.abs(x), 700.0))[1] / np.pi, 0.5)
 
 
 def _both_signs(cdf: Callable[[Array], Array]) -> Callable[[Array], Array]:

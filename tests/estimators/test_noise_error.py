@@ -65,7 +65,8 @@ def test_intervals_cover_over_refits(n_fits, kw):
     X, y, silos = logistic()
     found = []
     for seed in range(n_fits):
-        model = make("ISRLDPClassifier", feature_bounds=(-5, 5), random_state=seed, **kw)
+        given = {"feature_bounds": (-5, 5), "model": "linear", "random_state": seed}
+        model = make("ISRLDPClassifier", **given | kw)
         found.append(model.fit(X[:, :4], y, silos=silos).summary().to_numpy())
     coefficients, errors = np.moveaxis(found, 2, 0)
     covered = abs(coefficients - coefficients.mean(axis=0)) <= 1.96 * errors
