@@ -62,6 +62,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import skdpfl
 from skdpfl import inspection
@@ -531,6 +532,16 @@ OTHERS: dict[str, Any] = {
         epsilon=4.0,
         random_state=3,
     ),
+    "search of steps": DPRandomizedSearchCV(
+        make_pipeline(
+            DPSimpleImputer(feature_bounds=(-4, 4)),
+            skdpfl.ISRLDPClassifier(n_rounds=4, feature_bounds=(-4, 4)),
+        ),
+        {"isrldpclassifier__alpha": [0.0, 0.1]},
+        n_iter=2,
+        epsilon=8.0,
+        random_state=3,
+    ),
 }
 
 
@@ -658,6 +669,12 @@ def learnt(transformer: Any, X: pd.DataFrame, data: Data) -> Any:
     return clone(transformer).set_params(unit=told.pop("unit", "record")).fit(X, **told)
 
 
+def of_mixed(trust: str, how: dict[str, Any], X: pd.DataFrame, data: Data) -> Any:
+    """Return a fit to text and a number, whose levels and range it has to find."""
+    estimator = skdpfl.ISRLDPClassifier(30.0, trust=trust, random_state=3, **how)
+    return estimator.fit(X[["a", "b"]].assign(e=data.X[:, 0]), data.y, silos=data.silos)
+
+
 class Gates(Courier):
     """Silos behind gates in this process, and the bytes of all their answers."""
 
@@ -707,6 +724,9 @@ OTHERS |= {
     "describe words": worded(
         lambda X, data: inspection.describe(X, epsilon=8.0, random_state=3, **whose(data))
     ),
+    "levels": worded(partial(of_mixed, "silo", {})),
+    "levels, server": worded(partial(of_mixed, "server", {})),
+    "levels and curves": worded(partial(of_mixed, "silo", {"model": "additive", "scaling": None})),
     "levels, persons": worded(
         lambda X, data: skdpfl.ISRLDPClassifier(8.0, unit="person", random_state=3).fit(
             X.assign(e=data.X[:, 0]), data.y, silos=data.silos, persons=data.persons

@@ -250,7 +250,7 @@ def refuse_dates(X: Any) -> None:
     times = ("date", "time", "duration")  # pandas' and polars' names of types, in small letters
     if names := [name for name, dtype in columns if str(dtype).lower().startswith(times)]:
         raise ValueError(
-            f"X has column(s) {names[:5]!r} of dates or times. Count days from a public date: "
+            f"X has column(s) {names!r} of dates or times. Count days from a public date: "
             f"(X[{names[0]!r}] - date).dt.days."
         )
 
@@ -266,7 +266,7 @@ def _advice(X: Any, y: Any, error: Exception, declares: bool) -> str | None:
     names = [] if said.startswith("The feature names") else getattr(X, "columns", [])
     if strange := [name for name in names if not _holds_numbers(X[name])]:
         return (
-            f"X has column(s) {strange[:5]!r} that hold no numbers. Leave them out, or encode "
+            f"X has column(s) {strange!r} that hold no numbers. Leave them out, or encode "
             "them. If their categories are public, use OneHotEncoder(categories=[...], "
             "sparse_output=False); if not, skdpfl.preprocessing.DPOneHotEncoder finds them within "
             "its own epsilon. One that says which silo holds a record is silo_column."

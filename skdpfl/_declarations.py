@@ -54,7 +54,7 @@ def encoding_of(
     refuse_unknown_names(entries, [*names, *others])
     if not _has_dtypes(X) and (silent := [name for name in names if name not in entries]):
         raise ValueError(
-            f"X is a list, which does not say what its columns hold: declare {silent[:5]!r} in "
+            f"X is a list, which does not say what its columns hold: declare {silent!r} in "
             'feature_bounds, too ("number", "flag", "category", "date", a range or levels), or '
             "give a frame or an array."
         )
@@ -112,7 +112,7 @@ def encoding_elsewhere(columns: Mapping[Any, Any], ranges: Any = None) -> Encodi
         raise ValueError("feature_bounds of silos' frames must be a mapping from column.")
     if unknown := [column.name for column in found.columns if not column.is_known]:
         raise ValueError(
-            f"Silos elsewhere encode their frames by what is declared, and {unknown[:5]!r} have no "
+            f"Silos elsewhere encode their frames by what is declared, and {unknown!r} have no "
             "range or levels: give them in columns or feature_bounds."
         )
     return found

@@ -352,16 +352,19 @@ def clipped_without_labels(request: Request, method: Method) -> Request:
     return dataclasses.replace(request, loss=request.loss.without_labels())
 
 
-def with_encoding(request: Request, method: Method) -> Request:
-    """Return the request with the plan of the levels and ranges that its frame does not declare."""
+def with_encoding(request: Request, method: Method, model: Any) -> Request:
+    """Return the request with the plan of the levels and ranges that its frame does not declare.
+
+    Ranges are needed by scales, and by curves.
+    """
     promise, facts = request.promise, request.facts
     if facts.encoding is None or facts.encoding.is_known:
         return request
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
     mu = _level(request, method)[2].mu
     given = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
-    scales, delta = request.scaling is not None, float(promise.delta.min())
-    plan = plan_encoding(facts.encoding, given, delta, scales=scales)
+    ranged = request.scaling is not None or _takes_curves(request, model)
+    plan = plan_encoding(facts.encoding, given, float(promise.delta.min()), ranged=ranged)
     return dataclasses.replace(request, encoding=plan)
 
 
@@ -372,12 +375,7 @@ def with_curves(request: Request, method: Method, model: Any) -> Request:
     than log loss and squared error, no bounds, no scaling, no privacy, or given noise, whose cost
     would grow by theirs.
     """
-    wanted = isinstance(model, Additive) or model == "additive"
-    plain = request.intervals is None and isinstance(request.loss, LogLoss | SquaredError)
-    scaled = request.feature_bounds is not None and request.scaling is not None
-    paid = request.promise.epsilon is not None and not request.promise.is_exact
-    pays = plain and scaled and paid
-    if not wanted and not (model == "auto" and pays):
+    if not _takes_curves(request, model):
         return request
     if request.feature_bounds is None:
         raise ValueError(
@@ -395,6 +393,15 @@ def with_curves(request: Request, method: Method, model: Any) -> Request:
     return dataclasses.replace(
         request, facts=facts, model=linear, feature_bounds=curves.expanded, curves=curves
     )
+
+
+def _takes_curves(request: Request, model: Any) -> bool:
+    """Whether a model has curves, or may have some."""
+    wanted = isinstance(model, Additive) or model == "additive"
+    plain = request.intervals is None and isinstance(request.loss, LogLoss | SquaredError)
+    scaled = request.feature_bounds is not None and request.scaling is not None
+    paid = request.promise.epsilon is not None and not request.promise.is_exact
+    return wanted or (model == "auto" and plain and scaled and paid)
 
 
 def _level(request: Request, method: Method) -> tuple[float, tuple[int, ...], NoiseLevel]:

@@ -123,12 +123,12 @@ class EncodingPlan:
 
 
 def plan_encoding(
-    encoding: Encoding | None, given: SiloBudgets, delta: float, *, scales: bool
+    encoding: Encoding | None, given: SiloBudgets, delta: float, *, ranged: bool
 ) -> EncodingPlan | None:
     """Return the plan of what is not declared of a frame; None if nothing is to be found.
 
-    ``given`` are the budgets of the whole fit, ``delta`` the smallest of its silos; ``scales``:
-    whether numbers are scaled, so that their ranges are needed.
+    ``given`` are the budgets of the whole fit, ``delta`` the smallest of its silos; ``ranged``:
+    whether ranges of numbers are needed.
     """
     if encoding is None or encoding.is_known:
         return None
@@ -140,7 +140,7 @@ def plan_encoding(
         vocabulary = Vocabulary(given, used, kinds, mu, SHARE * delta)  # type: ignore[arg-type]
         _check_threshold(vocabulary, encoding, categories)
     numbers = encoding.unknown("number", "date").columns
-    if numbers and scales:
+    if numbers and ranged:
         part = replace(given, mu=math.sqrt(_RANGES) * given.mu)
         ranges = plan_scaling(part, len(numbers), scaling="private", shares=EVERYTHING)
         ranges = replace(ranges, purpose="ranges")

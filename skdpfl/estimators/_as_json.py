@@ -199,7 +199,8 @@ def _encoding(plain: Any, n_columns: int) -> Encoding:
         fine = fine and all(isinstance(level, bool | int | float | str) for level in levels)
         require(fine, "levels", "are not different labels of at most the width")
         _numbers(list(ends), len(ends), "range")
-        require(column.is_known and len(ends) in (0, 2), "encoding", "lacks a range or levels")
+        require(len(ends) in (0, 2), "range", "is not a pair")  # without scales it may lack one
+        require(column.kind != "category" or column.is_known, "encoding", "lacks levels")
         require(type(column.start) is int, "start", "is not an integer")
     return found
 

@@ -167,7 +167,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         """Return the request: the parameters, for data with these public numbers."""
         method = self._method()
         request = read_request(self._parameters(), facts, self._loss())
-        request = with_encoding(request, method)
+        request = with_encoding(request, method, self.model)
         return clipped_without_labels(with_curves(request, method, self.model), method)
 
     def _schedule_from(self, streams: Streams) -> Streams:

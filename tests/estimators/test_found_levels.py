@@ -110,3 +110,12 @@ def test_levels_that_are_not_found_are_warned_of():
         model = found(frame, y, silos)
     assert model.schema_["rare"].levels == () and np.isfinite(model.predict(frame)).all()
     assert isinstance(model.predict(pd.DataFrame(frame)), np.ndarray)
+
+
+@pytest.mark.parametrize("model", ["linear", "additive"])
+def test_without_scales_only_curves_need_ranges(model):
+    frame, y, silos = raw(4000)
+    fitted = found(frame, y, silos, scaling=None, model=model)
+    assert (fitted.schema_["age"].range is None) == (model == "linear")
+    same = type(fitted).from_dict(json.loads(json.dumps(fitted.to_dict())))
+    np.testing.assert_array_equal(same.predict(frame), fitted.predict(frame))
