@@ -29,6 +29,10 @@ from skdpfl.estimators import (
     ISRLDPRegressor as ISRLDPRegressor,
     ISRLDPSurvival as ISRLDPSurvival,
 )
+from skdpfl._saved import (
+    from_dict as from_dict,
+    to_dict as to_dict,
+)
 from skdpfl.inspection import (
     privacy_spent as privacy_spent,
     report as report,

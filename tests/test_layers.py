@@ -48,7 +48,7 @@ LAYERS = [
     {"_functions", "_own_parts"},
     {"_pipelines"},
     {"_adapted", "datasets", "model_selection"},
-    {"inspection"},
+    {"_saved", "inspection"},
     {"flower", "nvflare"},
     {"service"},
     {"__main__"},

@@ -252,7 +252,17 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
         return self._plan(budgets, delta), budgets, delta
 
     def cost_for(self, silo_sizes: Mapping[Any, int]) -> PrivacySpent:
-        """Return the cost of a fit to silos of these sizes, with columns as in the last fit."""
+        """Return the cost of a fit to silos of these sizes, with columns as in the last fit.
+
+        Parameters
+        ----------
+        silo_sizes : mapping
+            Each silo's number of records.
+
+        Returns
+        -------
+        PrivacySpent
+        """
         sizes = np.array(list(silo_sizes.values()), dtype=np.int64)
         plan, budgets, delta = self._planned(sizes)
         return cost_of_sums(plan.sums, delta, list(silo_sizes), None, None, budgets)
