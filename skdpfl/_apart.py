@@ -13,7 +13,6 @@ import hashlib
 import io
 import pickle
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -21,6 +20,8 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
+
+from skdpfl._warnings import warnings_off
 
 #: values that nothing is kept in
 _PLAIN = str, bytes, bool, int, float, complex, type(None), np.generic, np.dtype
@@ -114,8 +115,7 @@ def rows_apart(
     """
     out = np.repeat(fixed[None], n, axis=0)
     succeeded = np.zeros(n, bool)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings_off(), np.errstate(all="ignore"):
         for i in range(n):
             with suppress(Exception):
                 found = np.asarray(call(new(), i), out.dtype)

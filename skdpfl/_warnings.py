@@ -6,6 +6,7 @@ column names are public; nothing else is read here.
 
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -62,12 +63,29 @@ def foreign_steps() -> Iterator[None]:
         raise ValueError(_FOREIGN) from None
 
 
+_LOCK, _QUIET = threading.Lock(), list[Any]()
+
+
 @contextmanager
 def warnings_off() -> Iterator[None]:
-    """Suppress all warnings, which may follow from what no budget covers, such as secret runs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """Suppress all warnings, which may follow from a record, or from what no budget covers.
+
+    In all threads, until the last one has left: with ``warnings.catch_warnings`` of its own, each
+    would restore what another has set.
+    """
+    with _LOCK:
+        if not _QUIET:
+            _QUIET.append(warnings.catch_warnings())
+            _QUIET[0].__enter__()
+            warnings.simplefilter("ignore")
+        _QUIET.append(None)
+    try:
         yield
+    finally:
+        with _LOCK:
+            _QUIET.pop()
+            if len(_QUIET) == 1:
+                _QUIET.pop().__exit__(None, None, None)
 
 
 def _raised_here(error: Exception) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import as_frame
 from skdpfl._kinds import typed
 from skdpfl._surface import DocLinks
+from skdpfl._warnings import warnings_off
 from skdpfl.preprocessing._frames import output_kind
 
 #: rows that are run once more, in the opposite order
@@ -201,8 +201,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         func, words = self.func, self.kw_args or {}
         table = X if isinstance(X, np.ndarray) else X.reset_index(drop=True)
         rows = []
-        with warnings.catch_warnings(), np.errstate(all="ignore"):  # they follow from single rows
-            warnings.simplefilter("ignore")
+        with warnings_off(), np.errstate(all="ignore"):  # warnings follow from single rows
             for i in which:
                 row = table[i : i + 1].copy()
                 if isinstance(row, pd.DataFrame):

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 
+from skdpfl._warnings import warnings_off
 from skdpfl.losses import Loss
 from skdpfl.models import Architecture, Maps, Model, NetworkRules
 from skdpfl.privacy.randomness.streams import Stream
@@ -65,7 +66,6 @@ class TorchNetwork(Model):
     def _prepare(self) -> TorchNetwork:
         """Make and probe the module, and return self."""
         module = drawn(self.factory, 0)
-        _probe.refuse_layers(module)
         self._layout = Layout(module)
         self._last = _probe.last_layer(module, self._layout.shapes)
         exact = copy.deepcopy(module).double()
@@ -152,7 +152,8 @@ class TorchNetwork(Model):
     def _raw(self, tape: Tape, given: Params, X: NDArray) -> NDArray:
         """Return raw predictions (n, k); NaN for records that the module cannot take."""
         try:
-            return self._checked(tape.raw(given, self._tensor(X))).cpu().numpy()
+            with warnings_off():
+                return self._checked(tape.raw(given, self._tensor(X))).cpu().numpy()
         except _SCARCE:
             raise
         except Exception:  # of any kind: an error would tell of the record
@@ -189,7 +190,8 @@ class TorchNetwork(Model):
         shares = np.ones(n, params.dtype) if weights is None else weights
         y, norms, shares = (np.broadcast_to(v, (*shape, n)) for v in (y, squared_norms, shares))
         out = np.zeros((*shape, self.size), params.dtype)
-        with np.errstate(all="ignore"), full_precision(torch.device(self.device)), one_thread():
+        quiet, where = np.errstate(all="ignore"), torch.device(self.device)
+        with warnings_off(), quiet, full_precision(where), one_thread():
             for i in np.ndindex(shape):
                 given = self._layout.split(params[i], torch.device(self.device))
                 for rows in _pieces(n, chunk or n):
@@ -438,6 +440,7 @@ class Factory:
             raise ValueError(
                 f"module_factory must return a torch.nn.Module; got {type(module).__name__}."
             )
+        _probe.refuse_layers(module)
         module.eval()
         shape = (3, self.n_features)
         like = next(module.parameters(), None)

@@ -107,6 +107,7 @@ class Alone:
         for x in X:
             own = copy.deepcopy(module)
             (raw,) = own(x[None].clone())
+            raw = raw.to(x.dtype)  # another dtype of one would become that of all, stacked
             yield raw, [own.get_parameter(name) for name in self.names]
 
     def parts(

@@ -1,5 +1,7 @@
 """No module mixes records, however rare the values on which it would."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -41,11 +43,18 @@ def swallowing(x):
     return x
 
 
+def warning(x):
+    if x.max() > 100:
+        warnings.warn(f"{x.max()}", stacklevel=1)
+    return x
+
+
 ATTACKS = {
     "zeros": (lambda x: torch.where(x == 0, x.mean(0), x), 0.0),
     "largest": (lambda x: x / 255 if x.max() > 100 else x, 137.5),
     "missing": (lambda x: torch.where(x.isnan(), x.nanmean(0), x), np.nan),
     "swallowed": (swallowing, 137.5),
+    "warning": (warning, 137.5),
     "exactly": (lambda x: x.mean(0) + 0 * x if bool((x == 137.5).any()) else x, 137.5),
 }
 
@@ -59,7 +68,7 @@ def test_a_rare_value_changes_the_sum_by_one_record(name):
     rng = np.random.default_rng(1)
     X, y = rng.uniform(0.5, 60, (9, D)), rng.integers(0, K, 9)
 
-    def total():
+    def total():  # a warning would be an error, and a record's
         return model.clipped_gradient_sum(params, X, y, LogLoss(), clip_norm=0.5)
 
     before = total()
