@@ -192,9 +192,9 @@ def test_a_warning_leaves_no_word_in_the_log(monkeypatch, tmp_path, caplog, lett
     X, y = mine()
 
     class Talks(SiloRecords):
-        def check(self, facts, purposes=()):
+        def check(self, *offered, **kind):
             warnings.warn(SECRET, stacklevel=2)
-            super().check(facts, purposes)
+            super().check(*offered, **kind)
 
     records = Talks("north", X, y, classes=[0, 1])
     gate = Gate(records, PrivacyLedger(9.0, 1e-3, path=tmp_path / "north.ledger"))
