@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from http.client import HTTPException
 from pathlib import Path
@@ -302,17 +302,12 @@ def asked(given: Mapping[str, Any]) -> tuple[Shape, Source]:
     return made[0], made[1]
 
 
-@dataclass(frozen=True)
-class Column:
-    """One feature: a number with public bounds, or one of the documented categories."""
-
-    name: str
-    bounds: tuple[float, float] | None = None
-    categories: tuple = ()
+#: each column's public bounds, a tuple, or its documented categories, a list
+Columns = Mapping[str, tuple[float, float] | list[Any]]
 
 
 def encoded(
-    table: pd.DataFrame, columns: Iterable[Column], encoding: str, as_frame: bool
+    table: pd.DataFrame, columns: Columns, encoding: str, as_frame: bool
 ) -> tuple[pd.DataFrame, Mapping[str, tuple[float, float]]]:
     """Return the table with encoded categories, and the bounds of its numeric columns.
 
@@ -326,8 +321,8 @@ def encoded(
         raise ValueError("encoding='raw' keeps strings and needs as_frame=True")
     parts: dict[str, object] = {}
     bounds: dict[str, tuple[float, float]] = {}
-    for column in columns:
-        for name, values, limits in _encode(table[column.name], column, encoding):
+    for column, known in columns.items():
+        for name, values, limits in _encode(table[column], known, encoding):
             parts[name] = values
             if limits is not None:
                 bounds[name] = limits
@@ -335,22 +330,19 @@ def encoded(
 
 
 def _encode(
-    values: pd.Series, column: Column, encoding: str
+    values: pd.Series, known: tuple[float, float] | list[Any], encoding: str
 ) -> Iterator[tuple[str, pd.Series, Any]]:
     """Yield (name, values, bounds) of the encoded columns of one column."""
-    if not column.categories:
-        yield column.name, values.astype(float), column.bounds
+    name = str(values.name)
+    if isinstance(known, tuple):
+        yield name, values.astype(float), known
         return
-    codes = pd.Categorical(values, categories=list(column.categories))
+    codes = pd.Categorical(values, categories=known)
     if encoding == "raw":
-        yield column.name, codes, None
+        yield name, codes, None
     elif encoding == "ordinal":
-        yield (
-            column.name,
-            np.where(codes.codes < 0, np.nan, codes.codes),
-            (0.0, len(column.categories) - 1.0),
-        )
+        yield name, np.where(codes.codes < 0, np.nan, codes.codes), (0.0, len(known) - 1.0)
     else:
-        for position, category in enumerate(column.categories[1:], start=1):
+        for position, category in enumerate(known[1:], start=1):
             member = np.where(codes.codes < 0, np.nan, codes.codes == position)
-            yield f"{column.name}_{category}", member, (0.0, 1.0)
+            yield f"{name}_{category}", member, (0.0, 1.0)

@@ -2,7 +2,6 @@
 
 import inspect
 import io
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._loading import Column, DataFile, DataSet, Shape, asked, encoded, shared_docs
+from skdpfl.datasets._loading import Columns, DataFile, DataSet, Shape, asked, encoded, shared_docs
 from skdpfl.datasets._split import split_into_silos
 
 _HEART_ARCHIVE = "https://archive.ics.uci.edu/static/public/45/heart+disease.zip"
@@ -29,22 +28,22 @@ HEART_FILES = {
     )
     for hospital, sha256 in _HEART_SHA256.items()
 }
-_BINARY = (0, 1)
-HEART_COLUMNS: tuple[Column, ...] = (
-    Column("age", (0, 100)),
-    Column("sex", categories=_BINARY),
-    Column("cp", categories=(1, 2, 3, 4)),
-    Column("trestbps", (50, 250)),
-    Column("chol", (0, 600)),
-    Column("fbs", categories=_BINARY),
-    Column("restecg", categories=(0, 1, 2)),
-    Column("thalach", (50, 220)),
-    Column("exang", categories=_BINARY),
-    Column("oldpeak", (-5, 10)),
-    Column("slope", categories=(1, 2, 3)),
-    Column("ca", (0, 3)),
-    Column("thal", categories=(3, 6, 7)),
-)
+_BINARY = [0, 1]
+HEART_COLUMNS: Columns = {
+    "age": (0, 100),
+    "sex": _BINARY,
+    "cp": [1, 2, 3, 4],
+    "trestbps": (50, 250),
+    "chol": (0, 600),
+    "fbs": _BINARY,
+    "restecg": [0, 1, 2],
+    "thalach": (50, 220),
+    "exang": _BINARY,
+    "oldpeak": (-5, 10),
+    "slope": [1, 2, 3],
+    "ca": (0, 3),
+    "thal": [3, 6, 7],
+}
 #: hardly recorded outside Cleveland
 HARDLY_RECORDED = ("slope", "ca", "thal")
 
@@ -124,7 +123,7 @@ def fetch_heart_disease(
     check_choice("missing", missing, ("drop", "keep"))
     columns, table = HEART_COLUMNS, _stack(source.read(list(HEART_FILES.values())))
     if missing == "drop":
-        columns = tuple(c for c in HEART_COLUMNS if c.name not in HARDLY_RECORDED)
+        columns = {c: known for c, known in columns.items() if c not in HARDLY_RECORDED}
         table = table.drop(columns=list(HARDLY_RECORDED)).dropna().reset_index(drop=True)
     disease = (table["num"].to_numpy() > 0).astype(np.int64)
     return _bunch(
@@ -139,7 +138,7 @@ def fetch_heart_disease(
 
 def _stack(contents: list[bytes]) -> pd.DataFrame:
     """Return the hospitals' tables, stacked, with "?" as NaN."""
-    names = [c.name for c in HEART_COLUMNS] + ["num"]
+    names = [*HEART_COLUMNS, "num"]
     tables = [
         pd.read_csv(io.BytesIO(content), header=None, names=names, na_values="?", dtype=float)
         for content in contents
@@ -158,14 +157,14 @@ INSURANCE_FILE = DataFile(
         f"{_INSURANCE_SOURCE}/master/insurance.csv",
     ),
 )
-INSURANCE_COLUMNS = (
-    Column("age", (18, 64)),
-    Column("sex", categories=("female", "male")),
-    Column("bmi", (10, 60)),
-    Column("children", (0, 10)),
-    Column("smoker", categories=("no", "yes")),
-    Column("region", categories=("northeast", "northwest", "southeast", "southwest")),
-)
+INSURANCE_COLUMNS: Columns = {
+    "age": (18, 64),
+    "sex": ["female", "male"],
+    "bmi": (10, 60),
+    "children": (0, 10),
+    "smoker": ["no", "yes"],
+    "region": ["northeast", "northwest", "southeast", "southwest"],
+}
 
 
 @shared_docs
@@ -258,28 +257,26 @@ OBESITY_FILE = DataFile(
     ),
     member="ObesityDataSet_raw_and_data_sinthetic.csv",
 )
-_NO_YES = ("no", "yes")
-_OFTEN = ("no", "Sometimes", "Frequently", "Always")
-OBESITY_COLUMNS = (
-    Column("Gender", categories=("Female", "Male")),
-    Column("Age", (14, 61)),
-    Column("Height", (1.4, 2.1)),
-    Column("Weight", (30, 200)),
-    Column("family_history_with_overweight", categories=_NO_YES),
-    Column("FAVC", categories=_NO_YES),
-    Column("FCVC", (1, 3)),
-    Column("NCP", (1, 4)),
-    Column("CAEC", categories=_OFTEN),
-    Column("SMOKE", categories=_NO_YES),
-    Column("CH2O", (1, 3)),
-    Column("SCC", categories=_NO_YES),
-    Column("FAF", (0, 3)),
-    Column("TUE", (0, 2)),
-    Column("CALC", categories=_OFTEN),
-    Column(
-        "MTRANS", categories=("Automobile", "Bike", "Motorbike", "Public_Transportation", "Walking")
-    ),
-)
+_NO_YES = ["no", "yes"]
+_OFTEN = ["no", "Sometimes", "Frequently", "Always"]
+OBESITY_COLUMNS: Columns = {
+    "Gender": ["Female", "Male"],
+    "Age": (14, 61),
+    "Height": (1.4, 2.1),
+    "Weight": (30, 200),
+    "family_history_with_overweight": _NO_YES,
+    "FAVC": _NO_YES,
+    "FCVC": (1, 3),
+    "NCP": (1, 4),
+    "CAEC": _OFTEN,
+    "SMOKE": _NO_YES,
+    "CH2O": (1, 3),
+    "SCC": _NO_YES,
+    "FAF": (0, 3),
+    "TUE": (0, 2),
+    "CALC": _OFTEN,
+    "MTRANS": ["Automobile", "Bike", "Motorbike", "Public_Transportation", "Walking"],
+}
 LEVELS = (
     "Insufficient_Weight",
     "Normal_Weight",
@@ -370,11 +367,9 @@ def fetch_obesity(
     )
 
 
-def _bunch(
-    records: DataSet, columns: Iterable[Column], encoding: str, shape: Shape, **extra: Any
-) -> Any:
+def _bunch(records: DataSet, columns: Columns, encoding: str, shape: Shape, **extra: Any) -> Any:
     """Return the Bunch of a table whose categories are still to be encoded."""
     data, bounds = encoded(records.data, columns, encoding, shape.as_frame)
-    categories = {c.name: list(c.categories) for c in columns if c.categories}
+    categories = {name: list(known) for name, known in columns.items() if isinstance(known, list)}
     table = replace(records, data=data, feature_names=list(data.columns), feature_bounds=bounds)
     return shape.bunch(table, categories=categories, **extra)
