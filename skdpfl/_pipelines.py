@@ -85,12 +85,13 @@ def private_step(model: Any) -> tuple[str, Any]:
     return (f"{name}__" if name else ""), last
 
 
-def silos_argument(model: Any, silos: Any) -> dict[str, Any]:
-    """Return the silos as an argument of the model's fit, whether routing is on or off."""
-    if silos is None:
+def silos_argument(model: Any, silos: Any, persons: Any = None) -> dict[str, Any]:
+    """Return silos and persons as arguments of the model's fit, whether routing is on or off."""
+    if silos is None and persons is None:
         return {}
     prefix = "" if get_config()["enable_metadata_routing"] else private_step(model)[0]
-    return {f"{prefix}silos": silos}
+    told = {f"{prefix}silos": silos, f"{prefix}persons": persons}
+    return {name: ids for name, ids in told.items() if ids is not None}
 
 
 def check_fits_elsewhere(model: Any) -> None:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import _num_samples, check_array
 
 from skdpfl import _warnings
 from skdpfl._arguments import advising, refuse_dates, refuse_sparse
@@ -128,16 +128,7 @@ class Table:
         Raise if a person is in more silos than declared. Ids are secret, and this error depends on
         them: it is a help for simulations, where all records are in one process.
         """
-        if self.persons is None:
-            return None, self.silos.sizes
-        found = self.persons.most_silos(self.silos)
-        if found > silos_per_person:
-            raise ValueError(
-                f"A person has rows in {found} silos, more than silos_per_person="
-                f"{silos_per_person}: give silos_per_person={found}, whose price covers that. "
-                "(This error depends on the ids, which the guarantee does not cover.)"
-            )
-        return self.persons.in_silos(self.silos)
+        return contributions(self.persons, self.silos, silos_per_person)
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -174,6 +165,48 @@ def read_new(
     return values
 
 
+def contributions(
+    persons: Persons | None, silos: Silos, silos_per_person: int = 1
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return each row's contribution and the silos' numbers of them, as :meth:`Table.units`."""
+    if persons is None:
+        return None, silos.sizes
+    found = persons.most_silos(silos)
+    if found > silos_per_person:
+        raise ValueError(
+            f"A person has rows in {found} silos, more than silos_per_person={silos_per_person}: "
+            f"give silos_per_person={found}, whose price covers that. (This error depends on the "
+            "ids, which the guarantee does not cover.)"
+        )
+    return persons.in_silos(silos)
+
+
+class Owners(NamedTuple):
+    """Each row's silo and contribution (None: its own), and the silos' numbers of these."""
+
+    silos: Silos
+    of_row: np.ndarray | None
+    sizes: np.ndarray
+
+    @classmethod
+    def read(cls, X: Any, silos: Any, persons: Any, last: Any) -> Owners:
+        """Read whose the rows are, as the estimator ``last`` will, before other steps."""
+        n, column = _num_samples(X), getattr(last, "person_column", None)
+        _, given = split_column(X, silos, last.silo_column, "silo")
+        read = read_silos(given, n, X)
+        check_persons(last.unit, persons, column, known=hasattr(last, "contribution"))
+        _, who = split_column(X, persons, column, "person")
+        most = getattr(last, "silos_per_person", 1)
+        return cls(read, *contributions(read_persons(who, n, X), read, most))
+
+    @property
+    def units(self) -> Silos:
+        """Each contribution's silo."""
+        if self.of_row is None:
+            return self.silos
+        return Silos(np.repeat(np.arange(len(self.sizes)), self.sizes), self.silos.ids)
+
+
 def check_persons(unit: str, persons: Any, person_column: Any, *, known: bool = True) -> None:
     """Raise unless persons are given if, and only if, they are protected.
 
@@ -192,9 +225,14 @@ def check_persons(unit: str, persons: Any, person_column: Any, *, known: bool = 
         raise ValueError(f"{what} was given, but unit={unit!r} does not protect persons: {remedy}.")
 
 
-def public_columns(X: Any, silo_column: Any = None) -> dict[str, Any]:
-    """Return a table's public facts: how many features, names, kinds, which are indicators."""
-    X = without_column(as_frame(X), silo_column)
+def public_columns(X: Any, *owners: Any) -> dict[str, Any]:
+    """Return a table's public facts: how many features, names, kinds, which are indicators.
+
+    ``owners`` are the columns of silos and persons, if there are some.
+    """
+    X = as_frame(X)
+    for column in owners:
+        X = without_column(X, column)
     names = list(getattr(X, "columns", []))
     named = names if names and all(isinstance(name, str) for name in names) else None
     indicators = indicators_of(X)

@@ -127,7 +127,7 @@ def private_score(
     unit : {"record", "person", "silo"}, default="record"
         What is protected. A person's (or a silo's) term is the mean over their rows.
     persons : array-like of shape (n_samples,), default=None
-        Each record's person, for ``unit="person"``.
+        Each record's person, for ``unit="person"``, unless X has the model's ``person_column``.
     target_bounds : tuple of (float, float), default=None
         Public bounds of the targets, for regressors; (0, horizon) for survival. None: those of the
         model, if it has some.

@@ -15,7 +15,7 @@ from skdpfl._arguments import check_count
 from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.inspection._display import GREY, Display, next_colour
 from skdpfl.model_selection.held_out import HeldOut
-from skdpfl.privacy.events import SecureAggregation
+from skdpfl.privacy.events import SecureAggregation, Unit
 from skdpfl.privacy.spending.account import charge_all
 from skdpfl.privacy.spending.ledger import open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -42,6 +42,11 @@ shared_docs = filled_docs(
     [delta]
     [trust]
     [relation]
+    unit : {"record", "person", "silo"}, default="record"
+        What is protected. A person's (or a silo's) term is the mean over their rows.
+    persons : array-like of shape (n_samples,), default=None
+        Each record's person, for ``unit="person"``, unless X has the estimator's
+        ``person_column``.
     [random_state]""",
         "drawn": """
     name : str, default=None
@@ -50,6 +55,12 @@ shared_docs = filled_docs(
         Where to draw.""",
     }
 )
+
+
+#: what the records are asked with
+_ASKED = (
+    "epsilon", "delta", "silos", "trust", "neighbours", "unit", "persons", "random_state",
+)  # fmt: skip
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -85,6 +96,8 @@ class ScoreDisplay(Display):
         delta: Any = "auto",
         trust: str | SecureAggregation = "silo",
         neighbours: str = "replace",
+        unit: Unit = "record",
+        persons: Any = None,
         random_state: Any = None,
         name: str | None = None,
         ax: Any = None,
@@ -112,8 +125,8 @@ class ScoreDisplay(Display):
             raise ValueError(f"This display needs a classifier; got {type(estimator).__name__}.")
         check_is_fitted(estimator)
         measure = cls._measure(estimator, **options)
-        asked = ("epsilon", "delta", "silos", "trust", "neighbours", "random_state")
-        held = HeldOut.read(estimator, given["X"], given["y"], **{k: given[k] for k in asked})
+        asked = {name: given[name] for name in _ASKED}
+        held = HeldOut.read(estimator, given["X"], given["y"], **asked)
         plans = held.plans([measure])
         spent = held.spent(plans)
         charge_all(open_ledgers(), cls.__name__, spent)
@@ -395,6 +408,8 @@ class DPCalibrationDisplay(ScoreDisplay):
         delta: Any = "auto",
         trust: str | SecureAggregation = "silo",
         neighbours: str = "replace",
+        unit: Unit = "record",
+        persons: Any = None,
         random_state: Any = None,
         name: str | None = None,
         ax: Any = None,

@@ -128,6 +128,7 @@ class DPCalibratedClassifier(Prefit):
     delta: Any = "auto"
     trust: str | SecureAggregation = "silo"
     neighbours: str = "replace"
+    unit: str = "record"
     random_state: Any = None
 
     def _measure(self, model: Any) -> federation.Measure:

@@ -159,10 +159,10 @@ class Candidate:
     """A point of the space, with the public facts of its fit.
 
     ``template`` is the searched estimator, ``params`` are the parameters of its clone; ``sizes``
-    has each training silo's number of records; ``few`` has some rows of X with their silos, of
-    which only the columns are used, and ``y`` all targets, of which only the labels are until
-    :meth:`fit`. ``schedule`` has the random streams of the schedule, so that the plan that runs is
-    the priced one.
+    has each training silo's number of records (persons); ``few`` has some rows of X with their
+    silos, of which only the columns are used, and ``y`` all targets, of which only the labels are
+    until :meth:`fit`. ``schedule`` has the random streams of the schedule, so that the plan that
+    runs is the priced one.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Candidate:
 
     def fit(
         self,
-        data: tuple[Any, Any, Any],
+        data: tuple[Any, Any, Any, Any],
         train: np.ndarray,
         budget: tuple[float, float],
         seed: int | None,
@@ -222,12 +222,12 @@ class Candidate:
         *,
         paid: bool,
     ) -> Any:
-        """Return the model fitted to the training rows of (X, y, silos).
+        """Return the model fitted to the training rows of (X, y, silos, persons).
 
         ``runs`` calls the search's callbacks, unless the run is secret; ``paid``: the priced
         releases, which are compared with those of the fit.
         """
-        X, y, silos = (None if part is None else _safe_indexing(part, train) for part in data)
+        X, y, *owners = (None if part is None else _safe_indexing(part, train) for part in data)
         made = self._made()
         model = model_of(made)
         paying = paying_steps(model)
@@ -240,7 +240,7 @@ class Candidate:
         routed = config_context(enable_metadata_routing=True) if paying else nullcontext()
         foreign = foreign_steps() if model is not inner else nullcontext()
         with runs.run(model), routed, paid_for(paying), foreign:
-            model.fit(X, y, **silos_argument(model, silos))
+            model.fit(X, y, **silos_argument(model, *owners))
         del inner._covered, inner._schedule_streams
         steps = {**paying_steps(model), "the last step": inner}
         if paid:

@@ -102,10 +102,16 @@ class TriedSteps:
     def of(cls, model: Any, X: Any, silos: Any, n_silos: int) -> TriedSteps:
         """Try the steps of a pipeline on some rows, which have all silos."""
         last = last_step(model)[1]
+        owners = last.silo_column, getattr(last, "person_column", None)
         if not isinstance(model, Pipeline) or len(model.steps) == 1:
-            return cls({}, public_columns(X, last.silo_column))
+            return cls({}, public_columns(X, *owners))
         before = clone(model[:-1])
         asked = paying_steps(before, whole=True)
+        if asked and last.unit == "person":
+            raise ValueError(
+                'A search with unit="person" takes no private steps before the last: declare '
+                "bounds and categories, or leave scales and levels to the last step."
+            )
         for step in asked.values():
             step.set_params(epsilon=math.inf, random_state=None)
         routed = {"silos": silos} if silos is not None and takes_silos(before) else {}
@@ -115,7 +121,7 @@ class TriedSteps:
             paying = paying_steps(before, whole=True)
             _check_tried(paying, n_silos)
             with foreign_steps():
-                return cls(paying, public_columns(before.transform(X), last.silo_column))
+                return cls(paying, public_columns(before.transform(X), *owners))
 
     def costs(self, silo_sizes: Mapping[Any, int]) -> dict[str, PrivacySpent]:
         """Return the costs of the steps with their present parameters, by path."""
@@ -168,10 +174,11 @@ def paying_steps(model: Pipeline, *, whole: bool = False) -> dict[str, Any]:
     return {p: step for p, step in steps if isinstance(step, Recorded) and not learns_nothing(step)}
 
 
-def silo_columns(model: Any) -> set[Any]:
-    """Return the names of the columns that hold silos."""
+def owner_columns(model: Any) -> set[Any]:
+    """Return the names of the columns that hold silos or persons."""
     steps = [last_step(model)[1], *paying_steps(model).values()]
-    return {step.silo_column for step in steps}
+    names = "silo_column", "person_column"
+    return {getattr(step, name, None) for step in steps for name in names}
 
 
 def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
@@ -203,22 +210,30 @@ def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
 
 def check_steps(last: Any, paying: Mapping[str, Any]) -> None:
     """Refuse pipelines whose steps' costs cannot be added."""
-    if last.unit == "person":
-        raise ValueError(
-            'SharedBudget does not take unit="person" yet: its transformers and plans count '
-            "records. Use declared bounds and categories, and the estimator by itself."
-        )
-    if paying and last.unit != "record":
+    if paying and last.unit == "silo":
         raise ValueError(
             f"Transformers protect records, but unit={last.unit!r} of the last step protects "
             "silos, so their costs cannot be added. Use declared bounds, constants and categories."
         )
+    said = _protects(last)
+    for path, step in paying.items():
+        if _protects(step) != said:
+            raise ValueError(
+                f"All steps of a budget protect the same: {path} has {_protects(step)}, the last "
+                f"step {said}. Set unit and silos_per_person of {path}."
+            )
     others = [p for p, step in paying.items() if not has_relation(step)]
     if others and _relation(last) != "replace":
         raise ValueError(
             f"{others[0]} is priced for neighbours='replace', the last step for "
             f"neighbours={last.neighbours!r}, so their costs cannot be added."
         )
+
+
+def _protects(step: Any) -> str:
+    """Return what a step protects, in words."""
+    more = getattr(step, "silos_per_person", 1)
+    return f"unit={step.unit!r}" + (f", silos_per_person={more}" if more != 1 else "")
 
 
 def _relation(last: Any) -> str:

@@ -26,6 +26,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdpfl import federation
+from skdpfl._arguments import check_choice
 from skdpfl._surface import filled_docs, not_elsewhere
 from skdpfl.model_selection.held_out import HeldOut, predicts_labels
 from skdpfl.model_selection.scoring import codes_of, log_odds
@@ -52,6 +53,9 @@ prefit_docs: Callable[[Any], Any] = filled_docs(
     [delta]
     [trust]
     [relation]
+    unit : {"record", "person"}, default="record"
+        What is protected. A person's rows in a silo count as one, by their mean; ``fit`` needs
+        ``persons``, or X the classifier's ``person_column``.
     [random_state]""",
         "fitted": """
     estimator_ : estimator
@@ -94,7 +98,7 @@ class DecisionTable(ScoreTable):
 class Prefit(Recorded, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Base class of classifiers that learn a few numbers on top of a fitted one."""
 
-    __metadata_request__fit = {"silos": True}  # noqa: RUF012
+    __metadata_request__fit = {"silos": True, "persons": True}  # noqa: RUF012
     holds = "estimator_"
     #: the classifier has a cost of its own
     pays_for_parts = False
@@ -105,10 +109,11 @@ class Prefit(Recorded, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     delta: Any
     trust: str | SecureAggregation
     neighbours: str
+    unit: str
     random_state: Any
     privacy_spent_: PrivacySpent
 
-    def fit(self, X: Any, y: Any, *, silos: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, silos: Any = None, persons: Any = None) -> Self:
         """Learn from held-out records, within the budget.
 
         Parameters
@@ -119,6 +124,8 @@ class Prefit(Recorded, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Their labels.
         silos : array-like of shape (n_samples,), default=None
             Each record's silo, unless X has the classifier's ``silo_column``. None: one silo.
+        persons : array-like of shape (n_samples,), default=None
+            With ``unit="person"``: each record's person.
 
         Returns
         -------
@@ -126,8 +133,10 @@ class Prefit(Recorded, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         model = self._checked()
         measure = self._measure(model)
-        names = ("epsilon", "delta", "trust", "neighbours", "random_state")
-        held = HeldOut.read(model, X, y, silos=silos, **{n: getattr(self, n) for n in names})
+        check_choice("unit", self.unit, ("record", "person"))
+        names = ("epsilon", "delta", "trust", "neighbours", "unit", "random_state")
+        asked = {name: getattr(self, name) for name in names}
+        held = HeldOut.read(model, X, y, silos=silos, persons=persons, **asked)
         plans = held.plans([measure])
         spent = held.spent(plans)
         self._charge(spent, mark=mark_of(codes_of(y, np.asarray(model.classes_))))

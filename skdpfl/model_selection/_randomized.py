@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from skdpfl._arguments import check_count, check_positive, check_share
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
@@ -36,7 +35,7 @@ from skdpfl.model_selection._candidates import (
     divide_budget,
     within,
 )
-from skdpfl.model_selection._division import seed_from, silo_columns
+from skdpfl.model_selection._division import owner_columns, seed_from
 from skdpfl.model_selection._shared_budget import SharedBudget, model_of
 from skdpfl.model_selection.scoring import NoisyScore, split
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
@@ -45,7 +44,7 @@ from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.repetition import Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.silos import read_silos, split_silo_column
+from skdpfl.table import Owners
 
 #: above it pricing the runs takes longer than anyone waits
 MOST_RUNS = 10_000
@@ -80,10 +79,10 @@ class DPRandomizedSearchCV(
         The budget of the whole search.
     delta : "auto" or float, default="auto"
         Its delta; "auto" is the largest power of ten that is at most 1 / (10 n_records), or
-        1 / (10 n_silos) with ``unit="silo"``.
+        1 / (10 n_persons) or 1 / (10 n_silos) with ``unit="person"`` or ``"silo"``.
     holdout : float, default=0.2
-        The share of each silo's records that is held out to score the candidates; with
-        ``unit="silo"`` the share of whole silos.
+        The share of each silo's records (persons, with all their records) that is held out to score
+        the candidates; with ``unit="silo"`` the share of whole silos.
     scoring : str or None, default=None
         The score to maximise, as in :func:`skdpfl.inspection.private_score`: "accuracy" (the
         default for classifiers), "balanced_accuracy", "neg_log_loss", "neg_brier_score",
@@ -107,8 +106,8 @@ class DPRandomizedSearchCV(
     best_score_ : float
         Its noisy score: by default accuracy; for regressors one minus the mean squared error
         divided by the squared half range of ``target_bounds``, with each record's term clipped at
-        one. Records have equal weight; with ``unit="silo"`` silos have, each with the mean over its
-        records.
+        one. Records have equal weight; with ``unit="person"`` or ``"silo"`` persons or silos have,
+        each with the mean over its records.
     privacy_spent_ : PrivacySpent
         The privacy cost of the whole search.
     candidates_ : DataFrame
@@ -123,10 +122,12 @@ class DPRandomizedSearchCV(
 
     Notes
     -----
-    **Formal guarantee.** The search is (epsilon, delta)-DP for one record, or with ``unit="silo"``
-    for one silo with all its records, under the estimator's ``trust`` and ``neighbours``.
-    Neighbouring data have the same split, since it is drawn from public numbers. So the record or
-    silo in which they differ is used either for training in both, or for scoring in both.
+    **Formal guarantee.** The search is (epsilon, delta)-DP for one record, or with
+    ``unit="person"`` or ``"silo"`` for one person or silo with all its records, under the
+    estimator's ``trust`` and ``neighbours``. Neighbouring data have the same split, since it is
+    drawn from public numbers. So the record, person or silo in which they differ is used either for
+    training in both, or for scoring in both. (Persons are drawn by number, in the order of ids;
+    another id in a person's place leaves the law of the split as it is.)
 
     - Training: only the fits read it, those of private steps before the last included, whose
       releases follow from public numbers and are part of each run's price. They compose
@@ -161,7 +162,7 @@ class DPRandomizedSearchCV(
     simulation (seeded))
     """
 
-    __metadata_request__fit = {"silos": True}  # noqa: RUF012
+    __metadata_request__fit = {"silos": True, "persons": True}  # noqa: RUF012
 
     fit_federation = not_elsewhere(
         "Fit each candidate separately, which is charged to each silo, and compare them by "
@@ -180,7 +181,9 @@ class DPRandomizedSearchCV(
     random_state: Any = None
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, *, silos: Any = None) -> DPRandomizedSearchCV:
+    def fit(
+        self, X: Any, y: Any, *, silos: Any = None, persons: Any = None
+    ) -> DPRandomizedSearchCV:
         """Run the search, and keep the best run's model.
 
         Parameters
@@ -191,6 +194,9 @@ class DPRandomizedSearchCV(
             Their targets.
         silos : array-like of shape (n_samples,), default=None
             Each record's silo, unless the estimator has a ``silo_column``.
+        persons : array-like of shape (n_samples,), default=None
+            With ``unit="person"``: each record's person, unless the estimator has a
+            ``person_column``.
 
         Returns
         -------
@@ -198,15 +204,14 @@ class DPRandomizedSearchCV(
         """
         inner, guarantee = self._check()
         alone = inner is self.estimator
-        named = silo_columns(model_of(self.estimator))
+        named = owner_columns(model_of(self.estimator))
         X, y = _wrapped.readable(X if alone else typed(X, named), y, alone)
-        _, given = split_silo_column(X, silos, inner.silo_column)
-        groups = read_silos(given, _num_samples(X), X)
-        streams = streams_for(self.random_state)
-        parts = split(groups, guarantee.unit, float(self.holdout), streams)
+        owners, streams = Owners.read(X, silos, persons, inner), streams_for(self.random_state)
+        parts, groups = split(owners, guarantee.unit, float(self.holdout), streams), owners.silos
         scores = NoisyScore(inner, guarantee, parts, self.scoring)
         scores.measure(scores.labels(y))
-        delta = delta_of(self.delta, len(groups.ids if guarantee.unit == "silo" else groups.codes))
+        n_silos, n = len(owners.sizes), int(owners.sizes.sum())
+        delta = delta_of(self.delta, n_silos if guarantee.unit == "silo" else n)
         count, law = self._runs(guarantee, streams)
         some = np.union1d(
             np.arange(min(_SOME, len(groups.codes))), np.unique(groups.codes, return_index=True)[1]
@@ -234,7 +239,9 @@ class DPRandomizedSearchCV(
             own = [within(budget, c.price, delta, law, guarantee.neighbours) for c in candidates]
             seeds = [seed_from(streams, "run", i) for i in range(count)]
             models = [
-                candidate.fit((X, y, silos), parts.train, (e, delta), seed, runs, paid=not unpaid)
+                candidate.fit(
+                    (X, y, silos, persons), parts.train, (e, delta), seed, runs, paid=not unpaid
+                )
                 for candidate, e, seed in zip(candidates, own, seeds, strict=True)
             ]
             noisy = scores.of(models, X, y, budget.score_noise, streams)

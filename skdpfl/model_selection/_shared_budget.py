@@ -30,8 +30,7 @@ from skdpfl.privacy.spending.as_fitted import as_fitted, times_drawn
 from skdpfl.privacy.spending.cost import at_delta
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
-from skdpfl.silos import read_silos, split_silo_column
-from skdpfl.table import public_columns
+from skdpfl.table import Owners, public_columns
 
 #: the search for the last step's epsilon ends here
 _CLOSE = 1.003
@@ -47,13 +46,15 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : Pipeline
-        A pipeline that ends in an estimator of this library with ``unit="record"``, or in a
-        scikit-learn ``TransformedTargetRegressor`` of one, whose transformer learns nothing. The
-        epsilon, delta and random_state of all private steps are overridden.
+        A pipeline that ends in an estimator of this library with ``unit="record"`` or, in all
+        private steps, ``unit="person"``, or in a scikit-learn ``TransformedTargetRegressor`` of
+        one, whose transformer learns nothing. The epsilon, delta and random_state of all private
+        steps are overridden.
     epsilon : float, default=1.0
         The budget of the whole fit.
     delta : "auto" or float, default="auto"
-        Its delta; "auto" is the largest power of ten that is at most 1 / (10 n_records).
+        Its delta; "auto" is the largest power of ten that is at most 1 / (10 n_records), or
+        1 / (10 n_persons).
     shares : "auto" or mapping, default="auto"
         The share of the budget for each step before the last: ``{"imputer": 0.05, "columns__cat":
         0.1}``. Shares are of the squared Gaussian-DP parameter mu, which is additive: a share of
@@ -111,7 +112,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
     {'dpsimpleimputer': 0.6, 'isrldpclassifier': 1.9}
     """
 
-    __metadata_request__fit = {"silos": True}  # noqa: RUF012
+    __metadata_request__fit = {"silos": True, "persons": True}  # noqa: RUF012
     holds = "estimator_"
 
     fit_federation = not_elsewhere(
@@ -126,7 +127,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
     public: Any = ()
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any, *, silos: Any = None) -> SharedBudget:
+    def fit(self, X: Any, y: Any, *, silos: Any = None, persons: Any = None) -> SharedBudget:
         """Fit the pipeline within the budget.
 
         Parameters
@@ -137,6 +138,9 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
             Their targets.
         silos : array-like of shape (n_samples,), default=None
             Each record's silo, unless the steps have a ``silo_column``.
+        persons : array-like of shape (n_samples,), default=None
+            With ``unit="person"``: each record's person, unless the steps have a
+            ``person_column``.
 
         Returns
         -------
@@ -147,17 +151,19 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         name, last = _division.last_step(model)
         paying = _division.paying_steps(model)
         streams = streams_for(self.random_state)
-        n = max(1, _num_samples(X))  # without rows the first step raises
-        delta = delta_of(self.delta, n)
+        n = _num_samples(X)
+        n = int(Owners.read(X, silos, persons, last).sizes.sum()) if last.unit == "person" else n
+        delta = delta_of(self.delta, max(1, n))  # without rows the first step raises
         _division.divide(last, paying, self.shares, float(self.epsilon), delta)
         _division.seed_steps(paying, streams)
         last.set_params(random_state=_division.seed_from(streams, "step", len(paying)))
         with config_context(enable_metadata_routing=True):
-            routed = {} if silos is None else {"silos": silos}
+            told = {"silos": silos, "persons": persons}
+            routed = {name: ids for name, ids in told.items() if ids is not None}
             before = model[:-1]
             with foreign_steps():
                 Z = before.fit_transform(
-                    typed(X, _division.silo_columns(model)),
+                    typed(X, _division.owner_columns(model)),
                     y,
                     **(routed if _division.takes_silos(before) else {}),
                 )
@@ -165,7 +171,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
             spents = [step.privacy_spent_ for step in _division.paying_steps(model).values()]
             together = partial(_together, spents, gives_out_width(before), delta)
             own = delta / 2 if gives_out_width(before) else delta
-            price = _price(last, own, Z, y, silos, streams)
+            price = _price(last, own, Z, y, Owners.read(Z, silos, persons, last), streams)
             epsilon = largest(lambda e: together(price(e)).epsilon, float(self.epsilon))
             last.set_params(epsilon=epsilon, delta=own, noise_multiplier=None)
             with foreign_steps():
@@ -253,20 +259,19 @@ def _check_target(target: TransformedTargetRegressor) -> None:
 
 
 def _price(
-    last: Any, delta: float, Z: Any, y: Any, silos: Any, streams: Streams
+    last: Any, delta: float, Z: Any, y: Any, owners: Owners, streams: Streams
 ) -> Callable[[float], PrivacySpent]:
     """Return the cost of the last step for a given epsilon."""
-    _, given = split_silo_column(Z, silos, last.silo_column)
-    read = read_silos(given, _num_samples(Z), Z)
+    sizes = dict(zip(owners.silos.ids.tolist(), owners.sizes.tolist(), strict=True))
     labels = np.unique(np.asarray(y)) if is_classifier(last) else (0, 1)
     last._schedule_streams = lambda: streams  # the plan that is priced is the one that runs
 
     def price(epsilon: float) -> PrivacySpent:
         last.set_params(epsilon=epsilon, delta=delta, noise_multiplier=None)
         plan = last.plan_for(
-            silo_sizes=dict(zip(read.ids.tolist(), read.sizes.tolist(), strict=True)),
+            silo_sizes=sizes,
             n_classes=len(labels),
-            **public_columns(Z, last.silo_column),
+            **public_columns(Z, last.silo_column, getattr(last, "person_column", None)),
         )
         return plan.spent()
 

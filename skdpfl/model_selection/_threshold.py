@@ -91,6 +91,7 @@ class DPThresholdClassifier(Prefit):
     delta: Any = "auto"
     trust: str | SecureAggregation = "silo"
     neighbours: str = "replace"
+    unit: str = "record"
     random_state: Any = None
 
     def _measure(self, model: Any) -> federation.Measure:

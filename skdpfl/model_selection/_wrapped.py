@@ -31,11 +31,11 @@ from skdpfl.privacy.spending.ledger import Recorded
 
 def protection_of(inner: Any) -> Guarantee:
     """Return the guarantee of a search over this estimator; raise if there is none."""
-    if inner.unit == "person":
+    if getattr(inner, "silos_per_person", 1) > 1:
         raise ValueError(
-            'DPRandomizedSearchCV does not search with unit="person" yet: its scores would be of '
-            'records. Use unit="record" with skdpfl.preprocessing.limit_rows, or fit one candidate '
-            'with the whole budget ("auto" learns nothing from the data).'
+            "DPRandomizedSearchCV takes silos_per_person=1: a person in several silos would be "
+            "trained on in one and scored in another. Fit one candidate with the whole budget "
+            '("auto" learns nothing from the data).'
         )
     guarantee = read_guarantee(inner.unit, inner.trust, inner.neighbours)
     if guarantee.trust == "shuffler":
@@ -52,15 +52,16 @@ def protection_of(inner: Any) -> Guarantee:
 
 def check_protection(models: Iterable[Any], searched: Any) -> None:
     """Raise unless all candidates have the searched estimator's guarantee and silos."""
-    said = protection_of(searched), searched.silo_column
+    columns = "silo_column", "person_column"
+    said = protection_of(searched), [getattr(searched, name, None) for name in columns]
     for model in models:
         _, inner = _pipelines.private_step(model)
-        own = protection_of(inner), inner.silo_column
+        own = protection_of(inner), [getattr(inner, name, None) for name in columns]
         if own != said:
             raise ValueError(
                 f"A candidate has another guarantee than the searched estimator: {own[0]}, "
-                f"silo_column={own[1]!r} instead of {said[0]}, silo_column={said[1]!r}. Leave "
-                "unit, trust, neighbours and silo_column out of param_distributions, and search "
+                f"columns {own[1]!r} instead of {said[0]}, columns {said[1]!r}. Leave unit, trust, "
+                "neighbours, silo_column and person_column out of param_distributions, and search "
                 "each separately."
             )
 

@@ -25,7 +25,15 @@ from skdpfl.privacy.events import Guarantee, read_guarantee, spare_rounds_of, tr
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
-from skdpfl.silos import Persons, Silos, read_persons, read_silos, split_silo_column
+from skdpfl.silos import (
+    Persons,
+    Silos,
+    read_persons,
+    read_silos,
+    split_column,
+    split_silo_column,
+)
+from skdpfl.table import check_persons
 
 #: what has a model inside, and the attribute that holds it
 _INSIDE = ("best_estimator_", "estimator_", "regressor_", "estimator")
@@ -78,8 +86,6 @@ class HeldOut:
         check_budget_parameters(epsilon, delta)
         check_choice("trust", trust_name(trust), ("silo", "secagg", "server"))
         check_choice("neighbours", neighbours, ("replace", "add_remove"))
-        if (unit == "person") != (persons is not None):
-            raise ValueError('unit="person" and persons=... go together: give both or neither.')
         if unit == "record" and any(_is_for_persons(each) for each in _parts_of(model)):
             warn(
                 "The model protects persons, but what is released here is priced for single "
@@ -89,9 +95,13 @@ class HeldOut:
             )
         X = as_frame(X)
         check_consistent_length(X, y)
+        columns = list(getattr(X, "columns", ()))
+        column, person = owner_column(model, "silo"), owner_column(model, "person")
+        column = column if column in columns else None
+        person = person if person in columns and unit == "person" else None
+        check_persons(unit, persons, person)
         _check_columns(model, X)
-        column = silo_column_of(model)
-        column = column if column in list(getattr(X, "columns", ())) else None
+        persons = split_column(X, persons, person, "person")[1]
         groups = read_silos(split_silo_column(X, silos, column)[1], _num_samples(X), X)
         of_row, sizes = _units(read_persons(persons, _num_samples(X), X), groups)
         n = len(groups.ids) if unit == "silo" else int(sizes.sum())
@@ -190,9 +200,9 @@ def predicts_labels(model: Any) -> bool:
     return is_classifier(model) if tagged else hasattr(model, "classes_")
 
 
-def silo_column_of(model: Any) -> Any:
-    """Return the silo column of the estimator inside a pipeline, search and the like, if any."""
-    columns = (getattr(each, "silo_column", None) for each in _parts_of(model))
+def owner_column(model: Any, what: str) -> Any:
+    """Return the column of ``what`` ("silo", "person") of the estimator inside a model, if any."""
+    columns = (getattr(each, f"{what}_column", None) for each in _parts_of(model))
     return next((column for column in columns if column is not None), None)
 
 
@@ -234,8 +244,9 @@ def _check_columns(model: Any, X: Any) -> None:
     """Raise if columns of the fit are missing; names and numbers of columns are public."""
     names = getattr(model, "feature_names_in_", None)
     if names is not None and hasattr(X, "columns"):
-        silo = silo_column_of(model)
-        missing = [n for n in np.asarray(names).tolist() if n not in list(X.columns) and n != silo]
+        owners = [owner_column(model, what) for what in ("silo", "person")]
+        known = [*X.columns, *owners]
+        missing = [name for name in np.asarray(names).tolist() if name not in known]
         if missing:
             raise ValueError(f"X lacks columns that the model was fitted with: {missing!r}.")
         return

@@ -10,12 +10,12 @@ model's score is then a release of its own, of the whole z, as random repetition
 be the same mechanism (:mod:`skdpfl.privacy.spending.repetition`).
 
 The split of a search into training and scoring is drawn from public numbers, before data are read.
-``unit="record"``: a share of each silo's records is for scoring. ``unit="silo"``: a share of the
-silos is, with all their records. A silo used for both would pay for both, and whether it can be
-split would reveal its protected size.
+``unit="record"``: a share of each silo's records is for scoring, ``unit="person"``: of its persons,
+with all their records. ``unit="silo"``: a share of the silos is, with all their records. A silo
+used for both would pay for both, and whether it can be split would reveal its protected size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -33,35 +33,51 @@ from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.silos import Silos
+from skdpfl.table import Owners
 
 __all__ = ["NoisyScore", "Split", "default_measure", "predictions", "protection_of", "split"]
 
 
+#: rows of each unit that are read beside those of all others
+_TOGETHER = 8
+
+
 class Split(NamedTuple):
-    """Training rows, the training silos' sizes, scoring rows, and each scoring row's silo."""
+    """Training rows, the training silos' sizes, scoring rows, and each scoring row's silo.
+
+    ``of_row`` is each scoring row's contribution, where persons are protected.
+    """
 
     train: np.ndarray
     sizes: dict[Any, int]
     test: np.ndarray
     codes: np.ndarray
+    of_row: np.ndarray | None = None
 
 
-def split(silos: Silos, unit: str, holdout: float, streams: Streams) -> Split:
+def split(owners: Owners, unit: str, holdout: float, streams: Streams) -> Split:
     """Return the split; it does not depend on the records.
 
     Formal guarantee
     ----------------
-    For records the split is a function of the silo of each row and of ``streams``; for silos, of
-    the number of silos and of ``streams``. So neighbouring data have the same split.
+    For records the split is a function of the silo of each row and of ``streams``; for persons, of
+    their numbers in each silo; for silos, of the number of silos and of ``streams``. So
+    neighbouring data have the same split. Persons are numbered in the order of ids, and draws are
+    exchangeable.
     """
-    scores = (_of_silos if unit == "silo" else _of_records)(silos, holdout, streams)
+    silos, units = owners.silos, owners.units
+    chosen = (_of_silos if unit == "silo" else _of_records)(units, holdout, streams)
+    scores = chosen if owners.of_row is None else chosen[owners.of_row]
     train, test = np.flatnonzero(~scores), np.flatnonzero(scores)
-    sizes = np.bincount(silos.codes[train], minlength=len(silos.ids))
+    sizes = np.bincount(units.codes[~chosen], minlength=len(silos.ids))
     if unit == "silo":  # sizes are protected
         sizes = np.minimum(sizes, 1)
     kept = {silo: n for silo, n in zip(silos.ids.tolist(), sizes.tolist(), strict=True) if n}
     used, codes = np.unique(silos.codes[test], return_inverse=True)
-    return Split(train, kept, test, codes if unit == "silo" else used[codes])
+    of_row = owners.of_row
+    if of_row is not None:
+        _, of_row = np.unique(of_row[test], return_inverse=True)
+    return Split(train, kept, test, codes if unit == "silo" else used[codes], of_row)
 
 
 def _of_records(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
@@ -115,7 +131,8 @@ def predictions(
     the last bits of the others' predictions are those they would have beside a sound record. Any
     other model gets one record at a time, each with a fresh copy. Last bits follow from the number
     of rows, too. Where that is secret, ``units`` has the person or silo of each row, and known
-    models get one unit at a time.
+    models get the k-th rows of all units in a table with a place for each (the first row, where
+    there are fewer), and rows beyond the first few one unit at a time.
     """
     width = len(classes) if reads == "log_probabilities" else 1
     every, fixed = np.arange(_num_samples(X)), np.full(width, np.nan)
@@ -150,10 +167,20 @@ def predictions(
     if units is None:
         return of_known(every)
     out = np.full((len(every), width), np.nan)
-    order = np.argsort(units, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(units[order])) + 1):
+    for rows in _by_unit(units):
         out[rows] = of_known(rows)
     return out
+
+
+def _by_unit(units: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield rows to read at once; no table's length, or a row's place, tells of another unit."""
+    order = np.argsort(units, kind="stable")
+    first = np.flatnonzero(np.diff(units[order], prepend=-1))
+    sizes = np.diff(first, append=len(order))
+    for k in range(min(_TOGETHER, int(sizes.max(initial=0)))):
+        yield order[first + np.where(sizes > k, k, 0)]
+    for start, size in zip(first[sizes > _TOGETHER], sizes[sizes > _TOGETHER], strict=True):
+        yield order[start + _TOGETHER : start + size]
 
 
 def _failing(at_once: Callable[[np.ndarray], Any], rows: np.ndarray) -> list[int]:
@@ -300,11 +327,12 @@ class NoisyScore:
             measure.reads,
             classes,
             together=together,
-            units=codes if self._guarantee.unit == "silo" else None,
+            units=codes if self._guarantee.unit == "silo" else self._split.of_row,
         )
-        sizes = np.bincount(codes)
-        data = federation.SiloData.from_codes(predicted, truth, codes, len(sizes))
-        budgets = federation.SiloBudgets.of(self._guarantee, sizes, mu)
+        data = federation.SiloData.from_codes(
+            predicted, truth, codes, int(codes.max()) + 1, of_row=self._split.of_row
+        )
+        budgets = federation.SiloBudgets.of(self._guarantee, data.units, mu)
         plan = federation.score_plan(measure, budgets, mu, first=number * len(measure.parts))
         return federation.ask_score(
             measure, plan, federation.LocalFederation(data, streams), streams

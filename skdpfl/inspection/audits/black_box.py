@@ -28,6 +28,7 @@ from skdpfl.model_selection.scoring import NoisyScore, Split, protection_of, spl
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
+from skdpfl.table import Owners
 
 #: numbers of an attribute that are looked at
 MANY = 40
@@ -155,7 +156,9 @@ def of_search(search: Any, X: Any, y: Any, silos: Any, how: AuditSetting) -> Pri
         coins.append(bool(rng.random() < 0.5))
         # the split follows from the seed, so that there must be one
         seed = how.seed(fit) if how.random_state is not None else int(rng.integers(2**31))
-        parts = split(groups, inner.unit, search.holdout, streams_for(seed))
+        parts = split(
+            Owners(groups, None, groups.sizes), inner.unit, search.holdout, streams_for(seed)
+        )
         rows = _canary(parts, groups.codes, inner.unit, scores)
         data, features = neighbours_of(table, y, rows, 0.0 if scores else FAR)
         now = fitted_to(search, seed, data[coins[-1]], silos)

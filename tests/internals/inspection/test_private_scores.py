@@ -15,6 +15,7 @@ from skdpfl.model_selection import held_out, scoring
 from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.silos import read_silos
+from skdpfl.table import Owners
 
 X = np.random.default_rng(0).uniform(-1, 1, (60, 3))
 Y = (X[:, 0] > 0).astype(int)
@@ -75,13 +76,15 @@ def test_a_search_scores_each_silo_apart(monkeypatch):
 
     monkeypatch.setattr(scoring, "_predictions", predictions)
     X, silos = np.zeros((60, 2)), np.repeat(np.arange(6), [5, 6, 7, 9, 13, 20])
-    parts = scoring.split(read_silos(silos, 60), "silo", 0.5, streams_for(0))
+    groups = read_silos(silos, 60)
+    parts = scoring.split(Owners(groups, None, groups.sizes), "silo", 0.5, streams_for(0))
     inner = DPFedAvgClassifier(unit="silo", trust="silo", feature_bounds=(-9, 9), n_rounds=1)
     y = np.arange(60) % 2
     fitted = clone(inner).fit(X, y, silos=silos)
     score = scoring.NoisyScore(inner, protection_of(inner), parts)
     score.of([fitted], X, y, 1.0, streams_for(0))
-    assert sizes == np.bincount(parts.codes).tolist()
+    n, first = np.bincount(parts.codes), scoring._TOGETHER  # first rows have a place for each silo
+    assert sizes == [len(n)] * min(first, n.max()) + (n[n > first] - first).tolist()
 
 
 @pytest.mark.parametrize("classes", [[0, 1], [1, 0], ["no", "yes"], ["yes", "no"]])

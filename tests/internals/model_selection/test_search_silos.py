@@ -14,6 +14,7 @@ from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.silos import read_silos
+from skdpfl.table import Owners
 from tests.model_selection.test_search_silos import SILOS, X, fedavg, search, y
 
 pytestmark = pytest.mark.filterwarnings("ignore:Hiding a whole silo:UserWarning")
@@ -44,7 +45,8 @@ class Says:
 
 def scores(labels, silos, models, z, seed, trust):
     inner = fedavg(trust=trust)
-    parts = split(read_silos(silos, len(silos)), "silo", 0.5, streams_for(0))
+    groups = read_silos(silos, len(silos))
+    parts = split(Owners(groups, None, groups.sizes), "silo", 0.5, streams_for(0))
     score = NoisyScore(inner, protection_of(inner), parts)
     noisy = score.of(models, np.zeros((len(silos), 1)), labels, z, streams_for(seed))
     return noisy, parts

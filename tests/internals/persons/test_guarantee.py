@@ -157,7 +157,11 @@ def test_a_column_of_persons_and_searches():
         (ISRLDPRegressor({0: 1.0}, unit="person", silos_per_person=2), [0], "one epsilon for all"),
         (ISRLDPRegressor(unit="person", contribution="max"), [0], "contribution must be"),
         (ISRLDPRegressor(unit="person"), "apart", "rows in 3 silos, more than silos_per_person=1"),
-        (make_pipeline(DPStandardScaler(), ISRLDPRegressor(unit="person")), None, "not take unit"),
+        (
+            make_pipeline(DPStandardScaler(), ISRLDPRegressor(unit="person")),
+            [0],
+            "protect the same",
+        ),
     ],
 )
 def test_errors(est, persons, message):
@@ -176,10 +180,10 @@ def test_errors(est, persons, message):
 
 def test_what_does_not_know_persons_refuses():
     X, y, silos, _ = visits()
-    person = ISRLDPRegressor(unit="person", person_column="id", target_bounds=(-9, 9))
+    person = ISRLDPRegressor(unit="person", target_bounds=(-9, 9), silos_per_person=2)
     search = DPRandomizedSearchCV(person, {"alpha": [0, 1]}, epsilon=1.0)
-    with pytest.raises(ValueError, match="does not search with unit"):
-        search.fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match="takes silos_per_person=1"):
+        search.fit(X, y, silos=silos, persons=silos)
     with pytest.raises(ValueError, match="not audited yet"):
         audit_epsilon(person, silo_sizes=[20] * 4, n_features=4)
     with pytest.raises(TypeError, match="DPFedEXP protects whole silos"):
