@@ -43,13 +43,13 @@ BENCHMARKS = {
     "unseen": Benchmark("auto/unseen.py", 1, "docs/auto.md", "auto/unseen.md"),
     "rare": Benchmark("auto/rare.py", 0.5, "docs/measurements.md", "auto/rare.md"),
     "additive": Benchmark(
-        "auto/additive.py", 4, "docs/curves.md", "auto/additive.md", quick="--seeds 1 --cases wine"
+        "auto/additive.py", 4, "docs/models.md", "auto/additive.md", quick="--seeds 1 --cases wine"
     ),
-    "judge": Benchmark("auto/judge.py", 2, "docs/curves.md", "auto/judge.md", quick="--tables 1"),
+    "judge": Benchmark("auto/judge.py", 2, "docs/models.md", "auto/judge.md", quick="--tables 1"),
     "shuffler": Benchmark("shuffler.py", 1, "docs/measurements.md", quick=""),
     "shares": Benchmark("shared_noise.py", 0.5, "docs/measurements.md"),
-    "networks": Benchmark("networks/study.py", 20, "docs/networks.md", "networks/results.md"),
-    "step": Benchmark("networks/step.py", 0.2, "docs/networks.md", "networks/step.md"),
+    "networks": Benchmark("networks/study.py", 20, "docs/models.md", "networks/results.md"),
+    "step": Benchmark("networks/step.py", 0.2, "docs/models.md", "networks/step.md"),
     "search": Benchmark(
         "search.py",
         2,

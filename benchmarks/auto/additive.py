@@ -7,7 +7,7 @@ standard error of the difference. The thresholds of "auto" (``skdpfl/choosing/_c
 chosen on other splits of these tables, with seeds below 10 and from 100 on.
 
 Writes additive.csv and additive.md beside this file. ``--seeds`` (default 3), ``--cases`` (words
-that their names start with), ``--pictures`` (only those of docs/curves.md), ``--alone`` (only what
+that their names start with), ``--pictures`` (only those of docs/models.md), ``--alone`` (only what
 boosted trees of one silo alone reach without noise, for docs/which.md).
 """
 
@@ -207,7 +207,7 @@ def page(frame: pd.DataFrame) -> str:
 
 
 def draw() -> None:
-    """Write the pictures of docs/curves.md: adult at epsilon 1, insurance at epsilon 3."""
+    """Write the pictures of docs/models.md: adult at epsilon 1, insurance at epsilon 3."""
     import matplotlib.pyplot as plt
 
     from skdpfl.inspection import ShapeDisplay
