@@ -62,7 +62,7 @@ def test_the_middle_of_the_bounds_teaches_nothing_of_the_column(tmp_path):
     X = X.copy()
     X[:, 1] = 2.0
     bounds = tuple(zip(*BOUNDS.values(), strict=True))
-    model = estimator(epsilon=1e6, n_rounds=20, feature_bounds=bounds)
+    model = estimator(epsilon=1e6, n_rounds=20, feature_bounds=bounds, model="linear")
     with pytest.warns(UserWarning, match="epsilon"):
         found = fit_here(model, (X, y, silos)).coef_[0]
     assert 10 * abs(found[1]) < np.abs(found[[0, 2, 3]]).max()
