@@ -116,19 +116,18 @@ def price_delta(composition: Composition, epsilon: float, neighbours: Neighbours
         return infinite
     # losses beyond the grid may take a share of delta, which is guessed first
     guess = max(infinite, 1e-7)
+
+    def at_epsilon(loss: LossSum) -> Bound:
+        finite = loss.finite_delta(epsilon, guess / 30)
+        return finite._replace(value=loss.infinite + finite.value)
+
     while True:
-        first = _worst(released, guess, lambda loss: loss.finite_delta(epsilon, guess / 30))  # noqa: B023
-        finite = first.value
-        if guess <= max(infinite, 30 * finite) or guess < 1e-250:
+        first = _worst(released, guess, at_epsilon)
+        if guess <= max(infinite, 30 * first.value) or guess < 1e-250:
             break
-        guess = max(infinite, finite, 1e-9 * guess)
-    delta = min(1.0, finite + infinite + _TAIL_SHARE * guess)
+        guess = max(infinite, first.value, 1e-9 * guess)
+    delta = min(1.0, first.value)
     if epsilon > 0.0 and (first.excess > TOLERATED or unlike(_pairs(released))):
-
-        def at_epsilon(loss: LossSum) -> Bound:
-            finite = loss.finite_delta(epsilon, guess / 30)
-            return finite._replace(value=loss.infinite + finite.value)
-
         delta = min([delta, *refined(_pairs(released), delta, epsilon, at_epsilon, False)])
     return delta
 

@@ -8,6 +8,7 @@ from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.federation._batches import Batches
 from skdpfl.privacy import epsilon_of, n_steps_for, noise_multiplier_for
 from skdpfl.privacy.events import FixedSizeGaussian, WithReplacementGaussian
+from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from skdpfl.privacy.pricing.renyi import renyi_of_event
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import WithReplacement
@@ -66,6 +67,16 @@ def test_noise_and_steps_for_a_budget():
     assert n_steps_for(epsilon=2.0, noise_multiplier=z, **given) in (40, 41)
     with pytest.raises(ValueError, match="needs batch"):
         epsilon_of(noise_multiplier=1.0, n_steps=4, sampling_rate=0.1, delta=1e-5, **WITH)
+
+
+def test_more_copies_than_are_counted_have_their_share_of_delta():
+    """Three copies of one of 10^12 records: there is noise for two of them, even less often."""
+    z, n, batch, epsilon, t = 0.15, 1e12, 3, 600.0, 5.6
+    event = WithReplacementGaussian(z, batch / n, batch)
+    # records at 2 and at 0 beside others at 0, sums above t; the log of Q's part counts P's
+    true = n**-3 * norm.sf(t, 6, z) - np.exp(epsilon + norm.logsf(t, 0, z))
+    assert 0.9e-36 < true <= price_delta(((event, 1),), epsilon, "replace") < 1e-14
+    assert price_epsilon(((event, 1),), true, "replace") >= epsilon
 
 
 def test_draws_are_independent_and_uniform():
