@@ -309,9 +309,9 @@ class WithReplacementPair:
     def parts(self) -> tuple[tuple[float, FixedSizePair], ...]:
         """The probability of k copies, given at least one, and the pair of k, for k = 1, 2, ..."""
         each = np.arange(1, self.batch + 1)
-        copies = binom(self.batch, self.rate / self.batch).logpmf(each)
         drawn = -math.expm1(self.batch * math.log1p(-self.rate / self.batch))
-        weights = np.exp(copies) / drawn
+        # logarithms would lose digits with the size of the batch
+        weights = binom(self.batch, self.rate / self.batch).pmf(each) / drawn
         few = np.cumsum(weights[::-1])[::-1] > MANY_COPIES  # so many copies or more
         return tuple(
             (weight, FixedSizePair(drawn, 2 * k * self.shift))

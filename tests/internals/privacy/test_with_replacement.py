@@ -77,6 +77,8 @@ def test_more_copies_than_are_counted_have_their_share_of_delta():
     true = n**-3 * norm.sf(t, 6, z) - np.exp(epsilon + norm.logsf(t, 0, z))
     assert 0.9e-36 < true <= price_delta(((event, 1),), epsilon, "replace") < 1e-14
     assert price_epsilon(((event, 1),), true, "replace") >= epsilon
+    large = ((WithReplacementGaussian(3.0, 0.1, 10**5), 1),)
+    assert price_epsilon(large, 1e-12, "replace") < 20  # no digits of so many draws are lost
 
 
 def test_draws_are_independent_and_uniform():
