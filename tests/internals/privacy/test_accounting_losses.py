@@ -70,6 +70,10 @@ def test_a_grid_with_too_many_points_is_not_built():
     with pytest.raises(TooFine) as error:
         ReplacePair(0.1, 1.0).grids(Grid(1e-9, 1e-12, 1e-12, 10**6))
     assert error.value.ratio > 100
+    loss = ReplacePair(0.1, 1.0).grids(Grid(0.02, 1e-12, 1e-12, 10**6))[0]
+    with pytest.raises(TooFine) as error:
+        LossSum(((loss, 50),), 64).epsilon(1e-5)
+    assert error.value.of_sum and error.value.ratio > 1
 
 
 # ---- sums -----------------------------------------------------------------------------------
