@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import skdpfl
 from skdpfl.federation import SiloData, Work
@@ -311,6 +312,18 @@ def sum_of(asked, data, work):
 
 def known_of(plan, variance=1.5, base=(0.0,), level=0.005):
     return FactorPosterior(variance, base, level, plan.noise, plan.cut)
+
+
+def test_what_is_known_after_slopes_is_bayes_rule():
+    """For slopes that are normal about those of V and t*."""
+    known = FactorPosterior(1.5, (0.0,), 0.0, 0.05, 0.7)
+    seen = [(0.9, -0.1), (0.5, 0.02)]
+    likely = known._likely([])
+    for factor, slope in seen:
+        told = known.slopes(factor)
+        likely = likely * norm.pdf(slope, told, np.hypot(0.05, _factor._MISFIT * told[:, :1]))
+    after = (likely * known.slopes(0.7)).sum() / likely.sum()
+    assert known.expected(seen, 0.7) == pytest.approx(after, rel=1e-9)
 
 
 @pytest.mark.parametrize("variance", [0.5, 4.0, 50.0])
