@@ -11,6 +11,7 @@ from skdpfl.choosing._method import Committed
 from skdpfl.choosing._noise_level import noise_level
 from skdpfl.losses import LogLoss
 from skdpfl.models import MLP
+from skdpfl.privacy import SecureAggregation
 from tests.estimators.fits import ALL, CLASSIFIERS, make
 
 
@@ -97,6 +98,7 @@ def test_one_local_step_where_records_are_protected_five_where_silos_are():
 LEVELS = [
     {},
     {"trust": "server"},
+    {"trust": SecureAggregation(2)},
     {"silo_weights": "uniform"},
     {"neighbours": "add_remove"},
     {"sampling_rate": 0.2},
