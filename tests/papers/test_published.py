@@ -155,13 +155,15 @@ def variances_by_loop(scheme, sigma0, beta, start, n_rounds, tau):
 
 
 @pytest.mark.parametrize(
-    ("scheme", "beta", "start", "n_rounds"), [(0, 1, 0, 600), (1, 0.998, 300, 500)]
+    ("scheme", "beta", "start", "n_rounds", "batch"),
+    [(0, 1, 0, 600, 500), (1, 0.998, 300, 500, 500), (0, 1, 0, 600, 20)],
 )
-def test_chang_theorem_by_grid(scheme, beta, start, n_rounds):
-    """The closed-form minimum against a fine grid of allowed orders."""
+def test_chang_theorem_by_grid(scheme, beta, start, n_rounds, batch):
+    """The closed-form minimum, at the largest order or below, against a grid of allowed ones."""
     setting = EXPERIMENT | {"scheme": scheme, "beta": beta, "start": start, "n_rounds": n_rounds}
+    setting["batch"] = batch
     variances = variances_by_loop(scheme, 8, beta, start, n_rounds, 50)
-    per_order = np.sum(24 * (0.04 / 500) ** 2 / variances)
+    per_order = np.sum(24 * (0.04 / batch) ** 2 / variances)
     allowed = np.linspace(1.0001, variances[-1, -1] * math.log(25), 200_001)
     by_grid = np.min(per_order * allowed + math.log(1e5) / (allowed - 1))
     assert papers.chang2022(**setting) == pytest.approx(by_grid, rel=1e-6)
