@@ -1,4 +1,6 @@
-"""What is here of the papers, of docs/papers/index.md: ``python benchmarks/papers/coverage.py``.
+"""What is here of the papers, item by item: ``python benchmarks/papers/coverage.py``.
+
+docs/papers/index.md has the counts and what is not whole.
 
 ``coverage.csv`` states each item as the paper has it, with columns
 
@@ -124,8 +126,8 @@ def lacks(setting: dict[str, list[str]], rows: pd.DataFrame | None) -> list[str]
     return found
 
 
-def page(folder: Path) -> str:
-    """Return how many items are in which state; by paper what is whole, and what the rest lacks."""
+def page(folder: Path, *, all_items: bool = False) -> str:
+    """Return how many items are in which state, what the others lack and, if asked, what is whole."""
     rows = items(folder)
     papers = list(dict.fromkeys(row.paper for row in rows))
     lines = ["| paper | whole | partly | missing |", "|---|---|---|---|"]
@@ -134,8 +136,9 @@ def page(folder: Path) -> str:
         lines.append(f"| {paper} | " + " | ".join(str(states.count(s)) for s in STATES) + " |")
     for paper in papers:
         here = [row for row in rows if row.paper == paper]
-        lines += ["", f"### {paper}", "", "Whole:", ""]
-        lines += whole([row for row in here if row.state == "whole"])
+        lines += ["", f"### {paper}"]
+        if all_items:
+            lines += ["", "Whole:", "", *whole([row for row in here if row.state == "whole"])]
         head = "| item | where | what is missing | how ours differs |"
         lines += ["", head, "|---|---|---|---|"]
         lines += [line(row) for row in here if row.state != "whole"]
@@ -170,7 +173,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="default: the screen")
     parser.add_argument("--tables", type=Path, default=ITEMS.parent, help="where the tables are")
     options = parser.parse_args()
-    made = page(options.tables) + "\n"
+    made = page(options.tables, all_items=True) + "\n"
     if options.out is None:
         print(made)
     else:
