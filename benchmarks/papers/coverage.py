@@ -127,7 +127,7 @@ def lacks(setting: dict[str, list[str]], rows: pd.DataFrame | None) -> list[str]
 
 
 def page(folder: Path, *, all_items: bool = False) -> str:
-    """Return how many items are in which state, what the others lack and, if asked, what is whole."""
+    """Return how many items are in which state, what the others lack and, if asked, the whole."""
     rows = items(folder)
     papers = list(dict.fromkeys(row.paper for row in rows))
     lines = ["| paper | whole | partly | missing |", "|---|---|---|---|"]
