@@ -1,4 +1,4 @@
-"""A directive that shows a module's docstring: its paragraphs and tables, word for word.
+"""A directive that shows a module's name, which others can link to, and its docstring, word for word.
 
 ::
 
@@ -72,7 +72,10 @@ class Docstring(SphinxDirective):
             "code": lambda words: nodes.literal_block(words, words, language="none"),
             "text": paragraph,
         }
-        return [make[kind](words) for kind, words in blocks(text)]
+        name = self.parse_text_to_nodes(
+            f".. py:module:: {self.arguments[0]}\n\n``{self.arguments[0]}``"
+        )
+        return [*name, *(make[kind](words) for kind, words in blocks(text))]
 
 
 def setup(app):
