@@ -164,7 +164,8 @@ def test_fitted_attributes_are_those_documented(name):
     here = {attribute for attribute in vars(fitted) if re.fullmatch(r"[a-z]\w+_", attribute)}
     listed = inspect.getdoc(type(fitted)).split("Attributes\n---")[1].split("See Also\n---")[0]
     said = set(re.findall(r"^(\w+_) :", listed, re.MULTILINE))
-    assert here == said - {"coefs_", "intercepts_"}  # these are networks'
+    of_options = {"coefs_", "intercepts_", "coef_estimate_", "coef_covariance_"}
+    assert here == said - of_options  # of networks and intervals
 
 
 def test_documented_choices_are_those_accepted():
