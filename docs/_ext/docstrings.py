@@ -1,4 +1,4 @@
-"""A directive that shows a module's name, which others can link to, and its docstring, word for word.
+"""A directive that shows a module's name, a target of links, and its docstring, word for word.
 
 ::
 
