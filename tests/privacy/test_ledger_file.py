@@ -150,6 +150,23 @@ def test_a_record_gets_a_budget_that_counts_what_was_fitted(path):
             model(1.0).fit(X, y)
 
 
+def test_a_settled_fit_makes_no_later_one_of_its_name_cheaper(path):
+    """Neither while the ledger is open nor where its file is read again."""
+    with PrivacyLedger(4.0, 1e-5, path=path) as ledger:
+        ledger.charge("fit", gaussian_fit(0.4))
+        ledger.charge("other", gaussian_fit(0.1))
+        ledger.settle("fit", gaussian_fit(0.05))
+        ledger.charge("fit", gaussian_fit(0.4))
+        left = ledger.remaining
+        with pytest.raises(ValueError, match="must have one fit named"):
+            ledger.settle("fit", gaussian_fit(0.05))
+    again = PrivacyLedger(path=path, must_exist=True)
+    assert [entry.settled for entry in again.entries] == [True, False, False]
+    costs = [entry.spent.epsilon for entry in again.entries]
+    assert costs == [gaussian_fit(mu).epsilon for mu in (0.05, 0.1, 0.4)]
+    assert again.remaining == left
+
+
 def test_a_file_that_must_exist(path):
     with pytest.raises(LedgerError, match="is gone"):
         PrivacyLedger(2.0, path=path, must_exist=True)

@@ -27,6 +27,7 @@ import hashlib
 import json
 import math
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -167,13 +168,7 @@ class Book:
     @property
     def entries(self) -> list[Entry]:
         """The fits, oldest first; settled ones with their final cost."""
-        lines = [line.item for line in self.lines if isinstance(line.item, Entry)]
-        less = {each.name: each.spent for each in lines if each.settled}
-        return [
-            each._replace(spent=less[each.name], settled=True) if each.name in less else each
-            for each in lines
-            if not each.settled
-        ]
+        return _final(self.lines)
 
     @property
     def budgets(self) -> list[Budget]:
@@ -262,13 +257,28 @@ def read(data: bytes, previous: Book | None = None) -> Book:
     if not isinstance(lines[0].item, Budget):
         raise Damaged("does not begin with a budget")
     budget = next(line.item for line in reversed(lines) if isinstance(line.item, Budget))
-    fits = [line.item for line in lines if isinstance(line.item, Entry)]
-    charged = [fit for fit in fits if not fit.settled]
-    if not {fit.name for fit in fits} <= {fit.name for fit in charged}:
-        raise Damaged("has a settled fit that was not charged")
+    charged = _final(lines)
     seeds = frozenset().union(*(fit.spent.simulation_seeds for fit in charged))
     size = len(data) - len(part)
     return Book(tuple(lines), size, named and not part, budget, seeds)
+
+
+def _final(lines: Iterable[Line]) -> list[Entry]:
+    """Return the fits with their final cost; raise Damaged if one was settled but not charged.
+
+    A fit is settled by name, so the name has to be that of one fit charged before. Later fits of
+    this name are charged as they are.
+    """
+    found: list[Entry] = []
+    for item in (line.item for line in lines if isinstance(line.item, Entry)):
+        if not item.settled:
+            found.append(item)
+            continue
+        named = [k for k, entry in enumerate(found) if entry.name == item.name]
+        if len(named) != 1:
+            raise Damaged("has a settled fit that was not charged before, once")
+        found[named[0]] = found[named[0]]._replace(spent=item.spent, settled=True)
+    return found
 
 
 def _begins_an_entry(part: bytes, last: str) -> bool:
