@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -80,7 +79,7 @@ class ScoreDisplay(Display):
 
     @classmethod
     def _fields(cls, found: federation.Found, estimator: Any, n: int) -> dict[str, Any]:
-        """Return the display's own fields, from the result for n records."""
+        """Return the display's own fields, from the result for n records, persons or silos."""
         raise NotImplementedError
 
     @classmethod
@@ -134,7 +133,7 @@ class ScoreDisplay(Display):
         if name is None:
             last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
             name = type(last).__name__
-        own = cls._fields(found, estimator, math.prod(np.shape(given["y"])))
+        own = cls._fields(found, estimator, held.n_units)
         return cls(**own, estimator_name=str(name), privacy_spent=spent).plot(given["ax"])
 
 
@@ -236,7 +235,7 @@ class DPRocCurveDisplay(ScoreDisplay):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DPConfusionMatrixDisplay(ScoreDisplay):
-    """Noisy counts of records by true and predicted label.
+    """Noisy counts of records (of persons or silos) by true and predicted label.
 
     Make one with :meth:`from_estimator`.
 

@@ -104,19 +104,24 @@ class HeldOut:
         persons = split_column(X, persons, person, "person")[1]
         groups = read_silos(split_silo_column(X, silos, column)[1], _num_samples(X), X)
         of_row, sizes = _units(read_persons(persons, _num_samples(X), X), groups)
-        n = len(groups.ids) if unit == "silo" else int(sizes.sum())
+        guarantee = read_guarantee(unit, trust, neighbours)
         return cls(
             X,
             y,
             groups,
             of_row,
             sizes,
-            read_guarantee(unit, trust, neighbours),
+            guarantee,
             float(epsilon),
-            delta_of(delta, n),
+            delta_of(delta, _n_units(groups, sizes, guarantee)),
             spare_rounds_of(trust),
             streams_for(random_state),
         )
+
+    @property
+    def n_units(self) -> int:
+        """The number of records, persons or silos, whichever are protected; it is public."""
+        return _n_units(self.silos, self.sizes, self.guarantee)
 
     @property
     def as_one(self) -> bool:
@@ -179,6 +184,10 @@ class HeldOut:
         if any(isinstance(measure, federation.Concordance) for measure in measures):
             return survival_targets(self.y)
         return np.asarray(pd.to_numeric(pd.Series(np.ravel(self.y)), errors="coerce"), float)
+
+
+def _n_units(silos: Silos, sizes: np.ndarray, guarantee: Guarantee) -> int:
+    return len(silos.ids) if guarantee.unit == "silo" else int(sizes.sum())
 
 
 def _units(persons: Persons | None, silos: Silos) -> tuple[np.ndarray | None, np.ndarray]:

@@ -74,6 +74,23 @@ def test_counts_are_as_noisy_as_they_say(model, trust):
     assert drawn[0].text_[0, 0].get_text() == f"{drawn[0].confusion_matrix[0, 0]:.0f}"
 
 
+@pytest.mark.parametrize("unit", ["person", "silo"])
+def test_counts_of_persons_or_silos_do_not_tell_how_many_rows_these_have(model, unit):
+    rows = np.append(np.arange(len(X)), [0] * 9)  # one person, in one silo, has nine rows more
+    told = {"unit": unit, "epsilon": 1.0, "delta": 1e-3, "random_state": 0}
+    own = {"persons": np.arange(len(X))} if unit == "person" else {}
+    drawn = [
+        DPConfusionMatrixDisplay.from_estimator(
+            model, X[which], Y[which], silos=SILOS[which], ax=plt.subplots()[1], **told,
+            **{name: ids[which] for name, ids in own.items()},
+        )
+        for which in (rows[: len(X)], rows)
+    ]  # fmt: skip
+    assert drawn[0].noise == drawn[1].noise
+    if unit == "person":  # equal rows have their mean, which is rounded
+        np.testing.assert_allclose(*(each.confusion_matrix for each in drawn), atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_a_picture_costs_its_epsilon_and_ledgers_know(model, kind, trust):
