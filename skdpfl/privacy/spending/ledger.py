@@ -253,7 +253,8 @@ def _copy(path: str, mark: Any, budget: Budget, temporary: bool) -> PrivacyLedge
 _SECRET = os.urandom(16)
 _CARRIED, _MARKS, _WARNED = "_ledgers", "_marks_of_copies", "warned"
 #: what a search or shared budget sets on steps while they run: the list is empty once a search that
-#: has charged their fits is over, and the schedule is that of the priced plan
+#: has charged their fits is over, and covers one fit, as other processes have lists of their own;
+#: the schedule is that of the priced plan
 PAID_FOR, SCHEDULE = "_paid_for", "_schedule_streams"
 
 
@@ -275,7 +276,8 @@ class Recorded(DocLinks):
         self._as_fitted = as_fitted(self, times)
         if not _ledgers_of(self):  # which say it themselves
             self._warn_if_noise_repeats(spent, mark)
-        covered = self.__dict__.get("_covered", False) or self.__dict__.get(PAID_FOR)
+        paid_for = self.__dict__.pop(PAID_FOR, None)
+        covered = self.__dict__.get("_covered", False) or paid_for
         if covered or not any(c.composition for c in spent.costs):
             return paid_to
         ledgers = [each for each in _ledgers_of(self) if _birth(each) not in paid_to]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -79,6 +80,17 @@ def test_steps_are_fitted_in_each_run_and_paid_once(trust, shared, ran):
     with PrivacyLedger(delta=1e-5) as later:  # the run is over: its steps pay for themselves
         step.fit(FRAME[["region"]])
     assert len(later.entries) == 1
+
+
+@pytest.mark.slow
+def test_steps_that_were_fitted_in_other_processes_pay_for_themselves_later():
+    model = pipeline().set_params(columntransformer__n_jobs=2)
+    fitted = search(model).fit(FRAME, Y, silos=SILOS)
+    step = fitted.best_estimator_[0].named_transformers_["cat"]
+    with PrivacyLedger(delta=1e-5) as later:
+        step.fit(FRAME[["region"]])
+        clone(step).set_params(random_state=None).fit(FRAME[["region"]])
+    assert len(later.entries) == 2
 
 
 @pytest.mark.slow
