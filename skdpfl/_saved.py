@@ -37,9 +37,11 @@ STEPS = {
     )
 }
 #: their parameters that ``transform`` reads
-_PARAMETERS = ("strategy", "max_categories", "silo_column", "keep_silo_column")
+_PARAMETERS = ("strategy", "max_categories", "silo_column", "person_column", "keep_silo_column")
 _OUTPUTS = ("default", "pandas", "polars")
 _MAP = ("center", "scale", "low", "high")
+#: the most columns of a table in a file: reading allocates memory for each, named or not
+_MOST_COLUMNS = 10**6
 #: fields of a transformer, beside those of what it learnt
 _COMMON = {
     "kind", "parameters", "output", "n_features", "feature_names", "kinds", "silo_ids", "passed",
@@ -284,6 +286,7 @@ def _columns_in(plain: dict[str, Any]) -> tuple[int, list[str] | None]:
     d, names = whole(plain, "n_features", "step", 1), plain["feature_names"]
     fine = names is None or (isinstance(names, list) and len(names) == d)
     require(fine, "feature_names", f"are not {d} names")
+    require(d <= _MOST_COLUMNS, "n_features", f"is above {_MOST_COLUMNS:,}")
     return d, None if names is None else [str(name) for name in names]
 
 

@@ -62,6 +62,12 @@ MODELS = {
 }
 
 
+WIDE = {
+    "kind": "ColumnTransformer", "prefixed": True, "output": None, "n_features": 2 * 10**6,
+    "feature_names": None, "parts": [["one", "passthrough", [0]]],
+}  # fmt: skip
+
+
 def saved(model):
     return skdpfl.from_dict(json.loads(json.dumps(skdpfl.to_dict(model), allow_nan=False)))
 
@@ -106,5 +112,7 @@ def test_damaged_files_raise_errors():
             skdpfl.from_dict(plain)
         words[field] = kept
     skdpfl.from_dict(plain)
+    with pytest.raises(ValueError, match="n_features is above"):
+        skdpfl.from_dict(plain | {"steps": [["columns", WIDE]]})
     with pytest.raises(ValueError, match="names no estimator"):
         skdpfl.from_dict({})

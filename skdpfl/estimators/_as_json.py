@@ -45,6 +45,8 @@ SCHEMA, ADDITIVE = "skdpfl.LinearModel", "skdpfl.AdditiveModel"
 VERSION, ENCODED = 1, 2
 #: parameters that predictions depend on, beside the loss
 PARAMETERS = ("clip_features", "silo_column", "target_bounds", "breaks")
+#: one that only those have that protect persons
+PERSONS = "person_column"
 KEYS = {
     "schema", "version", "library", "estimator", "loss", "parameters", "classes", "n_features",
     "feature_names", "dtype", "coef", "intercept", "map", "limits", "squashed", "silo_ids",
@@ -89,6 +91,7 @@ def to_plain(model: Any) -> dict[str, Any]:
         "estimator": type(model).__name__,
         "loss": names_of[type(loss)],
         "parameters": {n: _plain(getattr(model, n)) for n in PARAMETERS if hasattr(model, n)}
+        | ({} if getattr(model, PERSONS, None) is None else {PERSONS: _plain(model.person_column)})
         | _fields_of(loss, model),
         "classes": _plain(getattr(model, "classes_", None)),
         "n_features": int(model.n_features_in_),
@@ -139,7 +142,8 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     model = kind(loss=loss) if "loss" in known else kind(target_bounds=(0, 1))
     own = set(_fields_of(loss, model)) | (set(PARAMETERS) & set(known))
     given = plain["parameters"]
-    keys(given, own | ({"loss__largest"} & set(given)), "parameters")
+    optional = {"loss__largest"} | ({PERSONS} & set(known))
+    keys(given, own | (optional & set(given)), "parameters")
     model.set_params(**given)
     if model._is_classifier() and loss.one_slope:
         model.classes = listed(plain, "classes", "model")

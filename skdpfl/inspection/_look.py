@@ -136,16 +136,19 @@ class FirstLook(preprocessing.PayingTransformer):
             )
         if self.single and (several := self.names[self.used[self.parts[-1]]]).size > 1:
             raise ValueError(f"Give one column; got {several.tolist()[:5]!r}.")
-        mu, failure = float(budgets.mu[0]), 0.0
+        amounts = {part: _WEIGHTS[part] * math.sqrt(u.sum()) for part, u in self.used.items()}
+        self.numbers = {p: i for i, p in enumerate(p for p in amounts if p != "words")}
+        mu, failure, masked, whole = float(budgets.mu[0]), 0.0, 1.0, sum(amounts.values())
         if "words" in self.used:
             mu, failure = preprocessing.beside_threshold(budgets, float(self.epsilon), delta)
-        amounts = {part: _WEIGHTS[part] * math.sqrt(u.sum()) for part, u in self.used.items()}
-        whole, n = sum(amounts.values()), budgets.n_silos
-        mus = {part: np.full(n, mu * math.sqrt(amounts[part] / whole)) for part in amounts}
-        self.numbers = {part: i for i, part in enumerate(p for p in mus if p != "words")}
+            if budgets.shares_noise:  # words are never masked, nor asked again
+                masked = budgets.event_share
+                whole += budgets.spare * max((amounts[p] for p in self.numbers), default=0.0)
+        mus = {p: np.full(budgets.n_silos, mu * math.sqrt(a / whole)) for p, a in amounts.items()}
         plans, first = list[SumPlan](), None
         if self.numbers:
-            self.plan = SumPlan(budgets, "look", tuple(mus[part] for part in self.numbers))
+            each = tuple(mus[part] / masked for part in self.numbers)
+            self.plan = SumPlan(budgets, "look", each)
             plans, asked = [self.plan], next(iter(self.numbers))
             first = None if asked == "bins" else self._asked(asked)
         if "words" in mus:

@@ -226,7 +226,7 @@ def _parts_of(model: Any) -> Iterator[Any]:
 
 
 def _is_for_persons(model: Any) -> bool:
-    return getattr(getattr(model, "plan_", None), "unit", None) == "person"
+    return getattr(getattr(model, "privacy_spent_", None), "unit", None) == "person"
 
 
 def is_survival(y: Any) -> bool:

@@ -1,7 +1,7 @@
 """Base class of transformers with a privacy budget: parameters, silos, cost, and shared docs."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -89,6 +89,17 @@ class Learning:
     sums: tuple[SumPlan, ...]
     first: BoundedSum | None = None
     advice: str = ""
+
+    @property
+    def once(self) -> float:
+        """The mu of all sums over what they cost if some may be repeated, which are paid twice."""
+        each = [
+            (np.array([mu.max() for mu in plan.mus]), plan.n_releases - len(plan.mus))
+            for plan in self.sums
+        ]
+        once = sum(mu @ mu for mu, _ in each)
+        again = sum(spare * mu.max(initial=0.0) ** 2 for mu, spare in each)
+        return 1.0 if not np.isfinite(once) or not again else float(np.sqrt(once / (once + again)))
 
 
 class SiloSource(NamedTuple):
@@ -249,7 +260,11 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
         delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
         mu = gaussian_mu(float(self.epsilon), delta) * guarantee.share_in_silo(len(sizes))
         budgets = SiloBudgets.of(guarantee, sizes, mu, events.spare_rounds_of(self.trust))
-        return self._plan(budgets, delta), budgets, delta
+        plan, part = self._plan(budgets, delta), 1.0
+        while plan.once < part:  # another plan may have other sums
+            part = plan.once
+            plan = self._plan(replace(budgets, mu=budgets.mu * part), delta)
+        return plan, budgets, delta
 
     def cost_for(self, silo_sizes: Mapping[Any, int]) -> PrivacySpent:
         """Return the cost of a fit to silos of these sizes, with columns as in the last fit.

@@ -1,5 +1,7 @@
 """Scores, calibration, shared budgets and searches for persons: one unit in all parts."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,15 @@ from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
-from skdpfl import DPCalibratedClassifier, DPThresholdClassifier, ISRLDPClassifier, privacy_spent
+from skdpfl import (
+    DPCalibratedClassifier,
+    DPThresholdClassifier,
+    ISRLDPClassifier,
+    from_dict,
+    privacy_spent,
+    to_dict,
+)
+from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import DPCalibrationDisplay, private_score
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.model_selection import _randomized as randomized
@@ -136,6 +146,20 @@ def test_scores_read_the_models_column():
     assert shown.privacy_spent.unit == "person"
     with pytest.raises(ValueError, match="persons and person_column='id' were given"):
         private_score(clf, table, y, scoring="accuracy", persons=table.id, **asked)
+
+
+def test_what_is_read_from_a_file_still_knows_whose_rows_are():
+    """Its table may have the column of persons, and a score of records warns."""
+    table, y = visits()
+    numbers = table[["id", "hospital", "age", "dose"]]
+    scaler = DPStandardScaler(feature_bounds=(0, 100), **KNOWN).set_output(transform="pandas")
+    model = make_pipeline(scaler, classifier(feature_bounds=(-5, 5))).fit(numbers, y)
+    alone = classifier(feature_bounds=(0, 100)).fit(numbers, y)
+    for fitted in (model, alone):
+        again = from_dict(json.loads(json.dumps(to_dict(fitted))))
+        assert (again.predict(numbers) == fitted.predict(numbers)).all()
+        with pytest.warns(PrivacyLeakWarning, match="The model protects persons"):
+            private_score(again, numbers, y, scoring="accuracy", epsilon=1.0)
 
 
 def test_pipelines_share_the_unit_or_are_refused():

@@ -16,6 +16,7 @@ from skdpfl.preprocessing import (
     DPSplineTransformer,
     DPStandardScaler,
 )
+from skdpfl.privacy import SecureAggregation
 from skdpfl.scaling import _value_counts
 
 CASES = {case.name: case for case in cases()}
@@ -144,6 +145,31 @@ def test_a_person_in_two_silos_pays_for_both(trust, ratio):
     assert noise[1] / noise[0] == pytest.approx(ratio, rel=1e-3)
     with pytest.raises(ValueError, match="rows in 2 silos, more than silos_per_person=1"):
         histogram(table[["id", "dose"]], silos=silos, **known)
+
+
+@pytest.mark.parametrize("name", ["words", "describe", "means", "medians", "standard", "spline"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_sum_that_may_be_repeated_is_within_the_budget(name, k):
+    """Masked sums, of which one is paid for twice, beside words, which are not masked."""
+    table = visits(1)
+    known = OF_FIT | {"trust": SecureAggregation(spare_rounds=1), "silos_per_person": k}
+    known |= {"silos": (table.id + np.arange(len(table)) % k) % 4}
+    asked = {"words": NUMBERS + WORDS, "describe": NUMBERS}
+    if name in asked:
+        spent = describe(table[["id", *asked[name]]], **known).attrs["privacy_spent"]
+    else:
+        silos = known.pop("silos")
+        step = MASKED[name].set_params(**known).fit(table[["id", "dose"]], silos=silos)
+        spent = step.privacy_spent_
+    assert 0.98 < spent.epsilon <= 1.0 + 1e-9
+
+
+MASKED = {
+    "means": DPSimpleImputer(feature_bounds=(0, 1)),
+    "medians": DPSimpleImputer(strategy="median"),
+    "standard": DPStandardScaler(),
+    "spline": DPSplineTransformer(feature_bounds=(0, 1)),
+}
 
 
 def test_a_column_of_persons_is_passed_on():
