@@ -32,11 +32,10 @@ from skdpfl._pipelines import (
 )
 from skdpfl._warnings import foreign_steps, warnings_off
 from skdpfl.model_selection._wrapped import steps_before_last
-from skdpfl.preprocessing import DPOneHotEncoder
 from skdpfl.privacy.events import read_guarantee
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.spending.ledger import PAID_FOR, Recorded
+from skdpfl.privacy.spending.ledger import PAID_FOR, TRIED, Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 from skdpfl.table import public_columns
 
@@ -76,9 +75,9 @@ def seed_steps(paying: Mapping[str, Any], streams: Streams) -> None:
 
 
 @contextmanager
-def paid_for(paying: Mapping[str, Any]) -> Iterator[None]:
+def paid_for(paying: Mapping[str, Any], why: str = "charged") -> Iterator[None]:
     """Context in which a search has charged the fits of these steps, and of copies of them."""
-    running = [True]
+    running = [why]
     for step in paying.values():
         setattr(step, PAID_FOR, running)
     try:
@@ -92,7 +91,7 @@ class TriedSteps:
     """The steps before the last, as a plan sees them: their columns, and what they would cost.
 
     They were fitted to some rows without noise. Of what they found only the number of columns and
-    their types are used, which are public; found categories are forgotten.
+    their types are used, which are public; found categories are not kept.
     """
 
     paying: dict[str, Any]
@@ -116,7 +115,7 @@ class TriedSteps:
             step.set_params(epsilon=math.inf, random_state=None)
         routed = {"silos": silos} if silos is not None and takes_silos(before) else {}
         with warnings_off(), config_context(enable_metadata_routing=True):
-            with paid_for(asked), foreign_steps():
+            with paid_for(asked, TRIED), foreign_steps():
                 before.fit(X, **routed)
             paying = paying_steps(before, whole=True)
             _check_tried(paying, n_silos)
@@ -137,8 +136,6 @@ def _check_tried(paying: Mapping[str, Any], n_silos: int) -> None:
             "categories."
         )
     for path, step in paying.items():
-        if isinstance(step, DPOneHotEncoder):
-            step.forget_found()
         if len(step.silo_ids_) < n_silos:
             raise ValueError(
                 f"{path}: {type(step).__name__} takes all records as one silo, where the last step "

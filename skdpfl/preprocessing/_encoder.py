@@ -19,6 +19,7 @@ from skdpfl.federation import Named, SiloBudgets, SumPlan
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource, shared_docs
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Composition, Gaussian, SecureAggregation
+from skdpfl.privacy.spending.ledger import PAID_FOR, TRIED
 from skdpfl.scaling import SHARE, ColumnCounts, ValueCounts, ones, threshold
 
 
@@ -227,6 +228,8 @@ class DPOneHotEncoder(PayingTransformer):
         unknown = np.array([entry is None for entry in self._declared])
         self.width_is_public_ = not unknown.any() or self.max_categories is not None
         self._release = None
+        tried = TRIED in vars(self).get(PAID_FOR, ())  # the charge takes it off
+        self._most_found = 0 if tried else self.max_categories
         self.threshold_ = math.nan
         if not unknown.any():
             return Learning(())
@@ -257,12 +260,6 @@ class DPOneHotEncoder(PayingTransformer):
                 f"nothing. {_REMEDY}"
             )
         return Learning((self._release.plan,), self._release.what, advice)
-
-    def forget_found(self) -> None:
-        """Replace categories that were found by none, so that the columns' names are public."""
-        for j, counts in enumerate(self.counts_):
-            if counts is not None:
-                self.categories_[j] = self.categories_[j][:0]
 
     def _entries(self) -> list[np.ndarray | None]:
         """Return each column's declared categories; None if unknown."""
@@ -301,7 +298,7 @@ class DPOneHotEncoder(PayingTransformer):
                 self.categories_.append(declared)
                 self.counts_.append(None)
                 continue
-            found = next(every).iloc[: self.max_categories]
+            found = next(every).iloc[: self._most_found]
             self.categories_.append(declared_values(list(found.index)))
             self.counts_.append(found.to_numpy())
         nothing = [j for j, categories in enumerate(self.categories_) if not len(categories)]

@@ -256,6 +256,8 @@ _CARRIED, _MARKS, _WARNED = "_ledgers", "_marks_of_copies", "warned"
 #: has charged their fits is over, and covers one fit, as other processes have lists of their own;
 #: the schedule is that of the priced plan
 PAID_FOR, SCHEDULE = "_paid_for", "_schedule_streams"
+#: in that list: a plan tries the steps without noise, so they keep no names that they find
+TRIED = "tried"
 
 
 class Recorded(DocLinks):

@@ -119,6 +119,14 @@ def test_a_run_that_costs_more_than_its_price_is_withheld(monkeypatch):
         search(pipeline(), n_iter=1).fit(FRAME, Y, silos=SILOS)
 
 
+def test_steps_that_read_names_follow_an_encoder():
+    model = pipeline().set_output(transform="pandas")
+    model[0].set_params(sparse_threshold=0)
+    model.steps.insert(1, ("scaled", DPMinMaxScaler().set_output(transform="pandas")))
+    fitted = search(model, n_iter=1, epsilon=20.0).fit(FRAME, Y, silos=SILOS)
+    assert fitted.privacy_spent_.epsilon <= 20.0
+
+
 def test_found_categories_do_not_name_the_columns_of_a_plan():
     """Steps are tried without noise: the name of a level would be that of a single record."""
     model = pipeline().set_output(transform="pandas")
