@@ -375,7 +375,7 @@ class Additive(Architecture):
     >>> X = np.random.default_rng(0).uniform(-1, 1, (4000, 2))
     >>> y = np.abs(X[:, 0]) + X[:, 1]
     >>> bounds = {"feature_bounds": (-1, 1), "target_bounds": (-1, 2), "random_state": 0}
-    >>> linear = ISRLDPRegressor(3.0, **bounds).fit(X, y)
+    >>> linear = ISRLDPRegressor(3.0, model="linear", **bounds).fit(X, y)
     >>> curved = ISRLDPRegressor(3.0, model=Additive(), **bounds).fit(X, y)
     >>> curved.score(X, y) > linear.score(X, y) + 0.1
     True
