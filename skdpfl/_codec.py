@@ -19,6 +19,7 @@ import struct
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -244,10 +245,16 @@ def _meant_by(hint: Any) -> Any:
     return _meant_by(alias.__value__[filled] if filled else alias.__value__)
 
 
+@lru_cache(maxsize=1024)  # long letters ask it for each of their values
+def _parts_of(hint: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Return the type meant by a hint, with its origin and its arguments."""
+    meant = _meant_by(hint)
+    return meant, typing.get_origin(meant), typing.get_args(meant)
+
+
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value fits a field of this type; fields of type Any are checked later."""
-    hint = _meant_by(hint)
-    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    hint, origin, inside = _parts_of(hint)
     if origin in (typing.Union, types.UnionType):
         return any(fits(value, each) for each in inside)
     if origin is typing.Literal:
