@@ -8,14 +8,17 @@ It follows from public numbers only: budgets, sizes and weights.
     s      noise of the whole fit on each coordinate of the mean gradient, in clip norms
 
     unit "record"   trust "silo"     s = D sqrt( sum_i (w_i / (n_i mu_i))^2 )
-                    "secagg"         s = D max_i w_i / (n_i mu) sqrt(c / (c - t))
-                    else             s = D max_i w_i / (n_i mu)
+                    "secagg"         s = D max_i w_i / (n_i mu) sqrt(c / (c - t)) / sqrt(p)
+                    else             s = D max_i w_i / (n_i mu) / sqrt(p)
     unit "silo"                      the same with n_i = 1
 
     unit "person"                    as "record", with n_i persons
 
 D = 2 if a record (silo) is replaced, 1 if its contribution is set to zero; t of the c silos of a
-round may collude (:mod:`skdpfl.privacy.release.sharing`). One number is enough: T noisy gradients
+round may collude (:mod:`skdpfl.privacy.release.sharing`). A share p of the silos takes part in a
+round: T rounds cost a silo as p T do, and the noise of a round's one sum is divided by p N. With
+trust "silo" p N records come with p of the noise's variance, and where whole silos are hidden from
+outsiders, drawing them amplifies: there p counts as 1. One number is enough: T noisy gradients
 with noise multiplier z = D sqrt(T) / mu each have noise z / n = D sqrt(T) / (mu n), and their
 average has D / (mu n), for any T. Sampled batches (rate q) have z about q D sqrt(T) / mu on sums of
 q n records: the same again, unless z is far below one. Noise that decays, z f_t in step t, has the
@@ -107,7 +110,11 @@ def _level(request: Request, rate: float, n_noised: int) -> NoiseLevel:
     least, change = float(mu.min()), request.promise.change
     if request.promise.trust == "silo":
         return NoiseLevel(mu, change * float(np.sqrt(np.square(exposed / mu).sum())))
-    return NoiseLevel(mu, change * float(exposed.max()) / least * _excess_of_shares(request))
+    share = request.taking_part.silo_fraction
+    if request.promise.hides_silos and not request.promise.shares_noise:
+        share = 1.0
+    noise = change * float(exposed.max()) / least / math.sqrt(share)
+    return NoiseLevel(mu, noise * _excess_of_shares(request))
 
 
 def _excess_of_shares(request: Request) -> float:
