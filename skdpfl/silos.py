@@ -5,6 +5,7 @@ their rows are secret. Ids are never guessed: anything but one id for each row i
 """
 
 import hashlib
+import secrets
 from collections.abc import Hashable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ import pandas as pd
 from skdpfl._compat import as_frame
 from skdpfl._warnings import warn
 
+#: key of the names of assignments, never stored
+_KEY = secrets.token_bytes(32)
 #: what missing values become as text
 _MISSING = ["nan", "NaN", "None", "<NA>", "NaT"]
 
@@ -34,7 +37,7 @@ class Silos(NamedTuple):
         return np.bincount(self.codes, minlength=len(self.ids))
 
     def digest(self) -> str:
-        """A digest of which silo has which record; if equal, costs add up silo by silo.
+        """Return a digest of which silo has which record, for files that stay with the records.
 
         Records are identified by their labels, in any order, or by their position without labels.
         """
@@ -47,6 +50,16 @@ class Silos(NamedTuple):
             digest.update(labels)
         digest.update(small)
         return digest.hexdigest()
+
+    def assignment(self) -> str:
+        """Return a name of this assignment of records; if equal, costs add up silo by silo.
+
+        A cost may be published, and labels of rows may be names of patients: a bare digest would
+        tell one label to whoever knows the others. This one has a key that is drawn anew in each
+        process, so it is independent of the labels; costs of other processes add up as those of
+        unknown assignments do.
+        """
+        return hashlib.blake2b(self.digest().encode(), key=_KEY, digest_size=16).hexdigest()
 
 
 class Persons(NamedTuple):

@@ -350,7 +350,7 @@ class LocalData(DataSource):
         return replace(self, X=X, facts=self.facts.encoded(encoding), raw=None)
 
     def assignment(self) -> str:
-        return self.silos.digest()
+        return self.silos.assignment()
 
     def mark(self) -> str:
         return mark_of(self.X, self.y, *(() if self.raw is None else (self.raw.words,)))

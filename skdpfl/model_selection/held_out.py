@@ -141,9 +141,9 @@ class HeldOut:
 
     def spent(self, plans: Sequence[federation.SumPlan]) -> PrivacySpent:
         """Return the cost of the plans."""
-        digest = self.silos.digest() if self.guarantee.unit == "record" else None
+        assignment = self.silos.assignment() if self.guarantee.unit == "record" else None
         names, budgets = self.silos.ids.tolist(), plans[0].budgets
-        return cost_of_sums(plans, self.delta, names, digest, self.streams.seed, budgets)
+        return cost_of_sums(plans, self.delta, names, assignment, self.streams.seed, budgets)
 
     def release(
         self,

@@ -189,8 +189,8 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
         data = SiloData.from_codes(values, nothing, read.codes, len(sizes), of_row=of_row)
         exact = values if self.epsilon == np.inf and of_row is None else None
         source = SiloSource(LocalFederation(data, streams), streams, values.dtype, exact)
-        digest = read.digest() if self.unit == "record" else None
-        said = self._found(source, sizes, read.ids.tolist(), digest, mark_of(values))
+        assignment = read.assignment() if self.unit == "record" else None
+        said = self._found(source, sizes, read.ids.tolist(), assignment, mark_of(values))
         self._passed = self._owners_in(X) if self.keep_silo_column else ()
         self.silo_ids_ = read.ids.to_numpy()
         return said

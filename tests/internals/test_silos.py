@@ -1,5 +1,8 @@
 """Reading the silo of each row: every way to name them, every way to get it wrong."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -226,3 +229,20 @@ def test_missing_ids_that_became_text_are_warned_of(ids):
     with pytest.warns(UserWarning, match="missing value converted to text"):
         assert len(read_silos(ids, 3).ids) == 3
     assert len(read_silos(["a", "nancy", "b"], 3).ids) == 3  # warnings are errors
+
+
+def test_what_a_cost_names_an_assignment_by_is_no_function_of_labels():
+    """A digest of labels alone would tell the last one to whoever knows the others."""
+    frame = pd.DataFrame({"x": range(4)}, index=["ann", "bob", "cyd", "dan"])
+    ids = np.array([0, 0, 1, 1])
+    here = read_silos(ids, 4, frame).assignment()
+    assert here == read_silos(ids[::-1], 4, frame[::-1]).assignment()
+    script = (
+        "import numpy, pandas; from skdpfl.silos import read_silos;"
+        "frame = pandas.DataFrame(dict(x=range(4)), index=['ann', 'bob', 'cyd', 'dan']);"
+        "read = read_silos(numpy.array([0, 0, 1, 1]), 4, frame);"
+        "print(read.digest(), read.assignment())"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    digest, there = ran.stdout.split()
+    assert digest == read_silos(ids, 4, frame).digest() and there != here

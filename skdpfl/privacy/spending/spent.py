@@ -67,9 +67,9 @@ class PrivacySpent(SiloCosts):
     silo_costs : tuple of int or None
         For each silo the index of its cost.
     assignment : str or None
-        A digest of which record belongs to which silo: if equal, costs add silo by silo. Records
+        A name of the assignment of records to silos: if equal, costs add silo by silo. Records
         are identified by a DataFrame's index; without one their order must be the same in both
-        fits.
+        fits. Names are keyed anew in each process, so they tell nothing of the index.
     simulation_seeds : frozenset of int
         The integer seeds of the noise; empty for cryptographic noise.
     unknown_seeds : bool
