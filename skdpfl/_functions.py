@@ -48,7 +48,7 @@ _SAME = ("ceil", "conjugate", "floor", "positive", "rint", "sign", "trunc")
 _NOT_ALONE = frozenset({"assume_unique", "out", "where"})
 
 #: rows of most trials; of a large one where their number is not known, and at most
-_ROWS, _MANY, _MOST = 24, 5_000, 20_000
+_ROWS, _MANY, _MOST_ROWS = 24, 5_000, 20_000
 #: columns of a function that has seen none yet
 _WIDTH = 4
 #: relative differences above this are no rounding
@@ -212,7 +212,7 @@ def _made_up(step: FunctionTransformer, like: Any, n_rows: int) -> Iterator[Any]
     rng = np.random.default_rng(0)
     for values in _numbers(rng, width):
         yield from _tables(values, names)
-    many = min(max(n_rows, _ROWS), _MOST)
+    many = min(max(n_rows, _ROWS), _MOST_ROWS)
     large = 100 * rng.standard_normal((many, width))
     yield from _tables(np.where(rng.random(large.shape) < 0.05, np.nan, large), names)
     if isinstance(like, pd.DataFrame):

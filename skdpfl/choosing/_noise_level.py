@@ -49,7 +49,7 @@ from skdpfl.privacy.public_numbers import NoiseSchedule, noise_factors
 from skdpfl.scaling import rarity
 
 #: a larger (D / z)^2 is no privacy, and exp((D / z)^2) is to be computed
-_MOST = 50.0
+_MOST_SQUARED_SNR = 50.0
 #: decay that costs more leaves nothing either
 _MOST_DECAY = 1e6
 
@@ -92,7 +92,7 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
         z = promise.noise_multiplier
         if rate >= 1:
             return np.array([change * math.sqrt(n_steps) / z])
-        growth = math.expm1(min((change / z) ** 2, _MOST))
+        growth = math.expm1(min((change / z) ** 2, _MOST_SQUARED_SNR))
         hits = rate * n_steps  # the expected number of steps that use a record
         often = min(n_steps, hits + 4 * math.sqrt(hits) + 3)
         return np.array([min(rate * math.sqrt(n_steps * growth), change * math.sqrt(often) / z)])

@@ -100,7 +100,7 @@ class Shape:
         return data, target, silos, frame, bounds
 
 
-#: silos, records of each, and features: more are a slip
+#: upper limit of silos, of records of each, and of features; larger numbers are errors
 MOST = 10**9
 
 

@@ -19,9 +19,9 @@ from skdpfl.privacy.spending.spent import SIMULATION
 from skdpfl.scaling import FAR, Calibrated, CurveScaling, Scales
 
 #: fewer rounds tell nothing; more parameters take seconds
-_FEWEST, _MOST = 20, 200
+_FEWEST_ROUNDS, _MOST_PARAMETERS = 20, 200
 #: models beyond it have moments that overflow, or that are rounded to 0
-_FAR, _STILL = 1e50, 1e-200
+_DIVERGED, _STILL = 1e50, 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,11 @@ class Path:
         work = self._work
         models = [work.algorithm.params(state) for state in self._states]
         path = np.array([] if self.missing else [work.model.init(None), *models], np.float64)
-        if self.missing or len(path) != work.plan.n_rounds + 1 or not np.all(np.abs(path) < _FAR):
+        if (
+            self.missing
+            or len(path) != work.plan.n_rounds + 1
+            or not np.all(np.abs(path) < _DIVERGED)
+        ):
             return NoiseError(self.missing or "not all rounds were run, or steps diverged")
         step = work.algorithm.heavy_ball()
         assert step is not None
@@ -95,12 +99,12 @@ def _why_not(work: Work, n_last: int | None, kept: Progress | None) -> str:
     plan, size = work.plan, work.model.size
     if not plan.private:
         return "there is no noise"
-    if not work.model.is_linear or size > _MOST:
-        return f"the model is not linear, or has more than {_MOST} parameters"
+    if not work.model.is_linear or size > _MOST_PARAMETERS:
+        return f"the model is not linear, or has more than {_MOST_PARAMETERS} parameters"
     if plan.unit == "silo" or work.algorithm.heavy_ball() is None:
         return "rounds are not single gradient steps of constant length (minibatch SGD)"
-    if plan.n_rounds < _FEWEST or kept is not None:
-        return f"there are fewer than {_FEWEST} rounds, or the fit went on from a checkpoint"
+    if plan.n_rounds < _FEWEST_ROUNDS or kept is not None:
+        return f"there are fewer than {_FEWEST_ROUNDS} rounds, or the fit went on from a checkpoint"
     if n_last is not None and 4 * n_last < plan.n_rounds:
         return "fewer than a quarter of the rounds are averaged"
     if _draws(plan) and size > plan.n_rounds // 4:

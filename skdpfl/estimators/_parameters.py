@@ -399,7 +399,7 @@ def _by_silo(value: Any) -> str:
 
 
 #: the largest number of features times classes of a plan
-_MOST = 2 * 10**8
+_MOST_COEFFICIENTS = 2 * 10**8
 
 
 def check_shape(silo_sizes: Any, n_features: Any, n_classes: Any) -> tuple[pd.Series, int, int]:
@@ -409,9 +409,9 @@ def check_shape(silo_sizes: Any, n_features: Any, n_classes: Any) -> tuple[pd.Se
         raise ValueError(f"silo_sizes must name at least one silo; got {silo_sizes!r}.")
     for silo, size in sizes.items():
         check_count(f"silo_sizes[{silo!r}]", size, high=10**12)
-    features = check_count("n_features", n_features, high=_MOST // 2)
+    features = check_count("n_features", n_features, high=_MOST_COEFFICIENTS // 2)
     classes = check_count("n_classes", n_classes, low=2)
-    check_count("n_features * n_classes", features * classes, high=_MOST)
+    check_count("n_features * n_classes", features * classes, high=_MOST_COEFFICIENTS)
     return sizes.astype(np.int64), features, classes
 
 

@@ -47,7 +47,7 @@ _INFLATED = 2.0
 _AT = np.linspace(-4.0, 4.0, 801)
 _WEIGHTS = np.exp(-_AT * _AT / 2) / np.exp(-_AT * _AT / 2).sum()
 #: larger coefficients have squares that overflow
-_FAR = 1e50
+_DIVERGED = 1e50
 #: the least slope, and the least share of a target's variance that is left
 _FLATTEST, _LEFT = 1e-3, 0.05
 
@@ -65,7 +65,7 @@ def shrunk(params: NDArray, work: Work, scales: Scales, average: bool | float) -
     known = isinstance(work.loss, (LogLoss, SquaredError)) and plan.unit != "silo"
     if not (isinstance(columns, CurveScaling) and plan.private and known and step is not None):
         return params
-    if not (np.abs(params) < _FAR).all():  # it diverged
+    if not (np.abs(params) < _DIVERGED).all():  # it diverged
         return params
     assert isinstance(work.model, LinearModel)
     n_last = None if average is True else last_rounds(average, plan.n_rounds)

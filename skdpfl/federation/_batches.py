@@ -100,7 +100,7 @@ class Batches:
             return self.sampling.part(self._deals[silo], step)
         return self._deals[silo][self._parts.of(silo, step)]
 
-    def drawn(self, silo: int, step: int) -> Rows:
+    def draw_rows(self, silo: int, step: int) -> Rows:
         """Draw a batch, as rows of the data."""
         return self.data.rows_of(silo, self.draw(silo, step))
 
@@ -190,7 +190,7 @@ class GroupBatches:
         if self._draws_together(silos):
             return [self._ahead.get(silos, t, stop) for t in steps]
         X = self._batches.data.X
-        drawn = [[self._batches.drawn(silo, t) for silo in silos.tolist()] for t in steps]
+        drawn = [[self._batches.draw_rows(silo, t) for silo in silos.tolist()] for t in steps]
         return [partial(self._in_parts, Records.of_silos(X, rows)) for rows in drawn]
 
     def _draws_together(self, silos: np.ndarray) -> bool:

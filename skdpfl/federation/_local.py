@@ -107,7 +107,7 @@ Group = tuple[np.ndarray, SumTerms]
 MESSAGES = 2**22
 #: a round with fewer multiplications is not worth starting threads
 WORTH_THREADS = 200_000_000
-#: no machine has more threads
+#: maximum thread count
 MANY_THREADS = 1024
 #: data that are read more often than this are copied into the silos' order
 MANY_PASSES = 4

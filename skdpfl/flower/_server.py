@@ -35,13 +35,13 @@ from skdpfl.remote import (
     unpack,
 )
 
-#: seconds between two looks for replies
+#: poll interval, in seconds
 _PAUSE = 0.3
 #: the share of the timeout after which a letter is sent again: with keys a SuperNode that was
 #: restarted is the same node, and what the old process had pulled is lost. A silo that is still at
 #: work answers both alike.
 _LATE = 0.25
-#: seconds after which a silo is asked again whose gate was not there
+#: retry delay for unreachable silos, in seconds
 _AGAIN = 3.0
 
 #: answers by silo; None where its line is no more

@@ -44,7 +44,7 @@ from skdpfl.silos import read_silos
 #: the largest s (d + 1), for numbers and for labels
 _NUMBERS, _LABELS = 0.2, 0.5
 #: the most columns that are looked at
-_MOST = 2**14
+_MOST_COLUMNS = 2**14
 #: the minimisation has converged if |grad F|^2 is at most this share of the mean |grad F_i|^2
 TOLERANCE = 1e-8
 
@@ -106,9 +106,9 @@ def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) 
             plan = model.plan_for(silo_sizes=silo_sizes, n_features=d, n_classes=n_classes)
         return noise_of_plan(plan) * (d + 1) <= limit
 
-    if fits(_MOST):
-        return _MOST
-    low, high = 1, _MOST
+    if fits(_MOST_COLUMNS):
+        return _MOST_COLUMNS
+    low, high = 1, _MOST_COLUMNS
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

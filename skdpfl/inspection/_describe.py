@@ -21,7 +21,7 @@ from skdpfl.privacy.events import SecureAggregation
 
 #: the quantiles of a description
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
-#: what a look takes as the functions here are given it
+#: arguments that the functions here forward to FirstLook
 _GIVEN = FirstLook.__dataclass_fields__.keys() - {"parts", "levels"}
 #: normals that noise errors follow from
 _DRAWS = 200

@@ -334,7 +334,7 @@ class Weighted(Loss):
         return inf
 
 
-#: what a loss from outside may have of its own and still is known: no record reaches it
+#: overridable by a loss from outside without losing trusted status: no record reaches these
 _UNREAD = frozenset((
     "is_classifier", "is_quadratic", "link", "one_slope", "scales_target", "target_range",
     "quantile_level", "at_quantile",

@@ -189,8 +189,8 @@ Layer = tuple[NDArray, NDArray]
 
 #: standard deviation of a single output's first weights, over that of other weights
 _SINGLE = 0.3
-#: parameters; more are a slip
-_MOST = 10**15
+#: maximum parameter count
+_MOST_PARAMETERS = 10**15
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ class Network(Model):
     def __post_init__(self) -> None:
         if min(self.units) < 1:
             raise ValueError(f"Each layer needs at least one unit; got {self.units}.")
-        if self.size > _MOST:
+        if self.size > _MOST_PARAMETERS:
             raise ValueError(f"A network of {self.units} units has more than 1e15 parameters.")
         if self.start is not None:
             self.start.check(self.units)

@@ -15,7 +15,7 @@ from skdpfl.models._rules import Rules
 from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
-#: what a model from outside may have of its own and still is known: no record reaches it
+#: overridable by a model from outside without losing trusted status: no record reaches these
 _UNREAD = frozenset((
     "n_features", "n_outputs", "size", "is_linear", "init", "started", "penalty_mask",
     "output_mask", "intercept_mask", "rules", "architecture", "numbers_per_record",

@@ -162,7 +162,7 @@ class Rules(ABC):
         return rate if rate < 0.5 else 1.0
 
     def enough_steps(self, noise: float, task: RuleTask) -> float:
-        """Return so many steps with momentum that more hardly help; inf where that is not known."""
+        """Return the steps with momentum beyond which accuracy plateaus; inf where not known."""
         return math.inf
 
     def n_rounds(

@@ -65,7 +65,7 @@ SCHEMES = (0, 1, 2)
 
 
 #: steps that a schedule lists, at most
-_MOST = 10**8
+_MOST_STEPS = 10**8
 
 
 def geometric_sum(x: float, n_terms: float) -> float:
@@ -95,8 +95,10 @@ class Schedule:
             check_count("n_rounds", self.n_rounds),
             check_count("local_steps", self.local_steps),
         )
-        if rounds * steps > _MOST:
-            raise ValueError(f"n_rounds * local_steps must be at most {_MOST:,}: all are listed.")
+        if rounds * steps > _MOST_STEPS:
+            raise ValueError(
+                f"n_rounds * local_steps must be at most {_MOST_STEPS:,}: all are listed."
+            )
         if self.scheme == 0 or self.start > self.n_rounds:
             object.__setattr__(self, "start", self.n_rounds)
 

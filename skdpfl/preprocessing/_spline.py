@@ -13,7 +13,7 @@ from skdpfl.scaling import Array, CurvePlan, doubts_about, read_feature_bounds
 from skdpfl.table import indicators_of
 
 #: pieces of a curve, the most of them, and pieces for each quantile that is a bin
-_KNOTS, _MOST, _PER_BIN = 8, 64, 2
+_KNOTS, _MOST_KNOTS, _PER_BIN = 8, 64, 2
 
 
 @_paying.shared_docs
@@ -106,8 +106,8 @@ class DPSplineTransformer(_paying.PayingTransformer):
         super()._check()
         if not is_auto(self.knots):
             check_count("knots", self.knots, low=2, words=' (or "auto")')
-            if self.knots > _MOST:
-                raise ValueError(f"knots must be at most {_MOST}; got {self.knots!r}.")
+            if self.knots > _MOST_KNOTS:
+                raise ValueError(f"knots must be at most {_MOST_KNOTS}; got {self.knots!r}.")
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
         if reset:

@@ -29,7 +29,7 @@ from skdpfl.privacy.pricing.releases import releases
 _SHARE = 0.999
 
 #: The smallest noise that is returned: below, all budgets are met, or sampled records are revealed.
-_LEAST, _MOST = 1e-4, 1e15
+_LEAST_NOISE, _MOST_NOISE = 1e-4, 1e15
 
 
 @dataclass(frozen=True)
@@ -203,15 +203,15 @@ def _least(price: Callable[[float], float], budget: float, search: Search) -> fl
             low, too_much = z, cost
         else:
             high, enough = z, cost
-            if cost >= share * budget or z <= _LEAST or high < low * (1 + search.narrow):
+            if cost >= share * budget or z <= _LEAST_NOISE or high < low * (1 + search.narrow):
                 return z
         if not shift and high < _STEEP * low and too_much > _JUMP * enough:
             return high
-        if low >= _MOST:
+        if low >= _MOST_NOISE:
             raise ValueError(
-                f"No noise multiplier up to {_MOST:g} keeps the releases that depend on it within "
-                f"epsilon={budget:.3g}, the part of the budget that is left for them. Are there "
-                "too many of them, or does their noise decay too steeply (noise_schedule)?"
+                f"No noise multiplier up to {_MOST_NOISE:g} keeps the releases that depend on it "
+                f"within epsilon={budget:.3g}, the part of the budget that is left for them. Are "
+                "there too many of them, or does their noise decay too steeply (noise_schedule)?"
             )
         here = (math.log(z), math.log(cost + shift)) if 0 < cost < math.inf else None
         if here and before and here[0] != before[0]:
@@ -228,8 +228,8 @@ def _least(price: Callable[[float], float], budget: float, search: Search) -> fl
 def _inside(z: float, low: float, high: float) -> float:
     """Return the proposal, or the middle of the bracket if it lies outside."""
     if low < z < high:
-        return max(z, _LEAST)
-    return max(_LEAST, math.sqrt(low * high) if low else high / 4)
+        return max(z, _LEAST_NOISE)
+    return max(_LEAST_NOISE, math.sqrt(low * high) if low else high / 4)
 
 
 def automatic_delta(n: int) -> float:

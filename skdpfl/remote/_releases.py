@@ -20,7 +20,7 @@ from skdpfl.remote._letters import Ask, Offer, Part, Task
 from skdpfl.remote._masks import FEWEST, mask, masked, on_grid
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._roster import secrets_of
-from skdpfl.remote._row import Row, checked
+from skdpfl.remote._row import Row, validated_question
 from skdpfl.remote._terms import Refused, in_words
 
 #: a clip norm that is learnt stays within this factor of the first one
@@ -182,7 +182,7 @@ def _sum_of_silo(
     work = None if task is None else task.work(row.priced, dtype)
     plan, part = _plan_of(ask, row), ask.part
     number = ask.number if part is None else part.round
-    question = checked(plan, number, ask.content, offer.facts, work, ask.number - number)
+    question = validated_question(plan, number, ask.content, offer.facts, work, ask.number - number)
     if part is not None:
         question = replace(question, among=len(part.among))
     with in_words():

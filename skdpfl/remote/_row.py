@@ -191,7 +191,7 @@ class Row:
     def check_first(self, facts: PublicOfRecords) -> None:
         """Raise unless the first sum can be computed from these records, if it is known."""
         if self.first is not None:
-            checked(self.sums[0], self.sums[0].first, self.first, facts, None)
+            validated_question(self.sums[0], self.sums[0].first, self.first, facts, None)
 
 
 def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan], masked: bool) -> list[Row]:
@@ -371,7 +371,7 @@ class PublicOfRecords(Protocol):
     def dtype(self) -> str: ...
 
 
-def checked(
+def validated_question(
     plan: SumPlan, number: int, what: object, facts: PublicOfRecords, work: Any, failed: int = 0
 ) -> SumQuestion:
     """Return a sum after a check that it is in the plan and fits such records; refuse others."""

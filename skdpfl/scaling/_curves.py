@@ -15,9 +15,9 @@
 An :class:`Expansion` adds these columns to the values, which it clips to their bounds. The number
 of columns follows from public numbers: unused bins are columns of 0. A cell's middle stands for all
 its values, whole numbers at its lower end too, so that means and scales by the counts are those of
-the columns. The linear model of the
-columns is then a sum of curves, one per feature, and of products. The noisy counts are smoothed
-first (:func:`told`): the mass of cells of which none stands out from the noise is pooled.
+the columns. The linear model of the columns is then a sum of curves, one per feature, and of
+products. The noisy counts are smoothed first (:func:`denoise_histogram`): the mass of cells of
+which none stands out from the noise is pooled.
 
 **Formal guarantee.** Any record (with NaN and infinities too) adds a one to exactly one cell of
 each of d columns. So replacing it changes the counts by at most sqrt(2 d) in L2, zeroing it by
@@ -50,7 +50,7 @@ _COUNTED = 2**22
 _APART, _MOST_EDGES = 1e-9, 1024
 #: a cell with this share of a column is a bin of its own, so there are at most two
 _HEAVY, _ALONE = 0.375, 2
-#: a column of which a smaller share is left, beside those before it, says nothing new
+#: drop a column of which those before it leave a smaller share
 _DISTINCT = 0.02
 #: in deviations of their noise: halves of a stretch that differ by less from what is expected are
 #: divided as expected; the least of either half; the rest is cut where its sum is this
@@ -219,9 +219,9 @@ def curve_of(
     cells are 1 less those of both.
     """
     between = 1 - float(shares[0] + shares[-1])
-    bends = between > _ALIKE * noise * math.sqrt(4) + _APART  # of two cells and two beyond them
+    bends = between > _ALIKE * noise * 2 + _APART  # of two cells and two beyond them
     widths = np.diff(edges) / (edges[-1] - edges[0])
-    shares = told(shares, widths + 1 / widths.size, noise)
+    shares = denoise_histogram(shares, widths + 1 / widths.size, noise)
     heavy = shares > _HEAVY
     knots, first = np.unique(_quantiles(edges, shares, n_knots), return_index=True)
     heights = np.linspace(-1, 1, n_knots + 1)[first]
@@ -242,7 +242,7 @@ def curve_of(
     return Curve(column, edges, shares / shares.sum(), knots, heights, cuts, bins, bends)
 
 
-def told(shares: Array, prior: Array, noise: float, total: float = 1.0) -> Array:
+def denoise_histogram(shares: Array, prior: Array, noise: float, total: float = 1.0) -> Array:
     """Return non-negative shares of a total, from noisy ones.
 
     The total is divided between both halves of the cells, then each half recursively: by the noisy
@@ -261,7 +261,9 @@ def told(shares: Array, prior: Array, noise: float, total: float = 1.0) -> Array
     least, most = min(expected, _LEAST * error), max(expected, total - _LEAST * error)
     found = min(max(found, least), most)
     parts = (shares[:half], prior[:half], found), (shares[half:], prior[half:], total - found)
-    return np.concatenate([told(own, before, noise, part) for own, before, part in parts])
+    return np.concatenate(
+        [denoise_histogram(own, before, noise, part) for own, before, part in parts]
+    )
 
 
 def _is_rising(values: Array) -> bool:

@@ -42,7 +42,7 @@ _UNSEEN = (
     "By the noisy counts, all features are 0 in nearly all records (values below 1e-6 count as 0), "
     "so their scales were not found. Give feature_bounds, or values in other units."
 )
-_FAR = (
+_FAR_FROM_CENTER = (
     "{} are beyond 5e11 in many records, which is outside the range for scales, so the model may "
     "be useless. Give them in other units, or subtract a public number (days since a date, not "
     "nanoseconds since 1970), or give feature_bounds."
@@ -62,7 +62,7 @@ def doubts_about(
 ) -> list[str]:
     """Return warnings about features that released counts and moments show to be out of range."""
     said = [_UNSEEN] if unseen else []
-    told = {_FAR: far, _MISSED: missed}
+    told = {_FAR_FROM_CENTER: far, _MISSED: missed}
     return said + [text.format(values_of(which, names)) for text, which in told.items() if which]
 
 
@@ -80,7 +80,7 @@ def values_of(features: tuple[int, ...], names: Sequence[Any] | None = None) -> 
 _SURELY = 0.95
 #: the largest error of the mean share of zeros at which it says anything
 _TELLS = 0.03
-#: columns with more values that are not 0 are said to have none in no case
+#: columns with more values other than 0 are never reported as all-zero
 _SPARSE = 0.1
 #: a column is said to be beyond its bounds by so many deviations of the noise, or by fewer where
 #: its mean is within the last of these of an end

@@ -137,7 +137,7 @@ class FittedModule(nn.Module):
         return f"FittedModule({type(self.module).__name__})"
 
 
-def drawn(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
+def initialised_module(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
     """Return a module whose initial weights are drawn by torch's global generator from a seed."""
     with _DRAWING, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -148,7 +148,7 @@ def restored(factory: Callable[[], nn.Module], arrays: dict[str, NDArray]) -> Fi
     """Return a fitted module from its arrays."""
     maps = {name: arrays[name] for name in MAPS}
     # what is drawn and no weight or buffer: as in the fit; the factory may keep what it returns
-    module = copy.deepcopy(drawn(factory, 0))
+    module = copy.deepcopy(initialised_module(factory, 0))
     inner = {n.removeprefix("module."): v for n, v in arrays.items() if n.startswith("module.")}
     state = {name: torch.from_numpy(np.array(value)) for name, value in inner.items()}
     floats = [value for value in state.values() if value.is_floating_point()]

@@ -19,7 +19,7 @@ from skdpfl.models import Architecture, Maps, Model, NetworkRules
 from skdpfl.privacy.randomness.streams import Stream
 from skdpfl.torch import _probe
 from skdpfl.torch._blocks import Blocks, blocks_for, cut, filled
-from skdpfl.torch._fitted import FittedModule, Layout, Params, drawn, maps_of
+from skdpfl.torch._fitted import FittedModule, Layout, Params, initialised_module, maps_of
 from skdpfl.torch._tape import WAYS, Tape, factors_of, full_precision, one_thread
 
 #: numbers held at once for records' gradients, and records that predictions are made for at once
@@ -65,7 +65,7 @@ class TorchNetwork(Model):
 
     def _prepare(self) -> TorchNetwork:
         """Make and probe the module, and return self."""
-        module = drawn(self.factory, 0)
+        module = initialised_module(self.factory, 0)
         self._layout = Layout(module)
         self._last = _probe.last_layer(module, self._layout.shapes)
         exact = copy.deepcopy(module).double()
@@ -123,7 +123,7 @@ class TorchNetwork(Model):
         """Return the initial weights that the factory draws, seeded by the stream."""
         if stream is None:
             raise ValueError("A network starts with random weights: give a stream.")
-        module = drawn(self.factory, int(stream.words(1)[0]) >> 1)
+        module = initialised_module(self.factory, int(stream.words(1)[0]) >> 1)
         return self._layout.joined(dict(module.named_parameters()), dtype)
 
     def penalty_mask(self) -> NDArray:

@@ -96,7 +96,7 @@ from scipy.stats import binom
 #: Rounding error of a probability at x standard deviations, a difference of two tails, relative to
 #: the tail and in units of eps: A + B x^2. Each tail has an error of at most 4 + 1.1 x^2 (compared
 #: with 50 digits, for |x| < 37), and x^2 / 2 from the rounding of x - centre.
-_ROUND, _FAR = 8.0, 4.0
+_ROUND_AT_CENTRE, _ROUND_FAR_OUT = 8.0, 4.0
 
 #: Above this loss Q's probabilities underflow: losses are rounded up.
 _NO_Q = 600.0
@@ -190,7 +190,9 @@ def normal_masses(x: np.ndarray, centre: float) -> Masses:
     tail = np.where(in_upper, upper[:-1], lower[1:])
     far = np.maximum(np.abs(x[:-1] - centre), np.abs(x[1:] - centre))
     far = np.minimum(far, 40.0)  # the probability beyond is 0
-    return np.maximum(mass, 0.0), (_ROUND + _FAR * far**2) * np.finfo(float).eps * tail
+    return np.maximum(mass, 0.0), (_ROUND_AT_CENTRE + _ROUND_FAR_OUT * far**2) * np.finfo(
+        float
+    ).eps * tail
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ _GUESSES = (1.0, 30.0)
 _LEAST = 1e-250
 
 #: Points from 0 to the largest loss: at first, the factor from one grid to the next, at most.
-_FIRST, _MORE, _MOST = 2**10, 4, 2**19
+_FIRST_POINTS, _POINTS_GROWTH, _MOST_POINTS = 2**10, 4, 2**19
 
 #: The largest number of points convolved without a transform.
 _FEW = 2**12
@@ -162,8 +162,8 @@ def refined(
 
 def _finer(pairs: Pairs, epsilon: float, ask: Question, moves: bool) -> Iterator[float]:
     """Yield upper bounds on finer and finer grids for an epsilon of about ``epsilon``."""
-    points, before = _FIRST, math.inf
-    while points <= _MOST and _SMALL < epsilon < math.inf:
+    points, before = _FIRST_POINTS, math.inf
+    while points <= _MOST_POINTS and _SMALL < epsilon < math.inf:
         try:
             bound = _priced(pairs, epsilon, points, ask)
         except TooFine:
@@ -176,7 +176,7 @@ def _finer(pairs: Pairs, epsilon: float, ask: Question, moves: bool) -> Iterator
         if moves and value < epsilon / 2:
             epsilon = value
         else:
-            points *= _MORE
+            points *= _POINTS_GROWTH
         before = value
 
 
@@ -191,16 +191,16 @@ def _priced(pairs: Pairs, epsilon: float, points: int, ask: Question) -> Bound:
     """Return the answer on a grid of ``points`` points, by a transform if that is exact enough."""
     parts = _parts(pairs, epsilon, points)
     if sum(n for _, n in pairs) == 1:
-        return max(ask(LossProduct(part, 4 * _MOST)) for part in parts)
+        return max(ask(LossProduct(part, 4 * _MOST_POINTS)) for part in parts)
     try:
-        bound = max(ask(LossSum(part, 4 * _MOST)) for part in parts)
+        bound = max(ask(LossSum(part, 4 * _MOST_POINTS)) for part in parts)
     except TooFine:
         if points > _FEW:
             raise
         bound = Bound(math.inf, math.inf)
     if points > _FEW or bound.missing <= max(_ENOUGH, bound.spread):
         return bound
-    return min(bound, max(ask(LossProduct(part, 4 * _MOST)) for part in parts))
+    return min(bound, max(ask(LossProduct(part, 4 * _MOST_POINTS)) for part in parts))
 
 
 def _parts(pairs: Pairs, epsilon: float, points: int) -> list[tuple[tuple[GridLoss, int], ...]]:

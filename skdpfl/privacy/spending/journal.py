@@ -51,7 +51,7 @@ class Journal:
 
     def __init__(self, path: str, mark: Mark | None = None) -> None:
         self.path, self._given = path, mark
-        self._mode, self._told = 0o600, mark is not None  # whether its rights were spoken of
+        self._mode, self._permissions_warned = 0o600, mark is not None
         self._known: tuple[Book, _State] | None = None
         self._held = -1  # the locked file
 
@@ -144,9 +144,9 @@ class Journal:
 
     def _warn_of_rights(self) -> None:
         """Warn once of a file that other users can read or write."""
-        if os.name != "posix" or self._told or not self._mode & 0o077:
+        if os.name != "posix" or self._permissions_warned or not self._mode & 0o077:
             return
-        self._told = True
+        self._permissions_warned = True
         doing = "write" if self._mode & 0o022 else "read"
         warn(
             f"Other users may {doing} the file of the privacy ledger {self.path!r} (mode "

@@ -163,7 +163,7 @@ def test_batches_drawn_for_many_silos_are_those_of_each(monkeypatch, order):
             (group,) = draw()
             rows = np.split(group.records.index, group.records.edges[1:-1])
             for silo, mine in enumerate(rows):
-                drawn = federation._groups._batches.drawn(silo, step)
+                drawn = federation._groups._batches.draw_rows(silo, step)
                 assert mine.tolist() == drawn.tolist()
 
 

@@ -93,7 +93,7 @@ def test_every_price_on_the_way_is_a_bound(monkeypatch):
     """No price that the refinement meets, however coarse its grid, lies below the truth."""
     truth = epsilon_of_one(FixedSizeGaussian, 3.35, 0.003, 1e-20)
     for points in (2**4, 2**6, 2**8):
-        monkeypatch.setattr(refining, "_FIRST", points)
+        monkeypatch.setattr(refining, "_FIRST_POINTS", points)
         pairs = price.releases(((FixedSizeGaussian(3.35, 0.003), 1),), "replace").pairs
         prices = list(refining.refined(pairs, 1e-20, 5.0, lambda s: s.epsilon(1e-20), True))
         assert len(prices) >= 2

@@ -10,7 +10,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.remote import Refused, SilosMissing, score_federation
 from skdpfl.remote._letters import Facts
 from skdpfl.remote._measures import Predictor, Scored
-from skdpfl.remote._row import Row, checked
+from skdpfl.remote._row import Row, validated_question
 from skdpfl.scaling import SquashScaling
 from tests.made_sums import budgets_of
 from tests.remote.silos_here import NAMES, Here, estimator, fit_here, problem
@@ -69,7 +69,7 @@ def test_other_models_and_numbers_are_refused(tmp_path):
         score_federation(model, of(here), epsilon=1.0)
     facts = Facts(1, None, (0, 1), "float64", 50)
     with pytest.raises(Refused, match="outside the range"):
-        checked(*sum_at(1e13), facts, None)
+        validated_question(*sum_at(1e13), facts, None)
     for wrong in (
         Closeness("log_loss", np.nan, 1.0),
         Closeness("log_loss", 0.0, 1.0),
@@ -80,7 +80,7 @@ def test_other_models_and_numbers_are_refused(tmp_path):
         RocAuc(edges=np.arange(3.0)),
     ):
         with pytest.raises(Refused, match="not defined for such records"):
-            checked(*sum_at(measure=wrong), facts, None)
+            validated_question(*sum_at(measure=wrong), facts, None)
     for wrong in ({"mu": 0.0}, {"mu": np.nan}, {"n": 0}):
         plan, what = asked(**wrong)
         with pytest.raises(Refused, match="are inconsistent"):
