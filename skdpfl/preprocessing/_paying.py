@@ -102,6 +102,14 @@ class Learning:
         return 1.0 if not np.isfinite(once) or not again else float(np.sqrt(once / (once + again)))
 
 
+def _summable(values: np.ndarray) -> np.ndarray:
+    """Return records whose squares have finite sums, where they are finite themselves."""
+    if values.dtype.kind != "f":
+        return values
+    most = np.finfo(np.float64).max ** 0.25
+    return np.where(np.isinf(values), values, values.clip(-most, most))
+
+
 class SiloSource(NamedTuple):
     """The silos that a transformer learns from, and the server's random streams.
 
@@ -184,6 +192,8 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
             person_column=self.person_column,
         )
         values, read = table.X, table.silos
+        if self.epsilon == np.inf:  # as a search tries steps, which no value may make fail
+            values = _summable(values)
         of_row, sizes = table.units(self.silos_per_person)
         nothing = np.broadcast_to(np.int8(0), len(values))
         data = SiloData.from_codes(values, nothing, read.codes, len(sizes), of_row=of_row)

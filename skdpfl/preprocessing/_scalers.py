@@ -86,7 +86,12 @@ class PrivateScaler(_paying.PayingTransformer):
         raise NotImplementedError
 
     def _map(self, X: scaling.Array, inverse: bool) -> scaling.Array:
-        return self.scaling_.inverse(X) if inverse else self.scaling_.transform(X)
+        with np.errstate(over="ignore"):
+            mapped = self.scaling_.inverse(X) if inverse else self.scaling_.transform(X)
+        # one record's large value must not become an infinite one, which later steps refuse
+        over = np.isinf(mapped) & np.isfinite(X)
+        most = np.finfo(mapped.dtype).max
+        return np.where(over, np.copysign(most, mapped), mapped) if over.any() else mapped
 
 
 @_paying.shared_docs

@@ -84,6 +84,18 @@ def test_without_privacy_they_are_scikit_learns():
     )
 
 
+@pytest.mark.filterwarnings("ignore:The values of feature:UserWarning")
+@pytest.mark.parametrize("scaler", BOTH)
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_value_does_not_make_others_infinite_or_the_fit_fail(scaler, epsilon, dtype):
+    extreme = X.astype(dtype)
+    extreme[0, 0] = np.finfo(dtype).max
+    for many in (extreme, np.where([True, False, False], extreme[0, 0], extreme)):
+        mapped = scaler(epsilon, random_state=0).fit(many, silos=SILOS).transform(many)
+        assert np.isfinite(mapped).all() and mapped.dtype == dtype
+
+
 def test_missing_values_pass_through():
     bad = X.copy()
     bad[5, 0], bad[6, 1] = np.nan, np.inf

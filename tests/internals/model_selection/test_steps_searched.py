@@ -11,7 +11,12 @@ import skdpfl
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, _candidates
 from skdpfl.model_selection._division import TriedSteps
-from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPSimpleImputer
+from skdpfl.preprocessing import (
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import compose
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -80,6 +85,16 @@ def test_steps_are_fitted_in_each_run_and_paid_once(trust, shared, ran):
     with PrivacyLedger(delta=1e-5) as later:  # the run is over: its steps pay for themselves
         step.fit(FRAME[["region"]])
     assert len(later.entries) == 1
+
+
+def test_no_value_makes_the_trial_of_steps_fail_before_it_is_paid():
+    frame = FRAME.assign(age=np.nan)
+    frame.loc[0, "age"] = np.finfo(float).max
+    steps = DPSimpleImputer(random_state=0), DPStandardScaler(random_state=0)
+    model = make_pipeline(*steps, ISRLDPClassifier(n_rounds=3))
+    with pytest.warns(UserWarning, match="Too few values"), PrivacyLedger(delta=1e-5) as ledger:
+        search(model).fit(frame[NUMBERS], Y, silos=SILOS)
+    assert len(ledger.entries) == 1
 
 
 @pytest.mark.slow
