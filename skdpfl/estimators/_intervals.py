@@ -152,5 +152,6 @@ def fitted_intervals(
     alone = plan.intercept != 1  # hazards of intervals are not shown
     names = tuple(coef_names(model)) if alone else (*coef_names(model), "intercept")
     rows = slice(None, len(names))
-    to_units = (to_units * plan.stretch)[rows, used]
-    return FittedIntervals(step.restricted(used), to_units, offsets[rows], names)
+    basis = plan.basis(step, used)
+    to_units = (to_units * plan.stretch)[rows] @ basis
+    return FittedIntervals(step.along(basis), to_units, offsets[rows], names)

@@ -92,22 +92,24 @@ class NewtonStep:
     meat: Array | None = None
     each: tuple[Array, Array] | None = None
 
-    def restricted(self, used: NDArray[np.bool_]) -> NewtonStep:
-        """Return the step of some of the parameters, where the others have no effect."""
-        if used.all():
-            return self
-        square = np.ix_(used, used)
+    def along(self, basis: Array) -> NewtonStep:
+        """Return the step within the span of orthonormal columns (k, k'), in their coordinates.
+
+        Their squares may not overlap (single parameters, or means of groups): then the score's
+        noise stays independent, and the curvature's is at most what it was.
+        """
         each = None
         if self.each is not None:
-            each = self.each[0][:, used], self.each[1][:, used][:, :, used]
+            each = self.each[0] @ basis, basis.T @ self.each[1] @ basis
+        score_noise = np.broadcast_to(self.score_noise, len(basis))
         return replace(
             self,
-            pilot=self.pilot[used],
-            score=self.score[used],
-            curvature=self.curvature[square],
-            meat=None if self.meat is None else self.meat[square],
+            pilot=self.pilot @ basis,
+            score=self.score @ basis,
+            curvature=basis.T @ self.curvature @ basis,
+            meat=None if self.meat is None else basis.T @ self.meat @ basis,
             each=each,
-            score_noise=np.broadcast_to(self.score_noise, used.shape)[used],
+            score_noise=np.sqrt(np.square(score_noise) @ np.square(basis)),
         )
 
     @property
@@ -117,12 +119,16 @@ class NewtonStep:
             return ""
         return "the noise hides the curvature: the table is too small for this budget"
 
+    @property
+    def least_curvature(self) -> float:
+        """The curvature along a direction below which it is hidden by noise."""
+        return _LEAST_CURVATURE * self.curvature_noise * math.sqrt(2 * len(self.score))
+
     @cached_property
     def inverse(self) -> Array | None:
         """The inverse of the curvature; None if it is refused."""
         own = np.linalg.eigvalsh(self.curvature)
-        least = _LEAST_CURVATURE * self.curvature_noise * math.sqrt(2 * len(self.score))
-        fine = bool(np.isfinite(own).all()) and np.abs(own).min() > least
+        fine = bool(np.isfinite(own).all()) and np.abs(own).min() > self.least_curvature
         return np.linalg.inv(self.curvature) if fine else None
 
     @cached_property

@@ -27,7 +27,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, norm
 
 from skdpfl.federation import Federation, SiloBudgets, SumPlan, Work
@@ -257,6 +257,26 @@ class IntervalPlan:
             matrix[np.outer(own_part, own_part) & ~np.eye(self.k, dtype=bool)] = 0.0
         return matrix
 
+    def basis(self, step: NewtonStep, used: NDArray[np.bool_]) -> Array:
+        """Return the directions (k, k') of the step: the used parameters, or groups of them.
+
+        Where the noise hides the hazard of an interval with few at risk, it is grouped with a
+        neighbour: both change from the pilot by the same factor. So short or late intervals cost
+        slopes nothing; that the pilot tells the two hazards' ratio touches the few events there.
+        """
+        groups = [np.array([i]) for i in np.flatnonzero(used)]
+        n_slopes = len(groups) - (self.intercept if self.kind == "times" else 0)
+        while len(groups) > n_slopes + 1:
+            own = step.along(_columns(groups, self.k))
+            told = own.curvature.diagonal()[n_slopes:]
+            if told.min() > own.least_curvature and not own.refused:
+                break
+            i = int(np.argmin(told))
+            before = i + 1 == len(told) or (i > 0 and told[i - 1] < told[i + 1])
+            i += n_slopes - before
+            groups[i : i + 2] = [np.concatenate(groups[i : i + 2])]
+        return _columns(groups, self.k)
+
     def _asked(self, known: Any, cuts: tuple[float, float], scale: float) -> tuple[Any, Any, Any]:
         """Return the sums of score, curvature and outer products."""
         if self.kind == "times":
@@ -345,6 +365,14 @@ class IntervalRun:
             std = self.plan.sums.noised(number, what).std
             return float(np.sqrt(std @ std))
         return self.plan.sums.noise(number, what) / self._largest
+
+
+def _columns(groups: list[NDArray[np.intp]], k: int) -> Array:
+    """Return an orthonormal column for each group of parameters."""
+    columns = np.zeros((k, len(groups)))
+    for i, own in enumerate(groups):
+        columns[own, i] = 1 / math.sqrt(len(own))
+    return columns
 
 
 def _bound(kind: Kind, slope: float) -> float:

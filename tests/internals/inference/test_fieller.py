@@ -56,7 +56,11 @@ def test_without_noise_it_is_least_squares():
     assert found.error == pytest.approx(error)
     assert found.upper - found.lower == pytest.approx(2 * norm.ppf(0.975) * error)
     assert np.abs(step.estimate - truth).max() < 0.2
-    assert step.restricted(np.array([True, False, True])).estimate.shape == (2,)
+    basis = np.array([[1, 0], [0, 0.5**0.5], [0, 0.5**0.5]])  # the last two move together
+    X = np.linalg.cholesky(step.curvature).T @ basis
+    left = np.linalg.solve(np.linalg.cholesky(step.curvature), step.score)
+    moved = step.along(basis).estimate - step.pilot @ basis
+    np.testing.assert_allclose(moved, np.linalg.lstsq(X, left, rcond=None)[0])
 
 
 def test_what_noise_hides_has_no_interval():
