@@ -89,10 +89,15 @@ MODULES = {module_name(p): p for p in sorted(ROOT.rglob("*.py"))}
 
 
 @cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports(path):
     """Return (module, name) of every import in a file; the name is empty for a whole module."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -107,10 +112,13 @@ def written(path):
     return {longer if longer in MODULES else module for module, longer in found}
 
 
+names_of = cache(stub_names)
+
+
 def loaded_lazily(module, name):
     """Return the module that a name is in, of a package which loads its names on first use."""
     stub = MODULES[module].with_suffix(".pyi") if module in MODULES else None
-    return stub_names(stub).get(name) if stub and stub.exists() else None
+    return names_of(stub).get(name) if stub and stub.exists() else None
 
 
 def edges(path):
@@ -169,8 +177,16 @@ def shared_names(trees):
 
 def test_no_two_classes_share_a_name():
     """A reader who meets a name knows which class it is."""
-    shared = shared_names(ast.parse(path.read_text()) for path in MODULES.values())
+    shared = shared_names(parsed(path) for path in MODULES.values())
     assert not shared, "rename one of them"
+
+
+def test_no_module_assigns_a_constant_twice():
+    """The second would be read where the first was meant."""
+    for name, path in MODULES.items():
+        targets = [t for node in parsed(path).body for t in getattr(node, "targets", ())]
+        names = [n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+        assert len(names) == len(set(names)), name
 
 
 def private_owner(module):

@@ -105,7 +105,7 @@ MOST_BITS = 2**52
 _WIDE = 5000.0
 
 #: Uniforms this close to 0 or 1 get more digits.
-_TAIL = 2.0**-20
+_EDGE = 2.0**-20
 
 
 class TooFewBits(ValueError):
@@ -170,7 +170,7 @@ def binomial_draws(n: int, p: float, stream: Stream, shape: int | tuple[int, ...
     """
     u = stream.random(shape)
     k = binomial_quantiles(n, p, u)
-    low, high = u < _TAIL, u > 1.0 - _TAIL
+    low, high = u < _EDGE, u > 1.0 - _EDGE
     if low.any():
         more = stream.random(int(low.sum())) * 2.0**-53
         k[low] = binomial_quantiles(n, p, u[low] + more)

@@ -13,7 +13,7 @@ from skdpfl.models import MLP, LinearModel
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.remote._letters import Facts
-from skdpfl.remote._row import checked
+from skdpfl.remote._row import validated_question
 from skdpfl.scaling import Below, ShiftPlan, Slopes
 from tests.estimators.fits import GUARANTEES
 from tests.made_sums import Sending, budgets_of, exact_sums
@@ -99,7 +99,7 @@ def test_the_noise_is_what_is_priced(trust, neighbours):
 def test_only_questions_of_the_plan_are_answered():
     plan, work, params = plan_of().sums.of_silo(0), work_of(), np.zeros(5)
     facts = Facts(4, None, None, "float64", 100)
-    assert checked(plan, 5, Below(params, 0.1), facts, work).purpose == "shift"
+    assert validated_question(plan, 5, Below(params, 0.1), facts, work).purpose == "shift"
     for number, asked in (
         (6, Below(params, 0.1)),
         (-1, Below(params, 0.1)),
@@ -111,7 +111,7 @@ def test_only_questions_of_the_plan_are_answered():
         with pytest.raises(
             ValueError, match=r"no sum number|needs a model|must be a finite number|clip value"
         ):
-            checked(plan, number, asked, facts, work)
+            validated_question(plan, number, asked, facts, work)
 
 
 # ---- what is priced ------------------------------------------------------------------------------
