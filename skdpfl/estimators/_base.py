@@ -270,7 +270,9 @@ class FederatedEstimator(Trained):
             raise ValueError(
                 f"silo_sizes has {len(sizes)} silos, but the federation has {federation.n_silos}."
             )
-        federation.horizon = self._declare_targets()
+        federation.horizon, federation.has_exposure = self._declare_targets(), facts.exposure
+        if facts.exposure:
+            _data.check_exposure(self._loss())
         self.n_features_in_, width = int(facts.n_features), int(facts.n_features)
         self.schema_: Encoding | None = None
         if facts.columns is not None:
@@ -282,7 +284,8 @@ class FederatedEstimator(Trained):
         _parameters.check_named_bounds(self.feature_bounds, facts.feature_names)
         outputs, shares = self._n_outputs(), self._class_shares()
         known = self._facts(sizes.index, sizes.to_numpy(), width, outputs, shares)
-        known = replace(known, elsewhere=not hasattr(federation, "data"))
+        elsewhere = not hasattr(federation, "data")
+        known = replace(known, elsewhere=elsewhere, has_exposure=facts.exposure)
         if self.schema_ is None:
             known = known.with_columns(None, facts.feature_names, facts.indicators)
         else:

@@ -58,6 +58,15 @@ def _numbers_of(given: Any, n: int, X: Any, name: str) -> np.ndarray:
     return found
 
 
+def check_exposure(loss: Loss) -> None:
+    """Raise unless a loss is one of counts, rates or amounts."""
+    if loss.link != "log" or loss.n_outputs() != 1:
+        raise ValueError(
+            "exposure multiplies the mean, so it needs a loss with a log link: "
+            f'"poisson", "negative_binomial", "tweedie" or "gamma"; got {loss!r}.'
+        )
+
+
 def read_exposure(exposure: Any, n: int, X: Any, dtype: np.dtype, loss: Loss) -> np.ndarray | None:
     """Return each record's exposure (n,), or None without exposures; raise if they are invalid.
 
@@ -65,11 +74,7 @@ def read_exposure(exposure: Any, n: int, X: Any, dtype: np.dtype, loss: Loss) ->
     """
     if exposure is None:
         return None
-    if loss.link != "log" or loss.n_outputs() != 1:
-        raise ValueError(
-            "exposure multiplies the mean, so it needs a loss with a log link: "
-            f'"poisson", "negative_binomial", "tweedie" or "gamma"; got {loss!r}.'
-        )
+    check_exposure(loss)
     found = _numbers_of(exposure, n, X, "exposure")
     if found.min() <= 0:
         raise ValueError(

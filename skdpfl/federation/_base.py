@@ -108,6 +108,8 @@ class Federation(ABC):
 
     #: the public time up to which events are read, in a fit of survival times
     horizon: float | None = None
+    #: whether records have exposures, in a fit of rates
+    has_exposure = False
 
     @property
     @abstractmethod
@@ -207,6 +209,9 @@ class Schema:
         and encoders.
     indicators : sequence of bool, optional
         Which features are known to be 0 or 1 (columns of dtype bool); they need no bounds.
+    exposure : bool, default=False
+        Whether the silos' records have exposures (``SiloRecords(exposure=)``): the model is one of
+        rates, as by ``fit(..., exposure=)``.
     columns : mapping, optional
         The columns of silos' frames, in their order, that hold not only numbers: each one's range,
         levels or kind, as in an estimator's ``feature_bounds``, which may give the ranges of
@@ -223,6 +228,7 @@ class Schema:
     feature_names: Sequence[str] | None = None
     dtype: Literal["float64", "float32", "object"] = "float64"
     indicators: Sequence[bool] | None = None
+    exposure: bool = False
     columns: Mapping[Any, Any] | None = None
 
     def __post_init__(self) -> None:

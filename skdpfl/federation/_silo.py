@@ -8,6 +8,7 @@ message, and is then saved and restored in between.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,8 @@ class Silo:
         n_silos: int,
         streams: Streams,
         weights: np.ndarray | None = None,
+        *,
+        exposure: np.ndarray | None = None,
     ) -> Silo:
         """Return a silo in a process of its own.
 
@@ -76,6 +79,8 @@ class Silo:
         weights : ndarray of shape (n,), default=None
             Weights of its records; their losses are multiplied by these before gradients are
             clipped.
+        exposure : ndarray of shape (n,), default=None
+            Exposures of its records, above 0.
 
         Returns
         -------
@@ -90,6 +95,7 @@ class Silo:
                 f"{np.shape(weights)}."
             )
         records = SiloData.of_one(X, y, index, n_silos, weights)
+        records = replace(records, exposure=exposure)
         return cls(LocalFederation(records, streams), index)
 
     def answer(self, question: Question) -> np.ndarray | Named:

@@ -42,9 +42,10 @@ declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(SharedGradients, SharedMessages)
 declare(Guarantee)
 _OF_SCALING = (
-    "Bins Known Levels Magnitudes Means Spreads ValueCounts ScaledMoments SecondMoments Columns "
-    "Boxes LinearGrid MagnitudeGrid Counts Moments RowMoments Labels Slopes Below AffineScaling "
-    "AffineTarget IdentityScaling RatioTarget SquashScaling Curve CurveScaling Expansion Histogram"
+    "Bins ExposureCounts Known Levels Magnitudes Means Spreads ValueCounts ScaledMoments Columns "
+    "SecondMoments Boxes LinearGrid MagnitudeGrid Counts Moments RowMoments Labels Slopes Below "
+    "AffineScaling AffineTarget IdentityScaling RatioTarget SquashScaling Curve CurveScaling "
+    "Expansion Histogram"
 )
 _OF_SUMS = (
     "Accuracy BalancedAccuracy Closeness Confusion R2 D2Poisson RocAuc AveragePrecision "

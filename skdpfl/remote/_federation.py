@@ -206,6 +206,7 @@ class RemoteFederation(federation.Federation):
                 facts.dtype,
                 row.size,
                 None if task is None else self.horizon,
+                task is not None and self.has_exposure,
             )
             about = self._fit, called, *self._study, Facts(*shape)
             letters[row.name] = Offer(*about, row, i, seed, task)

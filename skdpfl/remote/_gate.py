@@ -452,7 +452,7 @@ def _logging_warnings(name: str) -> Iterator[None]:
 def _digest_of(records: SiloRecords) -> str:
     """Return a digest of the records in their order; it is as secret as they are."""
     digest = hashlib.sha256()
-    for values in (records.X, records.y, records.sample_weight):
+    for values in (records.X, records.y, records.sample_weight, records.exposure):
         if values is not None:  # objects by their values: their bytes are addresses
             words = values.dtype == object
             digest.update(str(values.dtype).encode())

@@ -46,7 +46,7 @@ class Facts:
     """Public facts of a silo's records, which every silo has to match.
 
     ``n_records`` is None if it is secret, ``classes`` None for regression. Events and times are
-    read up to the ``horizon``, in a fit of these.
+    read up to the ``horizon``, in a fit of these; with ``exposure`` records have exposures.
     """
 
     n_features: int
@@ -55,6 +55,7 @@ class Facts:
     dtype: Literal["float64", "float32", "object"]
     n_records: int | None
     horizon: float | None = None
+    exposure: bool = False
 
     def check(self) -> None:
         """Raise unless classes are distinct, sorted labels of one type, or there is a horizon."""
@@ -133,6 +134,7 @@ class Task:
         weighted = n_classes if self.class_weights is None else len(self.class_weights)
         fits = self.loss.is_classifier == (facts.classes is not None)
         fits &= isinstance(self.loss, PiecewiseExponential) == (facts.horizon is not None)
+        fits &= not facts.exposure or (self.loss.link == "log" and self.loss.n_outputs() == 1)
         weights = np.asarray(self.class_weights or (1.0,))
         if (
             not fits
@@ -249,6 +251,7 @@ class Offer:
             "features": list((facts.feature_names or names)[:_SHOWN]),
             "n_features": facts.n_features,
             "horizon": facts.horizon,
+            "exposure": facts.exposure or None,
             "classes": facts.classes and list(facts.classes[:_SHOWN]),
             "silos": list(row.silos[:_SHOWN]) if row.masked else None,
         }

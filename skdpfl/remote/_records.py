@@ -36,6 +36,8 @@ class SiloRecords:
     sample_weight : array-like of shape (n,), optional
         Each record's weight, at least 0. Its loss is multiplied by it before the gradient is
         clipped. Weights cost nothing if each depends on its own record only.
+    exposure : array-like of shape (n,), optional
+        Each record's exposure, above 0, for fits of rates (``Schema(exposure=True)``).
     raw : bool, default=False
         Whether X is a raw table, with text and missing values, for imputers and encoders
         (``Schema(..., dtype="object")``); models need numbers.
@@ -65,6 +67,7 @@ class SiloRecords:
         classes: Sequence[Any] | None = None,
         feature_names: Sequence[str] | None = None,
         sample_weight: Any = None,
+        exposure: Any = None,
         raw: bool = False,
         columns: Mapping[str, Any] | None = None,
         neutral: Mapping[str, Any] | None = None,
@@ -92,6 +95,7 @@ class SiloRecords:
         self.classes = None if classes is None else tuple(labels_of(classes).tolist())
         self._check_targets()
         self.sample_weight = self._weights(sample_weight)
+        self.exposure = None if exposure is None else self._exposures(exposure)
 
     def _check_targets(self) -> None:
         if self.classes is None:
@@ -117,6 +121,17 @@ class SiloRecords:
         if not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError("sample_weight must hold finite numbers of at least 0.")
         return weights
+
+    def _exposures(self, given: Any) -> np.ndarray:
+        if self.survival or self.classes is not None:
+            raise ValueError("exposure is for targets that are numbers.")
+        found = np.asarray(given, np.float64)
+        if found.shape != self.y.shape or not (np.isfinite(found) & (found > 0)).all():
+            raise ValueError(
+                f"exposure must be one finite number above 0 for each of the {len(self.y)} records."
+            )
+        limits = np.finfo(self.X.dtype if self.X.dtype.kind == "f" else np.float64)
+        return np.clip(found, limits.tiny, limits.max).astype(limits.dtype)
 
     def __repr__(self) -> str:
         return f"SiloRecords({self.name!r}, {self.X.shape[1]} features)"
@@ -144,6 +159,13 @@ class SiloRecords:
                 "Survival models are fitted to events and times, other models are not; this silo's "
                 "operator declared the other."
             )
+        if is_fit and facts.exposure != (self.exposure is not None):
+            raise Refused(
+                "Either the fit has exposures, Schema(exposure=True), and this silo's operator "
+                "declared none, or the other way round."
+            )
+        if not is_fit and self.exposure is not None and "score" in purposes:
+            raise Refused("Scores read no exposures, which this silo's records have.")
         if facts.n_records is not None and facts.n_records != len(self.y):
             raise Refused(
                 f"The fit's facts have {facts.n_records} records for this silo, which is not their "

@@ -61,7 +61,9 @@ def planned(
     """
     row, X, streams = offer.row, records.features(offer.facts), streams_of(offer)
     task, n = _the_task(ask, offer, kept), len(row.silos)
-    silo = Silo.alone(row.index, X, records.targets(offer.facts), n, streams, records.sample_weight)
+    y, weights = records.targets(offer.facts), records.sample_weight
+    exposure = records.exposure if offer.facts.exposure else None
+    silo = Silo.alone(row.index, X, y, n, streams, weights, exposure=exposure)
     if task is not None:
         silo.start(task.work(row.attempts, X.dtype))
     if kept["silo"] is not None:

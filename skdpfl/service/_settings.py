@@ -73,6 +73,7 @@ class RecordsTable:
     encoding: str = "utf-8"
     classes: tuple[int | str, ...] | None = None
     weight: str = ""
+    exposure: str = ""
     dtype: Literal["float64", "float32"] = "float64"
     size: int | None = None
     bounds: Mapping[str, Any] = field(default_factory=dict)

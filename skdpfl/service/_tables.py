@@ -25,7 +25,8 @@ def read_records(settings: SiloSettings) -> SiloRecords:
     """Return the records; raise a BadFile that states columns and counts, but no values."""
     table = settings.records
     frame = _frame(table)
-    columns = [*table.features, table.target, *filter(None, (table.weight, table.event))]
+    others = filter(None, (table.weight, table.event, table.exposure))
+    columns = [*table.features, table.target, *others]
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         raise BadFile(f"{table.source}: there is no column {missing[0]!r}")
@@ -46,12 +47,13 @@ def read_records(settings: SiloSettings) -> SiloRecords:
             classes=table.classes,
             feature_names=table.features,
             sample_weight=weights,
+            exposure=_numbers(table, frame[table.exposure]) if table.exposure else None,
             neutral=table.neutral,
         )
     except ValueError:
         raise BadFile(
             f"{table.source}: features must be finite, weights and survival times finite "
-            "and at least 0, and "
+            "and at least 0, exposures (of numbers, not labels) finite and above 0, and "
             "records.neutral must have finite numbers for other columns"
         ) from None
     _check_public(table, records)

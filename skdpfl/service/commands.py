@@ -242,7 +242,7 @@ def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
 
 def _details(question: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines on who asks for what; a server chose the texts, so all are quoted."""
-    for name in ("requester", "purpose", "model", "loss", "algorithm", "horizon"):
+    for name in ("requester", "purpose", "model", "loss", "algorithm", "horizon", "exposure"):
         if question.get(name):
             yield f"{name:10}{question[name]!r}"
     yield f"features  {question['n_features']}: {_listed(question['features'])}"

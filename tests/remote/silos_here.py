@@ -23,12 +23,14 @@ class Here(Courier):
         budget=(50.0, 1e-3),
         spoil=None,
         weights=None,
+        exposure=None,
         keys=None,
         **options,
     ):
         self.folder, self.problem, self.budget = folder, problem, budget
         self.spoil, self.options = spoil or (lambda name, count, answer: answer), options
         self.letters, self.answers, self.weights, self.keys = [], [], weights, keys
+        self.exposure = exposure
 
     def gate(self, name):
         """Return a silo as a new process would make it."""
@@ -45,8 +47,12 @@ class Here(Courier):
         X, y, silos = self.problem
         mine = silos == NAMES.index(name)
         classes = [0, 1] if y.dtype.kind == "i" else None
-        weights = None if self.weights is None else self.weights[mine]
-        return SiloRecords(name, X[mine], y[mine], classes=classes, sample_weight=weights)
+        own = {
+            key: values[mine]
+            for key, values in (("sample_weight", self.weights), ("exposure", self.exposure))
+            if values is not None
+        }
+        return SiloRecords(name, X[mine], y[mine], classes=classes, **own)
 
     def entries(self, name):
         """Return what a silo's ledger was charged with."""
@@ -83,10 +89,17 @@ def problem(kind="Classifier", n=160):
     silos = rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])
     if kind == "Classifier":
         y = np.digitize(y, np.quantile(y, [0.5]))
+    if kind == "Rates":
+        y = rng.poisson(np.exp(y / 4) * exposures(n)).astype(float)
     if kind == "Survival":
         events = zip(rng.random(n) < 0.7, np.exp(y / 2), strict=True)
         y = np.array(list(events), [("died", bool), ("time", float)])
     return X, y, silos
+
+
+def exposures(n):
+    """Return the exposures of the records of a problem of rates."""
+    return np.random.default_rng(1).uniform(0.2, 20.0, n)
 
 
 def schema(problem, **changes):

@@ -8,8 +8,25 @@ from sklearn.base import clone
 
 from skdpfl.losses import Quantile
 from skdpfl.models import MLP, Additive, TemperedSigmoid, public
-from skdpfl.remote import Refused, RemoteFederation, SiloRecords, SilosMissing, pack, unpack
-from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem, schema
+from skdpfl.remote import (
+    Refused,
+    RemoteFederation,
+    SiloRecords,
+    SilosMissing,
+    pack,
+    score_federation,
+    unpack,
+)
+from tests.remote.silos_here import (
+    NAMES,
+    Here,
+    estimator,
+    exposures,
+    fit_elsewhere,
+    fit_here,
+    problem,
+    schema,
+)
 
 FITS = {
     "as it is": ("ISRLDPClassifier", {}),
@@ -78,6 +95,16 @@ FITS = {
             "inference": "intervals",
         },
     ),
+    "rates": (
+        "ISRLDPRegressor",
+        {
+            "epsilon": 16.0,
+            "loss": "poisson",
+            "feature_bounds": (-4, 4),
+            "target_bounds": (0, 50),
+            "inference": "intervals",
+        },
+    ),
     "multistage": ("ISRLDPClassifier", {"solver": "multistage", "n_rounds": 6, "alpha": 0.1}),
 }
 
@@ -102,6 +129,7 @@ FAST = (
     "a quantile",
     "intervals",
     "survival",
+    "rates",
     "private scales",
     "target in bins",
     "scaffold",
@@ -119,16 +147,19 @@ def some_slow(names, fast):
 def test_the_model_is_that_of_one_process(tmp_path, name):
     kind, options = FITS[name]
     target = next(k for k in ("Regressor", "Survival", "Classifier") if k in kind)
-    data = problem(target, n=4000 if target == "Survival" else 160)
-    model, here = estimator(kind, **options), Here(tmp_path, data)
+    target = "Rates" if name == "rates" else target
+    data = problem(target, n=4000 if target in ("Survival", "Rates") else 160)
+    own = {"exposure": exposures(4000)} if target == "Rates" else {}
+    model, here = estimator(kind, **options), Here(tmp_path, data, **own)
     if model.unit == "silo":
         from skdpfl.remote import Terms
 
         here.options["terms"] = Terms(unit="silo", delta=0.2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        there = fit_elsewhere(clone(model), here)
-        model = fit_here(model, data)
+        facts = schema(data, exposure=bool(own))
+        there = fit_elsewhere(clone(model), here, facts)
+        model = fit_here(model, data, **own)
     assert same(learnt(model), learnt(there))
     spent = model.privacy_spent_
     assert there.privacy_spent_.epsilon == spent.epsilon
@@ -137,6 +168,24 @@ def test_the_model_is_that_of_one_process(tmp_path, name):
         charged = entry.spent
         expected = spent.epsilon if spent.per_silo is None else spent.per_silo[silo]
         assert charged.epsilon == pytest.approx(expected, rel=1e-9)
+
+
+def test_exposures_are_declared_by_both_sides(tmp_path):
+    data = problem("Rates")
+    model = estimator("ISRLDPRegressor", loss="poisson", feature_bounds=(-4, 4))
+    here = Here(tmp_path, data, exposure=exposures(160))
+    with pytest.raises(SilosMissing, match="or the other way round"):
+        fit_elsewhere(model, here)
+    with pytest.raises(SilosMissing, match="or the other way round"):
+        fit_elsewhere(model, Here(tmp_path, data), schema(data, exposure=True))
+    with pytest.raises(ValueError, match="needs a loss with a log link"):
+        fit_elsewhere(model.set_params(loss="huber"), here, schema(data, exposure=True))
+    assert not any(map(here.entries, NAMES))
+    fitted = fit_here(model.set_params(loss="poisson"), data)
+    with pytest.raises(SilosMissing, match="Scores read no exposures"):
+        score_federation(fitted, RemoteFederation(here, schema(data)), epsilon=1.0, bound=5.0)
+    with pytest.raises(ValueError, match="above 0 for each of the 2"):
+        SiloRecords("north", [[1.0], [2.0]], [1.0, 2.0], exposure=[1.0, 0.0])
 
 
 @pytest.mark.parametrize("kinds", [("Survival", "Regressor"), ("Regressor", "Survival")])

@@ -253,10 +253,11 @@ def test_targets_can_be_words_or_numbers(hospital):
     change(hospital, 'classes = ["no", "yes"]', "")
     with pytest.raises(SystemExit, match="the column 'ill' holds text"):
         check(hospital)
-    hospital.write("records.csv", frame().assign(ill=0.5, w=2.0).to_csv(index=False))
-    change(hospital, 'target = "ill"', 'target = "ill"\nweight = "w"')
+    hospital.write("records.csv", frame().assign(ill=0.5, w=2.0, t=3).to_csv(index=False))
+    change(hospital, 'target = "ill"', 'target = "ill"\nweight = "w"\nexposure = "t"')
     records = read_records(read_settings(hospital.file))
     assert records.classes is None and (records.sample_weight == 2).all()
+    assert (records.exposure == 3).all()
 
 
 def test_targets_can_be_events_and_times(hospital, capsys):
