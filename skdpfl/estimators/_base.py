@@ -39,6 +39,9 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.table import FLOATS, Table, check_persons, numbers_in_rows, read_new
 
+#: rows that are predicted together, in logarithms: at most, and numbers of them
+_MOST_ROWS, _NUMBERS = 13, 20
+
 
 def _fields_of(part: Any) -> list[str]:
     """Return the fields of a dataclass without ``get_params``, such as a loss or an algorithm."""
@@ -539,6 +542,15 @@ class FederatedEstimator(Trained):
         known = partial(validate_data, self, reset=False, **how)
         without = self.silo_column, self.person_column
         values = read_new(X, validate=known, without=without, encoding=schema)
+        rows = 2 ** max(0, min(_MOST_ROWS, _NUMBERS - self.model_.n_features.bit_length()))
+        if not self.model_.fitted_by_rows:
+            rows = max(1, len(values))
+        blocks = (values[i : i + rows] for i in range(0, max(1, len(values)), rows))
+        each = [self._raw_of(block) for block in blocks]
+        return each[0] if len(each) == 1 else np.concatenate(each)
+
+    def _raw_of(self, values: np.ndarray) -> np.ndarray:
+        """Return raw predictions of checked rows."""
         scaling = self.scaling_
         X = scaling.within(values) if scaling.affine else scaling.transform(values)
         return self.model_.raw_of_fitted(vars(self), X)

@@ -179,6 +179,18 @@ def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
     assert peak_of(lambda: fit().fit(X, y, silos=silos)) < 0.25 * X.nbytes
 
 
+def test_predictions_do_not_copy_the_records():
+    """16 MB by blocks: the results twice, and a block."""
+    X, y, _ = records(100_000, 40, 1)
+    fitted = ISRLDPClassifier(model="linear", feature_bounds=(-3, 3), random_state=0)
+    fitted.fit(X[:2000], y[:2000] > 5)
+    found = []
+    peak = peak_of(lambda: found.append(fitted.decision_function(X)))
+    assert peak < 2 * found[0].nbytes + 2**22
+    some = [fitted.decision_function(X[i : i + 9000]) for i in range(0, len(X), 9000)]
+    np.testing.assert_array_equal(found[0], np.concatenate(some))
+
+
 #: bytes that batches may take, however large the data
 WORK = 2**22
 MIXED = {
