@@ -81,6 +81,7 @@ def search(pipe, space=None, **params):
     return DPRandomizedSearchCV(pipe, space, **params)
 
 
+@pytest.mark.slow
 def test_a_raw_frame_goes_through_a_search_for_one_true_epsilon():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -90,6 +90,7 @@ def test_a_fault_is_found(estimator, fault):
     assert any(fault in words for words in found), found
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_every_kind_of_release_is_met():
     """A record moves messages of PrivUnit, shuffled ones and bits, by something."""

@@ -89,6 +89,7 @@ def test_a_function_that_mixes_for_one_value_in_a_million_needs_a_declaration():
         assert search.fit(X, y).privacy_spent_.epsilon == np.inf
 
 
+@pytest.mark.slow
 def test_a_rare_category_does_not_become_the_name_of_a_column():
     words = pd.DataFrame({"a": ["u", "v"] * 150, "b": X["b"]})
     for dummies in (pd.get_dummies, lambda D: pd.get_dummies(D, columns=["a"])):
@@ -135,6 +136,7 @@ HONEST = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_function_is_free_once_declared(name):
     pipe = fitted(FunctionTransformer(HONEST[name]))

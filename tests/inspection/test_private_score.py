@@ -134,6 +134,7 @@ def test_one_record_moves_a_score_by_one_record(name):
     assert abs(moved) < 1.05
 
 
+@pytest.mark.slow
 def test_foreign_models_and_raw_searches_score_alike():
     trees = HistGradientBoostingClassifier(max_iter=5).fit(X, Y)
     exact = accuracy_score(Y, trees.predict(X))

@@ -153,6 +153,7 @@ def test_no_record_changes_what_is_predicted_of_others(name):
     assert np.abs(drawn.confusion_matrix - confusion_matrix(Y, alone)).max() < 0.5
 
 
+@pytest.mark.slow
 def test_what_no_picture_is_drawn_of(model):
     adapted = SiloAdapted(model).fit_heads(X, Y, silos=SILOS)
     regressor = ISRLDPRegressor(feature_bounds=(-1, 1), target_bounds=(-1, 1), random_state=0)

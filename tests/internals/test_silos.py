@@ -231,6 +231,7 @@ def test_missing_ids_that_became_text_are_warned_of(ids):
     assert len(read_silos(["a", "nancy", "b"], 3).ids) == 3  # warnings are errors
 
 
+@pytest.mark.slow
 def test_what_a_cost_names_an_assignment_by_is_no_function_of_labels():
     """A digest of labels alone would tell the last one to whoever knows the others."""
     frame = pd.DataFrame({"x": range(4)}, index=["ann", "bob", "cyd", "dan"])

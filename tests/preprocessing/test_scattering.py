@@ -15,6 +15,7 @@ RNG = np.random.default_rng(0)
 IMAGES = RNG.random((7, 784), dtype=np.float32)
 
 
+@pytest.mark.slow
 def test_a_record_is_transformed_by_itself_to_the_last_bit():
     whole = ScatteringTransformer().fit_transform(IMAGES)
     for i, record in enumerate(IMAGES):

@@ -155,6 +155,7 @@ def test_fixed_size_is_not_the_larger_of_two_one_sided_prices():
     assert np.isfinite(ours) and math.isclose(ours, 14.82, abs_tol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
 def test_dp_accounting_agrees_on_gaussians_beside_rare_steps(neighbours):
     """Losses of very unlike size: its grid is as fine as the small ones need."""

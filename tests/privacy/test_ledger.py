@@ -171,6 +171,7 @@ def test_a_seed_that_repeats_is_said_once(n_jobs):
     assert len(texts) == 2  # the other: scored exactly
 
 
+@pytest.mark.slow
 def test_worker_processes_started_before_the_ledger_are_seen():
     Parallel(n_jobs=2)(delayed(os.getpid)() for _ in range(4))  # loky keeps these workers
     template = model()
@@ -179,6 +180,7 @@ def test_worker_processes_started_before_the_ledger_are_seen():
         assert len(ledger.entries) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_plain_search_shows_its_cost_and_warns_of_exact_scores(n_jobs):
     pipe = make_pipeline(FunctionTransformer(), model())

@@ -181,6 +181,7 @@ def test_a_file_that_must_exist(path):
 # ---- a file that is not what it was ----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused_in_words(tmp_path):
     """A tenth of ``python benchmarks/ledger.py``."""
     table = attack(tmp_path, 30)
@@ -188,6 +189,7 @@ def test_damaged_files_are_refused_in_words(tmp_path):
     assert {end for ends in table.values() for end in ends} == {"ledger error"}
 
 
+@pytest.mark.slow
 def test_every_damage_is_refused_while_the_ledger_is_open(full):
     data = full.read_bytes()
     with PrivacyLedger(path=full) as ledger:

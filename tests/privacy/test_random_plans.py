@@ -85,6 +85,7 @@ def test_no_plan_with_a_histogram_costs_more_than_its_budget(chunk):
             assert (spent.per_silo <= estimator.epsilon).all()
 
 
+@pytest.mark.slow
 def test_silos_that_release_less_keep_to_the_budget():
     """Steps that hardly ever sample: a silo with two of them cost less than one with one, once."""
     estimator = ISRLDPClassifier(
@@ -96,6 +97,7 @@ def test_silos_that_release_less_keep_to_the_budget():
     assert (plan.spent().per_silo <= 0.057).all()
 
 
+@pytest.mark.slow
 def test_each_silo_keeps_to_its_own_budget():
     r, kept = random.Random(0), 0
     while kept < 1:

@@ -128,6 +128,7 @@ def test_a_release_that_tells_all_hides_no_other():
 # ---- far tails ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [PoissonGaussian, FixedSizeGaussian])
 @pytest.mark.parametrize(
     "z, q, delta",
@@ -148,6 +149,7 @@ def test_single_steps_far_out(kind, z, q, delta):
         assert price_delta(((kind(z, q), 1),), truth, "replace") <= 1.02 * delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 5, 20])
 def test_few_steps_far_out_lie_between_one_and_the_union(n):
     one, release = 1e-40, FixedSizeGaussian(2.0, 1e-4)

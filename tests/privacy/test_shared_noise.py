@@ -89,6 +89,7 @@ def test_aliasing_is_below_its_bound(s, h):
         assert apart >= 1e-3 * math.exp(-((math.pi * s) ** 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("h", [2, 6])
 def test_from_two_steps_on_the_two_laws_are_one(h):
     law = law_of_sum([2.0] * h)

@@ -228,6 +228,7 @@ def test_privunits_epsilon_is_exact_where_fits_use_it():
         assert sum(split_epsilon(epsilon, D)) == pytest.approx(epsilon, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_privunit_lands_in_its_cap_as_often_as_priced():
     """On the path of a fit: p of the messages are in the cap around the truth, q around another."""
     n, epsilon, d = 200_000, 4.0, 5

@@ -299,6 +299,7 @@ def test_a_silo_that_fails_for_good_is_named(tmp_path, fault):
     assert [len(here.entries(silo)) for silo in NAMES] == [1] * 4
 
 
+@pytest.mark.slow
 def test_rounds_go_on_without_a_missing_silo(tmp_path):
     """The mean is then over the others; the outsider's view counts on nobody's noise."""
     data = problem()

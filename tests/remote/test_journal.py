@@ -37,6 +37,7 @@ def killed_at(here, n):
     here.deliver = once
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The noise will drown")
 @pytest.mark.parametrize("name", FITS)
 def test_a_server_that_is_killed_in_each_exchange_goes_on(tmp_path, name):
@@ -74,6 +75,7 @@ def learnt(model):
     return [*model.coefs_, *model.intercepts_]
 
 
+@pytest.mark.slow
 def test_a_journal_is_for_one_fit(tmp_path):
     here = Here(tmp_path, problem())
     plain = FITS["plain"]

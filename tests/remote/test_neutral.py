@@ -41,6 +41,7 @@ def test_it_is_refused_by_name_and_nobody_pays(tmp_path):
     assert not any(courier.entries(name) for name in NAMES)
 
 
+@pytest.mark.slow
 def test_a_neutral_column_is_that_number_in_every_record(tmp_path):
     """The same bits as with the number in the table; 2 is the middle of the column's bounds."""
     X, y, silos = data = problem()

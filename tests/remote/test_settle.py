@@ -28,6 +28,7 @@ def ended(folder, n, options=TWENTY, **silos):
     return here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_rounds", "epsilon"), [(1, 0.367), (6, 1.01)])
 def test_a_fit_that_ended_early_costs_its_rounds(tmp_path, n_rounds, epsilon):
     """Also the last one, which the silos answered and the server did not write down."""
@@ -65,6 +66,7 @@ def test_a_silo_that_was_killed_while_it_settled_goes_on(tmp_path, monkeypatch):
     assert costs["west"] < 0.4 < min(costs[silo] for silo in NAMES[:3])  # these ran once more
 
 
+@pytest.mark.slow
 def test_a_silo_that_forgot_rounds_settles_nothing(tmp_path):
     """Whatever copies were put back: journal and memory have to agree."""
     here = Here(tmp_path, problem(), allow_simulation=False)

@@ -173,6 +173,7 @@ def test_a_trusted_server_adds_noise_to_each_answer_once(n_writes, tmp_path, mon
     assert added[n:] == added[:n]
 
 
+@pytest.mark.slow
 def test_a_fit_goes_on_with_the_noise_that_was_charged(tmp_path, monkeypatch):
     """The noise depends on how often the busiest silo was drawn, and the draw is kept."""
     reported = []
@@ -221,6 +222,7 @@ def test_each_ledger_counts_a_fit_that_goes_on(tmp_path, monkeypatch):
                 fit(estimator.set_params(epsilon=3.5), tmp_path / "other")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_search_is_refused_however_many_runs_it_would_make(seed, tmp_path):
     """A second run would be refused as another fit, and so tell that there is one."""

@@ -54,6 +54,7 @@ def test_the_number_of_threads_never_changes_a_bit(
         assert np.array_equal(one, other)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),

@@ -96,6 +96,7 @@ def test_what_is_not_a_number_is_not_within_the_budget(monkeypatch):
         rule.admit(rule.taken([gaussian(0.01)]), gaussian(0.01))
 
 
+@pytest.mark.slow
 def test_counts_are_exact_under_concurrent_charges(tmp_path):
     ledger = PrivacyLedger(1.0, path=tmp_path / "shared.sqlite")
     mu = gaussian_mu(1.0, 1e-5) / 4

@@ -38,6 +38,7 @@ def test_a_round_is_priced_with_all_its_messages():
     assert composition == shuffled_levels([(2.0, 2)], 16, 0.2, 1e-5)
 
 
+@pytest.mark.slow
 def test_what_silos_send_in_bits_is_their_gradient_on_average():
     """Multiples of a unit over the batch; 4,000 rounds are within 6 standard errors."""
     one = dataclasses.replace(plan(), size=2, mechanism=ShuffledSums())

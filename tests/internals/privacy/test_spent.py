@@ -42,6 +42,7 @@ def test_every_cost_has_a_group(composition, k):
     assert group.epsilon >= k * cost.epsilon or group.epsilon == 0 == cost.epsilon
 
 
+@pytest.mark.slow
 def test_groups_by_hand():
     # pure privacy: k times as much
     assert spent(*[GROUPS["pure"][0]]).group(2).epsilon == pytest.approx(6.0, rel=2e-3)

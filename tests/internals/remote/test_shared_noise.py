@@ -183,6 +183,7 @@ def test_a_question_beside_the_rounds_needs_all_silos_or_a_spare_attempt(tmp_pat
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 5])
 def test_questions_are_asked_of_those_that_are_left(tmp_path, n):
     """A silo is gone in the first question, or in the rounds: a model all the same."""
@@ -204,6 +205,7 @@ def test_questions_are_asked_of_those_that_are_left(tmp_path, n):
         assert len({number for number, _ in asked}) <= max(number for number, _ in asked) + 1
 
 
+@pytest.mark.slow
 def test_a_sum_beside_the_rounds_is_answered_once_and_one_of_them_twice(tmp_path):
     """Whatever the server says of failures, the sums are those that were paid for, and one more."""
     here = Leaving(tmp_path, 99)

@@ -105,6 +105,7 @@ def test_refusals_do_not_fill_the_disk(tmp_path, monkeypatch):
     assert len(list(log.lines())) == 5 and log.path.stat().st_size < 3000
 
 
+@pytest.mark.slow
 def test_junk_does_not_push_out_a_fit_that_waits(tmp_path):
     here = Here(tmp_path, problem(), terms=Terms(approval=True))
     with pytest.raises(SilosMissing, match="has to approve"):
@@ -123,6 +124,7 @@ def test_junk_does_not_push_out_a_fit_that_waits(tmp_path):
     assert type(unpack(gate.answer(real))).__name__ == "Agreement"
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_a_pause(tmp_path, monkeypatch):
     """At each file that a silo writes in turn: the fit goes on, and is paid once."""
     from skdpfl.remote import _exchange, _memory

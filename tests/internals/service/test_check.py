@@ -42,6 +42,7 @@ def test_it_says_what_the_gate_would_go_by(hospital, capsys):
     assert main(["silo", "ledger", str(hospital.file)]) == 0
 
 
+@pytest.mark.slow
 def test_it_prices_an_offer(tmp_path_factory, hospital, capsys):
     """Nothing is kept, and nobody has agreed to anything."""
     offer = letters_of_a_fit(tmp_path_factory.mktemp("fit"))[0]
