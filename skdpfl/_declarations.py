@@ -98,8 +98,10 @@ def encoding_for(
     return Encoding(tuple(found))
 
 
-def encoding_elsewhere(columns: Mapping[Any, Any], ranges: Any = None) -> Encoding:
-    """Return the encoding of silos' frames, in which everything has to be declared.
+def encoding_elsewhere(
+    columns: Mapping[Any, Any], ranges: Any = None, max_categories: int = DEFAULT_CATEGORIES
+) -> Encoding:
+    """Return the encoding of silos' frames, whose columns all have a declared kind.
 
     ``columns`` has each column's kind, range or levels in their order, ``ranges`` what an
     estimator's ``feature_bounds`` say in addition.
@@ -107,23 +109,10 @@ def encoding_elsewhere(columns: Mapping[Any, Any], ranges: Any = None) -> Encodi
     more = ranges if isinstance(ranges, Mapping) else {}
     refuse_unknown_names(more, list(columns))
     entries = {name: more.get(name, entry) for name, entry in columns.items()}
-    found = Encoding(tuple(_column(name, "number", e, 0) for name, e in entries.items()))
     if not isinstance(ranges, Mapping | None):
         raise ValueError("feature_bounds of silos' frames must be a mapping from column.")
-    if unknown := [column.name for column in found.columns if not column.is_known]:
-        raise ValueError(
-            f"Silos elsewhere encode their frames by what is declared, and {unknown!r} have no "
-            "range or levels: give them in columns or feature_bounds."
-        )
-    return found
-
-
-def names_elsewhere(columns: Mapping[Any, Any]) -> list[str]:
-    """Return the names of the columns of numbers that silos' frames become."""
-    plain = {"number": (0, 0), "date": ("1970-01-01", "1970-01-01")}
-    return encoding_elsewhere(
-        {name: plain.get(e, e) if isinstance(e, str) else e for name, e in columns.items()}
-    ).names()
+    found = (_column(name, "number", e, max_categories) for name, e in entries.items())
+    return Encoding(tuple(found))
 
 
 def as_declared(frame: Any, declared: Any) -> tuple[Any, Any]:

@@ -279,8 +279,9 @@ class FederatedEstimator(Trained):
         self.n_features_in_, width = int(facts.n_features), int(facts.n_features)
         self.schema_: Encoding | None = None
         if facts.columns is not None:
-            self.schema_ = encoding_elsewhere(facts.columns, self.feature_bounds)
+            self.schema_ = self._encoding_elsewhere(facts.columns, federation)
             width = len(self.schema_.names())
+        federation.encoding = self.schema_
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if facts.feature_names is not None:
             self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
@@ -295,6 +296,17 @@ class FederatedEstimator(Trained):
             known = known.encoded(self.schema_)
         self._indicators = known.indicators
         return _data.DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
+
+    def _encoding_elsewhere(self, columns: Any, federation: Federation) -> Encoding:
+        """Return the encoding of silos' frames; raise if it cannot be completed there."""
+        found = encoding_elsewhere(columns, self.feature_bounds, self.max_categories)
+        unknown = [column.name for column in found.columns if not column.is_known]
+        if unknown and not federation.reads_frames:
+            raise ValueError(
+                f"{type(federation).__name__} has tables of numbers, so levels and ranges of "
+                f"{unknown[:5]!r} cannot be found: declare them in columns or feature_bounds."
+            )
+        return found
 
     def _declare_targets(self) -> float | None:
         """Set the attributes that depend on targets, for remote data; return a horizon of times."""

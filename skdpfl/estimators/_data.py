@@ -418,6 +418,14 @@ class DataElsewhere(DataSource):
     def federation(self, streams: Streams, n_jobs: int | None) -> Federation:
         return self.silos
 
+    def raw_federations(self, streams: Streams) -> tuple[Federation, Federation]:
+        self.silos.encoding = None
+        return self.silos, self.silos
+
+    def encoded(self, encoding: Encoding) -> DataElsewhere:
+        self.silos.encoding = encoding
+        return replace(self, facts=self.facts.encoded(encoding))
+
     def streams(self, random_state: Any) -> Streams:
         own = self.silos.own_streams() if random_state is None else None
         return super().streams(random_state) if own is None else own

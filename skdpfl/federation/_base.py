@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from skdpfl.algorithms import Algorithm, Released
+from skdpfl.encoding import Encoding
 from skdpfl.federation._sums import BoundedSum, Question, SumPlan
 from skdpfl.losses import Loss, record_by_record
 from skdpfl.models import Model, one_by_one
@@ -110,6 +111,11 @@ class Federation(ABC):
     horizon: float | None = None
     #: whether records have exposures, in a fit of rates
     has_exposure = False
+    #: whether silos hold frames, which they encode themselves
+    reads_frames = False
+    #: how frames are encoded before a question is answered; None: tables of numbers, or of the
+    #: columns whose levels or ranges are not known yet
+    encoding: Encoding | None = None
 
     @property
     @abstractmethod

@@ -235,6 +235,7 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             if facts.feature_names is not None:
                 self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
+            federation.encoding = None
             own = federation.own_streams()
             streams = streams_for(self.random_state) if own is None else own
             names = list(facts.silo_sizes)

@@ -14,7 +14,7 @@ import numpy as np
 from skdpfl import federation
 from skdpfl._arguments import check_choice, check_count, labels_of
 from skdpfl._codec import WireError
-from skdpfl._declarations import names_elsewhere
+from skdpfl.encoding import EncodedColumn, Encoding
 from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -131,6 +131,8 @@ class RemoteFederation(federation.Federation):
         self.epsilons: dict[str, float] = {}
         self.round_seconds: list[float] = []
 
+    reads_frames = True
+
     @property
     def n_silos(self) -> int:
         return len(self.names)
@@ -196,8 +198,9 @@ class RemoteFederation(federation.Federation):
         self.round_seconds = []
         facts, letters = self.facts, {}
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
-        if facts.columns is not None:
-            names = tuple(names_elsewhere(facts.columns))
+        columns = None if facts.columns is None else self._columns(names)
+        if columns is not None:
+            names = tuple(Encoding(columns).names())
         for i, row in enumerate(rows):
             shape = (
                 len(names or ()) or int(facts.n_features),
@@ -207,6 +210,7 @@ class RemoteFederation(federation.Federation):
                 row.size,
                 None if task is None else self.horizon,
                 task is not None and self.has_exposure,
+                columns,
             )
             about = self._fit, called, *self._study, Facts(*shape)
             letters[row.name] = Offer(*about, row, i, seed, task)
@@ -222,8 +226,18 @@ class RemoteFederation(federation.Federation):
         if rows[0].masked and not all(self._keys):
             raise SilosMissing("Some silos agreed to masked sums, but sent no key.")
 
+    def _columns(self, names: tuple[str, ...] | None) -> tuple[EncodedColumn, ...]:
+        """Return the columns of silos' frames; raise unless the model is one of such frames."""
+        if self.encoding is None or tuple(map(str, self.encoding)) != names:
+            raise Refused(
+                "Schema(columns=...) is for models that are fitted to frames, and for their "
+                "scores; other sums need n_features and feature_names, of tables of numbers."
+            )
+        return self.encoding.columns
+
     def ask(self, question: federation.Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         ask = Ask(self._fit, question.purpose, question.number, question.asked, np.inf)
+        ask = self._on_frames(ask)
         if isinstance(question, federation.SumQuestion) and question.shared is not None:
             yield self._summed(ask, question.plan.budgets)
             return
@@ -232,6 +246,11 @@ class RemoteFederation(federation.Federation):
         if reasons:
             raise SilosMissing(f"This sum needs the answers of all silos. {in_words(reasons)}")
         yield from self._in_order(answers)
+
+    def _on_frames(self, ask: Ask) -> Ask:
+        """Return a letter that says how frames are encoded, if silos have frames."""
+        known = None if self.facts.columns is None else self.encoding
+        return ask if known is None else replace(ask, columns=known.columns)
 
     def _summed(self, ask: Ask, budgets: federation.SiloBudgets) -> tuple[np.ndarray, np.ndarray]:
         """Return the silos that answered, and the masked sum of their answers."""
@@ -359,7 +378,7 @@ class RemoteFederation(federation.Federation):
         self, attempt: int, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
     ) -> dict[str, Ask]:
         """Return a round's letters; a silo's first letter has the task."""
-        later = Ask(self._fit, "round", attempt, shared, clip_norm)
+        later = self._on_frames(Ask(self._fit, "round", attempt, shared, clip_norm))
         first = replace(later, task=self._task)
         names = [self.names[i] for i in cohort.tolist()]
         letters = {name: later if name in self._started else first for name in names}

@@ -26,11 +26,13 @@ import numpy as np
 
 from skdpfl import __version__, _codec
 from skdpfl.algorithms import Algorithm, sends_one_gradient
+from skdpfl.encoding import EncodedColumn
 from skdpfl.federation import Work
 from skdpfl.losses import Loss, PiecewiseExponential
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare, pack
+from skdpfl.remote._frames import check_columns
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._row import Row
 from skdpfl.remote._terms import LIMITS, Refused, in_words
@@ -46,7 +48,8 @@ class Facts:
     """Public facts of a silo's records, which every silo has to match.
 
     ``n_records`` is None if it is secret, ``classes`` None for regression. Events and times are
-    read up to the ``horizon``, in a fit of these; with ``exposure`` records have exposures.
+    read up to the ``horizon``, in a fit of these; with ``exposure`` records have exposures. Of
+    frames, ``columns`` says what is public; levels or ranges that are None are found before rounds.
     """
 
     n_features: int
@@ -56,9 +59,14 @@ class Facts:
     n_records: int | None
     horizon: float | None = None
     exposure: bool = False
+    columns: tuple[EncodedColumn, ...] | None = None
 
     def check(self) -> None:
         """Raise unless classes are distinct, sorted labels of one type, or there is a horizon."""
+        if self.columns is not None:
+            check_columns(self.columns, self.feature_names)
+            if self.dtype != "float64":
+                raise Refused('Frames become numbers in double precision: give dtype="float64".')
         if self.horizon is not None and not 0 < self.horizon < np.inf:
             raise Refused("The horizon of survival times must be a positive number.")
         if self.classes is None:
@@ -252,6 +260,7 @@ class Offer:
             "n_features": facts.n_features,
             "horizon": facts.horizon,
             "exposure": facts.exposure or None,
+            "columns": _in_words(facts.columns),
             "classes": facts.classes and list(facts.classes[:_SHOWN]),
             "silos": list(row.silos[:_SHOWN]) if row.masked else None,
         }
@@ -361,7 +370,8 @@ class Part:
 class Ask:
     """A request for a sum or a round of the plan: ``content`` is the broadcast.
 
-    ``task`` is in the first round's letter; the silo stores it.
+    ``task`` is in the first round's letter; the silo stores it. With frames, ``columns`` says how
+    they are encoded; None: the columns are read whose levels or ranges are looked for.
     """
 
     fit: str
@@ -371,6 +381,19 @@ class Ask:
     clip_norm: float
     task: Task | None = None
     part: Part | None = None
+    columns: tuple[EncodedColumn, ...] | None = None
+
+
+def _in_words(columns: tuple[EncodedColumn, ...] | None) -> dict[str, str] | None:
+    """Return a frame's columns, with their kinds and what is looked for, in plain words."""
+    if columns is None:
+        return None
+    looked = {"category": ", levels are found", "number": ", range is found"}
+    looked["date"] = looked["number"]
+    return {
+        str(each.name): each.kind + ("" if each.is_known else looked[each.kind])
+        for each in columns[:_SHOWN]
+    }
 
 
 def is_finite(content: Any) -> bool:
@@ -423,5 +446,7 @@ class Refusal:
     reason: str
 
 
-declare(Predictor, Scored, Row, PrivacyPlan, Facts, Hello, Introduction, Offer, Agreement)
+declare(
+    EncodedColumn, Predictor, Scored, Row, PrivacyPlan, Facts, Hello, Introduction, Offer, Agreement
+)
 declare(Task, Part, Ask, Answer, End, Done, Ended, Refusal, Waiting)

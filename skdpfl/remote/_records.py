@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import labels_of, refusing_complex
-from skdpfl._declarations import encoding_elsewhere
 from skdpfl._survival_times import read_survival
+from skdpfl.encoding import Encoding
 from skdpfl.losses import signed_times
-from skdpfl.remote._letters import Facts
+from skdpfl.remote._frames import PublicColumns, SiloFrame, check_found
+from skdpfl.remote._letters import Ask, Facts
 from skdpfl.remote._terms import Refused
 
 
@@ -43,8 +44,9 @@ class SiloRecords:
         (``Schema(..., dtype="object")``); models need numbers.
     columns : mapping, default=None
         The columns of a frame that holds not only numbers: each one's range, levels or kind, which
-        is public and the same at all silos (``Schema(..., columns=...)``). A value that does not
-        fit is a gap.
+        is public and the same at all silos (``Schema(..., columns=...)``). Where only the kind is
+        declared, levels and ranges are those of the fit, or found within its budget. A value that
+        does not fit is a gap. With ``columns``, ``neutral`` has values of columns, or None: gaps.
     neutral : mapping, default=None
         Columns that this silo does not have, each with a public number that all its records get.
         With the middle of the column's ``feature_bounds``, a linear model learns nothing about the
@@ -74,9 +76,9 @@ class SiloRecords:
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ValueError(f"A silo's name must be a string; got {name!r}.")
-        if columns is not None:
-            encoding = encoding_elsewhere(columns)
-            X, feature_names = encoding.encode(X), encoding.names()
+        self.frame = None if columns is None else SiloFrame.of(X, columns, neutral)
+        if self.frame is not None:
+            X, feature_names, raw = self.frame.values(), list(self.frame.declared), True
         if feature_names is None and hasattr(X, "columns"):
             feature_names = list(X.columns)
         self.name, self.X = name, _anything(X) if raw else _numbers(np.asarray(X))
@@ -147,8 +149,16 @@ class SiloRecords:
             raise Refused(
                 "Intervals are of the unweighted model; this silo's records have weights."
             )
-        self._check_columns(facts)
-        if facts.dtype != self.X.dtype.name:
+        if self.frame is not None:
+            self.frame.check(facts.columns)
+        elif facts.columns is not None:
+            raise Refused(
+                "The fit is on frames, of which this silo's operator declared no columns: "
+                "SiloRecords(..., columns=...)."
+            )
+        else:
+            self._check_columns(facts)
+        if self.frame is None and facts.dtype != self.X.dtype.name:
             raise Refused(
                 f"The fit needs features of dtype {facts.dtype}; this silo's features have another "
                 "dtype."
@@ -197,6 +207,26 @@ class SiloRecords:
             raise Refused("This silo's table has a column that the fit does not have.")
         if own != tuple(name for name in asked if name in own):
             raise Refused("The fit has this silo's columns in another order.")
+
+    def table(self, ask: Ask, facts: Facts) -> tuple[np.ndarray, PublicColumns]:
+        """Return the columns that a letter reads, and public facts of them.
+
+        They are the fit's columns, but while levels and ranges of a frame are looked for.
+        """
+        if self.frame is None or facts.columns is None:
+            X = self.features(facts)
+            return X, PublicColumns(facts.n_features, facts.classes, facts.dtype)
+        offered = Encoding(facts.columns)
+        if ask.columns is not None:
+            found = Encoding(ask.columns)
+            check_found(offered, found)
+            return self.frame.encoded(found), PublicColumns(
+                facts.n_features, facts.classes, facts.dtype
+            )
+        if ask.purpose == "round" or ask.task is not None:
+            raise Refused("The letter does not say how frames are encoded.")
+        X = self.frame.raw(offered, of_words=getattr(ask.content, "of_words", False))
+        return X, PublicColumns(X.shape[1], None, X.dtype.name)
 
     def features(self, facts: Facts) -> np.ndarray:
         """Return the fit's columns; missing ones hold their neutral numbers."""

@@ -16,6 +16,7 @@ from skdpfl.federation import Silo, SumPlan
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.remote._declared import pack
+from skdpfl.remote._frames import PublicColumns
 from skdpfl.remote._letters import Ask, Offer, Part, Task
 from skdpfl.remote._masks import FEWEST, mask, masked, on_grid
 from skdpfl.remote._records import SiloRecords
@@ -59,7 +60,8 @@ def planned(
     ``kept`` is the silo's stored state of the fit after its last answer, ``own`` has the secrets of
     its masks.
     """
-    row, X, streams = offer.row, records.features(offer.facts), streams_of(offer)
+    row, streams = offer.row, streams_of(offer)
+    X, facts = records.table(ask, offer.facts)
     task, n = _the_task(ask, offer, kept), len(row.silos)
     y, weights = records.targets(offer.facts), records.sample_weight
     exposure = records.exposure if offer.facts.exposure else None
@@ -75,7 +77,7 @@ def planned(
     if hidden:  # before the question, which it says the number of
         last = kept.get(f"last {ask.purpose}", (-1, 0))
         part = _checked_part(ask, row, asked, *last)
-    draw = _of_silo(ask, silo, offer, task, X.dtype)
+    draw = _of_silo(ask, silo, offer, task, facts)
     if ask.purpose == "round":
         met["round"] = part.round if hidden else ask.number
     if hidden:
@@ -159,12 +161,12 @@ def _hidden(
 
 
 def _of_silo(
-    ask: Ask, silo: Silo, offer: Offer, task: Task | None, dtype: np.dtype
+    ask: Ask, silo: Silo, offer: Offer, task: Task | None, facts: PublicColumns
 ) -> Callable[[], Any]:
     """Return the next planned release of a fit."""
     row = offer.row
     if ask.purpose != "round":
-        return _sum_of_silo(ask, silo, offer, task, dtype)
+        return _sum_of_silo(ask, silo, offer, task, facts)
     if task is None or row.plan is None:
         raise Refused("A round needs a task, which comes with the first one.")
     with in_words():
@@ -177,14 +179,14 @@ def _of_silo(
 
 
 def _sum_of_silo(
-    ask: Ask, silo: Silo, offer: Offer, task: Task | None, dtype: np.dtype
+    ask: Ask, silo: Silo, offer: Offer, task: Task | None, facts: PublicColumns
 ) -> Callable[[], Any]:
     """Return one of the agreed noised sums as a planned release."""
     row = offer.row
-    work = None if task is None else task.work(row.priced, dtype)
+    work = None if task is None else task.work(row.priced, np.dtype(facts.dtype))
     plan, part = _plan_of(ask, row), ask.part
     number = ask.number if part is None else part.round
-    question = validated_question(plan, number, ask.content, offer.facts, work, ask.number - number)
+    question = validated_question(plan, number, ask.content, facts, work, ask.number - number)
     if part is not None:
         question = replace(question, among=len(part.among))
     with in_words():

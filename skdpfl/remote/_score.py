@@ -142,6 +142,7 @@ def score_federation(
     budgets = SiloBudgets.of(guarantee, n, mu, spare_rounds_of(trust))
     plan = score_plan(what, budgets, mu)
     made = partial(Scored, model=predictor)
+    federation.encoding = getattr(model, "schema_", None)
     federation.agree_on_sums([plan], made(what), float(delta), random_state)
     found = ask_score(what, plan, federation, streams_for(random_state), made)
     federation.end()

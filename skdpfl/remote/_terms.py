@@ -27,6 +27,8 @@ class FitLimits(NamedTuple):
     purpose: int = 2000
     #: labels of a fit
     classes: int = 10_000
+    #: levels of a column of a frame
+    levels: int = 10_000
     #: rounds of a fit, and gradient steps in all of them
     rounds: int = 50_000
     steps: int = 500_000

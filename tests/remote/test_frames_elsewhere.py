@@ -1,35 +1,50 @@
-"""Frames of silos elsewhere are encoded there, by what is declared of their columns."""
+"""Frames of silos elsewhere are encoded there, by what is declared of their columns, or found."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import skdpfl
 from skdpfl.federation import Schema
-from skdpfl.remote import Refused, SiloRecords, SilosMissing
+from skdpfl.remote import (
+    Refused,
+    SiloRecords,
+    SilosMissing,
+    new_silo_key,
+    pack,
+    score_federation,
+    unpack,
+)
 from tests.estimators.test_frames import DECLARED, raw
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here
 
 #: what the server says of columns; ranges of numbers and dates are the estimator's
 COLUMNS = DECLARED | {"age": "number", "seen": "date"}
+#: nothing but kinds: levels and ranges are found within the budget
+KINDS = {"age": "number", "ward": "category", "smoker": "flag", "seen": "date", "plan": {3, 7, 11}}
 
 
 class Frames(Here):
     """Silos that hold frames."""
 
-    declared = DECLARED
+    declared, extra = DECLARED, ()
 
     def records(self, name):
         frame, y, silos = self.problem
         mine = silos == NAMES.index(name)
-        return SiloRecords(name, frame[mine], y[mine], classes=[0, 1], columns=self.declared)
+        own = frame[mine].drop(columns=[c for c in frame if c not in self.declared])
+        options = {"classes": [0, 1], "columns": self.declared} | dict(self.extra)
+        return SiloRecords(name, own, y[mine], **options)
 
 
-def problem():
-    frame, y, silos = raw()
+def problem(n=400):
+    frame, y, silos = raw(n)
     return frame, y.astype(int), silos
 
 
-def facts(columns=COLUMNS):
-    return Schema(dict.fromkeys(NAMES, 100), columns=columns)
+def facts(columns=COLUMNS, n=400):
+    return Schema(dict.fromkeys(NAMES, n // 4), columns=columns)
 
 
 @pytest.mark.slow
@@ -46,19 +61,107 @@ def test_frames_elsewhere_give_the_same_model(kind, tmp_path):
     assert model.feature_names_in_.tolist() == list(DECLARED)
 
 
-def test_other_levels_are_refused_before_anything_is_charged(tmp_path):
+FOUND = {
+    "silos' noise": {},
+    "shares of noise": {"trust": "secagg"},
+    "curves": {"model": "additive"},
+    "no scales": {"scaling": None, "model": "linear"},
+    "intervals": {"inference": "intervals"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", FOUND)
+def test_levels_and_ranges_elsewhere_are_those_found_here(case, tmp_path):
+    data = problem(4000)
+    silos = Frames(tmp_path, data, keys={name: new_silo_key() for name in NAMES})
+    silos.declared = KINDS
+    options = {"epsilon": 8.0, "max_categories": 5, "feature_bounds": KINDS} | FOUND[case]
+    known = fit_here(estimator(**options), data)
+    model = fit_elsewhere(estimator(**options), silos, facts(KINDS, 4000))
+    assert model.schema_ == known.schema_
+    assert model.schema_["ward"].levels == ("heart", "lung", "skin")
+    np.testing.assert_array_equal(model.coef_, known.coef_)
+    assert model.privacy_spent_.epsilon == known.privacy_spent_.epsilon
+    (entry,) = silos.entries("east")
+    assert entry.spent.epsilon <= model.privacy_spent_.epsilon * (1 + 1e-12)
+    if case == "silos' noise":
+        federation = skdpfl.remote.RemoteFederation(silos, facts(KINDS, 4000), classes=[0, 1])
+        scores = score_federation(model, federation, epsilon=8.0, random_state=1)
+        assert abs(scores.overall - model.score(*data[:2])) < 10 * scores.overall_noise
+
+
+@pytest.mark.slow
+def test_a_silo_may_lack_a_column(tmp_path):
     silos = Frames(tmp_path, problem())
-    silos.declared = DECLARED | {"ward": ["heart", "lung"]}
-    with pytest.raises((Refused, SilosMissing), match="no column 'ward_skin'"):
+    silos.declared = {name: entry for name, entry in DECLARED.items() if name != "ward"}
+    silos.extra = {"neutral": {"ward": None}}
+    frame, y, codes = problem()
+    known = fit_here(estimator(feature_bounds=DECLARED), (frame.assign(ward=None), y, codes))
+    model = fit_elsewhere(estimator(feature_bounds=DECLARED), silos, facts())
+    np.testing.assert_array_equal(model.coef_, known.coef_)
+
+
+REFUSED = {
+    "other levels": (DECLARED | {"ward": ["heart", "lung"]}, "column 'ward' differ from"),
+    "another range": (DECLARED | {"age": (0, 110)}, "column 'age' differ from"),
+    "another kind": (DECLARED | {"smoker": "category"}, "column 'smoker' differ from"),
+    "one less": ({"age": (18, 100)}, "This silo has no column 'ward'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_other_declarations_are_refused_before_anything_is_charged(case, tmp_path):
+    silos = Frames(tmp_path, problem())
+    silos.declared, words = REFUSED[case]
+    with pytest.raises((Refused, SilosMissing), match=words):
         fit_elsewhere(estimator(feature_bounds=DECLARED), silos, facts())
     assert not silos.entries("east")
 
 
-def test_what_is_not_declared_is_named():
+def test_what_silos_or_servers_cannot_do_is_named(tmp_path):
     frame, y, _ = problem()
-    with pytest.raises(ValueError, match=r"\['ward'\] have no range or levels"):
-        SiloRecords("east", frame, y, classes=[0, 1], columns=DECLARED | {"ward": "category"})
     with pytest.raises(ValueError, match=r"lacks the column\(s\) \['ward'\]"):
         SiloRecords("east", frame.drop(columns="ward"), y, classes=[0, 1], columns=DECLARED)
     with pytest.raises(ValueError, match="Give n_features, or the columns"):
         Schema({"east": 10})
+    here = skdpfl.federation.LocalFederation(None, None)
+    with pytest.raises(ValueError, match=r"of \['age', 'ward', 'seen'\] cannot be found: declare"):
+        estimator()._encoding_elsewhere(KINDS, here)
+    federation = skdpfl.remote.RemoteFederation(Frames(tmp_path, problem()), facts())
+    with pytest.raises(Refused, match="is for models that are fitted to frames"):
+        skdpfl.preprocessing.DPStandardScaler(1.0).fit_federation(federation, facts())
+
+
+def test_a_silo_reads_its_frame_by_the_agreed_columns_only(tmp_path):
+    """Whatever a server sends of columns, it is checked against the offer in public words."""
+    silos = Frames(tmp_path, problem())
+    silos.declared = KINDS
+    options = {"epsilon": 30.0, "feature_bounds": KINDS, "max_categories": 3, "n_rounds": 1}
+    fit_elsewhere(estimator(**options), silos, facts(KINDS))
+    letters = [unpack(letter) for name, letter in silos.letters if name == "east"]
+    offer = next(letter for letter in letters if hasattr(letter, "facts"))
+    sums = [each for each in letters if hasattr(each, "purpose") and each is not offer]
+    assert sums[0].purpose == "vocabulary" and sums[0].columns is None
+    asked = next(each for each in letters if getattr(each, "columns", None))
+    age, *rest = asked.columns
+    wrong = [
+        (replace(age, kind="category", levels=(1,), range=None, width=1), *rest),
+        (replace(age, range=(0.0, float("inf"))), *rest),
+        tuple(rest),
+        (age, replace(rest[0], levels=("a", "b", "c", "d")), *rest[1:]),
+    ]
+    records = silos.records("east")
+    for columns in wrong:
+        with pytest.raises(Refused, match="columns differ from those of the agreed fit"):
+            records.table(replace(asked, columns=columns), offer.facts)
+    with pytest.raises(Refused, match="does not say how frames are encoded"):
+        records.table(replace(asked, columns=None, purpose="round"), offer.facts)
+    facts_of = offer.facts
+    for columns in (*wrong[:2], facts_of.columns[:-1], facts_of.columns[:1] * 5, ()):
+        with pytest.raises(Refused, match=r"fit's (columns|features) are"):
+            replace(facts_of, columns=columns).check()
+    huge = replace(facts_of.columns[1], width=10**9)
+    with pytest.raises(Refused, match="are inconsistent"):
+        replace(facts_of, columns=(facts_of.columns[0], huge, *facts_of.columns[2:])).check()
+    assert pack(offer) == pack(unpack(pack(offer)))

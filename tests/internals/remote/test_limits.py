@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from skdpfl import _codec
+from skdpfl.encoding import EncodedColumn
 from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Gate, Refused, SiloRecords, WireError, pack, receive, send, unpack
@@ -36,7 +37,7 @@ CODEC = _codec.LIMITS
 
 def less(monkeypatch, **limits):
     """Make limits small, where they are read."""
-    for module in ("_terms", "_letters", "_memory", "_gate", "_federation"):
+    for module in ("_terms", "_letters", "_frames", "_memory", "_gate", "_federation"):
         monkeypatch.setattr(f"skdpfl.remote.{module}.LIMITS", LIMITS._replace(**limits))
 
 
@@ -134,6 +135,16 @@ def classes(monkeypatch, gate, letters):
     refused(gate, data, "at most 10,000 classes")
 
 
+def levels(monkeypatch, gate, letters):
+    less(monkeypatch, levels=2)
+    ward = EncodedColumn("ward", "category", levels=("a", "b", "c"), width=3)
+    names = "ward_a", "ward_b", "ward_c", "ward_missing"
+    offer = unpack(letters[0])
+    facts = dataclasses.replace(offer.facts, columns=(ward,), n_features=4, feature_names=names)
+    data = pack(dataclasses.replace(offer, facts=facts))
+    refused(gate, data, "kinds, ranges or levels of the fit's columns are inconsistent")
+
+
 def rounds(monkeypatch, gate, letters):
     data = with_field(
         letters[0], "v", "row", "v", "plan", "v", "steps", value=[1] * (LIMITS.rounds + 1)
@@ -203,7 +214,8 @@ def fits(monkeypatch, gate, letters):
 
 TABLE = [
     message_bytes, header_bytes, header_parts, depth, text_bytes, offer_bytes, name, purpose,
-    classes, rounds, steps, releases, waiting_offers, waiting_bytes, waiting_days, fits,
+    classes, levels, rounds, steps, releases, waiting_offers, waiting_bytes, waiting_days,
+    fits,
 ]  # fmt: skip
 
 
