@@ -7,6 +7,7 @@ r"""The releases of describe and its kin: noised sums over the columns of a tabl
     bins         counts between edges of the box; quantiles and histograms follow
     known        how many records have a value, of columns of words
     levels       counts of declared values
+    lives        counts of the cells of life tables, by groups: declared values
     products     products of columns in their own units, in a ball; correlations follow
     words        counts of the values of columns of words, above a threshold
 
@@ -46,6 +47,7 @@ _WEIGHTS = {
     "bins": 1.5,
     "known": 0.25,
     "levels": 1.0,
+    "lives": 1.0,
     "products": 4.0,
     "words": 1.5,
 }
@@ -53,6 +55,15 @@ _WEIGHTS = {
 _BINS, _RANK = (128, 64, 32, 16, 8), 0.02
 #: rows, in deviations of their columns, are cut to this norm times the root of their length
 _ROW_NORM = 1.5
+
+
+class Lives(NamedTuple):
+    """Intervals in shares of the horizon, groups' column, and what silos here have as targets."""
+
+    cuts: tuple[float, ...]
+    horizon: float
+    by: Any = None
+    targets: Any = None
 
 
 class Sums(NamedTuple):
@@ -82,6 +93,7 @@ class FirstLook(preprocessing.PayingTransformer):
     n_bins: int | None = None
     levels: tuple[Any, ...] = ()
     single: bool = False
+    lives: Lives | None = None
     delta: Any = "auto"
     feature_bounds: Any = None
     trust: str | SecureAggregation = "silo"
@@ -128,6 +140,7 @@ class FirstLook(preprocessing.PayingTransformer):
         columns["magnitudes"] = columns["spreads"] & np.isnan(self.box.low)
         columns |= {"known": self.words, "words": self.words | (self.parts == ("words",))}
         columns["levels"] = np.ones(self.n_features_in_, dtype=bool)
+        columns["lives"] = self._column_of_groups()
         self.used = {part: columns[part] for part in self.parts if columns[part].any()}
         if not set(self.used) - {"magnitudes"}:
             raise ValueError(
@@ -158,6 +171,16 @@ class FirstLook(preprocessing.PayingTransformer):
             plans.append(self.vocabulary.plan)
             first = first if self.numbers else self.vocabulary.what
         return preprocessing.Learning(tuple(plans), first)
+
+    def _column_of_groups(self) -> np.ndarray:
+        """Return which column has the groups of life tables; the first, if there are no groups."""
+        names, by = self.names.tolist(), None if self.lives is None else self.lives.by
+        if by is not None and by not in names:
+            raise ValueError(f"by={by!r} is no column of the silos; there are {names[:8]!r}.")
+        return np.arange(len(names)) == (0 if by is None else names.index(by))
+
+    def _targets(self, n: int) -> np.ndarray:
+        return super()._targets(n) if self.lives is None else self.lives.targets
 
     def _are(self, kind: str) -> np.ndarray:
         """Return which columns are of a kind."""
@@ -215,6 +238,10 @@ class FirstLook(preprocessing.PayingTransformer):
             return scaling.Known(used, largest)
         if part == "levels":
             return scaling.Levels(used, largest, np.zeros((0, 0)), self.levels)
+        if part == "lives":
+            assert self.lives is not None
+            own = self.lives.cuts, self.lives.horizon
+            return scaling.LifeTable(used, largest, np.zeros((0, 0)), self.levels, *own)
         if part == "bins":
             self.edges = self._edges(used)
             return scaling.Bins(used, largest, self.edges)

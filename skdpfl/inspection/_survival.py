@@ -36,9 +36,10 @@ from scipy.special import ndtri
 from skdpfl._arguments import check_number, check_share, is_auto
 from skdpfl._surface import filled_docs
 from skdpfl._survival_times import read_horizon, read_intervals, read_survival
-from skdpfl.federation import Federation
+from skdpfl.federation import Federation, Schema
 from skdpfl.inspection._display import COLOURS, Display
-from skdpfl.inspection._look import FirstLook
+from skdpfl.inspection._look import FirstLook, Lives
+from skdpfl.losses import signed_times
 from skdpfl.preprocessing import declared_values
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.events import SecureAggregation
@@ -64,6 +65,7 @@ def kaplan_meier(
     target_bounds: Any,
     groups: Any = "auto",
     silos: Any = None,
+    facts: Schema | None = None,
     confidence: float = 0.95,
     delta: Any = "auto",
     trust: str | SecureAggregation = "silo",
@@ -75,9 +77,11 @@ def kaplan_meier(
     Parameters
     ----------
     y : structured array or DataFrame of shape (n_samples,)
-        The records' events and times: one bool and one number.
+        The records' events and times: one bool and one number. Or a
+        :class:`skdpfl.remote.RemoteFederation`, whose silos have them as targets.
     by : array-like of shape (n_samples,), default=None
-        Each record's group; missing values are in none. None: one curve.
+        Each record's group; missing values are in none. None: one curve. With silos elsewhere: the
+        column with the groups, which have to be declared.
     epsilon : float, default=1.0
         The privacy budget of all curves together. ``inf``: no noise, and no privacy.
     breaks : int or sequence of float, default=8
@@ -89,6 +93,8 @@ def kaplan_meier(
         are frequent enough within a silo, found with a fifth of epsilon.
     silos : array-like of shape (n_samples,), default=None
         Each record's silo; None: all are one.
+    facts : Schema, default=None
+        Public facts of silos elsewhere.
     confidence : float, default=0.95
         That of the intervals, at each time.
     [delta]
@@ -130,45 +136,43 @@ def kaplan_meier(
     >>> list(curves), bool(abs(curves.loc[(True, 5.0), "survival"] - np.exp(-5 / 8)) < 0.05)
     (['survival', 'low', 'high'], True)
     """
-    if isinstance(y, Federation):
-        raise ValueError(
-            "kaplan_meier does not read silos elsewhere, whose records declare no event and time: "
-            "give y and silos."
-        )
     horizon, share = read_horizon(target_bounds), check_share("confidence", confidence)
     cuts = read_intervals(breaks, horizon)
     check_number("epsilon", epsilon, low=0, open_low=True)
-    event, time = read_survival(y)
     budget = {"trust": trust, "neighbours": neighbours, "random_state": random_state}
-    spent = []
-    if by is None:
-        levels, group = [ALL], np.zeros(len(time), np.intp)
-    else:
-        levels, group, cost = _grouped(by, y, groups, silos, len(time), epsilon, delta, budget)
-        if cost is not None:
-            spent, epsilon = [cost], (1 - _GROUPS) * epsilon
-            delta = _half(delta, len(time))
-    width = 2 * (len(cuts) + 1) + 1
-    cells = group * width + _cells(event, time, cuts, horizon)
+    lives, cost, table = Lives(tuple((cuts / horizon).tolist()), horizon), None, y
+    levels: list[Any] = [ALL]
+    if not isinstance(y, Federation):
+        event, time = read_survival(y)
+        lives, table = lives._replace(targets=signed_times(event, time, horizon)), 0 * time
+        if by is not None:
+            levels, table, cost = _grouped(by, y, groups, silos, len(time), epsilon, delta, budget)
+    elif by is not None:
+        levels, lives = _declared_groups(groups), lives._replace(by=by)
+    values = range(len(levels)) if lives.by is None else levels
+    if cost is not None:
+        epsilon, delta = (1 - _GROUPS) * epsilon, _half(delta, len(table))
     look = FirstLook(
-        epsilon=epsilon, delta=delta, called="kaplan_meier", parts=("levels",), single=True,
-        levels=tuple(range(len(levels) * width)), **budget,
-    ).at(np.where(group < 0, -1, cells), silos, None, None, False)  # fmt: skip
-    counts, noise = look.found["levels"].of(None)
-    each = counts.reshape(len(levels), width)
+        epsilon=epsilon, delta=delta, called="kaplan_meier", parts=("lives",), lives=lives,
+        levels=() if by is None else tuple(values), **budget,
+    ).at(table, silos, None, facts, False)  # fmt: skip
+    counts, noise = look.found["lives"].of(None)
+    each = counts.reshape(len(levels), -1)
     if by is None and neighbours != "add_remove":  # the number of records is public
-        each = each + (len(time) - each.sum()) / width
-    frame = pd.concat(
-        {
-            level: _curve(row, noise, cuts, horizon, share)
-            for level, row in zip(levels, each, strict=True)
-        },
-        names=["group"],
-    )
-    spent.append(look.privacy_spent_)
-    frame.attrs["privacy_spent"] = sum(spent[1:], start=spent[0])
+        each = each + (look.n_samples_seen_ - each.sum()) / each.size
+    curves = (_curve(row, noise, cuts, horizon, share) for row in each)
+    frame = pd.concat(dict(zip(levels, curves, strict=True)), names=["group"])
+    spent = look.privacy_spent_
+    frame.attrs["privacy_spent"] = spent if cost is None else cost + spent
     frame.attrs["noise_error"] = noise
     return frame
+
+
+def _declared_groups(groups: Any) -> list[Any]:
+    """Return the groups of silos elsewhere, where none are looked for."""
+    if is_auto(groups):
+        raise ValueError("With silos elsewhere, declare the values of by: groups=[...].")
+    return list(declared_values(groups).tolist())
 
 
 def _half(delta: Any, n: int) -> float:
@@ -223,13 +227,6 @@ def _another(budget: dict[str, Any]) -> Any:
 
 def _lacks(value: Any) -> bool:
     return value is None or value is pd.NA or value != value
-
-
-def _cells(event: np.ndarray, time: np.ndarray, cuts: np.ndarray, horizon: float) -> np.ndarray:
-    """Return 2 b + event for times within interval b; for later ones the last cell."""
-    interval = np.searchsorted(cuts, time, side="left")
-    past = (time > horizon) | ((time == horizon) & ~event)
-    return np.where(past, 2 * (len(cuts) + 1), 2 * interval + event)
 
 
 def _curve(

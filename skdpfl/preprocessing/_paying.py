@@ -195,8 +195,8 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
         if self.epsilon == np.inf:  # as a search tries steps, which no value may make fail
             values = _summable(values)
         of_row, sizes = table.units(self.silos_per_person)
-        nothing = np.broadcast_to(np.int8(0), len(values))
-        data = SiloData.from_codes(values, nothing, read.codes, len(sizes), of_row=of_row)
+        y = self._targets(len(values))
+        data = SiloData.from_codes(values, y, read.codes, len(sizes), of_row=of_row)
         exact = values if self.epsilon == np.inf and of_row is None else None
         source = SiloSource(LocalFederation(data, streams), streams, values.dtype, exact)
         assignment = read.assignment() if self.unit == "record" else None
@@ -204,6 +204,10 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
         self._passed = self._owners_in(X) if self.keep_silo_column else ()
         self.silo_ids_ = read.ids.to_numpy()
         return said
+
+    def _targets(self, n: int) -> np.ndarray:
+        """Return the targets of records, for sums that read them."""
+        return np.broadcast_to(np.int8(0), n)
 
     def fit_federation(self, federation: Federation, facts: Schema) -> Any:
         """Learn from remote silos, which add the noise themselves.

@@ -42,9 +42,9 @@ declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(SharedGradients, SharedMessages)
 declare(Guarantee)
 _OF_SCALING = (
-    "Bins ExposureCounts Known Levels Magnitudes Means Spreads ValueCounts ScaledMoments Columns "
-    "SecondMoments Boxes LinearGrid MagnitudeGrid Counts Moments RowMoments Labels Slopes Below "
-    "AffineScaling AffineTarget IdentityScaling RatioTarget SquashScaling Curve CurveScaling "
+    "Bins ExposureCounts Known Levels LifeTable Magnitudes Means Spreads ValueCounts ScaledMoments "
+    "Columns SecondMoments Boxes LinearGrid MagnitudeGrid Counts Moments RowMoments Labels Slopes "
+    "Below AffineScaling AffineTarget IdentityScaling RatioTarget SquashScaling Curve CurveScaling "
     "Expansion Histogram"
 )
 _OF_SUMS = (

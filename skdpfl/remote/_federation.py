@@ -208,7 +208,7 @@ class RemoteFederation(federation.Federation):
                 self.classes,
                 facts.dtype,
                 row.size,
-                None if task is None else self.horizon,
+                getattr(row.first, "horizon", None) if task is None else self.horizon,
                 task is not None and self.has_exposure,
                 columns,
             )

@@ -164,10 +164,11 @@ class SiloRecords:
                 "dtype."
             )
         self._check_classes(facts)
-        if is_fit and self.survival != (facts.horizon is not None):
+        times = facts.horizon is not None
+        if (is_fit or times) and self.survival != times:
             raise Refused(
-                "Survival models are fitted to events and times, other models are not; this silo's "
-                "operator declared the other."
+                "Survival models and curves are of events and times, other models are not; this "
+                "silo's operator declared the other."
             )
         if is_fit and facts.exposure != (self.exposure is not None):
             raise Refused(

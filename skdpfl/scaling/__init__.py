@@ -28,6 +28,7 @@ from skdpfl.scaling._centre_sums import (
     Box,
     Known,
     Levels,
+    LifeTable,
     Magnitudes,
     Means,
     Spreads,

@@ -7,6 +7,7 @@ r"""Sums for columns with missing values: moments in boxes, and counts in bins a
     Bins        a one in one of K bins between edges, values beyond them in the end bins
     Magnitudes  a one in one bin of MagnitudeGrid: 1, 2, 4, ... of either sign
     Levels      a one at the value, if it is one of those that were declared
+    LifeTable   a one in one cell: a group, and an interval with or without the event
     Known       o
 
 Formal guarantee
@@ -251,6 +252,10 @@ class Bins(CentreSum):
     def of_columns(self, X: np.ndarray, edges: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             bins = self.places(X)
+        return self.counted(bins, edges)
+
+    def counted(self, bins: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Return the counts (n, d, n_bins) of bins (n, d) between edges; -1 is in none."""
         here, (d, n_bins), n = bins >= 0, self.shape, len(edges) - 1
         columns = np.repeat(np.arange(n), np.diff(edges))[:, None] * d + np.arange(d)
         counts = np.bincount(columns[here] * n_bins + bins[here], minlength=n * d * n_bins)
@@ -294,6 +299,47 @@ class Levels(Bins):
         kind, levels = kind_of_labels(self.values), np.empty(len(self.values), dtype=object)
         levels[:] = self.values
         return pd.Index(canonical(levels, kind)).get_indexer_for(canonical(X[:, 0], kind))[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class LifeTable(Levels):
+    """The number of records in each cell of groups' life tables, (1, n_groups (2 k + 1)).
+
+    Targets are times in shares of the ``horizon``, with the sign - where there is no event
+    (:func:`skdpfl.losses.signed_times`); ``cuts`` are the inner ends of k intervals. A group's
+    cells are: censored in interval b, or with the event there, for each b; and past the horizon.
+    Groups are the declared ``values`` of a column; without any, all records are one.
+    """
+
+    cuts: tuple[float, ...]
+    horizon: float
+
+    @property
+    def cells(self) -> int:
+        """The number of a group's cells."""
+        return 2 * len(self.cuts) + 3
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return 1, max(1, len(self.values)) * self.cells
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        values = self.values or ("all",)
+        Levels(self.used, self.largest, self.edges, values).check(n_features, n_classes, work)
+        rising = bool((np.diff([0.0, *self.cuts, 1.0]) > 0).all())
+        if not rising or self.shape[1] > MOST_LEVELS or not 0 < self.horizon < np.inf:
+            raise ValueError("A life table needs increasing intervals, and not too many.")
+
+    def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for silos in _groups(data.sizes, math.prod(self.shape)):
+            rows, edges = data.rows_together(silos)
+            y = data.y[rows]
+            event, time = ~np.signbit(y), np.abs(y)
+            within = 2 * np.searchsorted(self.cuts, time, side="left") + event
+            cell = np.where((time >= 1) & ~event, self.cells - 1, within)
+            group = self.places(data.X[rows][:, self.used])[:, 0] if self.values else 0
+            yield silos, self.counted(np.where(group < 0, -1, group * self.cells + cell)[:, None],
+                                      edges)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,7 +126,8 @@ WRONG = {
     "times": ({"y": np.ones(90)}, {}, "event .* time"),
     "by": ({}, {"by": np.ones(5)}, "one group for each of the 90"),
     "rare groups": ({}, {"by": np.arange(90).astype(str)}, "groups="),
-    "elsewhere": ({"y": Elsewhere()}, {}, "elsewhere"),
+    "elsewhere": ({"y": Elsewhere()}, {}, "need facts"),
+    "groups elsewhere": ({"y": Elsewhere()}, {"by": "sex"}, "declare the values of by"),
     "trust": ({}, {"trust": "nobody"}, "trust"),
 }
 

@@ -4,8 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.inspection import correlation, describe, histogram, quantile, value_counts
-from skdpfl.remote import RemoteFederation, SiloRecords, Terms
+from skdpfl.inspection import (
+    correlation,
+    describe,
+    histogram,
+    kaplan_meier,
+    quantile,
+    value_counts,
+)
+from skdpfl.remote import RemoteFederation, SiloRecords, SilosMissing, Terms
 from tests.remote.silos_here import NAMES, Here, problem, schema
 
 
@@ -59,6 +66,59 @@ def test_looks_elsewhere_see_what_one_process_sees(tmp_path, name):
     for silo in NAMES:
         (entry,) = courier.entries(silo)
         assert entry.spent.epsilon == pytest.approx(spent.epsilon, rel=1e-9)
+
+
+CURVES = {
+    "all": {},
+    "words": {"by": 3, "groups": ["b", "c"], "neighbours": "add_remove"},
+    "flags": {"by": 0, "groups": [0, 1]},
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curves_elsewhere_are_those_of_one_process(tmp_path, name):
+    """Bit for bit; each silo pays once, by its own price."""
+    X, y, silos = problem("Survival", 1600)
+    X[:, 0] = X[:, 0] > 0
+    X = mixed(X) if name == "words" else X
+    how = CURVES[name] | {"epsilon": 4.0, "delta": 1e-4, "target_bounds": (0, 2), "breaks": 4}
+    terms = Terms(delta=1e-3, **{k: v for k, v in how.items() if k == "neighbours"})
+    courier, facts = HereTimes(tmp_path, (X, y, silos), terms=terms), schema((X, y, silos))
+    if name == "words":
+        facts = schema((X, y, silos), dtype="object")
+    federation = RemoteFederation(courier, facts, estimator="curves")
+    there = kaplan_meier(federation, facts=facts, random_state=0, **how)
+    if "by" in how:
+        how["by"] = X[:, how["by"]]
+    here = kaplan_meier(y, silos=np.array(NAMES)[silos], random_state=0, **how)
+    pd.testing.assert_frame_equal(there, here, check_exact=True)
+    assert there["survival"].notna().any()
+    spent = here.attrs["privacy_spent"]
+    assert there.attrs["privacy_spent"].epsilon == spent.epsilon
+    for silo in NAMES:
+        (entry,) = courier.entries(silo)
+        assert entry.spent.epsilon == pytest.approx(spent.epsilon, rel=1e-9)
+
+
+class HereTimes(Here):
+    """Silos with events and times, and tables as they are."""
+
+    def records(self, name):
+        X, y, silos = self.problem
+        mine = silos == NAMES.index(name)
+        return SiloRecords(name, X[mine], y[mine], raw=X.dtype == object)
+
+
+def test_curves_need_events_and_times(tmp_path):
+    data = problem("Regressor")
+    here, facts = Here(tmp_path, data), schema(data)
+    with pytest.raises(SilosMissing, match="operator declared the other"):
+        kaplan_meier(RemoteFederation(here, facts), facts=facts, target_bounds=(0, 2))
+    with pytest.raises(ValueError, match="by=9 is no column"):
+        kaplan_meier(
+            RemoteFederation(here, facts), facts=facts, target_bounds=(0, 2), by=9, groups=[0]
+        )
+    assert not any(map(here.entries, NAMES))
 
 
 def test_silos_elsewhere_need_facts(tmp_path):
