@@ -266,6 +266,10 @@ _SILO_STEPS = 5
 _SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 30.0, 40, 100
 
 
+#: purposes of sums whose names in costs are others
+_NAMED = {"vocabulary": "levels"}
+
+
 class Choice(NamedTuple):
     """The choices of a fit: settings of the training, scales and calibration (None: there is none).
 
@@ -279,6 +283,19 @@ class Choice(NamedTuple):
     calibration: CalibrationPlan | None = None
     intervals: IntervalPlan | None = None
     encoding: EncodingPlan | None = None
+    #: the whole fit's budget: one per silo, or one for all
+    mu: np.ndarray | None = None
+
+    @property
+    def shares(self) -> tuple[tuple[str, float], ...]:
+        """The part of mu squared of each purpose besides the rounds, and what these have."""
+        if self.mu is None or not np.isfinite(self.mu).all() or not self.sums:
+            return ()
+        parts = [
+            (_NAMED.get(plan.purpose, plan.purpose), float((plan.squared / self.mu**2).max()))
+            for plan in self.sums
+        ]
+        return (*parts, ("rounds", 1 - sum(part for _, part in parts)))
 
     @property
     def sums(self) -> tuple[SumPlan, ...]:
@@ -307,7 +324,7 @@ def choose(request: Request, method: Method) -> Choice:
         scaling = dataclasses.replace(scaling, remedies=helps)
     intervals = plan_intervals(request, scaling)
     after = plan_calibration(request, method), intervals
-    return Choice(settings, scaling, advise, *after, request.encoding)
+    return Choice(settings, scaling, advise, *after, request.encoding, level.mu / request.left)
 
 
 def plan_intervals(request: Request, scaling: ScalingStep) -> IntervalPlan | None:

@@ -56,6 +56,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         contribution=promise.contribution,
         mechanism=adapted(mechanism, request, algorithm, settings),
         expected_width=choice.intervals.expected_width() if choice.intervals else None,
+        shares=() if exact or promise.epsilon is None else choice.shares,
     )
     return plan if exact else _noised(plan, promise.epsilon, size)
 

@@ -367,6 +367,12 @@ class SumPlan:
     def _n_spare(self) -> int:
         return self.budgets.spare if self.budgets.shares_noise else 0
 
+    @property
+    def squared(self) -> np.ndarray:
+        """The sum of mu squared that each silo spends (n_silos,), with a sum that is repeated."""
+        each = np.square(self.mus)
+        return np.asarray(each.sum(axis=0) + self._n_spare * each.max(axis=0))
+
     def composition(self, silo: int = 0) -> Composition:
         """The releases of the silo at this position, for the accountant.
 

@@ -223,6 +223,8 @@ def _facts(part: Any) -> PartFacts:
     if plan is not None and plan.noise_multiplier is not None:
         noise = sorted({_short(float(each)) for each in np.ravel(plan.noise_multiplier)})
         chosen["noise, in clipping norms"] = _some(noise)
+    if parts := part.privacy_spent_.shares:
+        chosen["parts of the budget"] = _some(f"{name} {share:.1%}" for name, share in parts)
     public = dict[str, str]()
     silos = getattr(part, "silo_ids_", None)
     if silos is not None:

@@ -73,6 +73,9 @@ class PrivacyPlan(PublicNumbers):
     expected_width : float, optional
         With ``inference="intervals"``: the expected width of 95 % intervals of standardised
         features (:func:`skdpfl.inference.expected_width`). No price depends on it.
+    shares : tuple of (str, float)
+        What part of the budget's mu squared each purpose has: levels, ranges, scales, ..., and
+        what is left to the rounds; () if all is. No price depends on it.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class PrivacyPlan(PublicNumbers):
 
     mechanism: Mechanism = None  # type: ignore[assignment]
     expected_width: float | None = None
+    shares: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.mechanism is None:
@@ -162,6 +166,7 @@ class PrivacyPlan(PublicNumbers):
             n_releases=self.mechanism.n_releases(self) + before,
             assignment=assignment,
             simulation_seeds=frozenset(() if simulation_seed is None else (simulation_seed,)),
+            shares=self.shares,
         )
 
     @property

@@ -43,6 +43,7 @@ _LEFT_OUT: dict[str, Any] = {
     "silo_fraction": 1.0,
     "noise_of_sum": None,
     "expected_width": None,
+    "shares": (),
 }
 
 

@@ -1,6 +1,7 @@
 """Levels and ranges of frames that are not declared are found within the one budget."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -119,3 +120,25 @@ def test_without_scales_only_curves_need_ranges(model):
     assert (fitted.schema_["age"].range is None) == (model == "linear")
     same = type(fitted).from_dict(json.loads(json.dumps(fitted.to_dict())))
     np.testing.assert_array_equal(same.predict(frame), fitted.predict(frame))
+
+
+def test_the_cost_names_the_parts_of_levels_and_ranges():
+    columns = {"ward": "category", "age": "number", "smoker": "flag"}
+    model = skdpfl.ISRLDPClassifier(2.0, delta=1e-4)
+    spent = model.plan_for(silo_sizes=[2000] * 3, columns=columns).spent()
+    shares = dict(spent.shares)
+    assert shares["levels"] == pytest.approx(0.1) and shares["ranges"] == pytest.approx(0.1)
+    assert sum(shares.values()) == pytest.approx(1) and shares["rounds"] > 0.4
+    again = type(spent).from_dict(json.loads(json.dumps(spent.to_dict())))
+    assert again.shares == spent.shares and again == spent
+    assert (spent + spent).shares == ()
+    declared = {"ward": ["a", "b"], "age": (0, 9), "smoker": "flag"}
+    model.set_params(feature_bounds=declared)
+    free = model.plan_for(silo_sizes=[2000] * 3, columns=columns).spent()
+    assert not {"levels", "ranges"} & set(dict(free.shares))
+    frame, y, silos = raw(4000)
+    model = found(frame, y, silos)
+    with warnings.catch_warnings():  # of groups: a threshold may fail
+        warnings.simplefilter("ignore", UserWarning)
+        page = skdpfl.report(model).to_html()
+    assert "levels 10.0%" in page and "ranges 10.0%" in page

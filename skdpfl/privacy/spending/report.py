@@ -146,8 +146,10 @@ def from_report(kind: type[Spent], report: dict[str, Any]) -> Spent:
 
 
 def _more(record: Any) -> set[str]:
-    """Return the additional keys of records of this unit and trust."""
-    return _also(record.get("unit"), record.get("trust")) if isinstance(record, dict) else set()
+    """Return the additional keys of records of this unit and trust, and of plans with shares."""
+    if not isinstance(record, dict):
+        return set()
+    return _also(record.get("unit"), record.get("trust")) | (record.keys() & {"shares"})
 
 
 def _also(unit: Any, trust: Any) -> set[str]:
@@ -175,6 +177,7 @@ def to_record(spent: Any) -> dict[str, Any]:
         "simulation": spent.simulation,
         **costs_to_dict(spent),
         **{name: getattr(spent, name) for name in _also(spent.unit, spent.trust)},
+        **({"shares": dict(spent.shares)} if spent.shares else {}),
         "outsider": None if spent.outsider is None else to_record(spent.outsider),
     }
 
@@ -192,8 +195,15 @@ def from_record(kind: type[Spent], record: Any, seeds: frozenset[int] = frozense
         "outside": None if outsider is None else from_record(kind, outsider, seeds),
         "simulation_seeds": seeds,
         "unknown_seeds": simulation and not seeds,
+        "shares": _shares(record.get("shares", {})),
     }
     return kind(**words, **fields_of(paid))
+
+
+def _shares(parts: Any) -> tuple[tuple[str, float], ...]:
+    """Return the parts of a budget by purpose."""
+    require(isinstance(parts, dict), "shares", "is not a mapping")
+    return tuple((str(name), number(parts, name, "shares", 1.0)) for name in parts)
 
 
 def costs_to_dict(paid: SiloCosts) -> dict[str, Any]:

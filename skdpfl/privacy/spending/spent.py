@@ -72,6 +72,10 @@ class PrivacySpent(SiloCosts):
         fits. Names are keyed anew in each process, so they tell nothing of the index.
     simulation_seeds : frozenset of int
         The integer seeds of the noise; empty for cryptographic noise.
+    shares : tuple of (str, float)
+        What part of the budget's mu squared each purpose of a fit had, by its plan: "levels" and
+        "ranges" that were not declared, scales, counts of labels, ..., and what was left to the
+        "rounds". Empty if all was, and for sums of costs.
     unknown_seeds : bool
         Whether there were seeds that are unknown because the cost was read from a report.
 
@@ -109,6 +113,7 @@ class PrivacySpent(SiloCosts):
     group_size: int = 1
     simulation_seeds: frozenset[int] = frozenset()
     unknown_seeds: bool = False
+    shares: tuple[tuple[str, float], ...] = ()
 
     @property
     def colluding(self) -> int | None:  # type: ignore[override]
@@ -150,6 +155,7 @@ class PrivacySpent(SiloCosts):
         n_releases: int = 0,
         assignment: str | None = None,
         simulation_seeds: frozenset[int] = frozenset(),
+        shares: tuple[tuple[str, float], ...] = (),
     ) -> PrivacySpent:
         """Return the cost of releases.
 
@@ -165,6 +171,8 @@ class PrivacySpent(SiloCosts):
             The silos and, for each, the position of its composition (not for ``unit="silo"``).
         outsider_compositions : sequence of Composition, optional
             The releases against someone who sees the released models only; kept if cheaper.
+        shares : tuple of (str, float), optional
+            Parts of the budget by purpose.
         """
         deltas = [delta] * len(compositions) if group_deltas is None else list(group_deltas)
         costs = tuple(
@@ -183,6 +191,7 @@ class PrivacySpent(SiloCosts):
             assignment=assignment,
             simulation_seeds=frozenset(simulation_seeds),
             outside=tuple(outsider_compositions) if outsider_compositions else None,
+            shares=shares,
         )
 
     def group(self, k: int) -> PrivacySpent:
@@ -379,6 +388,7 @@ def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
         n_releases=sum(part.n_releases for part in parts),
         simulation_seeds=frozenset().union(*(part.simulation_seeds for part in parts)),
         unknown_seeds=any(part.unknown_seeds for part in parts),
+        shares=(),
         outside=total(outsiders) if len(outsiders) == len(parts) else None,
     )
 
