@@ -252,7 +252,9 @@ class FederatedEstimator(Trained):
         federation : Federation
             The silos.
         facts : Schema
-            Public facts of their data. Classifiers need ``classes``.
+            Public facts of their data. Classifiers need ``classes``. With ``unit="person"`` sizes
+            are numbers of persons, and ``silos_per_person`` is assumed: silos elsewhere cannot
+            compare their ids.
 
         Returns
         -------
@@ -267,7 +269,6 @@ class FederatedEstimator(Trained):
 
     def _declared(self, federation: Federation, facts: Schema) -> _data.DataElsewhere:
         """Check the declared facts of remote data, and set the attributes that depend on them."""
-        _parameters.refuse_remote_persons(self.unit)
         sizes, *_ = _parameters.check_shape(facts.silo_sizes, facts.n_features, 2)
         if federation.n_silos != len(sizes):
             raise ValueError(

@@ -429,16 +429,6 @@ def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, A
         )
 
 
-def refuse_remote_persons(unit: str) -> None:
-    """Raise if persons are to be protected at remote silos."""
-    if unit == "person":
-        raise ValueError(
-            'unit="person" is for fit(X, y, silos=..., persons=...): remote silos do not tell '
-            'records of one person yet. Use unit="record" and limit each person\'s rows '
-            "(skdpfl.preprocessing.limit_rows)."
-        )
-
-
 def _check_person_parameters(params: Mapping[str, Any]) -> None:
     """Raise for parameters that do not go with unit="person", or need it."""
     if "person_column" not in params:

@@ -16,6 +16,7 @@ from skdpfl.federation._measures import (
     ask_score,
     score_plan,
 )
+from skdpfl.federation._people import rows_of_persons
 from skdpfl.federation._ranks import (
     AveragePrecision,
     CalibrationError,

@@ -204,8 +204,8 @@ class Schema:
     Parameters
     ----------
     silo_sizes : mapping
-        The name of each silo and its number of records, in the order of the federation. With
-        unit="silo" the numbers are not used.
+        The name of each silo and its number of records (of persons, with ``unit="person"``), in the
+        order of the federation. With ``unit="silo"`` the numbers are not used.
     n_features : int
         The number of features.
     feature_names : sequence of str, optional

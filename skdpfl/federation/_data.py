@@ -119,8 +119,12 @@ class SiloData:
         index: int,
         n_silos: int,
         weights: np.ndarray | None = None,
+        of_row: np.ndarray | None = None,
     ) -> SiloData:
         """Return data with the records of one silo of ``n_silos``, and none of the others."""
+        if of_row is not None:
+            codes = np.full(len(y), index)
+            return cls.from_codes(X, y, codes, n_silos, weights=weights, of_row=of_row)
         starts = np.zeros(n_silos + 1, np.int64)
         starts[index + 1 :] = len(y)
         return cls(np.asarray(X), y, starts, weights=weights)

@@ -62,16 +62,21 @@ class People:
         return np.arange(edges[-1]) + np.repeat(shift, np.diff(edges)), edges
 
 
+def rows_of_persons(of_row: np.ndarray) -> np.ndarray:
+    """Return the number of rows of each contribution; raise for more than rounding allows."""
+    rows = np.bincount(of_row)
+    if rows.max(initial=0) > MOST:
+        raise ValueError(f"A person has more than {MOST:,} rows, which prices do not cover.")
+    return rows
+
+
 def in_order(codes: np.ndarray, of_row: np.ndarray, n_silos: int) -> tuple[np.ndarray, People]:
     """Return the order of the rows (n,), and the persons.
 
     ``codes`` (n,) are the rows' silos, ``of_row`` (n,) their contributions: numbers from 0, each of
     one person in one silo, silo by silo in the order of ids (`skdpfl.silos.Persons.in_silos`).
     """
-    n = len(codes)
-    rows = np.bincount(of_row)
-    if rows.max(initial=0) > MOST:
-        raise ValueError(f"A person has more than {MOST:,} rows, which prices do not cover.")
+    n, rows = len(codes), rows_of_persons(of_row)
     first = np.full(len(rows), n)
     np.minimum.at(first, of_row, np.arange(n))
     several = rows > 1

@@ -61,6 +61,7 @@ class Silo:
         weights: np.ndarray | None = None,
         *,
         exposure: np.ndarray | None = None,
+        of_row: np.ndarray | None = None,
     ) -> Silo:
         """Return a silo in a process of its own.
 
@@ -81,6 +82,9 @@ class Silo:
             clipped.
         exposure : ndarray of shape (n,), default=None
             Exposures of its records, above 0.
+        of_row : ndarray of shape (n,), default=None
+            The person of each record, numbered from 0 in the order of ids, if persons are
+            protected.
 
         Returns
         -------
@@ -94,7 +98,7 @@ class Silo:
                 f"weights must be one number for each of the {len(y)} records; got shape "
                 f"{np.shape(weights)}."
             )
-        records = SiloData.of_one(X, y, index, n_silos, weights)
+        records = SiloData.of_one(X, y, index, n_silos, weights, of_row)
         records = replace(records, exposure=exposure)
         return cls(LocalFederation(records, streams), index)
 
@@ -273,4 +277,6 @@ class Silo:
             rows = data.rows_of(self.index, slice(start, min(start + BLOCK, n)))
             for values in data.at(rows):
                 digest.update(np.ascontiguousarray(values).tobytes())
+        if data.people is not None:
+            digest.update(data.people.edges.tobytes() + data.people.places.tobytes())
         return digest.hexdigest()

@@ -316,10 +316,8 @@ class BoundedSum(ABC):
         drift = self.drift(budgets)
         if budgets.unit == "person" and not (self.on_grid or self.adds_exactly):
             # a division, and one addition for each person
-            units = budgets.summed
-            rho = {
-                n: relative_error((n + budgets.n_silos + 4, DOUBLE)) for n in set(units.tolist())
-            }
+            units, silos = budgets.summed, budgets.n_silos if budgets.as_one else 1
+            rho = {n: relative_error((n + silos + 4, DOUBLE)) for n in set(units.tolist())}
             drift = drift + units * np.array([rho[n] for n in units.tolist()]) * self.radius
         return noise_for(mu, delta, math.prod(self.shape), drift)
 

@@ -221,18 +221,13 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
         federation : Federation
             The silos.
         facts : Schema
-            Public facts of their data.
+            Public facts of their data; with ``unit="person"`` sizes are numbers of persons.
 
         Returns
         -------
         self : object
         """
         self._check()
-        if self.unit == "person":
-            raise ValueError(
-                'unit="person" is for fit(X, silos=..., persons=...): remote silos do not tell '
-                "records of one person yet."
-            )
         with fitting(self):
             sizes = np.array(list(facts.silo_sizes.values()), dtype=np.int64)
             self.n_features_in_ = int(facts.n_features)

@@ -196,7 +196,11 @@ class RemoteFederation(federation.Federation):
         self._task, self._started, self._keyed = None, set(), set()
         self._shared, self._failed, self._gone = None, {}, np.zeros(0, int)
         self.round_seconds = []
-        facts, letters = self.facts, {}
+        facts, letters, several = self.facts, {}, rows[0].promise.silos_per_person
+        if several > self.n_silos:
+            raise Refused(
+                f"silos_per_person={several} is more than the {self.n_silos} silos of the fit."
+            )
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
         columns = None if facts.columns is None else self._columns(names)
         if columns is not None:

@@ -243,7 +243,8 @@ class Gate:
         if (row := offer.row).masked:
             self.terms.check_others(row.silos, row.promise.colluding if row.shares_noise else None)
         purposes = {each.purpose for each in row.sums}
-        self.records.check(offer.facts, purposes, is_fit=row.plan is not None)
+        is_fit, unit = row.plan is not None, row.promise.unit
+        self.records.check(offer.facts, purposes, is_fit=is_fit, unit=unit)
         offer.check_parts()
         self._check_budget(spent)
 
@@ -304,6 +305,8 @@ class Gate:
                 f"epsilon={at_most(spent.epsilon, 4)} at delta={at_most(spent.delta)}, as the silo "
                 "computes it."
             ) from error
+        except ValueError as error:  # of the guarantees of its fits
+            raise Refused(str(error)) from error
 
     def _released(self, ask: _letters.Ask, data: bytes) -> bytes:
         """Return the answer to a letter: the one sent before, or a new one."""
@@ -452,7 +455,8 @@ def _logging_warnings(name: str) -> Iterator[None]:
 def _digest_of(records: SiloRecords) -> str:
     """Return a digest of the records in their order; it is as secret as they are."""
     digest = hashlib.sha256()
-    for values in (records.X, records.y, records.sample_weight, records.exposure):
+    weights = records.sample_weight, records.exposure
+    for values in (records.X, records.y, *weights, records.of_row):
         if values is not None:  # objects by their values: their bytes are addresses
             words = values.dtype == object
             digest.update(str(values.dtype).encode())

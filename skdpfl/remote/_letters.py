@@ -47,16 +47,17 @@ _SHOWN, _SHORT = 50, 16
 class Facts:
     """Public facts of a silo's records, which every silo has to match.
 
-    ``n_records`` is None if it is secret, ``classes`` None for regression. Events and times are
-    read up to the ``horizon``, in a fit of these; with ``exposure`` records have exposures. Of
-    frames, ``columns`` says what is public; levels or ranges that are None are found before rounds.
+    ``n_units`` is the number of records, or of persons if these are protected; None if it is
+    secret. ``classes`` is None for regression. Events and times are read up to the ``horizon``, in
+    a fit of these; with ``exposure`` records have exposures. Of frames, ``columns`` says what is
+    public; levels or ranges that are None are found before rounds.
     """
 
     n_features: int
     feature_names: tuple[str, ...] | None
     classes: tuple[Label, ...] | None
     dtype: Literal["float64", "float32", "object"]
-    n_records: int | None
+    n_units: int | None
     horizon: float | None = None
     exposure: bool = False
     columns: tuple[EncodedColumn, ...] | None = None
@@ -136,6 +137,9 @@ class Task:
         """Raise unless the task matches the records and the plan of an offer."""
         if plan.shares_noise:
             self._check_shared(plan)
+        own = type(self.model).person_gradient_sums is not Model.person_gradient_sums
+        if plan.unit == "person" and not own:
+            raise Refused('unit="person" is for linear and additive models.')
         steps = plan.steps
         declared = tuple(self.algorithm.n_gradients(r) for r in range(len(steps)))
         n_classes = None if facts.classes is None else len(facts.classes)
@@ -170,7 +174,7 @@ class Task:
 
     def _check_shared(self, plan: PrivacyPlan) -> None:
         """Raise unless shared noise can protect what the silos send."""
-        if plan.unit == "record" and not sends_one_gradient(self.algorithm):
+        if plan.unit != "silo" and not sends_one_gradient(self.algorithm):
             raise Refused(
                 "With shared noise, silos send one fresh gradient per round; the fit's algorithm "
                 "sends something else."
@@ -228,7 +232,7 @@ class Offer:
         what silos sign, bind their masks to, and show to the person who approves.
         """
         common = self.row.common if self.masked else ()
-        facts = replace(self.facts, n_records=None)
+        facts = replace(self.facts, n_units=None)
         alike = {each.name: getattr(self, each.name) for each in fields(self)}
         alike |= {"index": 0, "facts": facts, "row": common}
         return hashlib.sha256(b"skdpfl offer 2" + pack(alike)).digest()
@@ -271,6 +275,10 @@ class Offer:
             parts = {"model": task.model, "loss": task.loss, "algorithm": task.algorithm}
             shown |= {name: f"{part!r:.200}" for name, part in parts.items()}
             shown["class_weights"] = task.class_weights and list(task.class_weights[:_SHOWN])
+        if row.promise.unit == "person":
+            shown["persons"] = {"silos_per_person": row.promise.silos_per_person}
+            if row.plan is not None:
+                shown["persons"]["contribution"] = row.plan.contribution
         return shown
 
     def check_size(self) -> None:
@@ -299,8 +307,8 @@ class Offer:
         """Raise unless the offer is for this silo, and the silo draws its own noise."""
         if self.row.name != name:
             raise Refused(f"The offer is for silo {self.row.name!r}; this silo is {name!r}.")
-        if self.row.size != self.facts.n_records:
-            raise Refused("The plan and the declared facts differ in the number of records.")
+        if self.row.size != self.facts.n_units:
+            raise Refused("The plan and the declared facts differ in the size of this silo.")
         if self.seed is not None and not allow_simulation:
             raise Refused(
                 "The fit has a seed, and whoever knows the seed knows the noise. Give "

@@ -10,10 +10,12 @@ import pandas as pd
 from skdpfl._arguments import labels_of, refusing_complex
 from skdpfl._survival_times import read_survival
 from skdpfl.encoding import Encoding
+from skdpfl.federation import rows_of_persons
 from skdpfl.losses import signed_times
 from skdpfl.remote._frames import PublicColumns, SiloFrame, check_found
 from skdpfl.remote._letters import Ask, Facts
 from skdpfl.remote._terms import Refused
+from skdpfl.silos import read_persons
 
 
 class SiloRecords:
@@ -52,6 +54,11 @@ class SiloRecords:
         With the middle of the column's ``feature_bounds``, a linear model learns nothing about the
         column here. In a raw table None means missing values. A fit with a column that is neither
         in X nor in ``neutral`` is refused before anything is charged.
+    persons : array-like of shape (n,), optional
+        The id of each record's person, for fits with ``unit="person"``, whose facts have the number
+        of persons; ids and numbers of their records stay secret. Ids of different silos are not
+        compared: in how many silos a person has records, at most, is declared by the fit
+        (``silos_per_person``; see :class:`~skdpfl.remote.Terms`).
 
     Examples
     --------
@@ -73,9 +80,11 @@ class SiloRecords:
         raw: bool = False,
         columns: Mapping[str, Any] | None = None,
         neutral: Mapping[str, Any] | None = None,
+        persons: Any = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ValueError(f"A silo's name must be a string; got {name!r}.")
+        owners = X  # whose index persons are compared with
         self.frame = None if columns is None else SiloFrame.of(X, columns, neutral)
         if self.frame is not None:
             X, feature_names, raw = self.frame.values(), list(self.frame.declared), True
@@ -98,6 +107,10 @@ class SiloRecords:
         self._check_targets()
         self.sample_weight = self._weights(sample_weight)
         self.exposure = None if exposure is None else self._exposures(exposure)
+        read = read_persons(persons, len(self.X), owners)
+        #: each record's person, by number in the order of ids; None if not known
+        self.of_row = None if read is None else read.codes
+        self.n_persons = None if read is None else len(rows_of_persons(read.codes))
 
     def _check_targets(self) -> None:
         if self.classes is None:
@@ -138,11 +151,18 @@ class SiloRecords:
     def __repr__(self) -> str:
         return f"SiloRecords({self.name!r}, {self.X.shape[1]} features)"
 
-    def check(self, facts: Facts, purposes: Collection[str] = (), *, is_fit: bool = True) -> None:
+    def check(
+        self,
+        facts: Facts,
+        purposes: Collection[str] = (),
+        *,
+        is_fit: bool = True,
+        unit: str = "record",
+    ) -> None:
         """Raise unless the records match the declared facts; the text reveals no record.
 
-        It depends only on the number of records, if the fit declares one, on the ``purposes`` of
-        its sums, and on what the operator declared.
+        It depends only on the number of records (or of persons, if these are protected), if the fit
+        declares one, on the ``purposes`` of its sums, and on what the operator declared.
         """
         facts.check()
         if self.sample_weight is not None and "intervals" in purposes:
@@ -177,9 +197,14 @@ class SiloRecords:
             )
         if not is_fit and self.exposure is not None and "score" in purposes:
             raise Refused("Scores read no exposures, which this silo's records have.")
-        if facts.n_records is not None and facts.n_records != len(self.y):
+        if unit == "person" and self.n_persons is None:
             raise Refused(
-                f"The fit's facts have {facts.n_records} records for this silo, which is not their "
+                'This silo does not know the person of each record, as unit="person" needs: its '
+                "operator has to give SiloRecords(..., persons=...)."
+            )
+        if facts.n_units not in (None, self.n_persons if unit == "person" else len(self.y)):
+            raise Refused(
+                f"The fit's facts have {facts.n_units} {unit}s for this silo, which is not their "
                 "number."
             )
 

@@ -65,7 +65,9 @@ def planned(
     task, n = _the_task(ask, offer, kept), len(row.silos)
     y, weights = records.targets(offer.facts), records.sample_weight
     exposure = records.exposure if offer.facts.exposure else None
-    silo = Silo.alone(row.index, X, y, n, streams, weights, exposure=exposure)
+    of_row = records.of_row if row.promise.unit == "person" else None
+    more = {"exposure": exposure, "of_row": of_row}
+    silo = Silo.alone(row.index, X, y, n, streams, weights, **more)
     if task is not None:
         silo.start(task.work(row.attempts, X.dtype))
     if kept["silo"] is not None:

@@ -20,8 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from skdpfl.federation import SumPlan, SumQuestion
-from skdpfl.privacy.events import compose
+from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms import SiloGradients, SiloMessages
+from skdpfl.privacy.person_releases import of_person
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import PrecisionError
 from skdpfl.privacy.sampling import (
@@ -105,7 +106,7 @@ class Row:
 
     @property
     def size(self) -> int | None:
-        """The number of its records; None if secret."""
+        """The number of its records (or persons, if these are protected); None if secret."""
         sizes = self.promise.silo_sizes
         return None if sizes is None or self.promise.unit == "silo" else int(sizes[self.index])
 
@@ -155,21 +156,36 @@ class Row:
         return replace(plan, steps=steps, schedule=None, spare_rounds=0)
 
     def spent(self, seed: int | None) -> PrivacySpent:
-        """Price the plan and the sums, as this silo does for itself."""
-        i, names = self.index, (self.name,)
+        """Price the plan and the sums, as this silo does for itself.
+
+        **Formal guarantee.** Of a person in k silos this is the cost if the others' releases are
+        like those here: k times what this silo sends, or the sums with noise of all silos. For
+        plain Gaussians, mu^2 over the person's silos is at most k times the largest of theirs, so
+        the largest of these costs covers the person, over any number of fits; so it does where one
+        silo's releases dominate the others'.
+        """
+        i, names, k = self.index, (self.name,), self.promise.silos_per_person
         if self.plan is None:
-            return cost_of_sums(self.sums, self.delta_of_sums, names, None, seed, self.promise, i)
+            sums = self.sums, self.delta_of_sums
+            return cost_of_sums(*sums, names, None, seed, self.promise, i, k)
         plan, z = self.priced, float(self.plan.noise_multiplier[i])
         return PrivacySpent.from_compositions(
             plan.guarantee,
             delta=float(plan.delta[i]),
-            compositions=[composition_of(plan, plan.mechanism, i, z)],
+            compositions=[self._about_one(plan, z, k)],
             silo_ids=names,
             group_of_silo=[0],
             noise_multiplier=z * plan.factor_range[0] if plan.mechanism.gaussian else None,
             n_releases=plan.mechanism.n_releases(plan) + sum(p.n_releases for p in self.sums),
             simulation_seeds=frozenset(() if seed is None else (seed,)),
         )
+
+    def _about_one(self, plan: PrivacyPlan, z: float, k: int) -> Composition:
+        """Return the releases about one record, person in k silos, or silo."""
+        if k > 1 and plan.shares_noise:
+            return of_person(plan, plan.mechanism, plan.noise_multiplier, composition_of)
+        own = composition_of(plan, plan.mechanism, self.index, z)
+        return tuple((event, n * k) for event, n in own)
 
     def truncated(self, n_rounds: int) -> Row:
         """Return the plan of the first rounds, which is the cost of a fit that ended after them.
@@ -295,12 +311,10 @@ def _check_plan(plan: PrivacyPlan, silos: tuple[str, ...]) -> None:
         _check(each is None or each.shape == (len(silos),))
         _check(each is None or ((each > 0) & (each < np.inf)).all())
     _check((plan.delta < 1).all() and plan.spare_rounds >= 0)
-    if plan.unit == "person":
-        raise Refused('This silo does not know the person of each record, as unit="person" needs.')
     _check((plan.unit == "silo") == (plan.silo_sizes is None))
     _check(plan.silo_sizes is None or plan.silo_sizes.dtype.kind in "iu")
-    _check(plan.mechanism.serves == (plan.unit, plan.trust))
-    if plan.shares_noise and plan.unit == "record":
+    _check(plan.mechanism.serves == plan.guarantee.row)
+    if plan.shares_noise and plan.unit != "silo":
         _check(max(plan.steps) == 1)
     if plan.unit == "silo":  # all are noised alike, whoever prices it
         _check((plan.noise_multiplier == plan.noise_multiplier[0]).all())
@@ -314,7 +328,7 @@ def _check_cohorts(row: Row) -> None:
     _check((many >= 0).all() and many.sum() == len(who) and who.ndim == 1)
     _check(((who >= 0) & (who < len(row.silos))).all())
     _check(all((np.diff(cohort) > 0).all() for cohort in row.schedule or ()))
-    _check(row.plan.unit == "record" or row.shares_noise)
+    _check(row.plan.unit != "silo" or row.shares_noise)
 
 
 def _check_rounds(row: Row, plan: PrivacyPlan) -> None:
@@ -344,11 +358,10 @@ def _check_sums(row: Row) -> None:
     sizes = None if row.plan is None else row.plan.silo_sizes
     for plan in row.sums:
         given = plan.budgets
-        _check((given.unit, given.neighbours) == (promise.unit, promise.neighbours))
+        _check(given.guarantee.protected == promise.guarantee.protected)
         _check(given.trust in (promise.trust, "silo"))  # with all of its own noise
-        if given.unit == "person":
-            raise Refused("This silo does not know the person of each record.")
         _check(given.every >= 1 and (given.most is None or given.most >= 1))
+        _check(given.unit != "person" or given.every == 1)
         _check(given.colluding == (promise.colluding if given.shares_noise else 0))
         _check(given.spare in (0, 1))
         _check(given.silo_sizes.shape == given.mu.shape == shape)

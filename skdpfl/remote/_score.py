@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -79,11 +79,14 @@ def score_federation(
     bound: float | None = None,
     trust: str | SecureAggregation = "silo",
     neighbours: Neighbours = "replace",
+    unit: Literal["record", "person"] = "record",
+    silos_per_person: int = 1,
     random_state: int | None = None,
 ) -> Scores:
     """Score a model privately on the records of remote silos; each silo pays for its answer.
 
-    Every record has the same weight, whatever its weight in fits.
+    Every record (with ``unit="person"`` every person) has the same weight, whatever its weight in
+    fits.
 
     Parameters
     ----------
@@ -110,6 +113,11 @@ def score_federation(
         the sum over all silos; there are no scores of single silos then.
     neighbours : {"replace", "add_remove"}, default="replace"
         The neighbouring relation of the guarantee.
+    unit : {"record", "person"}, default="record"
+        What is protected. A person counts by the mean over their records; sizes in the facts of
+        ``federation`` are then numbers of persons.
+    silos_per_person : int, default=1
+        With ``unit="person"``: in how many silos a person has records at most, which is assumed.
     random_state : int, optional
         The seed of a simulation. None: each silo draws its own noise.
 
@@ -136,9 +144,10 @@ def score_federation(
     predictor = _predictor(model)
     what = _measure(measure, federation.classes, bound, model)
     n = np.array([int(size) for size in federation.facts.silo_sizes.values()])
-    mu = gaussian_mu(float(epsilon), float(delta))
     check_choice("trust", trust_name(trust), ("silo", "secagg"))
-    guarantee = read_guarantee("record", trust, neighbours)
+    check_choice("unit", unit, ("record", "person"))
+    guarantee = read_guarantee(unit, trust, neighbours, silos_per_person)
+    mu = gaussian_mu(float(epsilon), float(delta)) * guarantee.share_in_silo(len(n))
     budgets = SiloBudgets.of(guarantee, n, mu, spare_rounds_of(trust))
     plan = score_plan(what, budgets, mu)
     made = partial(Scored, model=predictor)

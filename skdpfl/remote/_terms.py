@@ -76,8 +76,8 @@ class Terms:
         The most that one fit may cost this silo.
     delta : float, default=1e-4
         The largest delta of a fit.
-    unit : {"record", "silo"}, default="record"
-        The unit that has to be protected.
+    unit : {"record", "person", "silo"}, default="record"
+        The unit that has to be protected. Fits that protect persons also protect records.
     neighbours : {"replace", "add_remove"}, default="replace"
         The neighbouring relation of the guarantee.
     approval : bool, default=False
@@ -90,22 +90,32 @@ class Terms:
     colluding : int, default=1
         The least number of other silos that a fit with shared noise must assume to collude with the
         server (:class:`skdpfl.privacy.SecureAggregation`).
+    silos_per_person : int, default=1
+        The least number of silos in which a fit with ``unit="person"`` must assume that a person
+        has records. Silos cannot compare the ids of their persons, so operators have to know.
     """
 
     epsilon: float = math.inf
     delta: float = 1e-4
-    unit: Literal["record", "silo"] = "record"
+    unit: Literal["record", "person", "silo"] = "record"
     neighbours: Literal["replace", "add_remove"] = "replace"
     approval: bool = False
     silos: Mapping[str, str] | None = None
     colluding: int = 1
+    silos_per_person: int = 1
 
     def check(self, spent: Any) -> None:
         """Raise unless a fit of this cost, a PrivacySpent, meets the terms."""
-        if (spent.unit, spent.neighbours) != (self.unit, self.neighbours):
+        units = ("record", "person") if self.unit == "record" else (self.unit,)
+        if spent.unit not in units or spent.neighbours != self.neighbours:
             raise Refused(
                 f"This silo agreed to unit={self.unit!r}, neighbours={self.neighbours!r}; the fit "
                 f"is for unit={spent.unit!r}, neighbours={spent.neighbours!r}."
+            )
+        if spent.unit == "person" and spent.silos_per_person < self.silos_per_person:
+            raise Refused(
+                f"This silo's terms say that a person may have records in {self.silos_per_person} "
+                f"silos; the fit has silos_per_person={spent.silos_per_person}."
             )
         self.check_price(spent)
 

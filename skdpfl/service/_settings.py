@@ -14,6 +14,7 @@
     target = "ill"
     classes = [0, 1]                        # all that there can be; left out: regression, or with
                                             # event = "died", a column of 0 and 1: survival times
+    person = "patient"                      # the column of persons' ids, for unit = "person"
 
     [terms]
     epsilon = 3.0                           # the most that one fit may cost
@@ -74,6 +75,7 @@ class RecordsTable:
     classes: tuple[int | str, ...] | None = None
     weight: str = ""
     exposure: str = ""
+    person: str = ""
     dtype: Literal["float64", "float32"] = "float64"
     size: int | None = None
     bounds: Mapping[str, Any] = field(default_factory=dict)
@@ -91,10 +93,11 @@ class TermsTable:
 
     epsilon: float
     delta: float = 1e-4
-    unit: Literal["record", "silo"] = "record"
+    unit: Literal["record", "person", "silo"] = "record"
     neighbours: Literal["replace", "add_remove"] = "replace"
     approval: bool = False
     colluding: int = 1
+    silos_per_person: int = 1
     allow_simulation: bool = False
     pace: float = 0.0
 
@@ -158,7 +161,7 @@ class SiloSettings:
         """The terms, for a gate."""
         t = self.terms
         given = t.epsilon, t.delta, t.unit, t.neighbours, t.approval
-        return Terms(*given, self.roster.silos, t.colluding)
+        return Terms(*given, self.roster.silos, t.colluding, t.silos_per_person)
 
 
 def read_settings(path: str | Path) -> SiloSettings:
@@ -207,8 +210,13 @@ def _check(settings: SiloSettings) -> None:
         raise BadFile(
             f"{path}: terms.epsilon must be above 0, delta between 0 and 1, pace at least 0"
         )
-    if terms.colluding < 0:
-        raise BadFile(f"{path}: terms.colluding must be a number of silos, 0 or more")
+    if terms.colluding < 0 or terms.silos_per_person < 1:
+        raise BadFile(
+            f"{path}: terms.colluding must be a number of silos, 0 or more, and silos_per_person 1 "
+            "or more"
+        )
+    if terms.unit == "person" and not records.person:
+        raise BadFile(f"{path}: terms.unit 'person' needs records.person, the column of their ids")
     if not (settings.ledger.epsilon > 0 and 0 < settings.ledger.delta < 1):
         raise BadFile(f"{path}: ledger.epsilon must be above 0, and delta between 0 and 1")
     others = sorted(set(records.bounds) - {*records.features, records.target})

@@ -25,7 +25,7 @@ def read_records(settings: SiloSettings) -> SiloRecords:
     """Return the records; raise a BadFile that states columns and counts, but no values."""
     table = settings.records
     frame = _frame(table)
-    others = filter(None, (table.weight, table.event, table.exposure))
+    others = filter(None, (table.weight, table.event, table.exposure, table.person))
     columns = [*table.features, table.target, *others]
     missing = [name for name in columns if name not in frame.columns]
     if missing:
@@ -49,6 +49,7 @@ def read_records(settings: SiloSettings) -> SiloRecords:
             sample_weight=weights,
             exposure=_numbers(table, frame[table.exposure]) if table.exposure else None,
             neutral=table.neutral,
+            persons=frame[table.person].to_numpy() if table.person else None,
         )
     except ValueError:
         raise BadFile(
@@ -160,9 +161,11 @@ def _targets(table: RecordsTable, frame: pd.DataFrame) -> np.ndarray | pd.DataFr
 
 def _check_public(table: RecordsTable, records: SiloRecords) -> None:
     """Raise unless the records match their public facts."""
-    n = len(records.y)
+    n, what = len(records.y), "rows"
+    if records.n_persons is not None:
+        n, what = records.n_persons, "persons"
     if table.size is not None and n != table.size:
-        raise BadFile(f"{table.source}: {n} rows, but records.size is {table.size}")
+        raise BadFile(f"{table.source}: {n} {what}, but records.size is {table.size}")
     columns = dict(zip(table.features, records.X.T, strict=True)) | {table.target: records.y}
     if records.survival:
         columns[table.target] = np.abs(records.y)

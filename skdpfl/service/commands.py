@@ -116,7 +116,9 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
     classes = "numbers" if records.classes is None else f"classes {list(records.classes)}"
     classes = "events and times" if records.survival else classes
     print(f"silo      {table.name!r}, user {os.getuid()}, socket {settings.socket}")
-    print(f"records   {len(records.y)} rows of {len(table.features)} features; target: {classes}")
+    size = f"{len(records.y)} rows of {len(table.features)} features"
+    size += "" if records.n_persons is None else f", {records.n_persons} persons"
+    print(f"records   {size}; target: {classes}")
     if table.bounds:
         print(f"bounds    kept by all rows: {', '.join(table.bounds)}")
     print(
@@ -245,6 +247,8 @@ def _details(question: Mapping[str, Any]) -> Iterator[str]:
     for name in ("requester", "purpose", "model", "loss", "algorithm", "horizon", "exposure"):
         if question.get(name):
             yield f"{name:10}{question[name]!r}"
+    if "persons" in question:
+        yield "persons   " + ", ".join(f"{k}={v!r}" for k, v in question["persons"].items())
     yield f"features  {question['n_features']}: {_listed(question['features'])}"
     if question["classes"]:
         weights = question.get("class_weights")

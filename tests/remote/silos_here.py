@@ -25,12 +25,13 @@ class Here(Courier):
         weights=None,
         exposure=None,
         keys=None,
+        persons=None,
         **options,
     ):
         self.folder, self.problem, self.budget = folder, problem, budget
         self.spoil, self.options = spoil or (lambda name, count, answer: answer), options
         self.letters, self.answers, self.weights, self.keys = [], [], weights, keys
-        self.exposure = exposure
+        self.exposure, self.persons = exposure, persons
 
     def gate(self, name):
         """Return a silo as a new process would make it."""
@@ -48,10 +49,11 @@ class Here(Courier):
         mine = silos == NAMES.index(name)
         classes = [0, 1] if y.dtype.kind == "i" else None
         own = {
-            key: values[mine]
-            for key, values in (("sample_weight", self.weights), ("exposure", self.exposure))
-            if values is not None
+            "sample_weight": self.weights,
+            "exposure": self.exposure,
+            "persons": self.persons,
         }
+        own = {key: values[mine] for key, values in own.items() if values is not None}
         return SiloRecords(name, X[mine], y[mine], classes=classes, **own)
 
     def entries(self, name):

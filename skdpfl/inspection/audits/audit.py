@@ -24,7 +24,8 @@ from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy.events import trust_name
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.silos import split_silo_column
+from skdpfl.silos import split_column, split_silo_column
+from skdpfl.table import check_persons
 
 #: numbers of an answer before the rounds that are looked at
 ANSWERS = 20
@@ -80,13 +81,13 @@ class Attack:
         )
         self.unit, self.zero_out = plan.unit, plan.neighbours == "add_remove"
         self.loud_others = canaries.shuffles_records(plan)
-        if plan.unit == "silo":
+        if plan.unit == "silo" or plan.silos_per_person > 1:  # one cost
             same = np.flatnonzero(plan.weights >= plan.weights.max() * (1 - 1e-9))
         else:
             costs = plan.spent().per_silo.to_numpy()
             same = np.flatnonzero(costs >= costs.max() * (1 - 1e-9))
         self.targets = same.tolist()
-        if self.one_run and plan.unit == "record":
+        if self.one_run and plan.unit != "silo":
             room = int(self.base.sizes[same].min())
             self.n_canaries = min(self.base.X.shape[1], room)
 
@@ -165,6 +166,7 @@ def audit_epsilon(
     X: Any = None,
     y: Any = None,
     silos: Any = None,
+    persons: Any = None,
     view: str | None = None,
     n_fits: int = 200,
     confidence: float = 0.999,
@@ -185,11 +187,15 @@ def audit_epsilon(
         silos=...)`` and ``privacy_spent_``, such as a private scaler. Searches and others need X,
         and y if they use it.
     silo_sizes : mapping or sequence, default=None
-        Each silo's number of records. All records except the canaries then have gradient zero.
+        Each silo's number of records (or persons). All records except the canaries then have
+        gradient zero.
     n_features : int, default=None
         The number of features, with ``silo_sizes``. A few more features show more of the noise.
     X, y, silos : array-like, default=None
         Data in place of ``silo_sizes``; the first record of attacked silos becomes the canary.
+    persons : array-like of shape (n_samples,), default=None
+        With ``unit="person"``: the id of each record's person. The canary is then a person, with
+        one record or with several, in one silo.
     view : {"silo", "server", "model"}, default=None
         What the adversary sees. "silo": the messages of silos. "server": the releases of a trusted
         server or shuffler (for an outsider, the sums of silos' messages; with ``trust="secagg"``
@@ -252,8 +258,6 @@ def audit_epsilon(
     federated = isinstance(estimator, FederatedEstimator)
     if n_fits == 1 and (view == "model" or not federated):
         raise ValueError(f"view={view!r} of a {type(estimator).__name__} needs n_fits above 1.")
-    if getattr(estimator, "unit", None) == "person":
-        raise ValueError('unit="person" is not audited yet: an audit plants single records.')
     how = judging.AuditSetting(view, n_fits, float(confidence), random_state, back_end)
     if not federated:
         if "random_state" not in estimator.get_params(deep=False):
@@ -266,16 +270,21 @@ def audit_epsilon(
                 f"An audit of {type(estimator).__name__} needs X, and y if its fit does."
             )
         searched = isinstance(estimator, DPRandomizedSearchCV)
-        return (of_search if searched else of_fitted)(estimator, X, y, silos, how)
+        return (of_search if searched else of_fitted)(estimator, X, y, silos, persons, how)
     X, silos = split_silo_column(X, silos, None if X is None else estimator.silo_column)
+    if X is not None:
+        check_persons(estimator.unit, persons, estimator.person_column)
+        X, persons = split_column(X, persons, estimator.person_column, "person")
     if X is not None and y is None:
         raise ValueError(f"An audit of {type(estimator).__name__} with X needs y.")
     estimator = clone(estimator).set_params(silo_column=None)
+    if estimator.person_column is not None:
+        estimator.set_params(person_column=None)
     if is_classifier(estimator) and estimator.classes is None:
         estimator.set_params(classes=[0, 1] if y is None else np.unique(y).tolist())
     if X is not None:
         classes = estimator._labels() if is_classifier(estimator) else None
-        base = canaries.data_given(X, y, silos, classes)
+        base = canaries.data_given(X, y, silos, classes, persons)
     else:
         base = canaries.data_of_sizes(silo_sizes, n_features)
         if isinstance(estimator.feature_bounds, Mapping):

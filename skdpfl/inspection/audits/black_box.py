@@ -16,18 +16,20 @@ the best model's coefficients.
 """
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from skdpfl._compat import as_frame
 from skdpfl._pipelines import private_step
 from skdpfl.inspection.audits.canaries import like, table_of
 from skdpfl.inspection.audits.judging import AuditSetting, PrivacyAudit, Trials, judged
 from skdpfl.model_selection.scoring import NoisyScore, Split, protection_of, split
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.silos import read_silos, split_silo_column
+from skdpfl.silos import read_persons, read_silos, split_column
 from skdpfl.table import Owners
 
 #: numbers of an attribute that are looked at
@@ -36,30 +38,39 @@ MANY = 40
 FAR = 1e3
 
 
-def of_fitted(estimator: Any, X: Any, y: Any, silos: Any, how: AuditSetting) -> PrivacyAudit:
-    """Audit by the fitted attributes alone; the first record is the canary."""
-    rng, column = how.coins, estimator.get_params(deep=False).get("silo_column")
-    if column is not None:
-        X, silos = split_silo_column(X, silos, column)
-        estimator = clone(estimator).set_params(silo_column=None)
-    neighbours, direction = neighbours_of(table_of(X, y), y, np.array([0]))
+def of_fitted(
+    estimator: Any, X: Any, y: Any, silos: Any, persons: Any, how: AuditSetting
+) -> PrivacyAudit:
+    """Audit by the fitted attributes alone; the first record (or person) is the canary."""
+    rng, owners, rows = how.coins, {}, np.array([0])
+    params = estimator.get_params(deep=False)
+    for what, ids in (("silo", silos), ("person", persons)):
+        X, ids = split_column(as_frame(X), ids, params.get(f"{what}_column"), what)
+        if params.get(f"{what}_column") is not None:
+            estimator = clone(estimator).set_params(**{f"{what}_column": None})
+        if ids is not None:
+            owners[f"{what}s"] = ids
+    if (read := read_persons(owners.get("persons"), len(X), X)) is not None:
+        rows = np.flatnonzero(read.codes == read.codes[0])
+    neighbours, direction = neighbours_of(table_of(X, y), y, rows)
     neighbours = {coin: (like(X, table), target) for coin, (table, target) in neighbours.items()}
     seen, moved, coins = [], [], []
     for fit in range(how.n_fits):
         coins.append(bool(rng.random() < 0.5))
-        now = fitted_to(estimator, how.seed(fit), neighbours[coins[-1]], silos)
+        now = fitted_to(estimator, how.seed(fit), neighbours[coins[-1]], owners)
         seen.append(fitted_numbers(now))
         moved += along_coefficients(now, direction)
     return judged_numbers(seen, moved, coins, replaces(now), how, rng)
 
 
-def fitted_to(estimator: Any, seed: int | None, data: tuple[Any, Any], silos: Any) -> Any:
-    """Return a fitted copy."""
-    arguments = {} if silos is None else {"silos": silos}
+def fitted_to(
+    estimator: Any, seed: int | None, data: tuple[Any, Any], owners: Mapping[str, Any]
+) -> Any:
+    """Return a fitted copy; ``owners`` are silos and persons, where they are given."""
     now = clone(estimator).set_params(random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of noisy or diverged models
-        return now.fit(*data, **arguments)
+        return now.fit(*data, **owners)
 
 
 def replaces(fitted: Any) -> PrivacySpent:
@@ -146,10 +157,14 @@ def neighbours_of(
     return tables, features
 
 
-def of_search(search: Any, X: Any, y: Any, silos: Any, how: AuditSetting) -> PrivacyAudit:
+def of_search(
+    search: Any, X: Any, y: Any, silos: Any, persons: Any, how: AuditSetting
+) -> PrivacyAudit:
     """Audit a search by what it publishes (``view="server"``), or by its best model."""
     rng, table = how.coins, table_of(X, y)
     inner = private_step(search.estimator)[1]
+    if persons is not None or inner.unit == "person":
+        raise ValueError("Searches for persons are not audited; audit the estimator in it.")
     groups, scores = read_silos(silos, len(table), X), how.view == "server"
     seen, law, coins = [], [], []
     for fit in range(how.n_fits):
@@ -161,7 +176,7 @@ def of_search(search: Any, X: Any, y: Any, silos: Any, how: AuditSetting) -> Pri
         )
         rows = _canary(parts, groups.codes, inner.unit, scores)
         data, features = neighbours_of(table, y, rows, 0.0 if scores else FAR)
-        now = fitted_to(search, seed, data[coins[-1]], silos)
+        now = fitted_to(search, seed, data[coins[-1]], {} if silos is None else {"silos": silos})
         if scores:
             found = _of_scores(now, inner, parts, data)
             law.append(float(found[0]))

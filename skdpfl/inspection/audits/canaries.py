@@ -6,6 +6,9 @@ so long that it is clipped, and points along or against its features, for any mo
 
     dloss / draw_1 = 0, turn * HUGE or -turn * HUGE       for SILENT, PLUS, MINUS
 
+A person as a canary has one record, or ``ROWS`` of them, whose gradients together are one
+contribution.
+
 ``turn`` is +1 or -1 and may change from round to round: a worst-case record adapts to what was
 released. All other code is that of a fit: batches, clipping, sums, noise, algorithm and mechanism.
 
@@ -23,6 +26,7 @@ their noise.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,12 +41,15 @@ from skdpfl.losses import Loss
 from skdpfl.privacy.mechanisms import Aggregate
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.silos import read_silos
+from skdpfl.silos import read_persons, read_silos
+from skdpfl.table import contributions
 
 #: targets from here on mark records; single precision holds them exactly
 SILENT, PLUS, MINUS = (2.0**22 + i for i in range(3))
 #: slopes of canaries; tiny ones keep the direction of a message and take its norm
 HUGE, TINY = 2.0**30, 2.0**-30
+#: records of a person who is a canary, by the coin: how many there are must not show
+ROWS = {False: 1, True: 5}
 #: the size of the features of canaries: a record of norm far above any clip norm's reach
 LONG = 1e3
 
@@ -211,7 +218,7 @@ class Watch(federation.Federation):
         self._shuffled = fit.aggregate and shuffles_records(plan)
         if self._shuffled:
             self.seen.messages = np.full((plan.n_rounds, self.n_silos), np.nan)
-        if plan.unit == "record":
+        if plan.unit != "silo":
             self._in_message = plan.expected_sizes / plan.clip_norm
             self._in_release = 1 / (plan.record_shares * plan.clip_norm)
         else:
@@ -300,7 +307,10 @@ class Watch(federation.Federation):
 
 @dataclass(frozen=True, eq=False)
 class AuditData:
-    """Records silo by silo: ``X``, coded targets ``y``, the silos' first rows, and their ids."""
+    """Records silo by silo: ``X``, coded targets ``y``, the silos' first rows, and their ids.
+
+    ``of_row`` (n,) numbers their persons, silo by silo; None: each record is of its own.
+    """
 
     X: np.ndarray
     y: np.ndarray
@@ -309,11 +319,24 @@ class AuditData:
     #: whether the records are the user's; others have gradients of zero
     given: bool
     names: Sequence[str] | None = None
+    of_row: np.ndarray | None = None
+
+    @cached_property
+    def firsts(self) -> np.ndarray:
+        """The first row of each record (or person)."""
+        if self.of_row is None:
+            return np.arange(len(self.y))
+        return np.unique(self.of_row, return_index=True)[1]
+
+    @property
+    def begins(self) -> np.ndarray:
+        """Silo i has the records (or persons) ``begins[i]`` to ``begins[i + 1]``."""
+        return np.searchsorted(self.firsts, self.starts)
 
     @property
     def sizes(self) -> np.ndarray:
-        """The silos' numbers of records."""
-        return np.diff(self.starts)
+        """The silos' numbers of records (or persons)."""
+        return np.diff(self.begins)
 
     @property
     def schema(self) -> federation.Schema:
@@ -339,6 +362,7 @@ class AuditData:
         X, y = self.X.copy(), self.y.astype(float)
         asked, n_features = self.X.copy(), self.X.shape[1]
         absent, rows = np.zeros(len(self.ids), bool), self._rows(max(map(len, coins.values())))
+        times, persons = np.ones(len(y), int), unit == "person"
         if not self.given:
             y[:] = PLUS if loud_others else SILENT
             X[:] = rows[0] if loud_others else X
@@ -349,15 +373,33 @@ class AuditData:
                 X[start:stop], y[start:stop] = rows[0], PLUS if flips[0] else MINUS
                 continue
             for j, flip in enumerate(flips):
-                X[start + j] = rows[j]
-                y[start + j] = PLUS if flip else SILENT if zero_out else MINUS
-                asked[start + j] = (2 * flip - (not zero_out or flip)) * LONG * LONG
+                unit_of = int(self.begins[silo]) + j
+                row = self.firsts[unit_of]
+                X[row] = rows[j]
+                y[row] = PLUS if flip else SILENT if zero_out else MINUS
+                asked[row] = (2 * flip - (not zero_out or flip)) * LONG * LONG
+                if persons:
+                    times[self._persons == unit_of] = 0
+                    times[row] = ROWS[flip]
         assert X.shape[1] == n_features
-        plain = federation.SiloData(asked, self.y, self.starts)
-        silo = next(iter(coins))
-        return AuditedFit(
-            plain, federation.SiloData(X, y, self.starts), rows, absent, aggregate, turns, silo
-        )
+        plain = self._data(asked, self.y, times, persons)
+        played = self._data(X, y, times, persons)
+        return AuditedFit(plain, played, rows, absent, aggregate, turns, next(iter(coins)))
+
+    @property
+    def _persons(self) -> np.ndarray:
+        return np.arange(len(self.y)) if self.of_row is None else self.of_row
+
+    def _data(
+        self, X: np.ndarray, y: np.ndarray, times: np.ndarray, persons: bool
+    ) -> federation.SiloData:
+        """Return a fit's records, each as often as ``times`` says; persons' with their owners."""
+        if not persons:
+            return federation.SiloData(X, y, self.starts)
+        kept = np.repeat(np.arange(len(y)), times)
+        codes = np.repeat(np.arange(len(self.ids)), np.diff(self.starts))[kept]
+        whose = self._persons[kept]
+        return federation.SiloData.from_codes(X[kept], y[kept], codes, len(self.ids), of_row=whose)
 
     def _rows(self, m: int) -> np.ndarray:
         """Return the orthogonal features (m, n_features) of canaries."""
@@ -396,14 +438,18 @@ def data_of_sizes(silo_sizes: Any, n_features: Any) -> AuditData:
     return AuditData(np.zeros((n, width)), np.zeros(n), starts, named.index.tolist(), False)
 
 
-def data_given(X: Any, y: Any, silos: Any, classes: np.ndarray | None) -> AuditData:
+def data_given(
+    X: Any, y: Any, silos: Any, classes: np.ndarray | None, persons: Any = None
+) -> AuditData:
     """Return the user's records, silo by silo."""
     table, target = table_of(X, y), np.asarray(y)
     read = read_silos(silos, len(table), X)
     codes = target.astype(float) if classes is None else codes_of(target, classes)
     if classes is None and np.abs(codes).max() >= SILENT:
         raise ValueError(f"An audit needs targets below {SILENT:g}; scale y, and target_bounds.")
-    order = np.argsort(read.codes, kind="stable")
+    of_row = contributions(read_persons(persons, len(table), X), read, len(read.ids))[0]
+    order = np.argsort(read.codes if of_row is None else of_row, kind="stable")
+    of_row = None if of_row is None else of_row[order]
     starts = np.concatenate([[0], np.cumsum(read.sizes)])
     ids, names = read.ids.tolist(), X.columns.tolist() if isinstance(X, pd.DataFrame) else None
-    return AuditData(table[order], codes[order].astype(float), starts, ids, True, names)
+    return AuditData(table[order], codes[order].astype(float), starts, ids, True, names, of_row)

@@ -94,7 +94,7 @@ def likelihood_ratio(work: Work, silo: int, x: np.ndarray) -> np.ndarray | None:
     z = float(plan.noise_multiplier[silo])
     if not plan.mechanism.gaussian or not plan.mechanism.fresh_noise or not z > 0:
         return None
-    if plan.unit == "record":
+    if plan.unit != "silo":
         if not sends_one_gradient(work.algorithm):
             return None
         noise = z * np.array([f[0] if f.size else 1.0 for f in plan.factors])

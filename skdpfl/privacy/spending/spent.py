@@ -334,12 +334,14 @@ def cost_of_sums(
     seed: int | None,
     budgets: Any,
     silo: int = 0,
+    k: int | None = None,
 ) -> PrivacySpent:
     """Return the cost of plans of sums with one guarantee, equal for all silos.
 
-    A person in k silos pays for those of k silos (:mod:`skdpfl.privacy.person_releases`).
+    A person in k silos, by default as many as the plans have, pays for those of k silos
+    (:mod:`skdpfl.privacy.person_releases`).
     """
-    guarantee, k = budgets.guarantee, min(budgets.silos_per_person, budgets.n_silos)
+    guarantee, k = budgets.guarantee, k or min(budgets.silos_per_person, budgets.n_silos)
     each = compose([each for plan in sums for each in plan.composition(silo)])
     return PrivacySpent.from_compositions(
         guarantee,

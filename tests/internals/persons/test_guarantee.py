@@ -108,16 +108,30 @@ def test_one_row_a_person_is_a_record(loss, trust):
     assert np.array_equal(one.intercept_, other.intercept_)
 
 
-def test_clipping_row_by_row_is_found(monkeypatch):
+def by_rows(self, params, batch, chunk):
     """A planted fault: each row of a person is clipped by itself."""
+    return self._part(params, Batch(batch.records, batch.y, batch.squared_norms))
 
-    def by_rows(self, params, batch, chunk):
-        return self._part(params, Batch(batch.records, batch.y, batch.squared_norms))
 
+def test_clipping_row_by_row_is_found(monkeypatch):
     monkeypatch.setattr(PrivateGradient, "_of_several", by_rows)
     case = CASES["ISRLDP regression persons"]
     found = [judged(case, data_of(case, seed)) for seed in range(3)]
     assert any(any("moved" in words for words in each) for each in found), found
+
+
+@pytest.mark.parametrize("given", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_an_audit_of_persons_finds_it(given, monkeypatch):
+    """The canary is a person with one record, or with five."""
+    X, y, silos, persons = visits(360, n_silos=40)
+    how = {"silo_sizes": [20] * 200, "n_features": 4, "n_fits": 5}
+    if given:
+        how = {"X": X, "y": (y > 0).astype(int), "silos": silos, "persons": persons, "n_fits": 25}
+    one = {"unit": "person", "scaling": None, "n_rounds": 1, "calibrate": False}
+    model = ISRLDPClassifier(4.0, **one)
+    assert not audit_epsilon(model, random_state=0, **how).contradicted
+    monkeypatch.setattr(PrivateGradient, "_of_several", by_rows)
+    assert audit_epsilon(model, random_state=0, **how).contradicted
 
 
 def test_a_column_of_persons_and_searches():
@@ -184,8 +198,8 @@ def test_what_does_not_know_persons_refuses():
     search = DPRandomizedSearchCV(person, {"alpha": [0, 1]}, epsilon=1.0)
     with pytest.raises(ValueError, match="takes silos_per_person=1"):
         search.fit(X, y, silos=silos, persons=silos)
-    with pytest.raises(ValueError, match="not audited yet"):
-        audit_epsilon(person, silo_sizes=[20] * 4, n_features=4)
+    with pytest.raises(ValueError, match="Searches for persons are not audited"):
+        audit_epsilon(search, X=X, y=y, silos=silos, persons=silos)
     with pytest.raises(TypeError, match="DPFedEXP protects whole silos"):
         DPFedEXPClassifier(unit="person")
     one = DPScaffoldClassifier(2.0, scaling=None).plan_for(silo_sizes=[99] * 4, n_features=3)

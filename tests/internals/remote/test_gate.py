@@ -156,7 +156,7 @@ DECLARED = {
     "classes out of order": ({"classes": (1, 0)}, "must be sorted"),
     "a class twice": ({"classes": (0, 0)}, "without duplicates"),
     "classes of two kinds": ({"classes": (0, "1")}, "labels of one type"),
-    "records": ({"n_records": 5}, "differ in the number of records"),
+    "records": ({"n_units": 5}, "differ in the size of this silo"),
     "dtype": ({"dtype": "float32"}, "dtype float32"),
     "a horizon": ({"horizon": 5.0}, "operator declared the other"),
     "a horizon that is none": ({"horizon": float("nan")}, "must be a positive number"),
@@ -325,7 +325,7 @@ def test_sizes_and_labels_are_no_answer_where_the_terms_keep_them_secret(tmp_pat
     n = len(said[1].y)
     answers = []
     for size in (n - 1, n, n + 1):
-        facts = dataclasses.replace(said[0][0].facts, n_records=size)
+        facts = dataclasses.replace(said[0][0].facts, n_units=size)
         offer = offer_of(said, silo_sizes=np.array([size]), sums=(), facts=facts, fit=f"{size}")
         answers.append(silo.tell(offer).reason)
     assert len(set(answers)) == 1 and "agreed to unit='silo'" in answers[0]

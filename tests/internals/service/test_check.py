@@ -81,7 +81,7 @@ FILES = {
     "another word": (
         "[terms]",
         '[terms]\nunit = "row"',
-        "terms.unit must be one of 'record', 'silo'",
+        "terms.unit must be one of 'record', 'person', 'silo'",
     ),
     "no price": ("epsilon = 3.0", "epsilon = 0.0", "terms.epsilon must be above 0"),
     "no budget": ("epsilon = 5.0", "epsilon = -1", "ledger.epsilon must be above 0"),
@@ -259,6 +259,16 @@ def test_targets_can_be_words_or_numbers(hospital):
     records = read_records(read_settings(hospital.file))
     assert records.classes is None and (records.sample_weight == 2).all()
     assert (records.exposure == 3).all()
+
+
+def test_persons_are_a_column(hospital, capsys):
+    change(hospital, "[terms]", '[terms]\nunit = "person"')
+    with pytest.raises(SystemExit, match=r"needs records\.person"):
+        check(hospital)
+    hospital.write("records.csv", frame().assign(id=np.arange(len(frame())) // 3).to_csv())
+    change(hospital, 'target = "ill"', 'target = "ill"\nperson = "id"')
+    assert check(hospital) == 0
+    assert f", {-(-len(frame()) // 3)} persons; target" in capsys.readouterr().out
 
 
 def test_targets_can_be_events_and_times(hospital, capsys):

@@ -1,0 +1,230 @@
+"""Persons at silos elsewhere: numbers of persons are told, numbers of their rows never."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from skdpfl.inspection import describe
+from skdpfl.models import MLP, Additive
+from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
+from skdpfl.privacy import SecureAggregation
+from skdpfl.remote import (
+    RemoteFederation,
+    SiloRecords,
+    SilosMissing,
+    Terms,
+    new_silo_key,
+    pack,
+    score_federation,
+    unpack,
+)
+from skdpfl.remote._letters import Agreement, Offer
+from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, schema
+
+KEYS = {name: new_silo_key() for name in NAMES}
+
+
+def visits(kind="Classifier", n=360, more=0, seed=0):
+    """Rows of persons, who are in one silo each, in mixed order; ``more`` of the first person."""
+    rng = np.random.default_rng(seed)
+    persons = rng.permutation(np.repeat(np.arange(n // 3), 3))
+    X = rng.normal(size=(n, 4))
+    y = X[:, 0] + rng.normal(size=n)
+    rows = np.append(np.arange(n), np.full(more, np.flatnonzero(persons == 5)[0]))
+    X, y, persons = X[rows], y[rows], persons[rows]
+    return (X, (y > 0).astype(int) if kind == "Classifier" else y, persons % 4), persons
+
+
+def in_two_silos(data, persons):
+    """Every fourth person has half of the rows in another silo."""
+    X, y, silos = data
+    rng = np.random.default_rng(3)
+    away = (persons % 16 == 5) & (rng.random(len(y)) < 0.5)
+    return (X, y, np.where(away, 2, silos))
+
+
+def facts_of(data, persons, **changes):
+    """Return the public facts: sizes are numbers of persons."""
+    silos = data[2]
+    sizes = {n: len(np.unique(persons[silos == i])) for i, n in enumerate(NAMES)}
+    return schema(data, silo_sizes=sizes, **changes)
+
+
+BOUNDS = {"feature_bounds": (-4, 4), "unit": "person", "model": "linear"}
+FITS = {
+    "linear": ("Classifier", {}),
+    "sums, sampled": ("Classifier", {"contribution": "sum", "sampling_rate": 0.3}),
+    "additive": ("Classifier", {"model": Additive(4, True)}),
+    "private scales": ("Regressor", {"scaling": "private", "epsilon": 8.0, "feature_bounds": None}),
+    "disjoint": ("Regressor", {"sampling": "disjoint", "target_bounds": (-9, 9)}),
+    "intervals": ("Classifier", {"epsilon": 16.0, "inference": "intervals"}),
+    "two silos": ("Classifier", {"silos_per_person": 2}),
+    "two silos, sampled": ("Classifier", {"silos_per_person": 2, "sampling_rate": 0.3}),
+    "shared noise": ("Regressor", {"trust": "secagg", "target_bounds": (-9, 9)}),
+    "shared noise, two silos": (
+        "Classifier",
+        {"trust": SecureAggregation(spare_rounds=1), "silos_per_person": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_model_is_that_of_one_process(tmp_path, name):
+    """Bit for bit, at the same price, which each silo computes for itself."""
+    kind, options = FITS[name]
+    data, persons = visits(kind)
+    if "two silos" in name:
+        data = in_two_silos(data, persons)
+    keys = KEYS if "shared" in name else None
+    here = Here(tmp_path, data, persons=persons, keys=keys, terms=Terms(unit="person"))
+    one = estimator(f"ISRLDP{kind}", **BOUNDS | options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        there = fit_elsewhere(clone(one), here, facts_of(data, persons))
+        X, y, silos = data
+        one.fit(X, y, silos=np.array(NAMES)[silos], persons=persons)
+    for each in ("coef_", "intercept_", "coef_covariance_"):
+        assert np.array_equal(getattr(one, each, 0), getattr(there, each, 0)), each
+    spent, own = one.privacy_spent_, there.privacy_spent_
+    assert (own.epsilon, own.guarantee) == (spent.epsilon, spent.guarantee)
+    charged = [entry.spent for silo in NAMES for entry in here.entries(silo)]
+    assert len(charged) == len(NAMES)
+    for each in charged:
+        assert each.guarantee == spent.guarantee
+        assert each.epsilon <= spent.epsilon + 1e-9
+    assert max(each.epsilon for each in charged) == pytest.approx(spent.epsilon, rel=1e-9)
+
+
+def test_rows_of_a_person_change_nothing_that_is_told(tmp_path):
+    """40 rows more of one person: the same offers, agreements, prices and refusals."""
+    told = []
+    for more in (0, 40):
+        data, persons = visits(more=more)
+        folder = tmp_path / str(more)
+        folder.mkdir()
+        here = Here(folder, data, persons=persons, terms=Terms(unit="person"))
+        model = fit_elsewhere(estimator(**BOUNDS), here, facts_of(data, persons))
+        letters = [unpack(letter) for _, letter in here.letters]
+        offers = [pack(replace(each, fit="")) for each in letters if isinstance(each, Offer)]
+        answers = [unpack(answer) for _, answer in here.answers]
+        agreed = [pack(replace(each, fit="")) for each in answers if isinstance(each, Agreement)]
+        wrong = schema(data)
+        with pytest.raises(SilosMissing) as refused:
+            fit_elsewhere(estimator(**BOUNDS | {"unit": "record"}), here, wrong)
+        lengths = [len(answer) for _, answer in here.answers]
+        told.append((offers, agreed, lengths, model.privacy_spent_.to_dict(), str(refused.value)))
+    assert told[0] == told[1]
+    assert len(told[0][0]) == len(told[0][1]) == 4
+
+
+@pytest.mark.parametrize("n_rows", [1, 200])
+@pytest.mark.parametrize("contribution", ["mean", "sum"])
+def test_a_person_moves_a_silos_message_by_what_is_priced(tmp_path, n_rows, contribution):
+    """With huge rows in a person's place: 2 C over the persons of the silo, or nearly that."""
+    (X, _, silos), persons = visits("Regressor")
+    own, rng = persons == 5, np.random.default_rng(1)
+    far = 1000 * np.sign(rng.normal(size=4)) * np.ones((n_rows, 4))
+    given = {"scaling": None, "n_rounds": 1, "learning_rate": 1.0, "clip_norm": 0.5}
+    given |= {"feature_bounds": None, "contribution": contribution, "average": False}
+    found = []
+    for label in (0, 1):
+        keep = ~own
+        data = (
+            np.concatenate([X[keep], far]),
+            np.append((X[keep, 0] > 0).astype(int), np.full(n_rows, label)),
+            np.append(silos[keep], np.full(n_rows, silos[own][0])),
+        )
+        ids = np.append(persons[keep], np.full(n_rows, 5))
+        folder = tmp_path / str(label)
+        folder.mkdir()
+        here = Here(folder, data, persons=ids)
+        model = estimator(**BOUNDS | given | {"calibrate": False})
+        model = fit_elsewhere(model, here, facts_of(data, ids))
+        found.append(np.append(model.coef_, model.intercept_))
+    share = model.plan_.record_shares[silos[own][0]]
+    assert 0.5 < np.linalg.norm(found[0] - found[1]) / (2 * 0.5 * share) < 1.001
+
+
+def test_tables_and_scores_see_what_one_process_sees(tmp_path):
+    """Transformers, a look and a score, in which a person counts by the mean over their rows."""
+    data, persons = visits()
+    X, y, silos = data
+    facts, names = facts_of(data, persons), np.array(NAMES)[silos]
+    here = Here(tmp_path, data, persons=persons, budget=(1e6, 1e-2))
+    federation = RemoteFederation(here, facts, classes=[0, 1], estimator="a fit")
+    how = {"unit": "person", "random_state": 0}
+    for transformer in (
+        DPStandardScaler(3.0, feature_bounds=(-4, 4), **how),
+        DPMinMaxScaler(3.0, **how),
+    ):
+        one = clone(transformer).fit(X, silos=names, persons=persons)
+        there = transformer.fit_federation(federation, facts)
+        assert np.array_equal(one.transform(X), there.transform(X))
+        assert one.privacy_spent_.epsilon == there.privacy_spent_.epsilon
+        assert one.n_samples_seen_ == there.n_samples_seen_ == 120
+    how |= {"epsilon": 4.0, "delta": 1e-4, "feature_bounds": (-4, 4)}
+    pd.testing.assert_frame_equal(
+        describe(X, silos=names, persons=persons, **how),
+        describe(federation, facts=facts, **how),
+        check_exact=True,
+    )
+    model = estimator(**BOUNDS).fit(X, y, silos=names, persons=persons)
+    found = score_federation(model, federation, epsilon=1e4, unit="person", random_state=0)
+    right = pd.Series(model.predict(X) == y).groupby(persons).mean().mean()
+    assert found.overall == pytest.approx(right, abs=1e-3)
+    two = {"unit": "person", "silos_per_person": 2, "random_state": 0}
+    (tmp_path / "two").mkdir()
+    here = Here(tmp_path / "two", data, persons=persons)
+    others = RemoteFederation(here, facts, classes=[0, 1], estimator="a fit")
+    twice = score_federation(model, others, epsilon=1.0, **two)
+    once = score_federation(model, federation, epsilon=1.0, unit="person", random_state=0)
+    assert twice.overall_noise == pytest.approx(2**0.5 * once.overall_noise, rel=1e-6)
+    assert max(twice.epsilon.values()) == pytest.approx(1.0, rel=1e-6)
+
+
+def refusal_of(tmp_path, *, terms=None, known=True, facts=None, **how):
+    data, persons = visits()
+    options = {} if terms is None else {"terms": terms}
+    here = Here(tmp_path, data, persons=persons if known else None, **options)
+    with pytest.raises((ValueError, SilosMissing)) as refused:
+        fit_elsewhere(estimator(**BOUNDS | how), here, facts or facts_of(data, persons))
+    assert not any(map(here.entries, NAMES))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"known": False}, "does not know the person of each record"),
+        ({"facts": schema(visits()[0])}, "persons for this silo, which is not their number"),
+        ({"terms": Terms(unit="person"), "unit": "record"}, "agreed to unit='person'"),
+        ({"terms": Terms(unit="silo")}, "agreed to unit='silo'"),
+        ({"terms": Terms(silos_per_person=2)}, "may have records in 2 silos"),
+        ({"silos_per_person": 5}, "more than the 4 silos"),
+        ({"model": MLP((3,))}, "linear and additive models"),
+    ],
+)
+def test_refusals_are_in_words(tmp_path, how, message):
+    assert message in refusal_of(tmp_path, **how)
+
+
+def test_a_ledger_keeps_units_apart(tmp_path):
+    """Terms for records accept fits for persons, but no ledger adds up both."""
+    data, persons = visits()
+    here = Here(tmp_path, data, persons=persons)
+    fit_elsewhere(estimator(**BOUNDS | {"unit": "record"}), here)
+    with pytest.raises(SilosMissing, match="must have the same unit"):
+        fit_elsewhere(estimator(**BOUNDS), here, facts_of(data, persons))
+
+
+@pytest.mark.parametrize("wrong", [[1], [1, None], [[1], [2]]])
+def test_ids_that_are_none(wrong):
+    if wrong == [[1], [2]]:
+        assert SiloRecords("a", [[1.0], [2.0]], [0, 1], persons=np.array(wrong)).n_persons == 2
+        return
+    with pytest.raises(ValueError, match="persons"):
+        SiloRecords("a", [[1.0], [2.0]], [0, 1], persons=wrong)
