@@ -19,6 +19,8 @@ from skdpfl.privacy.spending.spent import SIMULATION
 _PER_ROW, _WIDTH, _HEIGHT, _PRODUCTS = 3, 3.6, 2.7, 3
 #: points on each side of a heat map; noise errors on each side of a curve that are shaded
 _CELLS, _ERRORS = 41, 2.0
+#: the share of records whose cells of a heat map are coloured
+_SEEN = 0.95
 
 
 @dataclass
@@ -29,7 +31,8 @@ class ShapeDisplay:
     the target. The band is two noise errors wide on each side: the effect of other noise on the
     same records; it does not include the sampling error. Bars below are the private histogram.
     Panels with two names are products: the joint contribution of two features beyond their own
-    curves.
+    curves. They are grey where few records are: outside the cells with most of them, 95 % if the
+    two features were independent, by their private histograms.
 
     Parameters
     ----------
@@ -219,19 +222,51 @@ class ShapeDisplay:
     def _product(self, ax: Any, first: Any, second: Any) -> None:
         coefficient = float(self._of(self.products.loc[[(first, second)]], "coefficient")[0])
         coded = self.products.attrs["coded"]
-        x, y = (_values(self.shapes[name]) for name in (first, second))
+        x, y, seen = self._cells(first, second)
         u, v = (
             np.clip((values - coded[name][0]) / coded[name][1], -coded["most"], coded["most"])
             for values, name in ((x, first), (y, second))
         )
         table = coefficient * np.outer(v, u)
-        most = np.abs(table).max() or 1.0
-        drawn = ax.pcolormesh(x, y, table, cmap="RdBu_r", vmin=-most, vmax=most, shading="nearest")
+        most = np.abs(table[seen]).max() or 1.0
+        colours = {"cmap": "RdBu_r", "vmin": -most, "vmax": most, "shading": "nearest"}
+        drawn = ax.pcolormesh(x, y, np.ma.masked_array(table, ~seen), **colours)
+        ax.set_facecolor("0.85")
         ax.figure.colorbar(drawn, ax=ax, shrink=0.8)
         ax.set_xticks(x if x.size == 2 else ax.get_xticks()[1:-1])
         ax.set_yticks(y if y.size == 2 else ax.get_yticks()[1:-1])
         ax.set_xlabel(str(first), fontsize="small")
         ax.set_ylabel(str(second), fontsize="small")
+
+    def _cells(self, first: Any, second: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return values of a heat map's columns and rows, and which cells (y, x) are coloured.
+
+        These are the fullest ones, with most of the records together; their range is shown.
+        """
+        x, y = (_values(self.shapes[name]) for name in (first, second))
+        full = np.outer(self._density(second, y), self._density(first, x))
+        fullest = np.sort(full, axis=None)[::-1]
+        upto = np.cumsum(fullest) / fullest.sum()
+        least = fullest[np.searchsorted(upto, _SEEN)]
+        seen = full >= least
+        x, y = _within(x, seen.any(axis=0)), _within(y, seen.any(axis=1))
+        return x, y, np.outer(self._density(second, y), self._density(first, x)) >= least
+
+    def _density(self, name: Any, values: np.ndarray) -> np.ndarray:
+        """Return the records near each value per unit, by the histogram; equal without one."""
+        edges, shares = self.histograms.get(name, (values, np.zeros(1)))
+        if values.size == 2 or not (shares > 0).any():
+            return np.ones(values.size)
+        step = values[1] - values[0]
+        ends = np.append(values, values[-1] + step) - step / 2
+        upto = np.append(0.0, np.cumsum(np.maximum(shares, 0.0)))
+        return np.diff(np.interp(ends, edges, upto)) / step
+
+
+def _within(values: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Return values that are as many, within the range of some of them."""
+    kept = values[some]
+    return values if values.size == 2 else np.linspace(kept.min(), kept.max(), values.size)
 
 
 def _values(frame: pd.DataFrame) -> np.ndarray:

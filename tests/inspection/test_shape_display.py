@@ -33,8 +33,27 @@ def test_curves_are_those_of_the_model(fitted):
     assert "target" in shown.caption_
     assert "seed" in shown.caption_
     assert shown.axes_["flag"].get_xlim() == (-0.5, 1.5)
-    drawn = shown.axes_[("dose", "flag")].collections[0].get_array()
+    ax = shown.axes_[("dose", "flag")]
+    drawn = ax.collections[0].get_array()
     assert np.abs(drawn).max() > 0.5
+    assert 4 < ax.get_xlim()[1] < 7  # nearly all doses, not those that nobody has
+
+
+def test_products_have_no_colour_where_nobody_is():
+    """Two normal features: corners are grey, and the colours are those of what is seen."""
+    edges, at = np.linspace(-10, 10, 41), np.linspace(-10, 10, 81)
+    middles = (edges[:-1] + edges[1:]) / 2
+    histogram = edges, np.exp(-(middles**2) / 2) / np.exp(-(middles**2) / 2).sum()
+    frame = pd.DataFrame({"from": at[:-1], "to": at[1:], "value": at[:-1], "slope": 1.0})
+    pairs = pd.MultiIndex.from_tuples([("a", "b")], names=["feature", "by"])
+    products = pd.DataFrame({"coefficient": [1.0]}, index=pairs)
+    products.attrs["coded"] = {"a": (0.0, 1.0), "b": (0.0, 1.0), "most": 3.0}
+    known = {"a": histogram, "b": histogram}
+    shown = ShapeDisplay({"a": frame, "b": frame}, products, known).plot()
+    drawn = shown.axes_[("a", "b")].collections[0]
+    mask = np.ma.getmaskarray(drawn.get_array())
+    assert mask[[0, 0, -1, -1], [0, -1, 0, -1]].all() and 0.7 < 1 - mask.mean() < 0.85
+    assert drawn.get_clim()[1] < 4  # 9 in the corners
 
 
 def test_a_model_without_curves_says_so():
