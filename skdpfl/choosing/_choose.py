@@ -153,9 +153,9 @@ class ScalingStep:
             bounds = curves.expanded
         plan = dataclasses.replace(self.plan, feature_bounds=bounds)
         paid = [column.paid for column in encoding.columns for _ in column.names()]
-        found = tuple(np.flatnonzero(paid).tolist())
+        learnt = tuple(np.flatnonzero(paid).tolist())
         named = dataclasses.replace(self, names=encoding.names())
-        return dataclasses.replace(named, plan=plan, curves=curves, found=found)
+        return dataclasses.replace(named, plan=plan, curves=curves, found=learnt)
 
     def find(self, federation: Federation, streams: Streams) -> Scales:
         """Return the scales; warn if the budget is too small to estimate them."""
@@ -169,8 +169,8 @@ class ScalingStep:
         seen = scales.far_features, scales.unseen_features, tuple(missed), self.names
         for doubt in doubts_about(*seen):
             warn(doubt)
-        found = self.plan.feature_bounds is None and not self.plan.is_free
-        if found and np.isfinite(self.plan.sums.budgets.mu).any():
+        learnt = self.plan.feature_bounds is None and not self.plan.is_free
+        if learnt and np.isfinite(self.plan.sums.budgets.mu).any():
             _warn_if_unlike(scales)
         if not self.shifts_target:
             unit = 1.0 if self.exposure is None else self.exposure.typical(federation, streams)
@@ -213,10 +213,10 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
     shares = GIVEN_NOISE if request.promise.epsilon is None else TRAINING
     if request.curves is not None:  # whose columns have about the same scale
         shares = dataclasses.replace(shares, counts_in_bounds=0.0)
-    given = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
+    budget = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
     return ScalingStep(
         plan_scaling(
-            given,
+            budget,
             facts.n_features,
             scaling=request.scaling,  # type: ignore[arg-type]
             feature_bounds=request.feature_bounds,
@@ -230,7 +230,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
         clips=request.clips_features and request.curves is None,
         asked=request.asks_to_clip,
         curves=request.curves,
-        exposure=ExposurePlan(given) if facts.has_exposure and request.scaling else None,
+        exposure=ExposurePlan(budget) if facts.has_exposure and request.scaling else None,
         names=facts.feature_names,
     )
 
@@ -244,14 +244,14 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
     if not (chosen and paid and records and request.radius is None):
         return None
     sizes, mu = request.facts.silo_sizes, budgets(request, 1.0, 1)
-    given = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
+    budget = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
     if loss.link == "logit" and model.output_mask() is not None:
         has_intercept, shares = model.intercept_mask() is not None, request.facts.class_shares
         counts = has_intercept and shares is None and request.facts.n_outputs == 1
         of_labels = ShrinkPlan if request.label_free else TemperaturePlan
-        return of_labels(given, counts, shares if has_intercept else None)
+        return of_labels(budget, counts, shares if has_intercept else None)
     if loss.quantile_level is not None and model.intercept_mask() is not None:
-        return ShiftPlan(given, loss.quantile_level)
+        return ShiftPlan(budget, loss.quantile_level)
     return None
 
 
@@ -344,12 +344,12 @@ def plan_intervals(request: Request, scaling: ScalingStep) -> IntervalPlan | Non
             "small to find the features' scales. Give feature_bounds=(low, high), public ranges."
         )
     mu = budgets(request, 1.0, 1) / request.left
-    given = SiloBudgets.of(promise.guarantee, facts.silo_sizes, mu, promise.spare_rounds)
+    budget = SiloBudgets.of(promise.guarantee, facts.silo_sizes, mu, promise.spare_rounds)
     kind: Kind = "times" if times else _KINDS_OF_LINK[request.loss.link]
     cuts = request.loss.cuts if isinstance(request.loss, PiecewiseExponential) else ()
     own = facts.n_outputs if times else int(request.fit_intercept)
     k = request.model.size
-    plan = IntervalPlan(given, kind, k, own, request.intervals, scaling.asked, cuts)
+    plan = IntervalPlan(budget, kind, k, own, request.intervals, scaling.asked, cuts)
     plan.check(float(promise.delta.min()))
     return plan
 
@@ -379,9 +379,9 @@ def with_encoding(request: Request, method: Method, model: Any) -> Request:
         return request
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
     mu = _level(request, method)[2].mu
-    given = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
+    budget = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
     ranged = request.scaling is not None or _takes_curves(request, model)
-    plan = plan_encoding(facts.encoding, given, float(promise.delta.min()), ranged=ranged)
+    plan = plan_encoding(facts.encoding, budget, float(promise.delta.min()), ranged=ranged)
     return dataclasses.replace(request, encoding=plan)
 
 
@@ -500,7 +500,7 @@ def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: R
 def _may_be_short(request: Request) -> bool:
     """Whether the noise is the same for any number of rounds, and fewer were tried (log loss)."""
     paid = request.promise.epsilon is not None and not request.promise.is_exact
-    whole = request.taking_part.silo_fraction >= 1 and request.taking_part.given is None
+    whole = request.taking_part.silo_fraction >= 1 and request.taking_part.cohorts is None
     plain = request.noise_schedule is None and request.curves is None and request.radius is None
     return (
         paid and whole and plain and request.sampling != "disjoint" and request.loss.link == "logit"

@@ -54,30 +54,30 @@ def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePl
     products = asked.interactions
     if is_auto(products):
         products = bool(knots) and columns.size <= _FEW and not facts.is_classifier
-    found = _pairs(products, used, indicators, facts.feature_names)
+    pairs = _pairs(products, used, indicators, facts.feature_names)
     if is_auto(asked.interactions):
-        of_numbers = ~indicators[found].any(axis=1)
+        of_numbers = ~indicators[pairs].any(axis=1)
         wanted = np.where(
             of_numbers, _OF_NUMBERS * of_numbers.sum(), _OF_INDICATORS * (~of_numbers).sum()
         )
-        found = found[amount >= wanted]
+        pairs = pairs[amount >= wanted]
     if not knots:
         columns = columns[:0]
-    if not (columns.size or len(found)):
+    if not (columns.size or len(pairs)):
         return None
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
     promise = request.promise
-    given = SiloBudgets.of(promise.guarantee, sizes, level.mu, promise.spare_rounds)
+    budget = SiloBudgets.of(promise.guarantee, sizes, level.mu, promise.spare_rounds)
     names = facts.feature_names
     features = [f"x{j}" for j in range(used.size)] if names is None else [str(n) for n in names]
     return CurvePlan(
-        given,
+        budget,
         tuple(features),
         bounds,
         columns,
         int(knots),
         int(knots) // _PER_BIN,
-        found,
+        pairs,
         math.sqrt(_SHARE),
     )
 
@@ -97,11 +97,11 @@ def _pairs(asked: Any, used: np.ndarray, indicators: np.ndarray, names: Any) -> 
         features = np.flatnonzero(used) if asked else np.zeros(0, np.int64)
         pairs = np.stack([features[rows] for rows in np.triu_indices(features.size, 1)], axis=1)
         return pairs[~indicators[pairs].all(axis=1)]
-    found = [(_number(a, names), _number(b, names)) for a, b in asked]
-    strange = [pair for pair in found if not all(0 <= j < used.size and used[j] for j in pair)]
+    chosen = [(_number(a, names), _number(b, names)) for a, b in asked]
+    strange = [pair for pair in chosen if not all(0 <= j < used.size and used[j] for j in pair)]
     if strange:
         raise ValueError(f"interactions: {strange[0]} must be two features that are not ignored.")
-    return np.array(found, np.int64).reshape(-1, 2)
+    return np.array(chosen, np.int64).reshape(-1, 2)
 
 
 def _number(feature: Any, names: Any) -> int:

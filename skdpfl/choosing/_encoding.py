@@ -86,11 +86,11 @@ class EncodingPlan:
         levels, ranges = dict[Any, Any](), dict[Any, Any]()
         if self.vocabulary is not None:
             source = SiloSource(words, streams, np.dtype(object))
-            found = self.vocabulary.found(source)
-            for column, counts in zip(self._categories, found, strict=True):
+            counted = self.vocabulary.found(source)
+            for column, counts in zip(self._categories, counted, strict=True):
                 most = counts.index[: column.width].tolist()
                 levels[column.name] = tuple(sorted(most, key=in_order))
-            self._warn([name for name, found in levels.items() if not found])
+            self._warn([name for name, values in levels.items() if not values])
         if self.ranges is not None:
             low, high = self._ranges(numbers, streams)
             for j, column in enumerate(self.encoding.unknown("number", "date").columns):
@@ -123,7 +123,7 @@ class EncodingPlan:
 
 
 def plan_encoding(
-    encoding: Encoding | None, given: SiloBudgets, delta: float, *, ranged: bool
+    encoding: Encoding | None, budget: SiloBudgets, delta: float, *, ranged: bool
 ) -> EncodingPlan | None:
     """Return the plan of what is not declared of a frame; None if nothing is to be found.
 
@@ -134,24 +134,24 @@ def plan_encoding(
         return None
     categories, vocabulary, ranges = encoding.unknown("category").columns, None, None
     if categories:
-        _refuse_whole_silos(given, categories)
+        _refuse_whole_silos(budget, categories)
         used, kinds = np.ones(len(categories), bool), ("category",) * len(categories)
-        mu = math.sqrt(_LEVELS) * given.mu
-        vocabulary = Vocabulary(given, used, kinds, mu, SHARE * delta)  # type: ignore[arg-type]
+        mu = math.sqrt(_LEVELS) * budget.mu
+        vocabulary = Vocabulary(budget, used, kinds, mu, SHARE * delta)  # type: ignore[arg-type]
         _check_threshold(vocabulary, encoding, categories)
     numbers = encoding.unknown("number", "date").columns
     if numbers and ranged:
-        part = replace(given, mu=math.sqrt(_RANGES) * given.mu)
+        part = replace(budget, mu=math.sqrt(_RANGES) * budget.mu)
         ranges = plan_scaling(part, len(numbers), scaling="private", shares=EVERYTHING)
         ranges = replace(ranges, purpose="ranges")
     if vocabulary is None and ranges is None:
         return None
-    return EncodingPlan(encoding, vocabulary, ranges, bool(np.isinf(given.mu).all()))
+    return EncodingPlan(encoding, vocabulary, ranges, bool(np.isinf(budget.mu).all()))
 
 
-def _refuse_whole_silos(given: SiloBudgets, categories: tuple[EncodedColumn, ...]) -> None:
+def _refuse_whole_silos(budget: SiloBudgets, categories: tuple[EncodedColumn, ...]) -> None:
     """Raise where whole silos are protected: one may be the only one with a level."""
-    if given.unit == "silo":
+    if budget.unit == "silo":
         raise ValueError(
             f'unit="silo" cannot find the levels of {[c.name for c in categories][:5]!r}, since '
             "one silo may be the only one that has a level: declare them in feature_bounds."

@@ -60,12 +60,12 @@ class PublicFacts:
             names = [*list(bounds)[:d], *(f"indicator {j}" for j in range(len(bounds), d))]
             if indicators is None and len(bounds) < d:
                 indicators = np.arange(d) >= len(bounds)
-        given = None if indicators is None else np.asarray(indicators, bool)
-        if given is not None and given.shape != (d,):
+        flags = None if indicators is None else np.asarray(indicators, bool)
+        if flags is not None and flags.shape != (d,):
             raise ValueError(f"indicators must have True or False for each of the {d} features.")
         if names is not None and len(names) != d:
             raise ValueError(f"feature_names has {len(names)} names for {d} features.")
-        return replace(self, feature_names=names, indicators=given)
+        return replace(self, feature_names=names, indicators=flags)
 
     def encoded(self, encoding: Encoding) -> PublicFacts:
         """Return the facts of a frame with this encoding."""
@@ -74,9 +74,9 @@ class PublicFacts:
 
     def widened(self, names: Sequence[str]) -> PublicFacts:
         """Return the facts of a table with additional columns."""
-        found, more = self.indicators, len(names) - self.n_features
-        found = None if found is None else np.append(found, [False] * more)
-        return replace(self, n_features=len(names), feature_names=names, indicators=found)
+        flags, more = self.indicators, len(names) - self.n_features
+        flags = None if flags is None else np.append(flags, [False] * more)
+        return replace(self, n_features=len(names), feature_names=names, indicators=flags)
 
     @property
     def ranges(self) -> tuple[np.ndarray, np.ndarray] | None:
@@ -115,7 +115,7 @@ class TakingPart(NamedTuple):
 
     cohort: str
     silo_fraction: float
-    given: tuple[np.ndarray, ...] | None = None
+    cohorts: tuple[np.ndarray, ...] | None = None
 
 
 def check_cohort(params: Mapping[str, Any]) -> None:
@@ -162,40 +162,42 @@ def read_taking_part(params: Mapping[str, Any], facts: PublicFacts) -> TakingPar
     """Return how silos take part; "auto" is "poisson" only if a secret draw amplifies privacy."""
     cohort, n_rounds = params["cohort"], params["n_rounds"]
     if not isinstance(cohort, str):
-        given = tuple(_cohorts(cohort, facts, None if isinstance(n_rounds, str) else int(n_rounds)))
-        sizes = np.array([len(silos) for silos in given if len(silos)])
+        chosen = tuple(
+            _cohorts(cohort, facts, None if isinstance(n_rounds, str) else int(n_rounds))
+        )
+        sizes = np.array([len(silos) for silos in chosen if len(silos)])
         if not sizes.size:
             raise ValueError("cohort: no silo answers in any round.")
-        return TakingPart("balanced", effective_silos(sizes)[0] / facts.n_silos, given)
+        return TakingPart("balanced", effective_silos(sizes)[0] / facts.n_silos, chosen)
     if cohort == "auto":
         hides = (params["unit"], params["trust"]) == ("silo", "server")
         cohort = "poisson" if hides else "balanced"
     return TakingPart(cohort, float(params["silo_fraction"]))
 
 
-def _cohorts(given: Any, facts: PublicFacts, n_rounds: int | None) -> Iterator[np.ndarray]:
+def _cohorts(cohorts: Any, facts: PublicFacts, n_rounds: int | None) -> Iterator[np.ndarray]:
     """Yield each round's silos, as indices."""
-    if isinstance(given, Mapping):
-        rows: Iterable[np.ndarray] = _from_mapping(given, facts, n_rounds or 0)
-    elif callable(given):
-        rows = _from_callable(given, facts, n_rounds or 0)
+    if isinstance(cohorts, Mapping):
+        rows: Iterable[np.ndarray] = _from_mapping(cohorts, facts, n_rounds or 0)
+    elif callable(cohorts):
+        rows = _from_callable(cohorts, facts, n_rounds or 0)
     else:
-        rows = _from_array(given, facts, n_rounds)
+        rows = _from_array(cohorts, facts, n_rounds)
     for row in rows:
         yield np.flatnonzero(row)
 
 
 def _from_mapping(
-    given: Mapping[Any, Iterable[int]], facts: PublicFacts, n_rounds: int
+    rounds_of: Mapping[Any, Iterable[int]], facts: PublicFacts, n_rounds: int
 ) -> Iterable[np.ndarray]:
     answers = np.zeros((n_rounds, facts.n_silos), dtype=bool)
     for i, silo in enumerate(facts.silo_ids.tolist()):
-        if silo not in given:
+        if silo not in rounds_of:
             raise ValueError(
                 f"cohort has no entry for silo {silo!r}; give every silo in the data its rounds, "
                 "[] for a silo that never answers."
             )
-        rounds = given[silo]
+        rounds = rounds_of[silo]
         numbers = np.atleast_1d(
             np.asarray(list(rounds) if isinstance(rounds, Iterable) else rounds)
         )
@@ -203,18 +205,18 @@ def _from_mapping(
         if not fine or ((numbers < 0) | (numbers >= n_rounds)).any():
             raise ValueError(
                 f"cohort[{silo!r}] must be round numbers, integers from 0 to {n_rounds - 1} "
-                f"(n_rounds={n_rounds}); got {given[silo]!r}."
+                f"(n_rounds={n_rounds}); got {rounds_of[silo]!r}."
             )
         answers[numbers.astype(int), i] = True
     return answers
 
 
 def _from_callable(
-    given: Callable[[int, pd.Series], Any], facts: PublicFacts, n_rounds: int
+    choose: Callable[[int, pd.Series], Any], facts: PublicFacts, n_rounds: int
 ) -> Iterator[np.ndarray]:
     for r in range(n_rounds):
         sizes = pd.Series(facts.silo_sizes.copy(), index=facts.silo_ids)
-        answers = np.asarray(given(r, sizes))
+        answers = np.asarray(choose(r, sizes))
         if answers.dtype != bool or answers.shape != (facts.n_silos,):
             raise ValueError(
                 "cohort(round, silo_sizes) must return True or False for each of the "
@@ -223,13 +225,13 @@ def _from_callable(
         yield answers
 
 
-def _from_array(given: Any, facts: PublicFacts, n_rounds: int | None) -> np.ndarray:
-    if isinstance(given, pd.DataFrame):
-        missing = [silo for silo in facts.silo_ids.tolist() if silo not in given.columns]
+def _from_array(table: Any, facts: PublicFacts, n_rounds: int | None) -> np.ndarray:
+    if isinstance(table, pd.DataFrame):
+        missing = [silo for silo in facts.silo_ids.tolist() if silo not in table.columns]
         if missing:
             raise ValueError(f"cohort has no column for silo(s) {missing[:5]!r}.")
-        given = given[facts.silo_ids.tolist()]
-    answers = np.asarray(given)
+        table = table[facts.silo_ids.tolist()]
+    answers = np.asarray(table)
     if answers.shape[1] != facts.n_silos or len(answers) != (n_rounds or len(answers)):
         raise ValueError(
             f"cohort must be an array of (n_rounds, n_silos) = "

@@ -88,14 +88,14 @@ class Curvature:
     @cached_property
     def drawn(self) -> float:
         """V."""
-        plan, found = self.committed.plan, 0.0
+        plan, curvature = self.committed.plan, 0.0
         if self.missing:
             heaviest = float((plan.weights / self._sizes).max())
-            found = self.missing / plan.silo_fraction * heaviest * self._longest
+            curvature = self.missing / plan.silo_fraction * heaviest * self._longest
         if plan.silo_fraction < 1:
             worst = float((plan.weights * self.of_silos).max())
-            found += (1 - plan.silo_fraction) / plan.silo_fraction * worst
-        return found
+            curvature += (1 - plan.silo_fraction) / plan.silo_fraction * worst
+        return curvature
 
     @property
     def missing(self) -> float:
@@ -164,8 +164,8 @@ def with_curvature(
     if request.chooses_step:
         eta = bearable_step(algorithm, settings.server_step, curvature)
         settings = replace(settings, learning_rate=eta)
-    found = Measured(curvature.whole, curvature.drawn)
-    return replace(committed, settings=settings, measured=found)
+    measured = Measured(curvature.whole, curvature.drawn)
+    return replace(committed, settings=settings, measured=measured)
 
 
 def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> float:
@@ -203,16 +203,16 @@ def largest_eigenvalue(blocks: Callable[[], Iterable[np.ndarray]]) -> float:
             gram += rows.T @ rows
         return float(np.linalg.eigvalsh(gram)[-1]) if np.isfinite(gram).all() else math.inf
     v: np.ndarray = np.random.default_rng(0).normal(size=(d,))
-    found = 0.0
+    eigenvalue = 0.0
     for _ in range(_POWERS):
         v /= np.linalg.norm(v)
         image = np.zeros(d)
         for rows in blocks():
             image += rows.T @ (rows @ v)
-        v, found = image, float(np.linalg.norm(image))
-        if not 0 < found < math.inf:
-            return found
-    return 1.05 * found
+        v, eigenvalue = image, float(np.linalg.norm(image))
+        if not 0 < eigenvalue < math.inf:
+            return eigenvalue
+    return 1.05 * eigenvalue
 
 
 #: asks the silos for the curvature of their records

@@ -218,7 +218,7 @@ def remedies(
         "feature_bounds": request.feature_bounds,
         "target_bounds": facts.is_classifier or request.target_bounds,
     }
-    missing = [name for name, given in wanted.items() if given is None]
+    missing = [name for name, value in wanted.items() if value is None]
     if missing and request.scaling is not None:
         ways.append(f"{' and '.join(missing)} (ranges that are public knowledge)")
     for trust, condition in _TRUSTED.items():

@@ -172,9 +172,9 @@ def _weights(request: Request, sampling: Sampling) -> np.ndarray:
 
 def _schedule(request: Request, n_rounds: int, streams: Streams) -> Schedule:
     """Return the public schedule of a record-level fit; None if all take part or it is secret."""
-    cohort, fraction, given = request.taking_part
-    if given is not None:
-        return given
+    cohort, fraction, cohorts = request.taking_part
+    if cohorts is not None:
+        return cohorts
     secret = request.promise.hides_silos and not request.promise.shares_noise
     if secret or fraction >= 1:
         return None

@@ -135,8 +135,8 @@ class Request:
     @property
     def takes_no_advice(self) -> bool:
         """Whether warnings about noise do not apply, by the user's choices."""
-        given = not self.chooses_step or self.promise.epsilon is None
-        return given or self.promise.hides_silos
+        fixed = not self.chooses_step or self.promise.epsilon is None
+        return fixed or self.promise.hides_silos
 
     def task(self, squared_norm: float) -> RuleTask:
         """Return the task for rows with this mean square norm, which excludes the intercept's 1."""
@@ -170,8 +170,8 @@ def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> R
     promise, taking_part = _promise(params, facts), read_taking_part(params, facts)
     by_budget = spends_budget(params)
     n_rounds = None if by_budget else _given(params, "n_rounds", int)
-    if n_rounds is None and taking_part.given is not None:
-        n_rounds = len(taking_part.given)
+    if n_rounds is None and taking_part.cohorts is not None:
+        n_rounds = len(taking_part.cohorts)
     if promise.hides_silos and not promise.is_exact and params["scaling"] is not None:
         loss = loss.bounded(_FAR_MEAN)  # local steps of whole silos are not clipped
     model = _model(params["model"], facts, fit_intercept, loss)
@@ -218,12 +218,12 @@ def spends_budget(params: Mapping[str, Any]) -> bool:
     return isinstance(params["n_rounds"], str) and params["n_rounds"] == "budget"
 
 
-def _model(given: str | Architecture, facts: PublicFacts, fit_intercept: bool, loss: Loss) -> Model:
+def _model(model: str | Architecture, facts: PublicFacts, fit_intercept: bool, loss: Loss) -> Model:
     if loss.one_slope:
         return OneSlope(facts.n_features, facts.n_outputs)
-    if isinstance(given, str | Additive):
+    if isinstance(model, str | Additive):
         return LinearModel(facts.n_features, facts.n_outputs, fit_intercept)
-    return given.build(facts.n_features, facts.n_outputs)
+    return model.build(facts.n_features, facts.n_outputs)
 
 
 def per_silo(name: str, value: Any, silo_ids: pd.Index) -> np.ndarray:

@@ -231,12 +231,12 @@ def n_phases(request: Request) -> int:
             f"smallest has {smallest}."
         )
     noise = 0.0 if request.promise.is_exact else noise_level(request, 1.0, (1,)).noise
-    found = 1
-    while smallest >> (found + 1) >= PHASE_RECORDS:
-        if noise * 2 ** (found + 1) * math.sqrt(request.model.size) > 1:
+    phases = 1
+    while smallest >> (phases + 1) >= PHASE_RECORDS:
+        if noise * 2 ** (phases + 1) * math.sqrt(request.model.size) > 1:
             break
-        found += 1
-    return found
+        phases += 1
+    return phases
 
 
 def unfitted_phases(

@@ -59,24 +59,24 @@ def _fetches(
     return decorate
 
 
-def _bunch(given: dict[str, Any], load: Load, target_names: np.ndarray, descr: str) -> Any:
+def _bunch(arguments: dict[str, Any], load: Load, target_names: np.ndarray, descr: str) -> Any:
     """Return the Bunch of flat images and labels; of those in no silo as test set.
 
     ``given`` are the arguments of the function that was called.
     """
-    shape, source = asked(given)
-    images, labels = load(given["subset"], source)
-    unit_norm, n_silos = given["unit_norm"], given["n_silos"]
+    shape, source = asked(arguments)
+    images, labels = load(arguments["subset"], source)
+    unit_norm, n_silos = arguments["unit_norm"], arguments["n_silos"]
     X, target = images.reshape(len(images), -1), labels.astype(np.int64)
     extra: dict[str, Any] = {"target_names": target_names, "DESCR": descr + _SILOS_DESCR}
     if unit_norm:
         X = normalize(X.astype(np.float32))
     names = [f"pixel{j}" for j in range(1, X.shape[1] + 1)]
     bounds = dict.fromkeys(names, (0.0, 1.0 if unit_norm else 255.0))
-    how = check_choice("split", given["split"], HOW)
-    silos = split_into_silos(target, n_silos, how, **{name: given[name] for name in _DEALING})
+    how = check_choice("split", arguments["split"], HOW)
+    silos = split_into_silos(target, n_silos, how, **{name: arguments[name] for name in _DEALING})
     table = DataSet(X, target, silos, names, "class", bounds)
-    if given["records_per_silo"] is None:
+    if arguments["records_per_silo"] is None:
         return shape.bunch(table, **extra)
     rest, inside = silos < 0, silos >= 0
     extra["data_test"], extra["target_test"] = Shape(shape.as_frame, True, None).bunch(

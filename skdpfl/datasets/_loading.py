@@ -193,8 +193,8 @@ class Source:
 
     def find(self, file: DataFile) -> Path | None:
         """Return the path of the file on this machine, if it exists."""
-        given = os.environ.get("SKDPFL_DATA")
-        folders = ([Path(given).expanduser()] if given else []) + [self.folder]
+        folder = os.environ.get("SKDPFL_DATA")
+        folders = ([Path(folder).expanduser()] if folder else []) + [self.folder]
         return next((f / file.name for f in folders if (f / file.name).is_file()), None)
 
     def read(self, files: Sequence[DataFile]) -> list[bytes]:
@@ -240,13 +240,13 @@ class Source:
 
     def _absent(self, file: DataFile, failures: Sequence[str]) -> str:
         """Return an error with the searched places, what went wrong, and what to do."""
-        given = os.environ.get("SKDPFL_DATA", "not set")
+        variable = os.environ.get("SKDPFL_DATA", "not set")
         places = " or ".join(file.urls)
         source = f" from {places}" if places else ""
         part = f" (the member {file.member})" if file.member else ""
         lines = [
             f"{file.name} was not found.",
-            f"Looked in SKDPFL_DATA ({given}) and the cache ({self.folder}).",
+            f"Looked in SKDPFL_DATA ({variable}) and the cache ({self.folder}).",
             *failures,
             f"What to do: get the file{source}{part} on a machine with a network, save it as "
             f"{file.name} below a folder, and set the environment variable SKDPFL_DATA to that "
@@ -280,10 +280,10 @@ def _checked(file: DataFile, raw: bytes, origin: Any) -> bytes:
         content = gzip.decompress(raw) if file.name.endswith(".gz") else raw
     except (OSError, EOFError, zlib.error) as error:
         raise OSError(f"{origin} is damaged ({error}); {way_out}") from error
-    found = hashlib.sha256(content).hexdigest()
-    if file.sha256 is not None and found != file.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if file.sha256 is not None and digest != file.sha256:
         raise OSError(
-            f"{origin} is damaged or another version of {file.name}: its SHA-256 is {found}, "
+            f"{origin} is damaged or another version of {file.name}: its SHA-256 is {digest}, "
             f"expected {file.sha256}; {way_out}"
         )
     return content
@@ -292,13 +292,14 @@ def _checked(file: DataFile, raw: bytes, origin: Any) -> bytes:
 ENCODINGS = ("auto", "raw", "ordinal", "onehot")
 
 
-def asked(given: Mapping[str, Any]) -> tuple[Shape, Source]:
+def asked(arguments: Mapping[str, Any]) -> tuple[Shape, Source]:
     """Return the shape and the source that a function was called with, by all its arguments."""
     made: list[Any] = [
-        kind(**{each.name: given[each.name] for each in fields(kind)}) for kind in (Shape, Source)
+        kind(**{each.name: arguments[each.name] for each in fields(kind)})
+        for kind in (Shape, Source)
     ]
-    if "encoding" in given:
-        check_choice("encoding", given["encoding"], ENCODINGS)
+    if "encoding" in arguments:
+        check_choice("encoding", arguments["encoding"], ENCODINGS)
     return made[0], made[1]
 
 

@@ -137,10 +137,10 @@ class PrivateGradient(Gradient):
         if correction is not None:
             correction = np.asarray(correction)
         if batch is not None:
-            found = self._in_one_pass(params, batch, rate, correction, momentum)
-            if found is not None:
+            end = self._in_one_pass(params, batch, rate, correction, momentum)
+            if end is not None:
                 self.n_calls = self.n_steps
-                return found
+                return end
         return super().descent(params, rate, correction=correction, momentum=momentum)
 
     def of_one(self) -> OneGradient:
@@ -211,8 +211,8 @@ class PrivateGradient(Gradient):
     ) -> np.ndarray | None:
         """Return how far the steps lead, if the model can tell at once."""
         divisor = np.ravel(self._terms.divisor)
-        given = params, rate, momentum, divisor, *(() if correction is None else (correction,))
-        if np.result_type(*given) != batch.records.table.dtype:
+        numbers = params, rate, momentum, divisor, *(() if correction is None else (correction,))
+        if np.result_type(*numbers) != batch.records.table.dtype:
             return None
         return self._work.model.descent(
             params,

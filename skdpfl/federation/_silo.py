@@ -117,8 +117,8 @@ class Silo:
         """
         self.check_new(question)
         self._next_question[question.purpose] = question.number + 1
-        found = self._federation.ask(question)
-        ((_, answers),) = ((who, what) for who, what in found if self.index in who)
+        answered = self._federation.ask(question)
+        ((_, answers),) = ((who, what) for who, what in answered if self.index in who)
         return answers[0] if isinstance(answers[0], Named) else np.asarray(answers[0])
 
     def start(self, work: Work) -> None:

@@ -452,8 +452,8 @@ class SumQuestion(Question):
         total = CohortSum(everyone, factors, width)
         for silos, answers in federation.ask(self):
             total.add(silos, answers)
-        found = total.result().reshape(self.what.shape)
-        return self._once(found, streams) / budgets.units.sum() if budgets.as_one else found
+        summed = total.result().reshape(self.what.shape)
+        return self._once(summed, streams) / budgets.units.sum() if budgets.as_one else summed
 
     def each(self, federation: Any, streams: Streams) -> np.ndarray:
         """Compute and return the noisy sums (n_silos, *shape); with a server's noise, one sum."""
@@ -493,8 +493,8 @@ class SumQuestion(Question):
             total.add(silos, sent)
         noise = replace(self, among=len(left)).shared
         assert noise is not None
-        found = noise.total(total.result().reshape(self.what.shape))
-        return found * (units.sum() / units[left].sum())
+        noised = noise.total(total.result().reshape(self.what.shape))
+        return noised * (units.sum() / units[left].sum())
 
     def hidden(self, silos: np.ndarray, exact: np.ndarray, streams: Streams) -> np.ndarray:
         """Return sums (n, *shape) with the silos' shares of the noise, as steps on the grid."""
@@ -503,11 +503,11 @@ class SumQuestion(Question):
         units = streams.units_block(self.purpose, silos, self.number, shape, np.float64)
         return self.shared.steps(exact * self.what.weight, units)
 
-    def _once(self, found: np.ndarray, streams: Streams) -> np.ndarray:
+    def _once(self, total: np.ndarray, streams: Streams) -> np.ndarray:
         """Return the noised sum over all silos, from their exact sum."""
         first = np.zeros(1, int)
         noised = self.plan.noised(self.number, self.what).of(first)
-        return self.added(noised, first, found[None], streams)[0]
+        return self.added(noised, first, total[None], streams)[0]
 
     def added(
         self, noised: NoisedSum, silos: np.ndarray, exact: np.ndarray, streams: Streams

@@ -138,12 +138,12 @@ class FlowerCourier(Courier):
             if letter is None:  # the line is no more: its node is invited again
                 self._lines.pop(name, None)
                 self._seen.discard(self._nodes.pop(name, -1))
-        found = [(name, letter or b"") for name, letter in heard]
+        answers = [(name, letter or b"") for name, letter in heard]
         for message in self._grid.pull_messages(list(sent)) if sent else []:
             silo = sent.pop(message.metadata.reply_to_message_id, None)
             if silo is not None:
-                found.append((silo, letter_in(message)))
-        return found
+                answers.append((silo, letter_in(message)))
+        return answers
 
     def _send(self, letters: Mapping[str, bytes], sent: dict[str, str], told: Told) -> None:
         """Send letters: ``told`` receives answers from lines, ``sent`` the silo of each message."""
@@ -192,14 +192,14 @@ class FlowerCourier(Courier):
             asked = self._push([self._question(node) for node in new], new)
             self._open |= {message: (node, now) for message, node in asked.items()}
             self._seen |= set(new)
-        found = self._met()
+        silos = self._met()
         for message in self._grid.pull_messages(list(self._open)) if self._open else []:
             asked_one = self._open.pop(message.metadata.reply_to_message_id, None)
             silo = _introduction_in(message)
             if asked_one is not None and silo is not None:
                 self._check_new(silo)
                 self._nodes[silo.name] = asked_one[0]
-                found.append(silo.name)
+                silos.append(silo.name)
             elif asked_one is not None:
                 self._quiet[asked_one[0]] = now
         for late in [m for m, (_, when) in self._open.items() if now - when > self._timeout / 3]:
@@ -207,11 +207,11 @@ class FlowerCourier(Courier):
         for node in [n for n, when in self._quiet.items() if now - when > _AGAIN]:
             self._seen.discard(node)
             del self._quiet[node]
-        return found
+        return silos
 
     def _met(self) -> list[str]:
         """Return the silos that have opened a line."""
-        found: list[str] = []
+        silos: list[str] = []
         while not self._new.empty():
             node, silo, line = self._new.get()
             self._check_new(silo)
@@ -220,8 +220,8 @@ class FlowerCourier(Courier):
             if silo.name in self._lines:
                 self._lines[silo.name].close()
             self._lines[silo.name] = line
-            found.append(silo.name)
-        return found
+            silos.append(silo.name)
+        return silos
 
     def _check_new(self, silo: Introduction) -> None:
         """Raise if two silos have this name; a restarted silo has the same memory."""

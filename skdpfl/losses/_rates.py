@@ -144,8 +144,8 @@ class _Power(OfLogMean):
     def curvature(self, n_outputs: int) -> float:
         """``a largest^a + c largest^(1 + c)``, from the bounds on means and targets."""
         a, c = 2 - self._p, self._p - 1
-        found: float = a * self.largest**a if a else 0.0
-        return found + (c * self.largest ** (1 + c) if c else 0.0)
+        bound: float = a * self.largest**a if a else 0.0
+        return bound + (c * self.largest ** (1 + c) if c else 0.0)
 
     def loss_at_zero(self, n_outputs: int) -> float:
         """1 / a + 1 / c, without infinite terms."""
@@ -289,8 +289,8 @@ class NegativeBinomial(OfLogMean):
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         z, k, y = raw[..., 0], raw.dtype.type(self.dispersion), self._cut(y)
-        found = np.logaddexp(raw.dtype.type(0), z + np.log(k)) * (y + 1 / k) - y * z
-        return np.asarray(found.astype(raw.dtype, copy=False))
+        losses = np.logaddexp(raw.dtype.type(0), z + np.log(k)) * (y + 1 / k) - y * z
+        return np.asarray(losses.astype(raw.dtype, copy=False))
 
     def gradient(
         self,

@@ -758,10 +758,10 @@ def lowy2023_lower_bound(
         m = np.clip([math.floor(best), math.ceil(best)], 1, n)  # unimodal in m
         k = per_record * m
         if power == 1:
-            found = m / n * (c - k / 2) / 2
+            bounds = m / n * (c - k / 2) / 2
         else:
-            found = np.square(m / n * np.maximum(0, 2 / 3 - k) / (A + k)) / 8
-        return float(scale * max(0.0, found.max()))
+            bounds = np.square(m / n * np.maximum(0, 2 / 3 - k) / (A + k)) / 8
+        return float(scale * max(0.0, bounds.max()))
     if power == 2:
         most = min(per_record * n, math.sqrt(2 * n * N / 3))
         return scale * (2 / 3 / (2 / math.sqrt(3) + most)) ** 2 / 8

@@ -30,16 +30,16 @@ class BadRoster(ValueError):
 def read_roster(path: Path, signer: str) -> dict[str, Any]:
     """Return a roster's serial number and keys; raise a BadRoster unless its signer made it."""
     try:
-        found = json.loads(path.read_bytes())
-        text = _text(found)
-        known = signed_by(signer, found["signature"], text)
+        roster = json.loads(path.read_bytes())
+        text = _text(roster)
+        known = signed_by(signer, roster["signature"], text)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadRoster(f"{path}: this is not a roster ({type(error).__name__})") from error
     if not known:
         raise BadRoster(f"{path}: this roster was not signed by {signer[:16]}...")
-    if datetime.datetime.now(datetime.UTC).date() > datetime.date.fromisoformat(found["until"]):
-        raise BadRoster(f"{path}: this roster was valid until {found['until']}; ask for a new one")
-    return dict(found)
+    if datetime.datetime.now(datetime.UTC).date() > datetime.date.fromisoformat(roster["until"]):
+        raise BadRoster(f"{path}: this roster was valid until {roster['until']}; ask for a new one")
+    return dict(roster)
 
 
 def write_roster(path: Path, key: Path, silos: Mapping[str, str], until: str) -> dict[str, Any]:
@@ -68,10 +68,10 @@ def read_key(path: Path) -> str:
 
 def lines_of(paths: Sequence[Path]) -> dict[str, str]:
     """Return the names and keys of hospitals' public lines, ``name = "key"``."""
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for path in paths:
         for line in filter(None, map(str.strip, path.read_text("utf-8").splitlines())):
             name, _, key = (part.strip().strip('"') for part in line.partition("="))
-            if found.setdefault(name, key) != key or not name:
+            if keys.setdefault(name, key) != key or not name:
                 raise BadRoster(f"{path}: two keys of {name!r}")
-    return found
+    return keys

@@ -44,7 +44,7 @@ def init(asked: argparse.Namespace) -> int:
             (folder / part).mkdir(parents=True, exist_ok=True)
             (folder / part).chmod(mode)
         _write(folder / "hospital.toml", "hospital.toml", words, 0o600)
-        given = {
+        words_of_units = {
             "name": name,
             "user": asked.user,
             "carrier": asked.carrier or f"{asked.user}-line",
@@ -53,7 +53,9 @@ def init(asked: argparse.Namespace) -> int:
             "server": asked.server,
         }
         for each in _UNITS:
-            _write(folder / f"skdpfl-{each}-{name}.service", f"{each}.service", given, 0o644)
+            _write(
+                folder / f"skdpfl-{each}-{name}.service", f"{each}.service", words_of_units, 0o644
+            )
         line = f'{name} = "{public_key(read_key(folder / "state" / f"{name}.key"))}"'
     except (OSError, ValueError) as error:
         raise SystemExit(f"skdpfl silo: {error}") from None

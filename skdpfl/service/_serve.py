@@ -139,18 +139,18 @@ def _check_folder(folder: Path) -> None:
 
 def allowed_users(settings: SiloSettings) -> set[int]:
     """Return the numbers of the users who may bring letters."""
-    found = set()
+    users = set()
     for name in settings.roster.users:
         try:
-            found.add(name if isinstance(name, int) else pwd.getpwnam(name).pw_uid)
+            users.add(name if isinstance(name, int) else pwd.getpwnam(name).pw_uid)
         except KeyError:
             raise BadFile(f"{settings.path}: there is no user {name!r} (roster.users)") from None
-    if os.getuid() in found and not settings.terms.allow_simulation:
+    if os.getuid() in users and not settings.terms.allow_simulation:
         raise BadFile(
             f"{settings.path}: roster.users has the gate's own user, whose apps could read the "
             "records; give the gate a user of its own"
         )
-    return found
+    return users
 
 
 def serve(settings: SiloSettings) -> None:

@@ -130,9 +130,9 @@ class RosterTable:
     def read(self) -> None:
         """Take the silos from the signed file, if there is one."""
         if self.signed is not None and self.silos is None:
-            found = read_roster(self.signed, self.signer)
-            object.__setattr__(self, "silos", found["silos"])
-            object.__setattr__(self, "serial", found["serial"])
+            roster = read_roster(self.signed, self.signer)
+            object.__setattr__(self, "silos", roster["silos"])
+            object.__setattr__(self, "serial", roster["serial"])
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ class SiloSettings:
     def agreed(self) -> Terms:
         """The terms, for a gate."""
         t = self.terms
-        given = t.epsilon, t.delta, t.unit, t.neighbours, t.approval
-        return Terms(*given, self.roster.silos, t.colluding, t.silos_per_person)
+        words = t.epsilon, t.delta, t.unit, t.neighbours, t.approval
+        return Terms(*words, self.roster.silos, t.colluding, t.silos_per_person)
 
 
 def read_settings(path: str | Path) -> SiloSettings:
@@ -186,13 +186,13 @@ def read_settings(path: str | Path) -> SiloSettings:
 
 def _placed(table: Any, folder: Path) -> Any:
     """Return a table whose paths are relative to the file's folder."""
-    found = {each.name: getattr(table, each.name) for each in fields(table) if each.init}
-    for name, value in found.items():
+    placed = {each.name: getattr(table, each.name) for each in fields(table) if each.init}
+    for name, value in placed.items():
         if isinstance(value, Path):
-            found[name] = folder / value
+            placed[name] = folder / value
         elif is_dataclass(value):
-            found[name] = _placed(value, folder)
-    return replace(table, **found)
+            placed[name] = _placed(value, folder)
+    return replace(table, **placed)
 
 
 def _check(settings: SiloSettings) -> None:

@@ -269,12 +269,12 @@ def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:
     """Approve or refuse a pending fit."""
     store = _store(settings)
     every = not yes and asked.number == "all"
-    found = [d for d in store.questions() if every or d.startswith(asked.number)]
-    if not every and (len(found) != 1 or len(asked.number) < 4):
+    chosen = [d for d in store.questions() if every or d.startswith(asked.number)]
+    if not every and (len(chosen) != 1 or len(asked.number) < 4):
         raise BadFile(f"no fit, or more than one, has the number {asked.number}: see pending")
     user, behind = pwd.getpwuid(os.getuid()).pw_name, os.environ.get("SUDO_USER")
     who = f"{behind} as {user}" if behind else user
-    for digest in found:
+    for digest in chosen:
         store.say(digest, yes, who)
         print(f"{digest[:12]}: {'yes' if yes else 'no'}, said by {who}")
     return 0
@@ -301,17 +301,17 @@ def _predict(settings: SiloSettings, asked: argparse.Namespace) -> int:
             own, rows = own.to_numpy(), rows.to_numpy()
         model = SiloAdapted(joint, head).fit_heads(own, records.y)
         here = np.zeros(len(rows), int)
-        found = pd.DataFrame({"prediction": model.predict(rows, silos=here)})
+        predictions = pd.DataFrame({"prediction": model.predict(rows, silos=here)})
         if hasattr(model, "predict_proba"):
             shares = model.predict_proba(rows, silos=here)
-            found[[f"probability of {label}" for label in model.classes_]] = shares
+            predictions[[f"probability of {label}" for label in model.classes_]] = shares
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadFile(f"{asked.model}, {asked.rows}: {error}") from None
     with open(os.open(asked.to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        found.to_csv(file, index=False)
+        predictions.to_csv(file, index=False)
     print(
-        f"{asked.to}: {len(found)} predictions with this silo's own part, fitted on {len(own)} "
-        "records without noise: they must not leave this silo"
+        f"{asked.to}: {len(predictions)} predictions with this silo's own part, fitted on "
+        f"{len(own)} records without noise: they must not leave this silo"
     )
     return 0
 

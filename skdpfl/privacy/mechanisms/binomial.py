@@ -407,8 +407,8 @@ def _enough_bits(draft: BinomialSum, noise_multiplier: float) -> BinomialSum:
     """Return the draft with the noise bits that reach the noise multiplier."""
     bits = (noise_multiplier * draft.largest_shift) ** 2
     while True:
-        found = replace(draft, noise_bits=math.ceil(bits / draft.n_contributors))
-        reached = found.noise_multiplier
+        release = replace(draft, noise_bits=math.ceil(bits / draft.n_contributors))
+        reached = release.noise_multiplier
         if reached >= noise_multiplier:
-            return found
-        bits = max(found.total_bits + 1, bits * (noise_multiplier / reached) ** 2)
+            return release
+        bits = max(release.total_bits + 1, bits * (noise_multiplier / reached) ** 2)

@@ -183,13 +183,13 @@ def privunit(epsilon: float, dimension: int) -> PrivUnit:
     # the free parameter is the part of eps that the coin uses, log(p / (1 - p))
     grid = np.linspace(0.0, epsilon, 65)
     best = int(np.argmin([-_log_scale(epsilon, dimension, t) for t in grid]))
-    found = minimize_scalar(
+    least = minimize_scalar(
         lambda t: -_log_scale(epsilon, dimension, t),
         bounds=(grid[max(best - 1, 0)], grid[min(best + 1, 64)]),
         method="bounded",
         options={"xatol": 1e-9 * epsilon},
     )
-    coin = float(found.x)
+    coin = float(least.x)
     p, x, q = _parts(epsilon, dimension, coin)
     return PrivUnit(dimension, epsilon, p, x, q, math.exp(_log_scale(epsilon, dimension, coin)))
 
@@ -390,8 +390,8 @@ def split_epsilon(epsilon: float, dimension: int) -> tuple[float, float]:
 
     best = int(np.argmin([error(s) for s in shares]))
     bounds = shares[max(best - 1, 0)], shares[min(best + 1, len(shares) - 1)]
-    found = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-4})
-    share = float(found.x) if found.fun < error(shares[best]) else float(shares[best])
+    least = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-4})
+    share = float(least.x) if least.fun < error(shares[best]) else float(shares[best])
     return (1.0 - share) * epsilon, epsilon - (1.0 - share) * epsilon
 
 

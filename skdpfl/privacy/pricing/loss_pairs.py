@@ -338,8 +338,8 @@ class WithReplacementPair:
         infinite = sum(weight * loss.infinite for weight, loss in losses)
         # rounding of the weights, and what is beyond them
         infinite += MANY_COPIES + max(0.0, 1.0 - float(probs.sum()) - infinite)
-        found = GridLoss(grid.h, low, probs, infinite)
-        return found, found
+        mixture = GridLoss(grid.h, low, probs, infinite)
+        return mixture, mixture
 
 
 def gaussian_pair(mu: float) -> ReplacePair:

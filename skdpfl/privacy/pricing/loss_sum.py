@@ -223,8 +223,8 @@ class LossSum:
             return Bound(math.inf, math.inf)
         saddle = self._solve(_minus_log_delta, -math.log(room))
         window = self._window(saddle, self._cumulants(saddle)[1], math.log(room))
-        found = window.epsilon(room, min(self.infinite, _SHARE * delta))
-        return min(found, Bound(max(0.0, self._top), math.inf))
+        bound = window.epsilon(room, min(self.infinite, _SHARE * delta))
+        return min(bound, Bound(max(0.0, self._top), math.inf))
 
     def finite_delta(self, epsilon: float, size: float) -> Bound:
         """Return the part of delta(epsilon) from finite losses, sharp if at least ``size``."""
@@ -232,8 +232,8 @@ class LossSum:
             return Bound(0.0)
         saddle = self._solve(lambda t, k, mean, variance: mean, epsilon)
         chernoff = math.exp(min(0.0, self._cumulants(saddle)[0] - saddle * epsilon))
-        found = self._window(saddle, epsilon, math.log(size)).delta(epsilon)
-        return found._replace(value=min(chernoff, found.value))
+        bound = self._window(saddle, epsilon, math.log(size)).delta(epsilon)
+        return bound._replace(value=min(chernoff, bound.value))
 
     def _solve(
         self, function: Callable[[float, float, float, float], float], target: float
