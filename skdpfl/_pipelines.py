@@ -180,7 +180,7 @@ def learns_nothing(step: Any) -> bool:
     if isinstance(step, FunctionTransformer):
         return is_entrywise(step)
     if isinstance(step, SimpleImputer):
-        return step.strategy == "constant" and not step.add_indicator and not _dropped(step)
+        return step.strategy == "constant" and not step.add_indicator and not _has_learnt(step)
     if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
         return _declared(step)
     return False
@@ -240,19 +240,25 @@ def gives_out_width(step: Any) -> bool:
     return isinstance(step, preprocessing.DPOneHotEncoder) and not step.width_is_public_
 
 
-def _dropped(imputer: SimpleImputer) -> bool:
-    """Whether a column was left out because no record has a value there.
+def _has_learnt(imputer: SimpleImputer) -> bool:
+    """Whether a fitted imputer has other numbers than its constant.
 
-    The number of columns is public: if none was left out, the step has learnt constants only.
+    Either it was another one when it was fitted, or a column was left out because no record has a
+    value there. The number of columns is public: if none was left out, it has learnt nothing.
     """
-    if imputer.keep_empty_features or not hasattr(imputer, "statistics_"):
-        return False
-    return bool(pd.isna(np.asarray(imputer.statistics_, dtype=object)).any())
+    constants = [0, "missing_value"] if imputer.fill_value is None else [imputer.fill_value]
+    learnt = list(getattr(imputer, "statistics_", ()))
+    if imputer.keep_empty_features:
+        learnt = [each for each in learnt if not pd.isna(each)]  # a constant that is a gap
+    return any(each not in constants for each in learnt)
 
 
 def _declared(encoder: Any) -> bool:
     """Whether an encoder's categories were given, and none are merged by frequency."""
     given = not isinstance(encoder.categories, str)
+    if given and hasattr(encoder, "categories_"):  # that were given to the fit
+        pairs = zip(encoder.categories, encoder.categories_, strict=True)
+        given = all(pd.Index(a, dtype=object).equals(pd.Index(b, dtype=object)) for a, b in pairs)
     rare = [getattr(encoder, n, None) for n in ("min_frequency", "max_categories")]
     if_binary = isinstance(getattr(encoder, "drop", None), str) and encoder.drop == "if_binary"
     return given and rare == [None, None] and not if_binary

@@ -253,9 +253,9 @@ class DataSource(ABC):
         """Return a digest of all records, None if they are not here."""
         return None
 
-    def mark(self) -> str:
-        """Return an identifier of these records; empty if they are not here."""
-        return ""
+    def marks(self) -> dict[str, Any]:
+        """Return an identifier of these records, and whether they have weights, if here."""
+        return {}
 
     @abstractmethod
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
@@ -357,8 +357,9 @@ class LocalData(DataSource):
     def assignment(self) -> str:
         return self.silos.assignment()
 
-    def mark(self) -> str:
-        return mark_of(self.X, self.y, *(() if self.raw is None else (self.raw.words,)))
+    def marks(self) -> dict[str, Any]:
+        mark = mark_of(self.X, self.y, *(() if self.raw is None else (self.raw.words,)))
+        return {"mark": mark, "weighted": self.weights is not None}
 
     def digest(self) -> str:
         digest = hashlib.blake2b(self.silos.digest().encode(), digest_size=16)

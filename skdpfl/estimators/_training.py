@@ -237,7 +237,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         even = None if curves is None else curves.scaling_of(curves.even(), IdentityScaling())
         work = replace(work, class_weights=data.class_weights, features=even)
         federation.agree(work, choice.sums, streams.seed)
-        kept.begin(plan, self._charge(spent, kept.paid_to, data.mark()))
+        kept.begin(plan, self._charge(spent, kept.paid_to, **data.marks()))
         if advice := choice.advise(request.facts.class_shares):
             warn(advice)
         silos, noise = kept.over(federation), kept.noise(streams)

@@ -17,7 +17,7 @@ from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import _on_split, _parts
 from skdpfl.privacy.events import Exact, Guarantee
-from skdpfl.privacy.spending.as_fitted import changed_around, differences, own_digests
+from skdpfl.privacy.spending.as_fitted import differences, own_digests
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
 
@@ -63,17 +63,19 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     training sets; a choice by exact scores is not covered by a budget and gives a warning. If sizes
     depend on labels or groups, they cannot be recovered: with ``delta="auto"``, which follows from
     them, the cost is then infinite, and so it is with given noise, and where all fits have a copy
-    of one generator. Ensembles are charged for all their members, for each copy of a record that
-    bagging made. An estimator in a ``FrozenEstimator`` counts as if it was fitted there.
+    of one generator. Ensembles are charged for all their members. Bagging gives estimators of this
+    package its copies of a record as a weight, which costs nothing; in pipelines and the like each
+    copy is a record. An estimator in a ``FrozenEstimator`` counts as if it was fitted there.
 
     In a ``FunctionTransformer``, only functions that act entrywise, such as ``np.log1p`` and
     ``np.clip``, are known not to mix records. Any function is free in a
     :class:`~skdpfl.preprocessing.RowTransformer`, which passes one row at a time.
 
-    The cost of discarded fits, and whether a step learnt anything, follow from parameters. Every
-    private fit stores digests of its parameters, and of those of the pipeline and meta-estimator
-    around it: if they have changed since, the cost is infinite. (This is not detected if fits ran
-    in other processes.)
+    The cost of discarded fits, and whether a step learnt anything, follow from parameters. If
+    fitted parts show that these have changed since, the cost is infinite. What leaves no trace is
+    read as it is now (``cv`` of searches and stacks, ``bootstrap``, functions, steps taken out), so
+    ask before changing it. An estimator alone has the cost of its own fit: ask for the pipeline
+    that it is a part of.
 
     If an earlier step has learnt the number of columns of the next one (a ``DPOneHotEncoder`` of
     unknown categories without ``max_categories``), plans of later steps depend on an output. They
@@ -99,9 +101,6 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     for leak in bill.leaks.values():
         where = leak.path or type(fitted).__name__
         warn(f"{where}: {leak.what}, which no budget covers. {leak.way_out}", PrivacyLeakWarning)
-    around = getattr(getattr(fitted, "_as_fitted", None), "around", ())
-    if any("Pipeline ending in" in kind for kind, _ in around):
-        warn(f"{type(fitted).__name__} {_A_PART}", PrivacyLeakWarning)
     seeds = Counter(seed for cost in bill.costs for seed in cost.simulation_seeds)
     repeated = [(seed, times) for seed, times in seeds.items() if times > 1]
     if repeated:
@@ -109,10 +108,6 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     return total(bill.all_costs() or [_nothing([], exact=False)])
 
 
-_A_PART = (
-    "was fitted as a part of a Pipeline, and this is the cost of the part alone: what other steps "
-    "read is not in it. Ask for the whole pipeline."
-)
 _REPEATED = (
     "{times} fits drew their noise from random_state={seed}: it repeats, and together they may "
     "reveal the records exactly. The cost is that of fresh noise: use random_state=None."
@@ -155,6 +150,8 @@ class _At(NamedTuple):
     covered: bool = False
     #: one fit on each training set; only what fits its parts once has a price there
     splits: _Splits | None = None
+    #: rows of the fit that may be one record
+    copies: int = 1
 
     def inside(self, name: str, **changes: Any) -> "_At":
         """Return where a part of this part is."""
@@ -212,12 +209,13 @@ class _Bill:
         """Add the costs of members, and note what is learnt beside them."""
         chosen = at.chosen
         for name, part in inside:
-            here = at.inside(name, chosen=chosen)
+            copies = at.copies * _parts.copies_in(obj, part)
+            here = at.inside(name, chosen=chosen, copies=copies)
             self.add(part, here)
             known = at.splits.twins.get(here.path) if at.splits else part
             chosen = chosen or (isinstance(obj, Pipeline) and _pipelines.gives_out_width(known))
         if at.splits is None:
-            self._note(*_parts.changed_after(at.path, obj, _changed_around(obj)))
+            self._note(*_parts.changed_after(at.path, obj, _parts.changed_steps(obj)))
         if at.splits is None and isinstance(obj, (*_parts.STACKS, *_parts.CHAINS)):
             self._cross_fits(obj, inside[: len(obj.estimators_)], at)
         self._note(*_parts.own_leaks(obj, at.path, self.public))
@@ -258,7 +256,7 @@ class _Bill:
             return
         for cost in costs:
             found = chosen_by_outputs(cost, _on_split.budget(part)) if at.chosen else cost
-            self.costs.append(of_copies(found, 1 if before is None else before.times))
+            self.costs.append(of_copies(found, at.copies))
 
     def _cross_fits(self, obj: Any, inside: _parts.Parts, at: _At) -> None:
         """Add the costs of fits on splits for predictions, which the next fit reads."""
@@ -285,7 +283,6 @@ class _Bill:
             splits = _Splits(cv, search.n_splits_, twins, kept=i == search.best_index_)
             self.add(clone(search.estimator).set_params(**params), at._replace(splits=splits))
         self.add(best, at)
-        self._note(*_parts.changed_after(at.path, search, _changed_around(search, best)))
         also = [f"Besides, {leak.what}. {leak.way_out}" for leak in _folds(search, best, at.path)]
         way_out = " ".join([_parts.BY_SCORES, *also])
         self._note(_parts.Leak(at.path, _parts.SCORES, way_out, paid=True))
@@ -298,17 +295,6 @@ def _folds(obj: Any, fitted: Any, path: str) -> Iterator[_parts.Leak]:
     whole = any(part.privacy_spent_.unit == "silo" for part in _parts.private_parts(fitted))
     if whole and _on_split.follows_sizes(obj.cv):
         yield _parts.Leak(path, _parts.BY_SIZE, _parts.BY_ID, paid=True)
-
-
-def _changed_around(obj: Any, fitted: Any = None) -> list[str]:
-    """Return the parameters of a meta-estimator, or of steps in it, that changed after its fit."""
-    names = changed_around(obj, _parts.private_parts(obj if fitted is None else fitted))
-    asked = {name: step for name, step, _ in getattr(obj, "transformers", ())}
-    for name, step, _ in getattr(obj, "transformers_", ()):  # copies of a ColumnTransformer's steps
-        if all(hasattr(each, "get_params") for each in (step, asked.get(name))):
-            unlike = differences(own_digests(asked[name]), own_digests(step))
-            names += [f"{name}__{each}" for each in unlike]
-    return names
 
 
 def _nothing(paid: Sequence[PrivacySpent], *, exact: bool) -> PrivacySpent:

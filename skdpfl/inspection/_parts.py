@@ -3,18 +3,30 @@
 Whatever is not known here has no price, since its fits may have done anything.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn import ensemble, multiclass, multioutput
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl._functions import WAYS_OUT, Declared, mixes, name_of
-from skdpfl._pipelines import chosen_by_functions, fits_as_released, is_as_released, leaves
+from skdpfl._pipelines import (
+    chosen_by_functions,
+    fits_as_released,
+    is_as_released,
+    learns_nothing,
+    leaves,
+)
 from skdpfl._pipelines import steps_inside as steps_of_columns
+from skdpfl.privacy.spending.as_fitted import differences, own_digests
 from skdpfl.privacy.spending.ledger import Recorded
 
 BAGS = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
@@ -34,6 +46,8 @@ STEPS = {
     (SelectFromModel,): ("estimator_",),
     (TransformedTargetRegressor,): ("regressor_", "transformer_"),
 }
+#: steps that a fit leaves as they were
+NO_STATE = (FeatureHasher, HashingVectorizer)
 Parts = list[tuple[str, Any]]
 
 
@@ -166,6 +180,33 @@ def unknown(path: str, obj: Any, why: object) -> Leak:
     """Return the leak of fits whose cost is not known."""
     what = f"the cost of fits of {type(obj).__name__} cannot be recovered ({why})"
     return Leak(path, what, BY_LEDGER)
+
+
+def copies_in(obj: Any, member: Any) -> float:
+    """Return the most rows of a member's fit that are one record: bagging repeats them.
+
+    Private estimators get its draws as weights. Unknown if members were added in later fits.
+    """
+    if not isinstance(obj, BAGS) or (is_private(member) and member._as_fitted.weighted):
+        return 1
+    if len(obj._seeds) < len(obj.estimators_):
+        return math.inf
+    return max(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_)
+
+
+def changed_steps(obj: Any) -> list[str]:
+    """Return the steps of a fitted pipeline or ColumnTransformer that are not as it fitted them."""
+    names = []
+    for name, step in obj.steps if isinstance(obj, Pipeline) else ():
+        plain = learns_nothing(step) and steps_of_columns(step) is None
+        if plain and not hasattr(step, "n_features_in_") and not isinstance(step, (str, *NO_STATE)):
+            names.append(name)
+    asked = {name: step for name, step, _ in getattr(obj, "transformers", ())}
+    for name, step, _ in getattr(obj, "transformers_", ()):  # copies
+        if all(hasattr(each, "get_params") for each in (step, asked.get(name))):
+            unlike = differences(own_digests(asked[name]), own_digests(step))
+            names += [f"{name}__{each}" for each in unlike]
+    return names
 
 
 def changed_after(path: str, obj: Any, names: list[str]) -> Iterator[Leak]:

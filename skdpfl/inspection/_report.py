@@ -55,6 +55,9 @@ _SEEN_BY = {
     "shuffler": "the server behind a trusted shuffler",
     "server": "everybody who sees what the server releases; the server itself is trusted",
 }
+#: of an estimator, which may be a part of a pipeline that leaks, and of anything around one
+_ALONE = "Steps before this fit, if there were any, are not in it."
+_WHOLE = "No other step of it read the records."
 #: the page, with places for what differs between fits
 _PAGE = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
 
@@ -119,8 +122,8 @@ def report(
     >>> found = skdpfl.report(clf.fit(data.data, data.target, silos=data.silos))
     >>> "everybody outside the record&#x27;s own silo" in found.to_html()
     True
-    >>> found.methods[-37:]
-    'No other step of it read the records.'
+    >>> found.methods[-56:]
+    'Steps before this fit, if there were any, are not in it.'
     """
     if persons is not None:
         check_count("persons", persons)
@@ -347,7 +350,7 @@ class PrivacyReport:
             f"It is differentially private against {self._seen_by()}, for {self._change()}, with "
             f"{budget}; the releases were composed {_COMPOSED[spent.accountant]}. "
         )
-        said += "No other step of it read the records." if not self.leaks else " ".join(self.leaks)
+        said += " ".join(self.leaks) if self.leaks else (_ALONE if same else _WHOLE)
         said += "" if self.ledger is None else f" {self.ledger.words}"
         if spent.simulation:
             said += " The noise was simulated from a fixed seed; whoever knows it can remove it."

@@ -18,7 +18,6 @@ from skdpfl._arguments import at_least, at_most
 from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours
-from skdpfl.privacy.spending.as_fitted import is_scored_exactly
 from skdpfl.privacy.spending.book import Book, Budget, Entry
 from skdpfl.privacy.spending.filters import Filter, Taken
 from skdpfl.privacy.spending.journal import Journal
@@ -234,7 +233,7 @@ def charge_all(accounts: Iterable[Account], name: str, spent: PrivacySpent) -> N
         for account, book in books.items():
             account._budget = book.budget
             book.admit(spent)
-        entry = Entry(name, is_scored_exactly(), spent, now())
+        entry = Entry(name, spent, now())
         for account, book in books.items():
             journals[account].add(book, entry)
     for account, book in books.items():
@@ -258,7 +257,7 @@ def warn_of_seeds(past: frozenset[int], spent: PrivacySpent, warned: set[int]) -
 
 
 def warn_at_the_end(entries: list[Entry], warned: set[int]) -> None:
-    """Warn of exact scores, and of seeds that repeated in other processes."""
+    """Warn of seeds that repeated in other processes."""
     counts = Counter(seed for entry in entries for seed in entry.spent.simulation_seeds)
     for seed, times in counts.items():
         if times > 1 and seed not in warned:
@@ -267,11 +266,3 @@ def warn_at_the_end(entries: list[Entry], warned: set[int]) -> None:
                 "so together they have no privacy. Use None, or other seeds.",
                 PrivacyLeakWarning,
             )
-    n_scored = sum(entry.scored for entry in entries)
-    if n_scored:
-        warn(
-            f"{n_scored} fit(s) in this ledger were scored exactly by a search or a "
-            "cross-validation; the ledger covers neither the scores nor a choice based on them. "
-            "DPRandomizedSearchCV covers both.",
-            PrivacyLeakWarning,
-        )

@@ -50,14 +50,13 @@ class Damaged(ValueError):
 
 
 class Entry(NamedTuple):
-    """One fit: its name, whether exact scores were computed, its cost, and when it was charged.
+    """One fit: its name, its cost, and when it was charged.
 
     A fit that ended early may be ``settled``: its cost is then that of the rounds that ran, in a
     later line of the file, whose date is that of its end.
     """
 
     name: str
-    scored: bool
     spent: PrivacySpent
     date: str = ""
     settled: bool = False
@@ -231,7 +230,7 @@ def written(*items: Item) -> bytes:
 def read(data: bytes, previous: Book | None = None) -> Book:
     """Return the book whose bytes are ``data``, or raise Damaged.
 
-    Entries that ``previous`` has at the same positions are not parsed again.
+    The entries that it begins with as ``previous`` does are not parsed again.
     """
     if not data:
         raise Damaged("is empty")
@@ -242,9 +241,10 @@ def read(data: bytes, previous: Book | None = None) -> Book:
     *bodies, part = rest.split(b"\n")
     known = () if previous is None else previous.lines
     lines: list[Line] = []
+    same = True
     for k, body in enumerate(bodies):
         line, after = body + b"\n", lines[-1].digest if lines else _FIRST
-        same = k < len(known) and known[k].digest == _digest(line)
+        same = same and k < len(known) and known[k].digest == _digest(line)
         lines.append(known[k] if same else _line(line, after, k))
     if not lines:
         raise Damaged("does not have the entries that its first line names; it has 0")
@@ -306,16 +306,14 @@ def _item(plain: dict[str, Any]) -> Item:
         names = [field.name for field in dataclasses.fields(Budget)]
         keys(plain, {"after", "kind", "id", *names}, "entry")
         return Budget(**{name: plain[name] for name in names})
-    scores = {"scored"} if kind == "fit" else set()
-    keys(plain, {"after", "kind", "name", "date", "seeds", "spent", *scores}, "entry")
+    older = {"scored"} & plain.keys()  # of files that another version wrote
+    keys(plain, {"after", "kind", "name", "date", "seeds", "spent", *older}, "entry")
     for name in ("name", "date"):
         require(isinstance(plain[name], str), f"entry.{name}", "is no text")
     seeds = frozenset(plain["seeds"])
     require(all(type(seed) is int for seed in seeds), "entry.seeds", "are not integers")
     spent = from_record(PrivacySpent, plain["spent"], seeds)
-    settled = kind == "settled"
-    scored = not settled and one_of(plain, "scored", [True, False], "entry")
-    return Entry(plain["name"], scored, spent, plain["date"], settled)
+    return Entry(plain["name"], spent, plain["date"], kind == "settled")
 
 
 def encoded(item: Item, after: str) -> bytes:
@@ -325,7 +323,6 @@ def encoded(item: Item, after: str) -> bytes:
     else:
         kind = "settled" if item.settled else "fit"
         own = {"kind": kind, "name": item.name, "date": item.date}
-        own |= {} if item.settled else {"scored": item.scored}
         own["seeds"] = sorted(map(int, item.spent.simulation_seeds))
         own["spent"] = to_record(item.spent)
     return _json({"after": after} | own)

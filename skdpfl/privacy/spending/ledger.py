@@ -27,10 +27,10 @@ from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.spending.account import ENDED, Account, charge_all, now, warn_at_the_end
-from skdpfl.privacy.spending.as_fitted import as_fitted, runs_of_copies, times_drawn
+from skdpfl.privacy.spending.as_fitted import AsFitted, own_digests
 from skdpfl.privacy.spending.book import Budget, Entry
 from skdpfl.privacy.spending.journal import Journal, absolute, temporary_path
-from skdpfl.privacy.spending.spent import PrivacySpent, of_copies
+from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: open ledgers of this process, outermost first; threads share them
 _OPEN: list[PrivacyLedger] = []
@@ -86,9 +86,12 @@ class PrivacyLedger(Account):
     A ledger is for one data set: all fits are assumed to use the same records. Fits in worker
     processes are recorded, too: a pickled or cloned estimator keeps its ledgers.
 
-    It has the costs of private fits. What other steps of a pipeline learn from the records, and
-    what functions mix before a fit, is not in it: :func:`skdpfl.privacy_spent` of the fitted
-    pipeline names them.
+    It has the costs of private fits, for the rows that each was given. What is done to the records
+    before a fit, and what is computed from them beside it, is not in it: other steps of a pipeline,
+    which :func:`skdpfl.privacy_spent` of the fitted pipeline names; copies of rows, as a
+    ``BaggingClassifier`` of pipelines makes, which it prices; and exact scores, as of
+    ``cross_validate`` and ``GridSearchCV``, and choices by them, which
+    :class:`~skdpfl.model_selection.DPRandomizedSearchCV` pays for.
 
     The file is text with one JSON object per line, readable by its owner only; reading it runs no
     code. If the file is deleted or replaced by an older copy while no ledger has it open, this
@@ -208,7 +211,7 @@ class PrivacyLedger(Account):
         journal = self._writable()
         with journal.locked() as book:
             book.check_settled(name, spent)
-            journal.add(book, Entry(name, False, spent, now(), settled=True))
+            journal.add(book, Entry(name, spent, now(), settled=True))
 
     def raise_budget(self, epsilon: float, *, reason: str) -> None:
         """Raise the budget, and record the reason.
@@ -264,18 +267,22 @@ class Recorded(DocLinks):
     """Mixin for private estimators, which call ``_charge(spent)`` before they read data."""
 
     def _charge(
-        self, spent: PrivacySpent, paid_to: tuple[str, ...] = (), mark: str = ""
+        self,
+        spent: PrivacySpent,
+        paid_to: tuple[str, ...] = (),
+        *,
+        mark: str = "",
+        weighted: bool = False,
     ) -> tuple[str, ...]:
         """Record the cost in every ledger or, if one raises BudgetExceeded, in none.
 
-        Runs of a search are charged by the search. Fits that release nothing need no entry. A
-        record that bagging copied pays for each copy.
+        Runs of a search are charged by the search. Fits that release nothing need no entry.
 
         ``paid_to``: ledgers that have recorded the cost already. These and the ledgers that record
-        it now are returned, by the digest of their first entry. ``mark`` identifies the records.
+        it now are returned, by the digest of their first entry. ``mark`` identifies the records,
+        which may be ``weighted``.
         """
-        times = times_drawn()
-        self._as_fitted = as_fitted(self, times)
+        self._as_fitted = AsFitted(own_digests(self), weighted)
         if not _ledgers_of(self):  # which say it themselves
             self._warn_if_noise_repeats(spent, mark)
         paid_for = self.__dict__.pop(PAID_FOR, None)
@@ -284,7 +291,7 @@ class Recorded(DocLinks):
             return paid_to
         ledgers = [each for each in _ledgers_of(self) if _birth(each) not in paid_to]
         if ledgers:
-            charge_all(ledgers, self._entry_name, of_copies(spent, times))
+            charge_all(ledgers, self._entry_name, spent)
         return (*paid_to, *(birth for each in ledgers if (birth := _birth(each))))
 
     @property
@@ -293,11 +300,11 @@ class Recorded(DocLinks):
         return type(self).__name__
 
     def _warn_if_noise_repeats(self, spent: PrivacySpent, mark: str) -> None:
-        """Warn if an earlier fit of this object, or of its copies in a search, had the same seed.
+        """Warn if an earlier fit of this object, or of a copy of it, had the same seed.
 
         Their noise is the same, so it cancels in the difference of two releases.
         """
-        kept = self._marks() if runs_of_copies() else self.__dict__.setdefault("_own_marks", {})
+        kept = self._marks()
         for seed in spent.simulation_seeds if mark else ():
             if kept.setdefault(seed, mark) not in (mark, _WARNED):
                 kept[seed] = _WARNED
@@ -316,8 +323,7 @@ class Recorded(DocLinks):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())  # type: ignore[call-overload]
-        for name in (_MARKS, "_own_marks"):
-            state.pop(name, None)
+        state.pop(_MARKS, None)
         ledgers = _ledgers_of(self)
         return state | {_CARRIED: ledgers} if ledgers else state
 
