@@ -132,6 +132,7 @@ EDITS = {
     "less in all": lambda r: r.update(epsilon=0.01),
     "less at another delta": lambda r: r["epsilon_at"][0].update(epsilon=0.01),
     "less for an outsider": lambda r: r["outsider"]["compositions"][0].update(epsilon=0.001),
+    "more than its releases cost": lambda r: r["compositions"][1].update(events=[]),
     "more noise": lambda r: r["compositions"][1]["events"][0].update(noise_multiplier=5.0),
     "an unknown event": lambda r: r["compositions"][0]["events"][0].update(event="Magic"),
     "an event with more": lambda r: r["compositions"][0]["events"][0].update(noise=5.0),

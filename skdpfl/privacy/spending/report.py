@@ -83,8 +83,8 @@ _AT_MOST = {"sampling_rate": 1.0, "delta": 1.0, "deltas": 1.0}
 
 #: the deltas at which a report states epsilon
 REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-#: tolerance for a smaller stated epsilon: prices of other versions differ by less
-_LEAST, _TOO_SMALL = 0.99, "is below the cost of these releases"
+#: tolerances for a stated epsilon: prices of other versions differ by less
+_LEAST, _LITTLE = 0.99, 1e-6
 
 _COSTS = {"epsilon", "delta", "accountant", "neighbours", "assignment", "compositions", "per_silo"}
 #: the keys of a record, and of a report
@@ -141,7 +141,7 @@ def from_report(kind: type[Spent], report: dict[str, Any]) -> Spent:
         where = f"epsilon_at[{k}]"
         keys(item, {"delta", "epsilon"}, where)
         fresh = spent.epsilon_at(number(item, "delta", where, 1.0))
-        require(number(item, "epsilon", where) >= _LEAST * fresh, where, _TOO_SMALL)
+        _check_price(number(item, "epsilon", where), fresh, where)
     return spent
 
 
@@ -158,12 +158,19 @@ def _also(unit: Any, trust: Any) -> set[str]:
 
 
 def _check_prices(spent: Any) -> None:
-    """Raise ValueError for epsilons below the price of the releases."""
+    """Raise ValueError for epsilons that are not the price of the releases."""
     for k, cost in enumerate(spent.costs):
         fresh = Cost.of(cost.composition, cost.delta, spent.neighbours).epsilon
-        require(cost.epsilon >= _LEAST * fresh, f"compositions[{k}].epsilon", _TOO_SMALL)
+        _check_price(cost.epsilon, fresh, f"compositions[{k}].epsilon")
     if spent.outsider is not None:
         _check_prices(spent.outsider)
+
+
+def _check_price(stated: float, fresh: float, where: str) -> None:
+    """Raise ValueError if a stated epsilon differs from the price now."""
+    require(stated >= _LEAST * fresh, where, "is below the cost of these releases")
+    most = fresh / _LEAST + _LITTLE
+    require(stated <= most, where, "is above the cost of these releases: some are not listed")
 
 
 def to_record(spent: Any) -> dict[str, Any]:

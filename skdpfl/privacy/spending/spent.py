@@ -305,7 +305,7 @@ class PrivacySpent(SiloCosts):
         """Read and check the output of :meth:`to_dict`.
 
         Every field is checked, and the stated epsilons are recomputed from the releases: a report
-        that claims a smaller cost is refused.
+        that claims another cost is refused.
 
         Parameters
         ----------
