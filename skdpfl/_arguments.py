@@ -8,7 +8,6 @@ privacy, not to the nearest.
 """
 
 import math
-import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -18,6 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
+
+from skdpfl._warnings import refusing_complex
 
 
 def check_number(
@@ -166,14 +167,6 @@ def check_average(value: Any) -> bool | float:
         "average must be True or False, a share of the rounds in (0, 1), or a number of last "
         f"rounds (an integer of at least 1); got {value!r}."
     )
-
-
-@contextmanager
-def refusing_complex() -> Iterator[None]:
-    """Raise NumPy's warning of an imaginary part that is discarded, which one value decides."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", np.exceptions.ComplexWarning)
-        yield
 
 
 @contextmanager

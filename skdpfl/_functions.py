@@ -11,7 +11,6 @@ function is free of cost only if it is in :data:`ENTRYWISE`, is run one row at a
 made-up rows (:func:`mixes`) find declarations that are wrong.
 """
 
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.preprocessing import FunctionTransformer
+
+from skdpfl._warnings import warnings_off
 
 #: functions that compute each entry from that entry and constants, the same from an integer and
 #: from a float, since a gap in one record turns a column of integers into floats; unary ufuncs
@@ -146,8 +147,7 @@ def mixes(step: FunctionTransformer, like: Any = None, n_rows: int = _MANY) -> b
     result must be the same whatever the other rows are and however many there are. Inputs on which
     the function raises (numbers where it expects dates) are skipped.
     """
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings_off(), np.errstate(all="ignore"):
         return any(_mixes(step, rows) for rows in _made_up(step, like, n_rows))
 
 

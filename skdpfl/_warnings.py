@@ -8,8 +8,9 @@ import re
 import sys
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,47 +46,89 @@ def foreign_steps() -> Iterator[None]:
 
     Both may follow from a single record. This package's own are passed on.
     """
-    held: list[tuple[str, type[Warning]]] = []
-    token, foreign = _HELD.set(held), False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    foreign = False
+    with held_back() as held, warnings_off():
+        try:
             yield
-    except Exception as error:
-        if _raised_here(error):
-            raise
-        foreign = True
-    finally:
-        _HELD.reset(token)
+        except Exception as error:
+            if _raised_here(error):
+                raise
+            foreign = True
     for message, category in held:
         warn(message, category)
     if foreign:
         raise ValueError(_FOREIGN) from None
 
 
-_LOCK, _QUIET = threading.Lock(), list[Any]()
+class _Holding(type):
+    """The class of categories that filters name: they stand for others while a block runs.
+
+    ``warnings.catch_warnings`` puts the filters of its beginning back, whatever another thread has
+    set since. A filter that holds nowhere may stay.
+    """
+
+    kind: type[Warning]
+    threads: Counter[int]
+    everywhere: bool
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        here = cls.threads.total() if cls.everywhere else cls.threads[threading.get_ident()]
+        return bool(here) and issubclass(other, cls.kind)
+
+    @contextmanager
+    def holding(cls) -> Iterator[None]:
+        """Let the filters of this category hold while a block runs."""
+        here = threading.get_ident()
+        with _LOCK:
+            cls.threads[here] += 1
+            warnings.simplefilter("ignore", _Any)
+            warnings.simplefilter("error", _Complex)  # before what another thread ignores
+        try:
+            yield
+        finally:
+            with _LOCK:
+                cls.threads[here] -= 1
+                cls.threads += Counter()  # keeps what is above 0
+                if not _Any.threads and not _Complex.threads:
+                    ours = [each for each in warnings.filters if each[2] in (_Any, _Complex)]
+                    for each in ours:
+                        warnings.filters.remove(each)  # type: ignore[attr-defined]
+
+
+class _Any(Warning, metaclass=_Holding):
+    """All warnings, in all threads: a block may start some."""
+
+    kind, threads, everywhere = Warning, Counter[int](), True
+
+
+class _Complex(Warning, metaclass=_Holding):
+    """An imaginary part that is discarded, in the threads that are in a block."""
+
+    kind, threads, everywhere = np.exceptions.ComplexWarning, Counter[int](), False
+
+
+_LOCK = threading.Lock()
+
+
+def warnings_off() -> AbstractContextManager[None]:
+    """Suppress all warnings, which may follow from a record, or from what no budget covers."""
+    return _Any.holding()
+
+
+def refusing_complex() -> AbstractContextManager[None]:
+    """Raise NumPy's warning of an imaginary part that is discarded, which one value decides."""
+    return _Complex.holding()
 
 
 @contextmanager
-def warnings_off() -> Iterator[None]:
-    """Suppress all warnings, which may follow from a record, or from what no budget covers.
-
-    In all threads, until the last one has left: with ``warnings.catch_warnings`` of its own, each
-    would restore what another has set.
-    """
-    with _LOCK:
-        if not _QUIET:
-            _QUIET.append(warnings.catch_warnings())
-            _QUIET[0].__enter__()
-            warnings.simplefilter("ignore")
-        _QUIET.append(None)
+def held_back() -> Iterator[list[tuple[str, type[Warning]]]]:
+    """Collect this package's warnings in a list instead."""
+    held: list[tuple[str, type[Warning]]] = []
+    token = _HELD.set(held)
     try:
-        yield
+        yield held
     finally:
-        with _LOCK:
-            _QUIET.pop()
-            if len(_QUIET) == 1:
-                _QUIET.pop().__exit__(None, None, None)
+        _HELD.reset(token)
 
 
 def _raised_here(error: Exception) -> bool:

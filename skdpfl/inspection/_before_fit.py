@@ -21,7 +21,6 @@ F_i(w) = mean of the silo's losses + alpha/2 |w|^2, F = sum_i p_i F_i::
 At the optimum of F the second term is 0. Shapes: gradients (n_silos, P), P = (d + intercept) k.
 """
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +34,7 @@ from sklearn.utils.validation import check_X_y
 
 from skdpfl import _arguments
 from skdpfl._pipelines import private_step
-from skdpfl._warnings import warn
+from skdpfl._warnings import warn, warnings_off
 from skdpfl.choosing import noise_of_plan
 from skdpfl.losses import NAMED, Loss
 from skdpfl.models import LinearModel
@@ -101,8 +100,7 @@ def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) 
     limit = _LABELS if is_classifier(model) else _NUMBERS
 
     def fits(d: int) -> bool:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of widths that are only tried; fit warns of its own
+        with warnings_off():  # of widths that are only tried; fit warns of its own
             plan = model.plan_for(silo_sizes=silo_sizes, n_features=d, n_classes=n_classes)
         return noise_of_plan(plan) * (d + 1) <= limit
 

@@ -8,7 +8,6 @@ silos.
 
 import copy
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
@@ -20,6 +19,7 @@ from sklearn import model_selection as splitters
 from sklearn.base import clone
 
 from skdpfl._pipelines import learns_nothing
+from skdpfl._warnings import warnings_off
 from skdpfl.model_selection import (
     LeaveOneSiloOut,
     SiloGroupKFold,
@@ -144,8 +144,7 @@ def _sizes(cv: Any, silos: np.ndarray, persons: bool = False) -> list[int]:
     }
     named = {column: owners[what] for what, column in columns.items() if column is not None}
     table = pd.DataFrame(named) if named else np.zeros((len(silos), 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings_off():
         try:
             found = splitter.split(table, np.zeros(len(silos)), **told)
             return [len(train) for train, _ in found]

@@ -12,7 +12,6 @@ import json
 import math
 import os
 import platform
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from html import escape
@@ -26,7 +25,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skdpfl import __version__
 from skdpfl._arguments import at_most, check_count, epsilon_text
-from skdpfl._warnings import warn
+from skdpfl._warnings import held_back, warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._cost import privacy_spent
 from skdpfl.inspection._parts import held, joined, members
@@ -127,10 +126,9 @@ def report(
     """
     if persons is not None:
         check_count("persons", persons)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PrivacyLeakWarning)
+    with held_back() as held:
         spent = privacy_spent(fitted, public=public)
-    leaks = [str(each.message) for each in caught if each.category is PrivacyLeakWarning]
+    leaks = [message for message, category in held if category is PrivacyLeakWarning]
     for message in leaks:
         warn(message, PrivacyLeakWarning)
     parts = list(_parts_of(fitted))

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl._arguments import labels_of, refusing_complex
+from skdpfl._arguments import labels_of
 from skdpfl._survival_times import read_survival
+from skdpfl._warnings import refusing_complex
 from skdpfl.encoding import Encoding
 from skdpfl.federation import rows_of_persons
 from skdpfl.losses import signed_times

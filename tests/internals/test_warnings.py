@@ -1,0 +1,74 @@
+"""Warnings are kept back in a block without changing what other threads see."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import skdpfl
+from skdpfl._warnings import foreign_steps, refusing_complex, warnings_off
+
+BLOCKS = {"off": warnings_off, "complex": refusing_complex, "foreign": foreign_steps}
+IMAGINARY = np.array([1j])
+
+
+@pytest.mark.parametrize("first", BLOCKS)
+@pytest.mark.parametrize("second", BLOCKS)
+def test_blocks_that_overlap_in_two_threads_leave_the_filters_as_they_were(first, second):
+    before, entered, left = list(warnings.filters), threading.Event(), threading.Event()
+
+    def other():
+        with BLOCKS[second]():
+            entered.set()
+            left.wait(10)
+
+    thread = threading.Thread(target=other)
+    with BLOCKS[first]():
+        thread.start()
+        entered.wait(10)
+    left.set()
+    thread.join()
+    assert list(warnings.filters) == before
+
+
+def test_each_block_holds_where_it_should():
+    with warnings_off():
+        warnings.warn("not seen", stacklevel=1)
+        IMAGINARY.astype(float)
+        with refusing_complex(), pytest.raises(np.exceptions.ComplexWarning):
+            IMAGINARY.astype(float)
+    seen = []
+
+    def other():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            IMAGINARY.astype(float)
+        seen.extend(caught)
+
+    with refusing_complex():  # which another thread does not notice
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        with pytest.raises(np.exceptions.ComplexWarning):
+            IMAGINARY.astype(float)
+    assert [each.category for each in seen] == [np.exceptions.ComplexWarning]
+    with pytest.warns(UserWarning, match="seen again"):
+        warnings.warn("seen again", stacklevel=1)
+
+
+@pytest.mark.slow
+def test_fits_in_threads_leave_the_filters_as_they_were():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    before = list(warnings.filters)
+
+    def fit():
+        for _ in range(10):
+            skdpfl.ISRLDPClassifier(1.0, feature_bounds=(-3, 3), n_rounds=2).fit(X, X[:, 0] > 0)
+
+    threads = [threading.Thread(target=fit) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(warnings.filters) == before
