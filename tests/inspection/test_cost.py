@@ -34,7 +34,6 @@ from skdpfl.inspection import DPConfusionMatrixDisplay
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.preprocessing import DPPCA, DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.privacy.spending.spent import of_copies
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (150, 3))
@@ -181,7 +180,7 @@ def test_no_cost_is_below_what_a_ledger_saw(inner, outer):
     ran = fitted(model, y)
     if outer == "bag of copies" and inner != "plain":  # a ledger sees rows: some are one record
         rows = int(np.bincount(model.estimators_samples_[0]).max())
-        ran = of_copies(ran, rows)
+        ran = ran.group(rows)
     if "frozen" in inner:
         ran = ran + scaler().fit(X).privacy_spent_
     said = priced(model)
