@@ -31,6 +31,7 @@ from skdpfl.inspection._cost import privacy_spent
 from skdpfl.inspection._parts import held, joined, members
 from skdpfl.inspection._report_blocks import (
     ASSUMED,
+    COMPOSED,
     attack_rates,
     compared,
     correctness,
@@ -346,7 +347,7 @@ class PrivacyReport:
             budget += f" (epsilon by silo: {_some(f'{s}: {e}' for s, e in each.items())})"
         said += (
             f"It is differentially private against {self._seen_by()}, for {self._change()}, with "
-            f"{budget}; the releases were composed {_COMPOSED[spent.accountant]}. "
+            f"{budget}; the releases were composed {COMPOSED[spent.accountant]}. "
         )
         said += " ".join(self.leaks) if self.leaks else (_ALONE if same else _WHOLE)
         said += "" if self.ledger is None else f" {self.ledger.words}"
@@ -525,10 +526,6 @@ class PrivacyReport:
         return found | {name: version(name) for name in names} | {"Page made": self.made}
 
 
-_COMPOSED = {
-    "gdp": "as Gaussian mechanisms (Gaussian differential privacy)",
-    "pld": "by their privacy loss distributions",
-}
 _VOUCH = (
     "Whoever declared these constants vouches that none was computed from the records; if one was, "
     "the cost above does not hold:"

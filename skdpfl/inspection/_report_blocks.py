@@ -42,11 +42,15 @@ ASSUMED = {
     "server": "The server sees exact sums: it adds the noise, tells nobody the sums, and deletes "
     "them.",
 }
+#: how an accountant composes releases
+COMPOSED = {
+    "gdp": "as Gaussian mechanisms (Gaussian differential privacy), rounded upwards",
+    "pld": "by their privacy loss distributions, rounded upwards",
+    "none": "not at all, since exact numbers were released",
+}
 _CORRECT = {
     "Floating point": "noise is an exact integer number of steps of a grid, whose law is known; "
     "sums are rounded to the same grid, and all rounding is in the price",
-    "Composition": "the plan that was priced is the plan that ran; releases are composed "
-    "numerically, rounded upwards",
     "Not verified": "the hardware, the compiler, the operating system's random numbers",
 }
 
@@ -97,6 +101,8 @@ def correctness(spent: PrivacySpent, audit: Any) -> dict[str, str]:
     seeded = "a fixed seed, for a simulation: whoever knows it can remove the noise"
     rows = {"Random numbers": seeded if spent.simulation else
             "a cryptographic stream, keyed by the operating system"}  # fmt: skip
+    composed = f"releases were composed {COMPOSED[spent.accountant]}"
+    rows["Composition"] = f"the plan that was priced is the plan that ran; {composed}"
     rows |= _CORRECT
     if audit is None:
         rows["Audit by attack"] = "none is attached (skdpfl.privacy.audit_epsilon makes one)"
