@@ -118,8 +118,11 @@ def encoding_elsewhere(
 def as_declared(frame: Any, declared: Any) -> tuple[Any, Any]:
     """Return a pandas frame whose columns have the types of their kinds, and the ranges alone.
 
-    Dates are numbers then: days since 1970. Other tables are returned as they are.
+    Dates are numbers then: days since 1970; frames of polars are copied where they have some, or
+    declared kinds. Other tables are returned as they are.
     """
+    if hasattr(frame, "columns") and not isinstance(frame, pd.DataFrame):
+        frame = _in_pandas(frame, declared)
     if not isinstance(frame, pd.DataFrame) or not frame.columns.is_unique:
         return frame, declared
     entries = dict(declared) if isinstance(declared, Mapping) else {}
@@ -139,6 +142,23 @@ def as_declared(frame: Any, declared: Any) -> tuple[Any, Any]:
     if not columns:
         return frame, declared
     return frame.assign(**columns), entries if isinstance(declared, Mapping) else declared
+
+
+def _in_pandas(frame: Any, declared: Any) -> Any:
+    """Return a frame of polars in pandas, if types of its columns have to change."""
+    kinds = {name: _kinds.kind_of(frame[name].dtype) for name in frame.columns}
+    named = isinstance(declared, Mapping) and _names_kinds(declared)
+    if None in kinds.values() or not (named or "date" in kinds.values()):
+        return frame
+    columns = {}
+    for name, kind in kinds.items():
+        if kind == "number":
+            columns[name] = pd.Series(frame[name].to_numpy())
+            continue
+        values = _kinds.column_values(frame[name])
+        values = _typed(_kinds.canonical(values, "flag"), "flag") if kind == "flag" else values
+        columns[name] = pd.Series(values, dtype=object if kind == "category" else None)
+    return pd.DataFrame(columns)
 
 
 def _typed(values: np.ndarray, kind: _kinds.Kind) -> Any:

@@ -25,6 +25,7 @@ import numpy as np
 from skdpfl import __version__
 from skdpfl._declarations import KINDS
 from skdpfl.encoding import Encoding
+from skdpfl.estimators._intervals import FittedIntervals
 from skdpfl.estimators._noise_error import NoiseError
 from skdpfl.losses import NAMED
 from skdpfl.models import LinearModel, OneSlope
@@ -84,6 +85,8 @@ def to_plain(model: Any) -> dict[str, Any]:
     squashed = isinstance(scaling, SquashScaling)
     encoding = getattr(model, "schema_", None)
     more = curves if encoding is None else curves | {"encoding": encoding.to_dict()}
+    if (intervals := vars(model).get("_intervals")) is not None:
+        more = more | {"intervals": intervals.to_plain()}
     return {
         "schema": ADDITIVE if curves else SCHEMA,
         "version": VERSION if encoding is None else ENCODED,
@@ -133,6 +136,7 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     curved = isinstance(plain, dict) and plain.get("schema") == ADDITIVE
     encoded = isinstance(plain, dict) and "encoding" in plain
     more = ({"curves"} if curved else set()) | ({"encoding"} if encoded else set())
+    more |= {"intervals"} & set(plain) if isinstance(plain, dict) else set()
     keys(plain, KEYS | more, "model")
     schema, version = ADDITIVE if curved else SCHEMA, ENCODED if encoded else VERSION
     for name, said in (("schema", schema), ("version", version), ("estimator", kind.__name__)):
@@ -186,6 +190,9 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     model.silo_ids_ = np.asarray(listed(plain, "silo_ids", "model"))
     model.privacy_spent_ = PrivacySpent.from_dict(plain["privacy_spent"])
     model._told_of_silos = []
+    if "intervals" in plain:
+        FittedIntervals.from_plain(plain["intervals"], model).set_on(model)
+        model.inference = "intervals"
     return model
 
 

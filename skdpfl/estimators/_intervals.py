@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from skdpfl.federation import Federation, Work
 from skdpfl.inference import Interval, IntervalPlan, IntervalRun, NewtonStep
 from skdpfl.losses import LogLoss, Loss, PiecewiseExponential, Poisson, SquaredError
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.spending.report import keys, listed, number, require
 from skdpfl.scaling import Scales
 
 COLUMNS = ["coefficient", "standard error", "lower", "upper", "p"]
@@ -63,6 +65,44 @@ class FittedIntervals:
     to_units: np.ndarray
     offsets: np.ndarray
     names: tuple[Any, ...]
+
+    def set_on(self, model: Any) -> None:
+        """Set the attributes of a fitted model that follow from its intervals."""
+        model._intervals = self
+        shape = np.shape(model.coef_)
+        d = math.prod(shape)
+        model.coef_estimate_ = self.estimate[:d].reshape(shape)
+        model.coef_covariance_ = self.covariance[:d, :d]
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the step and the map as numbers and arrays."""
+        step = {each.name: getattr(self.step, each.name) for each in fields(self.step)}
+        return step | {"to_units": self.to_units, "offsets": self.offsets}
+
+    @classmethod
+    def from_plain(cls, plain: Any, model: Any) -> FittedIntervals:
+        """Return the intervals of a model from numbers and lists; raise unless they fit."""
+        names = {each.name for each in fields(NewtonStep)}
+        keys(plain, names | {"to_units", "offsets"}, "intervals")
+        k, n = len(listed(plain, "score", "intervals")), len(coef_names(model))
+        rows = len(listed(plain, "offsets", "intervals"))
+        require(rows in (n, n + 1) and k > 0, "offsets", "are not one for each coefficient")
+        shapes = {"pilot": (k,), "score": (k,), "curvature": (k, k), "meat": (k, k)}
+        shapes |= {"to_units": (rows, k), "offsets": (rows,)}
+        found = {name: _array(plain, name, shape) for name, shape in shapes.items()}
+        found |= {
+            name: number(plain, name, "intervals") for name in ("curvature_noise", "dispersion")
+        }
+        noise, each = plain["score_noise"], plain["each"]
+        found["score_noise"] = _array(plain, "score_noise", (k,) if isinstance(noise, list) else ())
+        if each is not None:
+            require(isinstance(each, list) and len(each) == 2, "each", "is not a pair")
+            m = len(listed({"each": each[0]}, "each", "intervals"))
+            pair = {"scores": each[0], "curvatures": each[1]}
+            each = _array(pair, "scores", (m, k)), _array(pair, "curvatures", (m, k, k))
+        step = NewtonStep(**{name: found[name] for name in names - {"each"}}, each=each)
+        named = tuple(coef_names(model)) + (("intercept",) if rows > n else ())
+        return cls(step, found["to_units"], found["offsets"], named)
 
     @property
     def estimate(self) -> np.ndarray:
@@ -128,6 +168,19 @@ class FittedIntervals:
                 f"feature, not all of them 0; got {weights!r}."
             )
         return read
+
+
+def _array(plain: Any, name: str, shape: tuple[int, ...]) -> Any:
+    """Return an array of finite numbers; None where a matrix may be missing."""
+    if name == "meat" and plain[name] is None:
+        return None
+    try:
+        found = np.array(plain[name], dtype=float)
+    except (TypeError, ValueError):
+        found = np.array(np.nan)
+    fine = found.shape == shape and bool(np.isfinite(found).all())
+    require(fine, f"intervals.{name}", f"is not an array of {shape} finite numbers")
+    return found if shape else float(found)
 
 
 def fitted_intervals(

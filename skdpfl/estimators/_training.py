@@ -5,7 +5,6 @@ Everything before the run uses public numbers only. The run reads the records.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -212,11 +211,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         if plan is None:
             return
         asked = fit.silos, fit.work, params, fit.scales, fit.noise
-        self._intervals = fitted_intervals(plan, *asked, self)
-        shape = np.shape(self.__dict__["coef_"])
-        d = math.prod(shape)
-        self.coef_estimate_ = self._intervals.estimate[:d].reshape(shape)
-        self.coef_covariance_ = self._intervals.covariance[:d, :d]
+        fitted_intervals(plan, *asked, self).set_on(self)
 
     def _agree(self, data: DataSource) -> Agreed:
         """Choose and plan, let the silos check the plan, and charge the ledgers."""

@@ -74,6 +74,25 @@ def test_predictions_and_price_are_the_same_bit_for_bit(name, dtype):
     assert skdpfl.privacy_spent(again).epsilon == model.privacy_spent_.epsilon
 
 
+@pytest.mark.parametrize("covariance", ["model", "robust", "silos"])
+def test_intervals_come_along(covariance):
+    rows = np.random.default_rng(1).normal(size=(6000, 3))
+    y, silos = rows @ [1.0, -1.0, 0.0] > 0, np.arange(6000) % 30
+    own = {"inference": "intervals", "covariance": covariance, **BOUNDS}
+    model = ISRLDPClassifier(20.0, random_state=0, **own).fit(rows, y, silos=silos)
+    plain = json.loads(json.dumps(model.to_dict(), allow_nan=False))
+    again = ISRLDPClassifier.from_dict(plain)
+    pd.testing.assert_frame_equal(again.summary(0.9), model.summary(0.9))
+    assert np.isfinite(again.summary()["lower"]).any() and again.inference == "intervals"
+    weights = {"x0": 1, "x1": -1}
+    pd.testing.assert_series_equal(again.contrast(weights), model.contrast(weights))
+    assert (again.coef_covariance_ == model.coef_covariance_).all()
+    for name, value in {"pilot": [1.0], "curvature": "x", "offsets": [0.0], "each": [1]}.items():
+        wrong = plain | {"intervals": plain["intervals"] | {name: value}}
+        with pytest.raises(ValueError, match=r"intervals|offsets|each"):
+            ISRLDPClassifier.from_dict(wrong)
+
+
 def test_the_formula_of_the_page_needs_no_library():
     model = fitted("clipped")
     plain = json.loads(json.dumps(model.to_dict()))

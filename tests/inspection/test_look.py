@@ -15,6 +15,7 @@ from skdpfl.inspection import (
     value_counts,
 )
 from skdpfl.privacy import PrivacyLedger
+from tests.estimators.test_frames import in_polars, raw
 
 N = 6000
 RNG = np.random.default_rng(0)
@@ -198,6 +199,15 @@ def test_correlations_of_columns(bounds):
     constant = FRAME[["age"]].assign(same=3.0)
     found = correlation(constant, epsilon=4.0, feature_bounds=(0, 120), random_state=0)
     assert np.isnan(found.loc["age", "same"]) or abs(found.loc["age", "same"]) < 1
+
+
+def test_dates_and_flags_of_polars_are_those_of_pandas():
+    frame, _, silos = raw(4000)
+    known = {"smoker": "flag", "age": (18, 100), "seen": ("2015-01-01", "2020-12-31")}
+    options = {"silos": silos, "epsilon": 4.0, "feature_bounds": known, "random_state": 0}
+    table = describe(frame, **options)
+    pd.testing.assert_frame_equal(describe(in_polars(frame), **options), table)
+    assert abs(table.loc["seen", "mean"] - 17_430) < 5 * table.loc["seen", "mean_error"] + 30
 
 
 def test_ranges_that_are_not_seen_are_named():
