@@ -1,5 +1,7 @@
 """A person is the unit of statistics, scales and levels: 20,000 rows move what one row moves."""
 
+from functools import cache, partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,16 @@ import pytest
 from benchmarks.replay import OF_PERSONS, cases, data_of, judged
 from skdpfl import ISRLDPClassifier
 from skdpfl.federation import _sums
-from skdpfl.inspection import correlation, describe, histogram, quantile, value_counts
+from skdpfl.inspection import (
+    CorrelationDisplay,
+    CountsDisplay,
+    QuantilesDisplay,
+    correlation,
+    describe,
+    histogram,
+    quantile,
+    value_counts,
+)
 from skdpfl.preprocessing import (
     DPPCA,
     DPMinMaxScaler,
@@ -26,6 +37,7 @@ KNOWN = {"unit": "person", "random_state": 0}
 OF_FIT = KNOWN | {"person_column": "id"}
 
 
+@cache
 def visits(n_rows, seed=0):
     """2,000 persons with 1 to 5 visits each, and one with so many, which say the same."""
     rng = np.random.default_rng(seed)
@@ -52,12 +64,21 @@ def fitted(transformer, columns, attribute):
     return fit
 
 
-def asked(ask, columns, **how):
-    """Return a function that asks, and returns the numbers of the answer."""
+def asked(ask, columns, draw=None, **how):
+    """Return a function that asks, and returns the numbers of the answer, or of what is drawn."""
 
     def answer(table):
         found = ask(table[["id", *columns]], **OF_FIT, **how)
         assert found.attrs["privacy_spent"].unit == "person"
+        if draw is not None:
+            found = draw(found).ax_
+            lines = [line.get_ydata() for line in found.lines]
+            bars = [bar.get_height() for bar in found.patches]
+            errors = [part.get_segments() for part in found.collections]
+            images = [image.get_array().ravel() for image in found.images]
+            numbers = [np.ravel(each) for each in (*lines, bars, *errors, *images)]
+            numbers += [[ord(c) for text in found.texts for c in text.get_text()]]
+            return np.concatenate(numbers).astype(float)
         numbers = pd.DataFrame(found).select_dtypes("number").to_numpy()
         words = [list(d.items()) for d in getattr(found, "shares", []) if isinstance(d, dict)]
         return np.append(numbers.ravel(), [share for each in words for _, share in each])
@@ -65,6 +86,8 @@ def asked(ask, columns, **how):
     return answer
 
 
+draw_counts, draw_image = CountsDisplay.from_counts, CorrelationDisplay.from_correlation
+draw_boxes = partial(QuantilesDisplay.from_description, column="age")
 LEARNT = {
     "describe": asked(describe, NUMBERS + WORDS, feature_bounds=BOUNDS),
     "magnitudes": asked(describe, NUMBERS),
@@ -72,6 +95,10 @@ LEARNT = {
     "histogram": asked(histogram, ["dose"], feature_bounds={"dose": (0, 1)}),
     "correlation": asked(correlation, NUMBERS, feature_bounds=BOUNDS, epsilon=4.0),
     "levels": asked(value_counts, WORDS),
+    "bars": asked(histogram, ["dose"], draw_counts, feature_bounds={"dose": (0, 1)}),
+    "bars of levels": asked(value_counts, WORDS, draw_counts, categories=["heart", "lung", "own"]),
+    "boxes": asked(describe, NUMBERS, draw_boxes, feature_bounds=BOUNDS),
+    "image": asked(correlation, NUMBERS, draw_image, feature_bounds=BOUNDS, epsilon=4.0),
     "declared levels": asked(value_counts, WORDS, categories=["heart", "lung", "own"]),
     "standard": fitted(DPStandardScaler(), NUMBERS, "mean_"),
     "range": fitted(DPMinMaxScaler(), NUMBERS, "data_max_"),
@@ -96,7 +123,7 @@ def test_20000_rows_of_a_person_are_one(name):
 @pytest.mark.slow
 def test_a_persons_own_levels_stay_secret():
     """20,000 rows with 50 names of their own leave one, which a count of 1 hides."""
-    table = visits(20_000)
+    table = visits(20_000).copy()
     own = table.id == 0
     table.loc[own, "ward"] = [f"own {i % 50}" for i in range(own.sum())]
     for seed in range(5):
