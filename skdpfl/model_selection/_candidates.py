@@ -160,9 +160,9 @@ class Candidate:
 
     ``template`` is the searched estimator, ``params`` are the parameters of its clone; ``sizes``
     has each training silo's number of records (persons); ``few`` has some rows of X with their
-    silos, of which only the columns are used, and ``y`` all targets, of which only the labels are
-    until :meth:`fit`. ``schedule`` has the random streams of the schedule, so that the plan that
-    runs is the priced one.
+    silos and persons, of which only the columns are used, and ``y`` all targets, of which only the
+    labels are until :meth:`fit`. ``schedule`` has the random streams of the schedule, so that the
+    plan that runs is the priced one.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Candidate:
         template: Any,
         params: dict[str, Any],
         sizes: Any,
-        few: tuple[Any, Any],
+        few: Sequence[Any],
         y: Any,
         schedule: Streams,
     ) -> None:
@@ -189,7 +189,7 @@ class Candidate:
 
     @cached_property
     def _tried(self) -> TriedSteps:
-        return TriedSteps.of(self.model(), *self._few, len(self._sizes))
+        return TriedSteps.of(self.model(), self._few, len(self._sizes))
 
     def price(self, epsilon: float, delta: float) -> PrivacySpent:
         """Return the cost of the candidate's fit with this budget."""

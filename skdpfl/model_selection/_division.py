@@ -7,7 +7,7 @@ its part and from public numbers, so a plan can price them before any fit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -98,22 +98,20 @@ class TriedSteps:
     columns: dict[str, Any]
 
     @classmethod
-    def of(cls, model: Any, X: Any, silos: Any, n_silos: int) -> TriedSteps:
-        """Try the steps of a pipeline on some rows, which have all silos."""
+    def of(cls, model: Any, few: Sequence[Any], n_silos: int) -> TriedSteps:
+        """Try the steps of a pipeline on some rows with silos and persons, which have all silos."""
+        X, silos, persons = few
         last = last_step(model)[1]
         owners = last.silo_column, getattr(last, "person_column", None)
         if not isinstance(model, Pipeline) or len(model.steps) == 1:
             return cls({}, public_columns(X, *owners))
         before = clone(model[:-1])
         asked = paying_steps(before, whole=True)
-        if asked and last.unit == "person":
-            raise ValueError(
-                'A search with unit="person" takes no private steps before the last: declare '
-                "bounds and categories, or leave scales and levels to the last step."
-            )
+        check_steps(last, asked)
         for step in asked.values():
             step.set_params(epsilon=math.inf, random_state=None)
-        routed = {"silos": silos} if silos is not None and takes_silos(before) else {}
+        told = {"silos": silos, "persons": persons} if takes_silos(before) else {}
+        routed = {name: ids for name, ids in told.items() if ids is not None}
         with warnings_off(), config_context(enable_metadata_routing=True):
             with paid_for(asked, TRIED), foreign_steps():
                 before.fit(X, **routed)

@@ -216,7 +216,8 @@ class DPRandomizedSearchCV(
         some = np.union1d(
             np.arange(min(_SOME, len(groups.codes))), np.unique(groups.codes, return_index=True)[1]
         )
-        few = tuple(None if part is None else _safe_indexing(part, some) for part in (X, silos))
+        each = (X, silos, persons)
+        few = [None if part is None else _safe_indexing(part, some) for part in each]
         public = partial(self._candidates, streams=streams, sizes=parts.sizes, few=few, y=y)
         quiet = warnings_off if law else nullcontext
         with quiet():

@@ -87,13 +87,17 @@ def test_steps_are_fitted_in_each_run_and_paid_once(trust, shared, ran):
     assert len(later.entries) == 1
 
 
-def test_no_value_makes_the_trial_of_steps_fail_before_it_is_paid():
+@pytest.mark.parametrize("unit", ["record", "person"])
+def test_no_value_makes_the_trial_of_steps_fail_before_it_is_paid(unit):
     frame = FRAME.assign(age=np.nan)
     frame.loc[0, "age"] = np.finfo(float).max
-    steps = DPSimpleImputer(random_state=0), DPStandardScaler(random_state=0)
-    model = make_pipeline(*steps, ISRLDPClassifier(n_rounds=3))
+    how = {"unit": unit, "random_state": 0}
+    steps = DPSimpleImputer(**how), DPStandardScaler(**how)
+    model = make_pipeline(*steps, ISRLDPClassifier(n_rounds=3, unit=unit))
+    ids = np.array([f"{silo} {i // 4}" for i, silo in enumerate(SILOS)])
+    persons = ids if unit == "person" else None
     with pytest.warns(UserWarning, match="Too few values"), PrivacyLedger(delta=1e-5) as ledger:
-        search(model).fit(frame[NUMBERS], Y, silos=SILOS)
+        search(model).fit(frame[NUMBERS], Y, silos=SILOS, persons=persons)
     assert len(ledger.entries) == 1
 
 
@@ -145,7 +149,7 @@ def test_steps_that_read_names_follow_an_encoder():
 def test_found_categories_do_not_name_the_columns_of_a_plan():
     """Steps are tried without noise: the name of a level would be that of a single record."""
     model = pipeline().set_output(transform="pandas")
-    names = TriedSteps.of(model, FRAME, SILOS, 2).columns["feature_names"]
+    names = TriedSteps.of(model, (FRAME, SILOS, None), 2).columns["feature_names"]
     assert names[2:] == [f"cat__region_unused{k}" for k in range(4)]
 
 

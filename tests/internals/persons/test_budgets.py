@@ -43,18 +43,21 @@ def classifier(**how):
     return ISRLDPClassifier(3.0, **(KNOWN | {"random_state": 0, "n_rounds": 4} | how))
 
 
-def test_a_budget_is_shared_by_steps_for_persons():
-    """Its parts count persons, in one unit; 500 rows more of one person change no epsilon."""
+def with_steps():
+    """Return a pipeline whose steps have costs for persons, too."""
     parts = [
         ("age", DPSimpleImputer(feature_bounds=(0, 100), keep_silo_column=False, **KNOWN),
          ["age", "dose", "id", "hospital"]),
         ("ward", DPOneHotEncoder(max_categories=3, **KNOWN), ["ward", "id", "hospital"]),
     ]  # fmt: skip
     columns = ColumnTransformer(parts, sparse_threshold=0, verbose_feature_names_out=False)
-    model = make_pipeline(
-        columns.set_output(transform="pandas"), classifier(feature_bounds=(0, 100))
-    )
-    told = []
+    columns.set_output(transform="pandas")
+    return make_pipeline(columns, classifier(feature_bounds=(0, 100)))
+
+
+def test_a_budget_is_shared_by_steps_for_persons():
+    """Its parts count persons, in one unit; 500 rows more of one person change no epsilon."""
+    model, told = with_steps(), []
     for more in (0, 500):
         table, y = visits(more)
         shared = SharedBudget(model, epsilon=9.0, random_state=0).fit(table, y)
@@ -68,16 +71,19 @@ def test_a_budget_is_shared_by_steps_for_persons():
         SharedBudget(model, epsilon=3.0).fit(table, y)
 
 
-def test_a_search_keeps_a_persons_rows_together(monkeypatch):
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_search_keeps_a_persons_rows_together(steps, monkeypatch):
     """In training or in scoring; sizes, plan and price count persons."""
+    model = classifier(feature_bounds=BOUNDS | {"ward": {"heart", "lung"}})
+    if steps:
+        known = {"columntransformer__ward__categories": [["heart", "lung"]]}
+        model = with_steps().set_params(**known)
     seen, original, told = [], randomized.split, []
     monkeypatch.setattr(randomized, "split", lambda *a: seen.append(original(*a)) or seen[-1])
     for more in (0, 500):
         table, y = visits(more)
-        search = DPRandomizedSearchCV(
-            classifier(feature_bounds=BOUNDS | {"ward": {"heart", "lung"}}),
-            {"alpha": [0.0, 0.1]}, n_iter=2, epsilon=4.0, random_state=0,
-        )  # fmt: skip
+        space = {f"{'isrldpclassifier__' * steps}alpha": [0.0, 0.1]}
+        search = DPRandomizedSearchCV(model, space, n_iter=2, epsilon=4.0, random_state=0)
         search.fit(table, y)
         spent = search.privacy_spent_
         assert spent.unit == "person"
