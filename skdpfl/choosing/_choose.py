@@ -213,6 +213,8 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
     shares = GIVEN_NOISE if request.promise.epsilon is None else TRAINING
     if request.curves is not None:  # whose columns have about the same scale
         shares = dataclasses.replace(shares, counts_in_bounds=0.0)
+    if request.intervals is not None:  # a column that is missed has none, nor have the others
+        shares = dataclasses.replace(shares, clear=shares.enough)
     budget = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
     return ScalingStep(
         plan_scaling(

@@ -204,7 +204,8 @@ class Shares:
     ``_with_target_bins``. A share is reduced as long as the noise of a mean (in half ranges; of a
     count in shares of the records) stays below ``enough`` and, with bounds and in standard
     deviations, below ``precise``; that of counts until ``sparse``, where columns of mostly zeros
-    show. ``floor`` is the smallest scale, in half ranges.
+    show; that of counts within bounds until ``clear``. ``floor`` is the smallest scale, in half
+    ranges.
     """
 
     bounded: float = 0.3
@@ -217,6 +218,7 @@ class Shares:
     sparse: float = 0.01
     precise: float = 0.2
     floor: float | None = 0.2
+    clear: float = _CLEAR
 
 
 #: scaling before training, which gets at least 0.85 or 0.84 of mu; where noise is given, and mu
@@ -310,7 +312,7 @@ def _with_looks(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
         bounded = _with_target_bins(replace(plan, moments=_looks_in_bounds(plan, shares)))
         if bounded.target_bins is not None:
             return bounded
-        return _with_counts(bounded, shares.counts_in_bounds)
+        return _with_counts(bounded, shares)
     counts = None
     if plan.unbounded.any():
         counts = _with_least_share(plan, _counts(plan, shares.counts, 1.5), shares.enough)
@@ -335,15 +337,15 @@ def _counts(plan: ScalingPlan, share: float, octaves: float) -> Look:
     return Look(share, Counts(plan.without_bounds, MagnitudeGrid(octaves)))
 
 
-def _with_counts(plan: ScalingPlan, share: float) -> ScalingPlan:
+def _with_counts(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     """Count the magnitudes of features with bounds, which may be far too wide, if that is cheap."""
-    columns = plan.within_bounds
+    columns, share = plan.within_bounds, shares.counts_in_bounds
     if not (share and columns.used.any() and plan.features == "refined bounds"):
         return plan
     look = Look(share, Counts(columns, MagnitudeGrid(1.0)))
     if plan.noise(look).max() / plan.budgets.excess > _CLEAR:
         return plan
-    return replace(plan, counts=_with_least_share(plan, look, _CLEAR))
+    return replace(plan, counts=_with_least_share(plan, look, shares.clear))
 
 
 def _looks_in_bounds(plan: ScalingPlan, shares: Shares) -> tuple[Look, ...]:
