@@ -154,7 +154,8 @@ class GroupBatches:
         numbers = (2 * drawn + int(data.sizes.max(initial=1))) // 8
         self._ahead, self._last = Ahead(self._draw, numbers), (np.zeros(0, np.int64), False)
         self._everybody = isinstance(batches.sampling, Everyone)
-        small = self._in_place or data.X.nbytes <= GROUP
+        numbers_read = len(data.y) * self._model.n_features
+        small = self._in_place or numbers_read * data.X.itemsize <= GROUP
         self._keeps = self._everybody and small and len(data.y) <= KEPT
         self._kept: Kept = {}
         self._clip = clip

@@ -28,7 +28,7 @@ TILE = 2**9
 
 #: row numbers, or consecutive rows
 Rows = np.ndarray | slice
-Transform = Callable[[np.ndarray], np.ndarray]
+Transform = Callable[..., np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,9 @@ class SiloData:
         The rows silo by silo; None: they are already in this order.
     transform : callable, optional
         Applied to every batch of features.
+    coder : callable, optional
+        Whole numbers that ``transform`` reads beside features, for rows of these; they are kept as
+        ``codes`` by :meth:`coded`.
     y_dtype : dtype, optional
         The dtype of returned targets; None: unchanged.
     weights : ndarray of shape (n,), optional
@@ -74,6 +77,8 @@ class SiloData:
     exposure: np.ndarray | None = None
     typical_exposure: float = 1.0
     people: People | None = None
+    coder: Transform | None = None
+    codes: np.ndarray | None = None
 
     @classmethod
     def from_codes(
@@ -144,6 +149,7 @@ class SiloData:
             self,
             y=y,
             transform=transform,
+            coder=getattr(features, "codes", None),
             y_dtype=y_dtype or self.y_dtype,
             class_weights=factors,
             typical_exposure=getattr(target, "exposure", 1.0),
@@ -230,8 +236,16 @@ class SiloData:
         rows = _as_items(X)
         for read, write in self._moves():
             rows[write] = _as_items(self._given(read))
-        own = replace(self, X=X, y=y, order=None, transform=None, weights=weights)
-        return replace(own, exposure=exposure)
+        own = replace(self, X=X, y=y, order=None, transform=None, coder=None, codes=None)
+        return replace(own, weights=weights, exposure=exposure)
+
+    def coded(self) -> SiloData:
+        """Return the records with their codes, if their map has any."""
+        if self.coder is None:
+            return self
+        blocks = _blocks(*self.X.shape)
+        each = [self.coder(np.ascontiguousarray(self.X[block])) for block in blocks]
+        return replace(self, codes=np.concatenate(each))
 
     def _moves(self) -> Iterator[tuple[Rows, Rows]]:
         """Yield blocks of rows to read, and their positions in the silos' order.
@@ -328,7 +342,12 @@ class SiloData:
             X = _as_items(self.X)[rows].view(self.X.dtype).reshape(*rows.shape, -1)
         else:
             X = np.ascontiguousarray(self.X[rows])
-        return X if self.transform is None else np.ascontiguousarray(self.transform(X))
+        if self.transform is None:
+            return X
+        if self.codes is None:
+            return np.ascontiguousarray(self.transform(X))
+        own = self.codes[rows] if isinstance(rows, slice) else self.codes.take(rows, axis=0)
+        return self.transform(X, codes=own)
 
 
 def in_rows(

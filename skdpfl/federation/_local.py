@@ -115,6 +115,8 @@ MANY_PASSES = 4
 FEW = 16
 #: smaller data, in bytes, are always copied into the silos' order
 SMALL = 2**22
+#: maps that add columns are applied to batches if there would be more bytes than this
+EXPANDED = 2**26
 #: numbers whose row norms are computed at once
 AT_ONCE = 2**19
 
@@ -198,7 +200,8 @@ class LocalFederation(Federation):
         self._data = self._given.mapped(
             work.features, work.target, work.target_dtype, work.class_weights
         )
-        self._data = self._data.in_order() if self._worth_copying() else self._data.by_row()
+        worth = self._worth_copying()
+        self._data = self._data.in_order() if worth else self._data.by_row().coded()
         copied = self._data.X is not self._given.X
         if copied and work.features is None and work.target is None:
             self._given = self._data  # do not keep the records twice
@@ -326,6 +329,8 @@ class LocalFederation(Federation):
         data = self._data
         if data.X.nbytes > LARGE:
             return False
+        if data.coder is not None:
+            return len(data.y) * data.width * data.X.itemsize <= EXPANDED
         if data.transform is not None:
             return True
         room = data.X.nbytes <= SMALL or len(data.y) >= FEW * self.n_silos

@@ -2,7 +2,8 @@
 
 _bounds      what users declare, and the maps it gives
 _choice      public numbers -> ScalingPlan, priced before data are read
-_curves      which columns bend a linear model: one noisy histogram -> Expansion
+_cells       which values are alike: noisy counts of cells
+_curves      which columns bend a linear model: one noisy histogram (``_curve_plan``) -> Expansion
 _run         ScalingPlan, data -> Scales, by noised sums (``_columns``: the guarantee)
 _maps        Scales: the fixed maps of features and target
 _calibration what is found after training: the scale of a classifier's raw predictions
@@ -23,6 +24,7 @@ from skdpfl.scaling._calibration import (
     ShiftPlan,
     calibrated,
 )
+from skdpfl.scaling._cells import Histogram
 from skdpfl.scaling._centre_sums import (
     Bins,
     Box,
@@ -46,13 +48,12 @@ from skdpfl.scaling._choice import (
     plan_scaling,
 )
 from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
+from skdpfl.scaling._curve_plan import CurvePlan
 from skdpfl.scaling._curves import (
     FAR,
     Curve,
-    CurvePlan,
     CurveScaling,
     Expansion,
-    Histogram,
 )
 from skdpfl.scaling._exposure import ExposureCounts, ExposurePlan
 from skdpfl.scaling._magnitudes import MagnitudeGrid

@@ -19,131 +19,35 @@ the columns. The linear model of the columns is then a sum of curves, one per fe
 products. The noisy counts are smoothed first (:func:`denoise_histogram`): the mass of cells of
 which none stands out from the noise is pooled.
 
-**Formal guarantee.** Any record (with NaN and infinities too) adds a one to exactly one cell of
-each of d columns. So replacing it changes the counts by at most sqrt(2 d) in L2, zeroing it by
-sqrt(d): :mod:`skdpfl.federation` covers these sums like all others. Expansions are functions of
-noisy shares and public numbers, and map each record by itself.
+A value and its cell determine all columns of its curve. So beside each value an expanded table
+needs one small whole number, and columns are made where they are read::
+
+    scaled column k of a curve     (x - mean) B_0k + T_ck     of a value x in cell c
+    T_ck                           sum over rank and bins i of (column i of cell c - mean_i) B_ik
+
+**Formal guarantee.** That of the counts is in :mod:`skdpfl.scaling._cells`. Expansions are
+functions of noisy shares and public numbers, and map each record by itself: a number of a row
+follows from this row's value and cell, by the same operations in any company.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpfl.federation import PIECE, BoundedSum, Federation, SiloBudgets, SiloData, SumPlan
-from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling._bounds import Bounds
-from skdpfl.scaling._maps import Array, Scaling, as_floats
+from skdpfl.scaling._cells import (
+    Cells,
+    cell_of,
+    is_rising,
+)
+from skdpfl.scaling._maps import Array, Scaling, as_floats, in_long_rows
 
 #: products are of values within so many deviations
 FAR = 3.0
-#: even cells of a column, geometric ones from an end, and the shortest of these
-_EVEN, _GEOMETRIC, _SHORTEST = 64, 32, 1e-4
-#: twice the precision of single numbers, in which cells are found
-_PRECISE = 2.0**-22
-#: counts that are held at once
-_COUNTED = 2**22
-#: edges nearer to each other, in ranges, are one; the most edges that may be asked for
-_APART, _MOST_EDGES = 1e-9, 1024
-#: a cell with this share of a column is a bin of its own, so there are at most two
-_HEAVY, _ALONE = 0.375, 2
 #: drop a column of which those before it leave a smaller share
 _DISTINCT = 0.02
-#: in deviations of their noise: halves of a stretch that differ by less from what is expected are
-#: divided as expected; the least of either half; the rest is cut where its sum is this
-_ALIKE, _LEAST, _SURE = 2.0, 0.5, 3.0
-
-
-def cells(low: float, high: float) -> Array:
-    """Return the inner edges of the cells of a column within (low, high), increasing."""
-    with np.errstate(all="ignore"):
-        a, span = np.geomspace(_SHORTEST, 1.0, _GEOMETRIC), high - low
-        edges = [np.linspace(low, high, _EVEN + 1), low + span * a]
-        if low < 0 < high:
-            edges += [low * a, high * a]
-        found = np.unique(np.concatenate(edges))
-        found = found[(found > low) & (found < high)]
-        return found[np.diff(found, prepend=low) > _APART * span]
-
-
-def cell_of(inner: Array, x: Array) -> np.ndarray:
-    """Return the cell of each value, for the inner edges; one on an edge is to its right.
-
-    In single precision, so that numbers of either precision are in the same cell.
-    """
-    with np.errstate(over="ignore"):
-        return np.searchsorted(inner.astype(np.float32), x.astype(np.float32), side="right")
-
-
-@dataclass(frozen=True, eq=False)
-class Histogram(BoundedSum):
-    """Counts of the values of some columns in cells: each record is in one cell of each column.
-
-    ``edges`` are the inner edges of each column's cells.
-    """
-
-    columns: np.ndarray
-    edges: tuple[np.ndarray, ...]
-    on_grid: ClassVar[bool] = True
-
-    @cached_property
-    def starts(self) -> np.ndarray:
-        """The index of each column's first cell, and of the end."""
-        return np.cumsum([0, *(each.size + 1 for each in self.edges)])
-
-    @property
-    def shape(self) -> tuple[int]:
-        return (int(self.starts[-1]),)
-
-    @property
-    def radius(self) -> float:
-        return math.sqrt(len(self.edges))
-
-    @property
-    def diameter(self) -> float:
-        return math.sqrt(2 * len(self.edges))
-
-    @property
-    def entry(self) -> float:
-        return 1.0
-
-    def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, Array]]:
-        width, here = int(self.starts[-1]), np.flatnonzero(data.sizes)
-        per_block = max(1, _COUNTED // width)
-        for first in range(0, len(here), per_block):
-            silos = here[first : first + per_block]
-            counts = np.zeros(len(silos) * width)
-            for rows, owner in _pieces(data, silos):
-                X = np.asarray(data.X[rows])
-                columns = zip(self.columns, self.edges, self.starts[:-1], strict=True)
-                for column, inner, start in columns:
-                    cells = owner * width + start + cell_of(inner, X[:, column])
-                    counts += np.bincount(cells, minlength=counts.size)
-            yield silos, counts.reshape(len(silos), width)
-
-    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
-        given = self.columns
-        fine = given.dtype.kind == "i" and given.shape == (len(self.edges),) and given.size
-        fine = fine and given.min() >= 0 and given.max() < n_features
-        fine = fine and len(np.unique(given)) == given.size
-        fine = fine and all(_is_rising(e) and e.size <= _MOST_EDGES for e in self.edges)
-        if not fine:
-            raise ValueError("The cells do not fit the requested columns.")
-
-
-def _pieces(data: SiloData, silos: np.ndarray) -> Iterator[tuple[np.ndarray | slice, np.ndarray]]:
-    """Yield some rows of the silos, and the position of each row's silo among them."""
-    rows, edges = data.rows_together(silos)
-    owner = np.repeat(np.arange(len(silos)), np.diff(edges))
-    for i in range(0, len(owner), PIECE):
-        some = slice(i, min(i + PIECE, len(owner)))
-        if isinstance(rows, slice):
-            yield slice(rows.start + some.start, rows.start + some.stop), owner[some]
-        else:
-            yield rows[some], owner[some]
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,78 +113,6 @@ class Curve:
         return found
 
 
-def curve_of(
-    column: int, edges: Array, shares: Array, noise: float, n_knots: int, n_bins: int
-) -> Curve:
-    """Return a column's curve from the noisy shares of its cells.
-
-    ``edges`` are those of the cells with both ends, whose shares contain what is beyond;
-    ``noise`` is the deviation of a share. A record is in one cell, so the shares between the end
-    cells are 1 less those of both.
-    """
-    between = 1 - float(shares[0] + shares[-1])
-    bends = between > _ALIKE * noise * 2 + _APART  # of two cells and two beyond them
-    widths = np.diff(edges) / (edges[-1] - edges[0])
-    shares = denoise_histogram(shares, widths + 1 / widths.size, noise)
-    heavy = shares > _HEAVY
-    knots, first = np.unique(_quantiles(edges, shares, n_knots), return_index=True)
-    heights = np.linspace(-1, 1, n_knots + 1)[first]
-    rest = np.where(heavy, 0.0, shares)
-    cut = bool(n_bins) and rest.sum() > _SURE * noise * math.sqrt(shares.size + 1)
-    inner = _quantiles(edges, rest, n_bins)[1:-1] if cut else np.zeros(0)
-    alone = np.flatnonzero(heavy)[: _ALONE if n_bins else 0]
-    borders = np.concatenate([edges[alone], edges[alone + 1]])
-    cuts = np.unique(np.concatenate([inner, borders]))
-    cuts = cuts[(cuts > edges[0]) & (cuts < edges[-1])]
-    ends = np.concatenate([edges[:1], cuts, edges[-1:]])
-    middles = ends[:-1] / 2 + ends[1:] / 2
-    bins = np.full(middles.size, -1)
-    if cut:
-        bins = _ALONE + np.searchsorted(np.unique(inner), middles)
-    for number, cell in enumerate(alone.tolist()):
-        bins[(middles > edges[cell]) & (middles < edges[cell + 1])] = number
-    return Curve(column, edges, shares / shares.sum(), knots, heights, cuts, bins, bends)
-
-
-def denoise_histogram(shares: Array, prior: Array, noise: float, total: float = 1.0) -> Array:
-    """Return non-negative shares of a total, from noisy ones.
-
-    The total is divided between both halves of the cells, then each half recursively: by the noisy
-    shares, or by the prior if the difference is within their noise. So a range of cells keeps its
-    total mass even if no single cell stands out.
-    """
-    if shares.size == 1:
-        return np.array([total])
-    half = shares.size // 2
-    left, right = shares[:half].sum(), shares[half:].sum()
-    found = left + (total - left - right) * half / shares.size
-    expected = total * prior[:half].sum() / prior.sum()
-    error = noise * math.sqrt(half * (1 - half / shares.size))
-    if abs(found - expected) <= _ALIKE * error:
-        found = expected
-    least, most = min(expected, _LEAST * error), max(expected, total - _LEAST * error)
-    found = min(max(found, least), most)
-    parts = (shares[:half], prior[:half], found), (shares[half:], prior[half:], total - found)
-    return np.concatenate(
-        [denoise_histogram(own, before, noise, part) for own, before, part in parts]
-    )
-
-
-def _is_rising(values: Array) -> bool:
-    """Whether these are finite numbers that increase."""
-    if values.ndim != 1 or values.dtype != np.float64 or not np.isfinite(values).all():
-        return False
-    return bool((np.diff(values) > 0).all())
-
-
-def _quantiles(edges: Array, shares: Array, n: int) -> Array:
-    """Return n + 1 quantiles, from the lower to the upper end of the mass."""
-    used = np.flatnonzero(shares)
-    first, last = used[0], used[-1] + 1
-    below = np.concatenate([[0.0], np.cumsum(shares[first:last])])
-    return np.interp(np.linspace(0, below[-1], n + 1), below, edges[first : last + 1])
-
-
 @dataclass(frozen=True, eq=False)
 class Expansion:
     """The public map from features to the columns of an additive model.
@@ -301,17 +133,85 @@ class Expansion:
     def transform(self, X: Array) -> Array:
         """Return the columns (n, width) of rows (n, d)."""
         X = as_floats(X)
-        parts = [X.copy()]
-        for curve in self.curves:
-            j = curve.column
-            x = np.clip(X[:, j].astype(np.float64), self.low[j], self.high[j])
-            own = curve.columns(x, self.n_bins).astype(X.dtype)
-            parts[0][:, j] = own[:, 0]
-            parts.append(own[:, 1:])
-        if len(self.pairs):
+        values = self.clipped(X)
+        columns = self.added(X, self.codes(values), self.table.astype(X.dtype))
+        columns[:, : self.low.size] = values
+        gaps = np.repeat(np.isnan(self.own(values)), 1 + self.n_bins, axis=1)
+        if gaps.any():
+            columns[:, self.low.size :][:, : gaps.shape[1]][gaps] = np.nan
+        return columns
+
+    def clipped(self, X: Array) -> Array:
+        """Return the rows with the features that have curves clipped to their bounds."""
+        low, high = np.full((2, self.low.size), np.inf)
+        low[self.columns], high[self.columns] = self.low[self.columns], self.high[self.columns]
+        low[np.isinf(low)] = -np.inf
+        out = np.empty(X.shape, X.dtype)
+        flat, wide, least, most = in_long_rows(X, out, low, high)
+        np.minimum(np.maximum(flat, least, out=wide), most, out=wide)
+        return out
+
+    def codes(self, values: Array) -> np.ndarray:
+        """Return the cells (n, curves) of clipped rows."""
+        return self._cells.of(self.own(values))
+
+    def added(self, X: Array, codes: np.ndarray, table: Array) -> Array:
+        """Return rows (n, width) with what is beside the features' values, which are left out.
+
+        That is the rows of ``table`` for their cells, and the products of values.
+        """
+        d, n_pairs = self.low.size, len(self.pairs)
+        out = np.empty((len(X), self.width), X.dtype)
+        if self.curves:
+            found = table.take(codes + self.starts, axis=0, mode="clip")
+            n_added = codes.shape[1] * table.shape[1]
+            out[:, d : d + n_added] = found.reshape(len(X), n_added)
+        if n_pairs:
             u = self.coded(X)
-            parts.append((u[:, self.pairs[:, 0]] * u[:, self.pairs[:, 1]]).astype(X.dtype))
-        return np.concatenate(parts, axis=1)
+            a, b = (u.take(each, axis=1) for each in self.pairs.T)
+            out[:, -n_pairs:] = a * b
+        return out
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """The features that have curves."""
+        return np.array([curve.column for curve in self.curves], np.intp)
+
+    @cached_property
+    def _where(self) -> Any:
+        """The same as an index; a slice where all features have curves, which copies nothing."""
+        columns = self.columns
+        return slice(None) if np.array_equal(columns, np.arange(self.low.size)) else columns
+
+    def own(self, values: Array) -> Array:
+        """Return the values that have curves, of rows of features."""
+        return values[:, self._where]
+
+    def put(self, columns: Array, own: Array) -> None:
+        """Write the values that have curves into rows of all columns."""
+        columns[:, : self.low.size][:, self._where] = own
+
+    @cached_property
+    def _cells(self) -> Cells:
+        return Cells(tuple(curve.edges[1:-1] for curve in self.curves))
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The index of each curve's first cell."""
+        return self._cells.starts
+
+    @property
+    def table(self) -> Array:
+        """The rank and bins of all cells, one column after the other (cells, 1 + n_bins)."""
+        return self._table
+
+    @cached_property
+    def _table(self) -> Array:
+        none = np.zeros((0, 1 + self.n_bins))
+        return np.concatenate([none, *(curve.of_cells(self.n_bins) for curve in self.curves)])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: kept for name, kept in vars(self).items() if name[0] != "_"}
 
     def coded(self, X: Array) -> Array:
         """Return standardised values, clipped at three deviations, for products."""
@@ -343,9 +243,9 @@ class Expansion:
         fine = fine and all(each.shape == (n_features,) for each in numbers)
         fine = fine and bool(np.isfinite(numbers).all() and (self.scale > 0).all())
         for curve in self.curves:
-            fine = fine and 0 <= curve.column < n_features and _is_rising(curve.knots)
-            fine = fine and _is_rising(curve.cuts) and curve.knots.size > 0
-            fine = fine and _is_rising(curve.edges) and curve.edges.size == curve.shares.size + 1
+            fine = fine and 0 <= curve.column < n_features and is_rising(curve.knots)
+            fine = fine and is_rising(curve.cuts) and curve.knots.size > 0
+            fine = fine and is_rising(curve.edges) and curve.edges.size == curve.shares.size + 1
             fine = fine and curve.heights.shape == curve.knots.shape
             fine = fine and curve.heights.dtype == np.float64
             fine = fine and bool(np.isfinite(curve.heights).all())
@@ -385,37 +285,81 @@ class CurveScaling(Scaling):
         others = self.inner.row_norm
         return None if others is None else math.hypot(others, math.sqrt(self.squared))
 
-    def transform(self, X: Array, out: Array | None = None) -> Array:
-        """Return the scaled columns (n, width) of rows (n, d)."""
-        columns = self.curves.transform(X)
-        found = self.inner.transform(columns)
-        found = found.copy() if found is columns else found
-        n_pairs = len(self.curves.pairs)
-        if n_pairs:
-            found[:, -n_pairs:] = columns[:, -n_pairs:]
-        for places, block, own in self._each(columns):
-            found[:, places] = 0.0
-            for row, column in zip(block.astype(X.dtype), own.T, strict=True):
-                # one product after the other: a matrix product's last bits depend on other rows
-                found[:, places] += column[:, None] * row
+    def transform(
+        self, X: Array, out: Array | None = None, codes: np.ndarray | None = None
+    ) -> Array:
+        """Return the scaled columns (n, width) of rows (n, d), whose cells may be known."""
+        X = as_floats(X)
+        curves, (slopes, levels, first) = self.curves, self._scaled
+        values = curves.clipped(X)
+        codes = curves.codes(values) if codes is None else codes
+        found = curves.added(X, codes, levels.astype(X.dtype))
+        centred = curves.own(values) - self._means.astype(X.dtype)
+        lines = np.repeat(centred, slopes.shape[1] - 1, axis=1)
+        lines *= slopes[:, 1:].astype(X.dtype).ravel()
+        d = values.shape[1]
+        found[:, d : d + lines.shape[1]] += lines
+        if len(self._others):
+            found[:, self._others] = self._outside.transform(X[:, self._others])
+        centred *= slopes[:, 0].astype(X.dtype)
+        if first.any():
+            centred += first.astype(X.dtype).take(codes + curves.starts, mode="clip")
+        curves.put(found, centred)
         return found
+
+    def codes(self, X: Array) -> np.ndarray:
+        """Return the cells (n, curves) of rows."""
+        return self.curves.codes(self.curves.clipped(as_floats(X)))
 
     def within(self, X: Array) -> Array:
         """Return the columns to which coefficients refer."""
-        columns = self.curves.transform(X)
-        found = self.inner.within(columns).copy()
-        if len(self.curves.pairs):
-            found[:, -len(self.curves.pairs) :] = columns[:, -len(self.curves.pairs) :]
-        for places, _, own in self._each(columns):
-            found[:, places] = own
+        X, curves = as_floats(X), self.curves
+        values = curves.clipped(X)
+        table = curves.table.astype(X.dtype) - self._offsets.astype(X.dtype)
+        found = curves.added(X, curves.codes(values), table)
+        curves.put(found, curves.own(values) - self._means.astype(X.dtype))
+        if len(self._others):
+            found[:, self._others] = self._outside.within(X[:, self._others])
         return found
 
-    def _each(self, columns: Array) -> Iterator[tuple[np.ndarray, Array, Array]]:
-        """Yield each curve's column indices, its block, and its centred columns."""
-        offset = self.curves.offset.astype(columns.dtype)
-        for number, block in enumerate(self.blocks):
-            places = self.curves.places(number)
-            yield places, block, columns[:, places] - offset[places]
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: kept for name, kept in vars(self).items() if name[0] != "_"}
+
+    @cached_property
+    def _means(self) -> Array:
+        """The means of the values that have curves."""
+        return self.curves.offset[self.curves.columns]
+
+    @cached_property
+    def _offsets(self) -> Array:
+        """The means of the rank and bins of each cell's curve (cells, 1 + n_bins)."""
+        curves, means = self.curves, self.curves.offset
+        each = [means[curves.places(number)[1:]] for number in range(len(curves.curves))]
+        sizes = [curve.shares.size for curve in curves.curves]
+        return np.repeat(np.reshape(each, (-1, 1 + curves.n_bins)), sizes, axis=0)
+
+    @cached_property
+    def _scaled(self) -> tuple[Array, Array, Array]:
+        """Scaled columns by values and cells: what values are multiplied by, and what is added.
+
+        The first has a row of factors per curve. What is added to the scaled value itself is the
+        last one, an entry per cell; whitened values have zeros.
+        """
+        if not self.blocks:
+            return np.zeros((0, 2 + self.curves.n_bins)), self.curves.table, np.zeros(0)
+        centred = np.split(self.curves.table - self._offsets, self.curves.starts[1:])
+        added = [cells @ block[1:] for cells, block in zip(centred, self.blocks, strict=True)]
+        whole = np.concatenate(added)
+        return np.array([block[0] for block in self.blocks]), whole[:, 1:], whole[:, 0]
+
+    @cached_property
+    def _others(self) -> np.ndarray:
+        """The features without curves."""
+        return np.setdiff1d(np.arange(self.curves.low.size), self.curves.columns)
+
+    @cached_property
+    def _outside(self) -> Scaling:
+        return self.inner.of_columns(self._others)
 
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Coefficients (k, width) and intercepts (k,) of the centred columns."""
@@ -436,117 +380,3 @@ class CurveScaling(Scaling):
         if len(self.curves.pairs):
             found[:, -len(self.curves.pairs) :] = coef[:, -len(self.curves.pairs) :]
         return found, intercept
-
-
-@dataclass(frozen=True, eq=False)
-class CurvePlan:
-    """The public part of a fit's expansion, and the histogram that determines the rest.
-
-    Parameters
-    ----------
-    budgets : SiloBudgets
-        The whole fit's budgets; the histogram spends ``share`` of mu.
-    features : tuple of str
-        The names of the features.
-    bounds : Bounds
-        The bounds of the features.
-    columns : ndarray of shape (n_curves,)
-        The features that have curves.
-    n_knots, n_quantiles : int
-        The numbers of pieces of a rank, and of quantile bins; 0: no bins.
-    pairs : ndarray of shape (n_pairs, 2)
-        The pairs of features that are multiplied.
-    """
-
-    budgets: SiloBudgets
-    features: tuple[str, ...]
-    bounds: Bounds
-    columns: np.ndarray
-    n_knots: int
-    n_quantiles: int
-    pairs: np.ndarray
-    share: float
-
-    @cached_property
-    def histogram(self) -> Histogram:
-        """The sum for the histogram."""
-        low, high = self.bounds.low, self.bounds.high
-        each = []
-        for j in self.columns:
-            above = high[j] + max(abs(high[j]) * _PRECISE, _PRECISE**5)  # in single precision, too
-            each.append(np.array([low[j], *cells(float(low[j]), float(high[j])), above]))
-        return Histogram(self.columns, tuple(each))
-
-    @cached_property
-    def sums(self) -> tuple[SumPlan, ...]:
-        """The plan of the sums; empty if there are products only."""
-        if not self.columns.size:
-            return ()
-        return (SumPlan(self.budgets, "curves", (self.share * self.budgets.spends,)),)
-
-    @property
-    def n_bins(self) -> int:
-        """The number of columns of bins per curve."""
-        return _ALONE + self.n_quantiles if self.n_quantiles else 0
-
-    @cached_property
-    def expanded(self) -> Bounds:
-        """The public bounds of all columns; (0, 0) for those scaled by the histogram."""
-        no_curve = np.ones(self.bounds.low.size)
-        no_curve[self.columns] = 0.0
-        zeros = np.zeros(self.columns.size * (1 + self.n_bins) + len(self.pairs))
-        low = np.concatenate([self.bounds.low * no_curve, zeros])
-        return Bounds(low, np.concatenate([self.bounds.high * no_curve, zeros]))
-
-    @property
-    def squared(self) -> float:
-        """The expected square of all scaled columns of curves."""
-        return float(2 * self.columns.size + len(self.pairs))
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The names of all columns."""
-        own = self.features
-        bins = [f"bin {number}" for number in range(self.n_bins)]
-        of_curves = [f"{own[j]}: {part}" for j in self.columns for part in ("rank", *bins)]
-        return (*own, *of_curves, *(f"{own[a]} * {own[b]}" for a, b in self.pairs))
-
-    def even(self) -> Expansion:
-        """Return the expansion with equally spaced knots, which depends on no data."""
-        return self._expansion([np.zeros(each.size + 1) for each in self.histogram.edges], 0.0)
-
-    def find(self, federation: Federation, streams: Streams) -> tuple[Expansion, tuple[int, ...]]:
-        """Compute the histogram; return the expansion, and features mostly beyond their bounds."""
-        if not self.sums:
-            return self.even(), ()
-        (plan,) = self.sums
-        shares = plan.question(0, self.histogram).mean(federation, streams)
-        noise = plan.noise(0, self.histogram)
-        own = np.split(shares, self.histogram.starts[1:-1])
-        beyond = np.array([counted[0] + counted[-1] for counted in own])
-        missed = self.columns[beyond > 1 / 2 + _SURE * noise * math.sqrt(2)]
-        return self._expansion(own, noise), tuple(missed.tolist())
-
-    def _expansion(self, own: list[Array], noise: float) -> Expansion:
-        low, high = self.bounds.low, self.bounds.high
-        curves = []
-        for j, inner, counted in zip(self.columns, self.histogram.edges, own, strict=True):
-            edges, shares = np.append(inner[:-1], high[j]), counted[1:-1].copy()
-            shares[0] += counted[0]
-            shares[-1] += counted[-1]
-            pieces = self.n_knots, self.n_quantiles
-            curves.append(curve_of(int(j), edges, shares, noise, *pieces))
-        center, scale = low / 2 + high / 2, high / 2 - low / 2
-        for curve in curves:
-            values, weights = curve.points
-            center[curve.column] = mean = weights @ values
-            scale[curve.column] = math.sqrt(weights @ (values - mean) ** 2)
-        scale = np.where(scale > 0, scale, 1.0)
-        return Expansion(low, high, tuple(curves), self.n_bins, self.pairs, center, scale)
-
-    def scaling_of(self, curves: Expansion, inner: Scaling) -> CurveScaling:
-        """Return the map to the columns of an expansion, scaled."""
-        blocks = tuple(curve.whitened(self.n_bins) for curve in curves.curves)
-        parts = [part for block in blocks for part in (block[:, :1], block[:, 1:])]
-        squared = float(sum(part.any() for part in parts) + len(self.pairs))
-        return CurveScaling(curves, inner, blocks, squared, self.names)

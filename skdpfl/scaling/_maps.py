@@ -18,7 +18,7 @@ records for any features. Without limits the decision function is affine in ``x`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -53,6 +53,12 @@ class Scaling(ABC):
     def within(self, X: Array) -> Array:
         """Return ``X`` with values clipped to the limits, if there are any."""
         return X
+
+    def of_columns(self, columns: np.ndarray) -> Scaling:
+        """Return the map of some columns."""
+        each = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        own = {name: value[columns] for name, value in each.items() if np.ndim(value) == 1}
+        return replace(self, **own)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)

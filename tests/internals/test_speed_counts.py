@@ -24,7 +24,7 @@ from skdpfl import (
     ISRLDPRegressor,
 )
 from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _local
-from skdpfl.models import Records, _clipping, _products
+from skdpfl.models import Additive, Records, _clipping, _products
 from skdpfl.models._products import CompiledProducts
 from skdpfl.privacy.randomness.words import SimulationWords
 
@@ -189,6 +189,18 @@ def test_predictions_do_not_copy_the_records():
     assert peak < 2 * found[0].nbytes + 2**22
     some = [fitted.decision_function(X[i : i + 9000]) for i in range(0, len(X), 9000)]
     np.testing.assert_array_equal(found[0], np.concatenate(some))
+
+
+@pytest.mark.slow
+def test_curves_take_a_byte_a_number_and_a_batch():
+    """300,000 rows of 20 float32 whose columns would be 192 MB: 6 MB of cells, and a batch."""
+    X, y, silos = records(300_000, 20, 5)
+    model = ISRLDPClassifier(3.0, model=Additive(knots=8), feature_bounds=(-4, 4), random_state=0)
+    model.set_params(trust="server", n_rounds=10)
+    model.fit(X[:1000], y[:1000] > 5)  # imports and tables
+    peak = peak_of(lambda: model.fit(X, y > 5, silos=silos))
+    assert model.coef_.shape == (1, 160)
+    assert peak < 2 * X.nbytes
 
 
 #: bytes that batches may take, however large the data

@@ -1,0 +1,99 @@
+"""Curves by cells: values are looked up as they are searched for, columns made as they are read."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.federation import _local
+from skdpfl.models import Additive
+from skdpfl.scaling._cells import Cells, cells
+
+RANGES = [(-4.0, 4.0), (0.0, 1.0), (20.0, 90.0), (-1e30, 1e30), (1e6, 1e6 + 1), (-1e-30, 1e-30)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ends", RANGES)
+def test_values_are_in_the_cells_that_are_searched_for(ends, dtype):
+    """Of 9,000, which are looked up, and of 90; on edges and beside them, far away, and gaps."""
+    inner = cells(*ends)
+    single, rng = inner.astype(np.float32), np.random.default_rng(0)
+    near = [np.nextafter(single, side) for side in np.float32([-np.inf, np.inf])]
+    wild = [np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0, -0.0, *ends]
+    x = np.concatenate([*near, single, wild, rng.uniform(-1, 1, 8000), rng.uniform(*ends, 200)])
+    x = np.resize(x, 9000).astype(dtype)
+    want = np.searchsorted(single, x.astype(np.float32), side="right")
+    found = Cells((inner,))
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found.of(x[:, None])[:, 0], want)
+    each = [found.of(part[:, None])[:, 0] for part in np.split(x, 100)]
+    np.testing.assert_array_equal(np.concatenate(each), want)
+
+
+def fitted(model, d=3, n=6000, **options):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)).clip(-4, 4)
+    X[:, 0] = np.rint(X[:, 0])
+    y = np.abs(X[:, 1]) + 0.1 * rng.standard_normal(n)
+    model.set_params(random_state=0, trust="server", feature_bounds=(-4, 4), **options)
+    return model.fit(X, y if isinstance(model, ISRLDPRegressor) else y > 0.7), X
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scaled_columns_are_those_of_the_blocks(dtype):
+    """Each curve's centred columns times its block; known cells change no bit; rows are alone."""
+    model = ISRLDPRegressor(8.0, model=Additive(interactions=True), target_bounds=(-1, 5))
+    model, X = fitted(model)
+    scaling, X = model.scaling_, X.astype(dtype)
+    found, columns = scaling.transform(X), scaling.within(X)
+    assert found.dtype == columns.dtype == dtype
+    want = columns.copy()
+    for number, block in enumerate(scaling.blocks):
+        places = scaling.curves.places(number)
+        want[:, places] = columns[:, places].astype(float) @ block
+    np.testing.assert_allclose(found, want, atol=100 * np.finfo(dtype).eps)
+    coded = scaling.codes(X)
+    assert coded.nbytes == X.size
+    np.testing.assert_array_equal(scaling.transform(X, codes=coded), found)
+    np.testing.assert_array_equal(scaling.transform(X[5:6]), found[5:6])
+    gap = X[:1] * np.nan
+    assert np.isnan(scaling.transform(gap)).all()
+    again = pickle.loads(pickle.dumps(scaling))
+    assert not [name for name in [*vars(again), *vars(again.curves)] if name.startswith("_")]
+    np.testing.assert_array_equal(again.transform(X), found)
+
+
+def test_a_flag_among_numbers_keeps_its_own_map():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.uniform(0, 1, 4000), "flag": rng.random(4000) < 0.4})
+    X["b"] = rng.uniform(0, 1, 4000)
+    model = ISRLDPClassifier(8.0, model=Additive(knots=4), random_state=0)
+    model.set_params(feature_bounds={"a": (0, 1), "b": (0, 1)}).fit(X, X.flag ^ (X.a > 0.5))
+    scaling, values = model.scaling_, X.to_numpy(float)
+    assert scaling.curves.columns.tolist() == [0, 2]
+    flag = (values[:, 1] - scaling.inner.center[1]) / scaling.inner.scale[1]
+    np.testing.assert_allclose(scaling.transform(values)[:, 1], flag, rtol=1e-12)
+    np.testing.assert_array_equal(scaling.within(values)[:, 1], values[:, 1])
+    np.testing.assert_array_equal(scaling.curves.transform(values)[:, :3], values)
+
+
+@pytest.mark.parametrize("sampling_rate", [0.2, 1.0])
+@pytest.mark.parametrize("silos", [1, 7])
+def test_where_columns_are_made_changes_no_bit(monkeypatch, sampling_rate, silos):
+    """At the start, or batch by batch from cells, as in large tables."""
+    rng = np.random.default_rng(0)
+    X, who = rng.standard_normal((5000, 3)).astype(np.float32), rng.integers(0, silos, 5000)
+    model = ISRLDPClassifier(
+        3.0,
+        model=Additive(knots=8),
+        feature_bounds=(-3, 3),
+        random_state=0,
+        n_rounds=5,
+        sampling_rate=sampling_rate,
+    )
+    first = model.fit(X, np.abs(X[:, 0]) > 1, silos=who).coef_
+    monkeypatch.setattr(_local, "EXPANDED", 0)
+    second = model.fit(X, np.abs(X[:, 0]) > 1, silos=who).coef_
+    np.testing.assert_array_equal(first, second)
