@@ -243,9 +243,11 @@ class SiloData:
         """Return the records with their codes, if their map has any."""
         if self.coder is None:
             return self
-        blocks = _blocks(*self.X.shape)
-        each = [self.coder(np.ascontiguousarray(self.X[block])) for block in blocks]
-        return replace(self, codes=np.concatenate(each))
+        none = self.coder(np.zeros((0, self.X.shape[1]), self.X.dtype))
+        codes = np.empty((len(self.X), none.shape[1]), none.dtype)
+        for block in _blocks(*self.X.shape):
+            codes[block] = self.coder(np.ascontiguousarray(self.X[block]))
+        return replace(self, codes=codes)
 
     def _moves(self) -> Iterator[tuple[Rows, Rows]]:
         """Yield blocks of rows to read, and their positions in the silos' order.

@@ -6,6 +6,7 @@ grows, a benchmark would (``benchmarks/speed.py``).
 
 import mmap
 import os
+import subprocess
 import sys
 import tracemalloc
 from collections import Counter
@@ -201,6 +202,37 @@ def test_curves_take_a_byte_a_number_and_a_batch():
     peak = peak_of(lambda: model.fit(X, y > 5, silos=silos))
     assert model.coef_.shape == (1, 160)
     assert peak < 2 * X.nbytes
+
+
+LIMITED = """
+import resource, sys, warnings
+import numpy as np
+from skdpfl import ISRLDPClassifier
+warnings.simplefilter("ignore")
+X = np.memmap(sys.argv[1], np.float32, "r", shape=(4_000_000, 20))
+y = np.arange(len(X)) % 2 == 0
+model = ISRLDPClassifier(3.0, model=sys.argv[2], feature_bounds=(-4, 4), trust="server")
+model.set_params(n_rounds=10, random_state=0).fit(X[:3000], y[:3000])
+model.predict(X[:3000])
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+limit = 1024 * int(status["VmData"].split()[0]) + X.nbytes // 2
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+assert model.fit(X, y).predict(X).shape == y.shape
+print(len(model.coef_[0]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits count mapped files elsewhere")
+@pytest.mark.parametrize(("model", "width"), [("linear", 20), ("additive", 160)])
+def test_a_file_of_twice_the_memory_limit_is_fitted(model, width, tmp_path):
+    """320 MB on disk; a process that may allocate half of that fits it, and predicts its rows."""
+    with (tmp_path / "X").open("wb") as file:
+        for _ in range(40):
+            records(100_000, 20, 1)[0].tofile(file)
+    command = [sys.executable, "-c", LIMITED, tmp_path / "X", model]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [str(width)], done.stderr
 
 
 #: bytes that batches may take, however large the data
