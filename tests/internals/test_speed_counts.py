@@ -115,6 +115,7 @@ def per_round(fit, few, many):
     return (calls_of(lambda: fit(many)) - calls_of(lambda: fit(few))) / (many - few)
 
 
+@pytest.mark.skipif(_products.compiled is None, reason="no compiled products here")
 def test_a_round_of_small_silos_takes_few_calls():
     X, y, silos = records(1070, 8, 5, np.float64)
 
