@@ -35,6 +35,8 @@ class Frames(Here):
         mine = silos == NAMES.index(name)
         own = frame[mine].drop(columns=[c for c in frame if c not in self.declared])
         options = {"classes": [0, 1], "columns": self.declared} | dict(self.extra)
+        if self.persons is not None:
+            options["persons"] = self.persons[mine]
         return SiloRecords(name, own, y[mine], **options)
 
 
@@ -67,6 +69,7 @@ FOUND = {
     "curves": {"model": "additive"},
     "no scales": {"scaling": None, "model": "linear"},
     "intervals": {"inference": "intervals"},
+    "persons": {"unit": "person"},
 }
 
 
@@ -75,10 +78,16 @@ FOUND = {
 def test_levels_and_ranges_elsewhere_are_those_found_here(case, tmp_path):
     data = problem(4000)
     silos = Frames(tmp_path, data, keys={name: new_silo_key() for name in NAMES})
-    silos.declared = KINDS
+    silos.declared, how, n = KINDS, {}, 4000
+    if case == "persons":  # who have two rows each
+        codes = np.asarray(data[2])
+        order, n = np.argsort(codes, kind="stable"), 2000
+        silos.persons = np.empty(4000, int)
+        silos.persons[order] = np.arange(4000) // 2
+        how = {"persons": silos.persons}
     options = {"epsilon": 8.0, "max_categories": 5, "feature_bounds": KINDS} | FOUND[case]
-    known = fit_here(estimator(**options), data)
-    model = fit_elsewhere(estimator(**options), silos, facts(KINDS, 4000))
+    known = fit_here(estimator(**options), data, **how)
+    model = fit_elsewhere(estimator(**options), silos, facts(KINDS, n))
     assert model.schema_ == known.schema_
     assert model.schema_["ward"].levels == ("heart", "lung", "skin")
     np.testing.assert_array_equal(model.coef_, known.coef_)
