@@ -23,7 +23,7 @@ from skdpfl.remote import (
     unpack,
 )
 from skdpfl.remote._letters import Agreement, Offer
-from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, schema
+from tests.remote.silos_here import NAMES, Here, estimator, exposures, fit_elsewhere, schema
 
 KEYS = {name: new_silo_key() for name in NAMES}
 
@@ -62,6 +62,7 @@ FITS = {
     "private scales": ("Regressor", {"scaling": "private", "epsilon": 8.0, "feature_bounds": None}),
     "disjoint": ("Regressor", {"sampling": "disjoint", "target_bounds": (-9, 9)}),
     "intervals": ("Classifier", {"epsilon": 16.0, "inference": "intervals"}),
+    "rates, weighted": ("Regressor", {"loss": "poisson", "target_bounds": (0, 9)}),
     "two silos": ("Classifier", {"silos_per_person": 2}),
     "two silos, sampled": ("Classifier", {"silos_per_person": 2, "sampling_rate": 0.3}),
     "shared noise": ("Regressor", {"trust": "secagg", "target_bounds": (-9, 9)}),
@@ -79,14 +80,21 @@ def test_the_model_is_that_of_one_process(tmp_path, name):
     data, persons = visits(kind)
     if "two silos" in name:
         data = in_two_silos(data, persons)
+    own, facts = {}, facts_of(data, persons)
+    if name == "rates, weighted":
+        data = (data[0], np.abs(np.round(data[1])), data[2])
+        weights = np.random.default_rng(1).uniform(0.2, 1, len(persons))
+        own = {"exposure": exposures(len(persons)), "sample_weight": weights}
+        facts = facts_of(data, persons, exposure=True)
     keys = KEYS if "shared" in name else None
-    here = Here(tmp_path, data, persons=persons, keys=keys, terms=Terms(unit="person"))
+    given = {"exposure": own.get("exposure"), "weights": own.get("sample_weight"), "keys": keys}
+    here = Here(tmp_path, data, persons=persons, terms=Terms(unit="person"), **given)
     one = estimator(f"ISRLDP{kind}", **BOUNDS | options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        there = fit_elsewhere(clone(one), here, facts_of(data, persons))
+        there = fit_elsewhere(clone(one), here, facts)
         X, y, silos = data
-        one.fit(X, y, silos=np.array(NAMES)[silos], persons=persons)
+        one.fit(X, y, silos=np.array(NAMES)[silos], persons=persons, **own)
     for each in ("coef_", "intercept_", "coef_covariance_"):
         assert np.array_equal(getattr(one, each, 0), getattr(there, each, 0)), each
     spent, own = one.privacy_spent_, there.privacy_spent_
