@@ -297,10 +297,11 @@ class Offer:
         if sum(len(plan.mus) for plan in self.row.sums) > LIMITS.releases:
             raise Refused(f"A fit can have at most {LIMITS.releases} releases besides its rounds.")
         steps = () if self.row.plan is None else self.row.plan.steps
-        if len(steps) > LIMITS.rounds or sum(steps) > LIMITS.steps:
+        priced = max(1, sum(steps)) * self.row.promise.silos_per_person
+        if len(steps) > LIMITS.rounds or priced > LIMITS.steps:
             raise Refused(
                 f"A fit with remote silos can have at most {LIMITS.rounds:,} rounds, and "
-                f"{LIMITS.steps:,} steps in total."
+                f"{LIMITS.steps:,} steps in total, in all silos of a person."
             )
 
     def check_silo(self, name: str, allow_simulation: bool) -> None:

@@ -59,7 +59,8 @@ class SiloRecords:
         The id of each record's person, for fits with ``unit="person"``, whose facts have the number
         of persons; ids and numbers of their records stay secret. Ids of different silos are not
         compared: in how many silos a person has records, at most, is declared by the fit
-        (``silos_per_person``; see :class:`~skdpfl.remote.Terms`).
+        (``silos_per_person``). Terms with ``unit="person"`` (:class:`~skdpfl.remote.Terms`) refuse
+        fits that protect single records, whose facts have the number of records.
 
     Examples
     --------

@@ -17,6 +17,7 @@ from skdpfl.remote import (
     SiloRecords,
     SilosMissing,
     Terms,
+    _letters,
     new_silo_key,
     pack,
     score_federation,
@@ -218,6 +219,12 @@ def refusal_of(tmp_path, *, terms=None, known=True, facts=None, **how):
 )
 def test_refusals_are_in_words(tmp_path, how, message):
     assert message in refusal_of(tmp_path, **how)
+
+
+def test_a_server_cannot_have_a_price_take_long(tmp_path, monkeypatch):
+    """All silos of a person are priced: 3 rounds in 4 silos are 12 steps."""
+    monkeypatch.setattr(_letters, "LIMITS", _letters.LIMITS._replace(steps=11))
+    assert "in all silos of a person" in refusal_of(tmp_path, silos_per_person=4)
 
 
 def test_a_ledger_keeps_units_apart(tmp_path):
