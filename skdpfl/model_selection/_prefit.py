@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.isotonic import isotonic_regression
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -201,11 +202,17 @@ def odds_of(model: Any, X: Any) -> np.ndarray:
 
 
 def fitted_line(centres: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
-    """Return slope and intercept of a logistic regression on noisy counts by label (2, n_bins).
+    """Return slope and intercept of a logistic regression on noisy shares by label (2, n_bins).
 
-    Totals of a bin are made positive, which keeps the loss convex; positives may be negative.
+    What is known of shares without noise is made true first: they sum to 1, those of positives are
+    in 0..1, and, as the slope is positive, rise with the score. Else noise could make a bin's
+    positives negative, and the slope as large as it may be.
     """
-    totals, positive = np.maximum(counts.sum(axis=0), 0.0), counts[1]
+    counts = counts + (1 - counts.sum()) / counts.size
+    totals = np.maximum(counts.sum(axis=0), 0.0)
+    weights = np.maximum(totals, np.finfo(float).tiny)
+    rising = isotonic_regression(np.clip(counts[1] / weights, 0.0, 1.0), sample_weight=weights)
+    positive = rising * totals
     middle = float(np.average(centres, weights=totals))
     spread = math.sqrt(np.average(np.square(centres - middle), weights=totals)) or 1.0
     z, n = (centres - middle) / spread, totals.sum()
