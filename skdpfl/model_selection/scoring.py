@@ -17,9 +17,11 @@ used for both would pay for both, and whether it can be split would reveal its p
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from joblib import parallel_config
 from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
@@ -127,8 +129,10 @@ def predictions(
     A prediction depends on its own record only, as do warnings and errors, of which there are none:
     otherwise one record could change all terms of a sum. Models that are known to treat rows by
     themselves get all records at once (``together``). If that raises, the records that raise by
-    themselves, found by halving, are replaced by another one in a table of the same shape: so even
-    the last bits of the others' predictions are those they would have beside a sound record. Any
+    themselves are replaced by another one in a table of the same shape: so even the last bits of
+    the others' predictions are those they would have beside a sound record. They are those with a
+    gap or an infinity in a column where the model refuses a made-up row that has one, and others
+    that are found by halving. (Halving alone would take time by the number of gaps.) Any
     other model gets one record at a time, each with a fresh copy. Last bits follow from the number
     of rows, too. Where that is secret, ``units`` has the person or silo of each row, and known
     models get the k-th rows of all units in a table with a place for each (the first row, where
@@ -138,24 +142,32 @@ def predictions(
     every, fixed = np.arange(_num_samples(X)), np.full(width, np.nan)
     last = model.steps[-1][1] if hasattr(model, "steps") else model
 
-    def read(own: Any, rows: np.ndarray) -> np.ndarray:
+    def read(own: Any, table: Any) -> np.ndarray:
         # threads would add up the trees of a forest in an order of their own
         with parallel_config(backend="sequential"):
-            return _predictions(own, _safe_indexing(X, rows), reads, classes)
+            return _predictions(own, table, reads, classes)
 
-    def at_once(rows: np.ndarray) -> np.ndarray | None:
-        unread = np.full((len(rows), width), np.nan)
-        found, (done,) = rows_apart(lambda: model, lambda own, _: read(own, rows), 1, unread)
+    def of_table(table: Any) -> np.ndarray | None:
+        unread = np.full((_num_samples(table), width), np.nan)
+        found, (done,) = rows_apart(lambda: model, lambda own, _: read(own, table), 1, unread)
         return found[0] if done else None
 
+    def at_once(rows: np.ndarray) -> np.ndarray | None:
+        return of_table(_safe_indexing(X, rows))
+
     def one_by_one(rows: np.ndarray) -> np.ndarray:
-        new = anew(model, vars(last))
-        return rows_apart(new, lambda own, i: read(own, rows[i : i + 1])[0], len(rows), fixed)[0]
+        def call(own: Any, i: int) -> np.ndarray:
+            return read(own, _safe_indexing(X, rows[i : i + 1]))[0]
+
+        return rows_apart(anew(model, vars(last)), call, len(rows), fixed)[0]
+
+    refused = cache(lambda: _refused(of_table, X))
 
     def of_known(rows: np.ndarray) -> np.ndarray:
         if (found := at_once(rows)) is not None:
             return found
-        failing = np.isin(rows, _failing(at_once, rows))
+        rest = rows[~refused()[rows]]
+        failing = refused()[rows] | np.isin(rows, _failing(at_once, rest) if len(rest) else [])
         if failing.all():
             return np.full((len(rows), width), np.nan)
         if (found := at_once(np.where(failing, rows[np.argmin(failing)], rows))) is not None:
@@ -181,6 +193,31 @@ def _by_unit(units: np.ndarray) -> Iterator[np.ndarray]:
         yield order[first + np.where(sizes > k, k, 0)]
     for start, size in zip(first[sizes > _TOGETHER], sizes[sizes > _TOGETHER], strict=True):
         yield order[start + _TOGETHER : start + size]
+
+
+def _refused(of_table: Callable[[Any], Any], X: Any) -> np.ndarray:
+    """Return which rows have a gap or an infinity in a column where a model refuses made-up ones.
+
+    Of tables of floats; of others none.
+    """
+    values, out = getattr(X, "to_numpy", lambda: X)(), np.zeros(_num_samples(X), bool)
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.ndim != 2:
+        return out
+    row = np.zeros_like(values[:1])
+
+    def fails() -> bool:
+        named = hasattr(X, "columns")
+        return of_table(pd.DataFrame(row, columns=X.columns) if named else row) is None
+
+    if fails():
+        return out
+    for kind, has in ((np.nan, np.isnan), (np.inf, np.isinf)):
+        for j in range(values.shape[1]):
+            row[0, j] = kind
+            if fails():
+                out |= has(values[:, j])
+            row[0, j] = 0.0
+    return out
 
 
 def _failing(at_once: Callable[[np.ndarray], Any], rows: np.ndarray) -> list[int]:

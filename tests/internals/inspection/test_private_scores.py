@@ -1,6 +1,7 @@
 """What predicts at once in private pictures."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import effective_n_jobs
 from sklearn.base import clone
@@ -97,3 +98,27 @@ def test_a_label_that_is_none_changes_no_other(classes, odd):
     assert scoring.codes_of(np.array(classes * 2), np.array(classes)).tolist() == [0, 1, 0, 1]
     labels[3] = odd
     assert scoring.codes_of(labels, np.array(classes)).tolist() == [0, 1, 0, -1]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_time_of_gaps_does_not_follow_from_their_number(named, monkeypatch):
+    """A model that refuses them is asked about made-up rows; a few other rows by halving."""
+    rng = np.random.default_rng(0)
+    X, units = rng.normal(size=(600, 3)), np.arange(600) // 200
+    clf = ISRLDPClassifier(1.0, feature_bounds=(-3, 3), n_rounds=2).fit(X, X[:, 0] > 0)
+    calls = []
+    read = scoring._predictions
+    monkeypatch.setattr(scoring, "_predictions", lambda *a: calls.append(1) or read(*a))
+    counts = []
+    for gaps in (1, 400):
+        Z = X.copy()
+        Z[:gaps, 1] = np.nan
+        Z[gaps, 0] = np.inf
+        table = pd.DataFrame(Z) if named else Z
+        calls.clear()
+        found = scoring.predictions(clf, table, "scores", clf.classes_, units=units)
+        counts.append(len(calls))
+        sound = np.isfinite(Z).all(axis=1)
+        assert np.array_equal(np.isnan(found[:, 0]), ~sound)
+        assert found[sound, 0] == pytest.approx(clf.decision_function(X)[sound])
+    assert max(counts) < 1.5 * min(counts) < 60
