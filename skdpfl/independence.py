@@ -102,11 +102,11 @@ def check_declared(algorithm: Algorithm, loss: Loss, model: Model) -> None:
             _try_algorithm(own, model.size, stacks=takes_stacks(algorithm))
     if _is_from_outside(loss):
         with _tried(loss) as own:
-            _try_loss(record_by_record(own), model.n_outputs)
+            _try_loss(record_by_record(own, raises=True), model.n_outputs)
     activation = getattr(model, "activation", None)
     if _is_from_outside(model) or one_by_one(model) is not model:
         with _tried(model) as own:
-            _try_model(one_by_one(own))
+            _try_model(one_by_one(own, raises=True))
     elif isinstance(activation, Activation) and _is_from_outside(activation):
         with _tried(activation) as own:
             _try_activation(own)

@@ -22,15 +22,18 @@ before it is clipped, so a record's clipped gradient is within the clip norm for
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from skdpfl._apart import anew, is_stackable
+from skdpfl._apart import anew, attempted, is_stackable
+from skdpfl._warnings import warnings_off
 
 
 @dataclass(frozen=True)
@@ -343,9 +346,17 @@ _UNREAD = frozenset((
 ))  # fmt: skip
 
 
-def record_by_record(loss: Loss) -> Loss:
-    """Return a loss that cannot mix records: itself if known, else wrapped record by record."""
-    return loss if is_stackable(loss, _UNREAD) else RecordByRecord(loss)
+def record_by_record(loss: Loss, *, raises: bool = False) -> Loss:
+    """Return a loss that cannot mix records: itself if known, else wrapped record by record.
+
+    ``raises``: whether errors are passed on, as in trials.
+    """
+    return loss if is_stackable(loss, _UNREAD) else RecordByRecord(loss, raises)
+
+
+def _first(of: Callable[..., Any], record: tuple[Any, Any, Any]) -> Any:
+    """Return what a loss has for a record."""
+    return of(*record[:2], squared_norms=record[2])[0]
 
 
 @dataclass(frozen=True)
@@ -356,10 +367,13 @@ class RecordByRecord(Loss):
     -----
     **Formal guarantee.** For any code of the loss, a record's value and gradient depend on that
     record alone. *Proof.* Each call gets copies of one record's numbers, and a fresh copy of the
-    loss, without any state of earlier calls.
+    loss, without any state of earlier calls. Where it raises, or returns another shape, both are
+    NaN, and the record counts as zero; warnings are off. (Only a trial on made-up records
+    ``raises``.)
     """
 
     loss: Loss
+    raises: bool = False
 
     @property
     def is_classifier(self) -> bool:  # type: ignore[override]
@@ -372,9 +386,11 @@ class RecordByRecord(Loss):
         return self.loss.quantile_level
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        out = np.empty(raw.shape[:-1], raw.dtype)
-        for i, new, record in self._records(y, raw, squared_norms):
-            out[i] = new.value(*record[:2], squared_norms=record[2])[0]
+        out, fixed = np.empty(raw.shape[:-1], raw.dtype), np.array(np.nan, raw.dtype)
+        with nullcontext() if self.raises else warnings_off():
+            for i, new, record in self._records(y, raw, squared_norms):
+                call = partial(_first, new.value, record)
+                out[i] = attempted(call, fixed, raises=self.raises)
         return out
 
     def gradient(
@@ -386,8 +402,11 @@ class RecordByRecord(Loss):
         out: NDArray | None = None,
     ) -> NDArray:
         out = np.empty_like(raw) if out is None else out
-        for i, new, record in self._records(y, raw, squared_norms):
-            out[i] = new.gradient(*record[:2], squared_norms=record[2])[0]
+        fixed = np.full(raw.shape[-1], np.nan, raw.dtype)
+        with nullcontext() if self.raises else warnings_off():
+            for i, new, record in self._records(y, raw, squared_norms):
+                call = partial(_first, new.gradient, record)
+                out[i] = attempted(call, fixed, raises=self.raises)
         return out
 
     def lipschitz(self, n_outputs: int) -> float:

@@ -1,13 +1,15 @@
 """User-defined models, which see one record at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from skdpfl._apart import anew, is_stackable
+from skdpfl._apart import anew, attempted, is_stackable
+from skdpfl._warnings import warnings_off
 from skdpfl.losses import Loss
 from skdpfl.models._base import Model
 from skdpfl.models._clipping import clipped_sums
@@ -23,9 +25,12 @@ _UNREAD = frozenset((
 ))  # fmt: skip
 
 
-def one_by_one(model: Model) -> Model:
-    """Return a model that cannot mix records: itself if known, else wrapped record by record."""
-    return model if is_stackable(model, _UNREAD) else OneByOne(model)
+def one_by_one(model: Model, *, raises: bool = False) -> Model:
+    """Return a model that cannot mix records: itself if known, else wrapped record by record.
+
+    ``raises``: whether errors are passed on, as in trials.
+    """
+    return model if is_stackable(model, _UNREAD) else OneByOne(model, raises)
 
 
 def fitted_one_by_one(model: Model) -> Model:
@@ -42,10 +47,12 @@ class OneByOne(Model):
     **Formal guarantee.** That of `Model.clipped_gradient_sum`, for any model code. *Proof.* Each
     gradient, and each prediction of a fitted model, comes from a call with one record, on fresh
     copies of the model and its attributes, so it is a function of that record and the parameters.
-    It is clipped here (`clipped_sums`).
+    It is clipped here (`clipped_sums`). Where the code raises, or returns another shape, the
+    record counts as zero. (Only a trial on made-up records ``raises``.)
     """
 
     model: Model
+    raises: bool = False
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -104,14 +111,20 @@ class OneByOne(Model):
         X = np.broadcast_to(X, (*shape, *X.shape[-2:]))
         out, new = np.empty((*X.shape[:-1], self.n_outputs), params.dtype), anew(self.model)
         for i in np.ndindex(X.shape[:-1]):
-            out[i] = new().raw(params[i[:-1]], X[i][None].copy())[0]
+            out[i] = self._of(out[i], new().raw, params[i[:-1]], X[i][None].copy())
         return out
 
     def squared_row_norms(self, X: NDArray) -> NDArray:
         out, new = np.empty(X.shape[:-1], X.dtype), anew(self.model)
         for i in np.ndindex(out.shape):
-            out[i] = new().squared_row_norms(X[i][None].copy())[0]
+            out[i] = self._of(out[i], new().squared_row_norms, X[i][None].copy())
         return out
+
+    def _of(self, like: NDArray, of: Callable[..., Any], *record: NDArray) -> NDArray:
+        """Return what the model has for a record; NaN if it raises."""
+        fixed = np.full(np.shape(like), np.nan, like.dtype)
+        with nullcontext() if self.raises else warnings_off():
+            return attempted(lambda: of(*record)[0], fixed, raises=self.raises)
 
     def clipped_gradient_sum(
         self,
@@ -134,12 +147,14 @@ class OneByOne(Model):
         def of_record(params: NDArray, *record: NDArray) -> NDArray:
             x, target, norm = record
             if formed:
-                return new().record_gradients(params, x, target, loss, norm)[0]
-            return new().gradient_sum(params, x, target, loss, squared_norms=norm)
+                return new().record_gradients(params, x, target, loss, norm)
+            return new().gradient_sum(params, x, target, loss, squared_norms=norm)[None]
 
         def gradients(params: NDArray, X: NDArray, y: NDArray, norms: NDArray) -> NDArray:
-            each = [of_record(params, X[[j]], y[[j]], norms[[j]]) for j in range(len(X))]
-            return np.array(each, params.dtype).reshape(len(X), self.size)
+            out = np.empty((len(X), self.size), params.dtype)
+            for j in range(len(X)):
+                out[j] = self._of(out[j], of_record, params, X[[j]], y[[j]], norms[[j]])
+            return out
 
         if squared_norms is None:
             squared_norms = self.squared_row_norms(X)

@@ -130,6 +130,62 @@ def test_honest_losses_have_the_same_bits(k, model):
     assert record_by_record(LogLoss()) == LogLoss()
 
 
+class Fails(Exception):
+    """Of one record."""
+
+
+@dataclass(frozen=True)
+class FailingLoss(LogLoss):
+    """Fails at a large raw prediction: raises, or returns another shape."""
+
+    raises: bool = True
+
+    def gradient(self, y, raw, *, squared_norms=None, out=None):
+        found = super().gradient(y, raw, squared_norms=squared_norms)
+        if np.abs(raw).max() < 50:
+            return found
+        if self.raises:
+            raise Fails
+        return found[..., :0]
+
+
+@dataclass(frozen=True)
+class FailingActivation(Activation):
+    """Raises at a large input."""
+
+    def value(self, z):
+        if np.abs(z).max() > 50:
+            raise Fails
+        return np.tanh(z)
+
+    def slope(self, value):
+        return 1 - value * value
+
+
+FAILING = {
+    "a loss that raises": (LinearModel(3, 1), FailingLoss()),
+    "a loss of another shape": (LinearModel(3, 1), FailingLoss(raises=False)),
+    "an activation": (MLP((4,), activation=FailingActivation()).build(3, 1), LogLoss()),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_record_at_which_a_part_from_outside_fails_counts_as_zero(name):
+    """An error, or a warning, would tell of it."""
+    model, loss = FAILING[name]
+    X, y, _ = records()
+    params = model.init(streams_for(0).stream("init")) + 0.1
+    asked = one_by_one(model), record_by_record(loss)
+    others = 1.0 - np.eye(len(y))[2]
+    want = asked[0].clipped_gradient_sum(params, X, y > 0, asked[1], clip_norm=1.0, weights=others)
+    X[2] = 1e4
+    got = asked[0].clipped_gradient_sum(params, X, y > 0, asked[1], clip_norm=1.0)
+    np.testing.assert_array_equal(got, want)
+    trial = one_by_one(model, raises=True), record_by_record(loss, raises=True)
+    with pytest.raises((Fails, ValueError)):
+        trial[0].clipped_gradient_sum(params, X, y > 0, trial[1], clip_norm=1.0)
+
+
 @dataclass(frozen=True)
 class Centred(Activation):
     """Looks at the batch."""

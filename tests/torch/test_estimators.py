@@ -164,8 +164,14 @@ def test_its_parameters_can_be_searched():
         (lambda d, k: Pair(d, k), "must return one tensor.*got tuple"),
         (lambda d, k: Single(d, k), r"single precision only: mat1.*x\.new_zeros"),
         (lambda d, k: nn.Sequential(nn.Linear(d, k), Lowered()), "precision only: it returns"),
+        (lambda d, k: torch.jit.script(nn.Linear(d, k)), "scripted.*the module that it was made"),
+        (lambda d, k: nn.DataParallel(nn.Linear(d, k)), r"DataParallel splits.*the module inside"),
+        (lambda d, k: LookedUp(d, k, nn.Embedding(4, 3, sparse=True)), "sparse.*Leave sparse=True"),
+        (lambda d, k: nn.Linear(d, k).bfloat16(), r"bfloat16: parameters must be.*\.float\(\)"),
+        (lambda d, k: Branching(d, k), "Branching mixes records"),
     ],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:`torch.jit.script")
 def test_what_cannot_be_trained_is_refused_with_the_way_out(factory, message):
     model = ISRLDPClassifier(model=TorchModel(factory))
     with pytest.raises(ValueError, match=message):
@@ -301,6 +307,48 @@ class LookedUp(nn.Module):
 class Squeezed(nn.Module):
     def forward(self, x):
         return x.squeeze()
+
+
+class Branching(nn.Module):
+    """Chooses by all records."""
+
+    def __init__(self, d, k):
+        super().__init__()
+        self.layer = nn.Linear(d, k)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, self.layer, lambda x: -self.layer(x), (x,))
+
+
+class Failing(nn.Module):
+    """Fails at one record, in a way that ``how`` names."""
+
+    def __init__(self, d, k, how):
+        super().__init__()
+        self.layer, self.words, self.how = nn.Linear(d, k), nn.Embedding(99, k), how
+
+    def forward(self, x):
+        found = self.layer(x)
+        if self.how == "token":
+            return found + self.words(x[:, 0].long().abs())
+        if (x > 99).any():
+            if self.how == "raises":
+                raise RuntimeError("of a record")
+            return found[:, :0] if self.how == "narrow" else found.repeat(1, 2)
+        return found + 0 * self.words.weight.sum()
+
+
+@pytest.mark.parametrize("how", ["token", "raises", "narrow", "wide"])
+def test_a_record_at_which_a_module_fails_counts_as_zero(how):
+    model = TorchModel(lambda d, k: Failing(d, k, how)).build(6, 2)
+    params, some = model.init(streams_for(0).stream("init"), np.float64), X[:9].copy()
+    some[4, 0] = 200.0
+    want = model.clipped_gradient_sum(
+        params, X[:9], Y[:9], LogLoss(), clip_norm=0.5, weights=1.0 - np.eye(9)[4]
+    )
+    got = model.clipped_gradient_sum(params, some, Y[:9], LogLoss(), clip_norm=0.5)
+    np.testing.assert_array_equal(got, want)
+    assert np.isnan(model.raw(params, some)[4]).all()
 
 
 def test_a_lost_axis_of_records_is_refused():
