@@ -1,6 +1,6 @@
 """Coverage and width of intervals: simulated studies, with data and noise drawn anew in each.
 
-    python -m benchmarks.intervals [CELL ...] [--studies 200] [--seed 0]
+    python benchmarks/intervals.py [CELL ...] [--studies 200] [--seed 0]
 
 A row for each cell: the mean coverage of 95 % intervals over coefficients and its standard error
 over studies, that of the least and the most covered one, the width over that without privacy
@@ -13,14 +13,17 @@ labels or errors that of normal variables with .5; widths are over those of one 
 """
 
 import argparse
+import sys
 import warnings
 import zlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from scipy.special import expit, logit, ndtr
 from sklearn.linear_model import PoissonRegressor
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import survival
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor, ISRLDPSurvival
 

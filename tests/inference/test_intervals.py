@@ -92,12 +92,21 @@ def test_the_price_is_the_budget(kind, covariance, trust):
     assert 2.97 <= spent.epsilon <= 3.0
 
 
+MADE = [
+    (ISRLDPClassifier, {}),
+    (ISRLDPRegressor, {}),
+    (ISRLDPRegressor, {"loss": "poisson"}),
+    (ISRLDPSurvival, {"target_bounds": (0, 9), "breaks": 3}),
+]
+
+
 @pytest.mark.slow
 def test_random_plans_with_intervals_keep_to_their_budgets():
     """500 of them, with budgets of silos' own."""
     r, drawn = random.Random(0), 0
     while drawn < 500:
-        make, m = r.choice([ISRLDPClassifier, ISRLDPRegressor]), r.choice([1, 2, 5, 12])
+        make, known = r.choice(MADE)
+        m, unit = r.choice([1, 2, 5, 12]), r.choice(["record", "person"])
         epsilon = 10 ** r.uniform(-1, 1.2)
         own = {i: epsilon * r.uniform(1, 3) for i in range(m)}
         model = make(
@@ -110,12 +119,18 @@ def test_random_plans_with_intervals_keep_to_their_budgets():
             sampling_rate=r.choice(["auto", 0.1]),
             fit_intercept=r.choice([True, False]),
             neighbours=r.choice(["replace", "add_remove"]),
+            unit=unit,
+            silos_per_person=r.choice([1, m]) if unit == "person" else 1,
+            **known,
         )
+        how = {"exposure": r.random() < 0.5} if "loss" in known else {}
         sizes = {i: r.choice([300, 3000, 30000]) for i in range(m)}
         try:
-            spent = model.plan_for(silo_sizes=sizes, n_features=r.choice([1, 4, 10])).spent()
+            shape = {"silo_sizes": sizes, "n_features": r.choice([1, 4, 10])}
+            spent = model.plan_for(**shape, **how).spent()
         except ValueError as error:
-            words = ("too few", "covariance", "scales", "secagg", "trust", "cannot be met")
+            words = ["too few", "covariance", "scales", "secagg", "trust", "cannot be met"]
+            words += ["_per_", "baseline hazard", 'unit="person" is for']
             assert any(word in str(error) for word in words), error
             continue
         drawn += 1
