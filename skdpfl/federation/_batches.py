@@ -152,7 +152,8 @@ class GroupBatches:
         # a byte for each record, and what is kept of those that are drawn
         drawn = math.ceil(batches.work.plan.expected_sizes.mean())
         numbers = (2 * drawn + int(data.sizes.max(initial=1))) // 8
-        self._ahead, self._last = Ahead(self._draw, numbers), (np.zeros(0, np.int64), False)
+        self._ahead: Ahead[Draw] = Ahead(numbers)
+        self._last = np.zeros(0, np.int64), False
         self._everybody = isinstance(batches.sampling, Everyone)
         numbers_read = len(data.y) * self._model.n_features
         small = self._in_place or numbers_read * data.X.itemsize <= GROUP
@@ -189,7 +190,7 @@ class GroupBatches:
             kept = self._kept if again else {} if len(steps) > 1 else None
             return [partial(self._all, silos, kept)] * len(steps)
         if self._draws_together(silos):
-            return [self._ahead.get(silos, t, stop) for t in steps]
+            return [self._ahead.get(self._draw, silos, t, stop) for t in steps]
         X = self._batches.data.X
         drawn = [[self._batches.draw_rows(silo, t) for silo in silos.tolist()] for t in steps]
         return [partial(self._in_parts, Records.of_silos(X, rows)) for rows in drawn]

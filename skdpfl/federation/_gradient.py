@@ -252,27 +252,28 @@ GROUPS = 64
 
 #: what there is for each step of some silos
 Each = TypeVar("Each")
+Make = Callable[[np.ndarray, range], Iterable[Each]]
 
 
 class Ahead(Generic[Each]):
-    """The results of ``make`` for groups of silos, step by step; keeps each group's last block.
+    """What is made for groups of silos, step by step, in blocks; keeps each group's last block.
 
     ``stop`` is the first step at which the group may change. Groups are identified by their array
     of silos, which must stay the same object.
     """
 
-    def __init__(self, make: Callable[[np.ndarray, range], Iterable[Each]], per_silo: int) -> None:
-        self._make, self._per_silo = make, max(1, per_silo)
+    def __init__(self, per_silo: int) -> None:
+        self._per_silo = max(1, per_silo)
         #: id of the array -> the array, the steps of the block, and the block
         self._blocks: dict[int, tuple[np.ndarray, range, list[Each]]] = {}
 
-    def get(self, silos: np.ndarray, step: int, stop: int) -> Each:
-        """Return what was made for a step."""
+    def get(self, make: Make[Each], silos: np.ndarray, step: int, stop: int) -> Each:
+        """Return what was made for a step; ``make`` is not kept, whose owner would keep itself."""
         whose, steps, block = self._blocks.get(id(silos), (None, range(0), []))
         if whose is not silos or step not in steps:
             many = max(1, AHEAD // (self._per_silo * len(silos)))
             steps = range(step, min(step + many, stop))
-            block = list(self._make(silos, steps))
+            block = list(make(silos, steps))
             if len(steps) > 1:
                 self._keep(silos, steps, block)
         return block[step - steps.start]
@@ -300,7 +301,7 @@ class NoiseMaker:
         # a mechanism with state draws its steps in order
         self._ahead: Ahead[np.ndarray] | None = None
         if plan.mechanism.fresh_noise:
-            self._ahead = Ahead(self._draw, size)
+            self._ahead = Ahead(size)
 
     def of_silos(self, silos: np.ndarray, round: int, stop: int) -> Callable[[int], Noise]:
         """Return the noise of several silos, which stay together up to step ``stop`` of the fit."""
@@ -311,7 +312,7 @@ class NoiseMaker:
             if self._ahead is None:
                 units = self._draw(silos, range(number, number + 1))[0]
             else:
-                units = self._ahead.get(silos, number, stop)
+                units = self._ahead.get(self._draw, silos, number, stop)
             return self._noise(round, step, silos, units)
 
         return noise

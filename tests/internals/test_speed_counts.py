@@ -4,6 +4,7 @@ Seconds depend on the machine and on who else uses it. These numbers do not; whe
 grows, a benchmark would (``benchmarks/speed.py``).
 """
 
+import gc
 import mmap
 import os
 import subprocess
@@ -203,6 +204,19 @@ def test_curves_take_a_byte_a_number_and_a_batch():
     peak = peak_of(lambda: model.fit(X, y > 5, silos=silos))
     assert model.coef_.shape == (1, 160)
     assert peak < 2 * X.nbytes
+
+
+@pytest.mark.parametrize("rate", [0.2, 1.0])
+def test_a_fit_keeps_no_records_afterwards(rate):
+    """Nor a cycle that only the garbage collector would find, later."""
+    X, y, silos = records(1000, 5, 3)
+    gc.collect()
+    gc.disable()
+    try:
+        ISRLDPClassifier(n_rounds=3, sampling_rate=rate, **COMMON).fit(X, y > 5, silos=silos)
+        assert not [each for each in gc.get_objects() if type(each) is SiloData]
+    finally:
+        gc.enable()
 
 
 LIMITED = """

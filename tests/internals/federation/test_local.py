@@ -233,11 +233,14 @@ def test_threads_may_draw_ahead_at_once(monkeypatch):
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(3):
-            ahead = _gradient.Ahead(lambda silos, steps: np.full((len(steps), 1), silos[0]), 1)
+            ahead = _gradient.Ahead(1)
+
+            def make(silos, steps):
+                return np.full((len(steps), 1), silos[0])
 
             def walk(first, ahead=ahead):
                 silos = [np.array([first + i]) for i in range(15_000)]
-                return all(ahead.get(who, 0, 3)[0] == who[0] for who in silos)
+                return all(ahead.get(make, who, 0, 3)[0] == who[0] for who in silos)
 
             with ThreadPoolExecutor(4) as pool:
                 assert all(pool.map(walk, range(0, 60_000, 15_000)))
