@@ -11,6 +11,7 @@ from skdpfl.remote import (
     Refused,
     SiloRecords,
     SilosMissing,
+    Terms,
     new_silo_key,
     pack,
     score_federation,
@@ -98,6 +99,24 @@ def test_levels_and_ranges_elsewhere_are_those_found_here(case, tmp_path):
         federation = skdpfl.remote.RemoteFederation(silos, facts(KINDS, 4000), classes=[0, 1])
         scores = score_federation(model, federation, epsilon=8.0, random_state=1)
         assert abs(scores.overall - model.score(*data[:2])) < 10 * scores.overall_noise
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # four silos are few
+@pytest.mark.parametrize("kind", ["DPFedEXPClassifier", "DPFederatedClassifier"])
+def test_whole_silos_elsewhere_find_ranges_as_here(kind, tmp_path):
+    """Levels cannot be found: one silo may be the only one that has one (test_found_levels)."""
+    kinds = {name: KINDS[name] for name in ("age", "smoker", "seen")}
+    frame, y, codes = problem(4000)
+    data = frame[list(kinds)], y, codes
+    silos = Frames(tmp_path, data, budget=(5000.0, 1e-3), terms=Terms(unit="silo"))
+    silos.declared = kinds
+    options = {"epsilon": 60.0, "delta": 1e-5, "feature_bounds": kinds}
+    options |= {} if kind == "DPFedEXPClassifier" else {"unit": "silo"}
+    known = fit_here(estimator(kind, **options), data)
+    model = fit_elsewhere(estimator(kind, **options), silos, facts(kinds, 4000))
+    assert model.schema_ == known.schema_ and model.schema_["age"].range is not None
+    np.testing.assert_array_equal(model.coef_, known.coef_)
 
 
 @pytest.mark.slow
