@@ -105,7 +105,8 @@ def test_a_page_is_whole_and_says_what_the_fit_cost(name):
     machine = json.loads(next(w for w in reader.words if w.startswith("{\n")))
     assert PrivacySpent.from_dict(machine).epsilon == spent.epsilon
     assert ("simulated from a fixed seed" in text) == (name == "simulated")
-    whole = "No other step of it" if name == "pipeline" else "Steps before this fit, if there were"
+    held = name in ("pipeline", "search", "shared")
+    whole = "No other step of it" if held else "Steps before this fit, if there were"
     assert "Not paid for" not in text and whole in text
     body = found._repr_html_()
     assert body in found.to_html() and "<html" not in body
