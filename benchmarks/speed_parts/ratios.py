@@ -13,7 +13,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import sklearn
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 
 import skdpfl
 from benchmarks.speed_parts.growth import COMMON
@@ -62,6 +64,37 @@ def _central(n: int) -> Fit:
     return partial(LogisticRegression().fit, *_records(n))
 
 
+def _bounded(n: int, model: str, dtype: type = np.float64) -> Fit:
+    """Return a fit with a trusted server, and with curves if the model is additive."""
+    X, y = _records(n)
+    bounds = {"feature_bounds": (-4, 4), "trust": "server", "random_state": 0}
+    return partial(skdpfl.ISRLDPClassifier(3.0, model=model, **bounds).fit, X.astype(dtype), y)
+
+
+def _predictions(n: int, dtype: type) -> tuple[Fit, Fit]:
+    """Return predictions of clipped records, and LogisticRegression's."""
+    X, y = _records(n)
+    X, ours = X.astype(dtype), _bounded(20_000, "linear", dtype)()
+    theirs = LogisticRegression().fit(X[:20_000], y[:20_000])
+    return partial(ours.predict, X), partial(theirs.predict, X)
+
+
+def _grid(n: int) -> tuple[Fit, Fit]:
+    """Return a search over twenty penalties with silos by metadata routing, and a central one."""
+    (X, y), silos = _records(n), _ids(n, 10, even=True)
+
+    def ours() -> object:
+        with sklearn.config_context(enable_metadata_routing=True):
+            model = skdpfl.ISRLDPClassifier(3.0, feature_bounds=(-4, 4), random_state=0)
+            model.set_fit_request(silos=True)
+            search = GridSearchCV(model, {"alpha": np.logspace(-4, 0, 20)}, cv=5)
+            return search.fit(X, y, silos=silos)
+
+    return ours, partial(
+        GridSearchCV(LogisticRegression(), {"C": np.logspace(-2, 2, 20)}).fit, X, y
+    )
+
+
 #: name -> two fits, numbers of records and silos divided by ``by``
 PAIRS: dict[str, Callable[[int], tuple[Fit, Fit]]] = {
     "uneven / even, 10 silos of 1,000": lambda by: (
@@ -88,7 +121,26 @@ PAIRS: dict[str, Callable[[int], tuple[Fit, Fit]]] = {
         _auto(10_000 // by, 10, even=False),
         _central(10_000 // by),
     ),
+    "20 penalties x 5 folds, silos routed / LogisticRegression, 2,000": lambda by: _grid(
+        2000 // min(by, 4)
+    ),
+    "additive / linear, 30,000, trusted server": lambda by: (
+        _bounded(30_000 // by, "additive"),
+        _bounded(30_000 // by, "linear"),
+    ),
+    "additive / linear, 1,000,000 of float32": lambda by: (
+        _bounded(1_000_000 // by, "additive", np.float32),
+        _bounded(1_000_000 // by, "linear", np.float32),
+    ),
+    "predictions / LogisticRegression, 1,000,000 of float32": lambda by: _predictions(
+        1_000_000 // by, np.float32
+    ),
+    "predictions / LogisticRegression, 1,000,000 of float64": lambda by: _predictions(
+        1_000_000 // by, np.float64
+    ),
 }
+#: no pair is repeated after so many seconds
+_LONG = 15.0
 
 
 def measure_ratios(quick: bool) -> str:
@@ -99,6 +151,8 @@ def measure_ratios(quick: bool) -> str:
         taken: list[list[float]] = [[], []]
         fits = pair(by)
         for number in range(repeats + 1):  # the first ones warm up
+            if sum(map(sum, taken)) > _LONG:
+                break
             for fit, times in zip(fits, taken, strict=True):
                 start = time.process_time()
                 fit()
