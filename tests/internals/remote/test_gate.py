@@ -43,7 +43,7 @@ from tests.remote.silos_here import Here, Killed, estimator, fit_elsewhere, prob
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory):
-    """What the server says to one silo in a fit with scales, two rounds and a temperature."""
+    """What the server says to one silo in a fit with scales and two rounds."""
     here = Here(tmp_path_factory.mktemp("fit"), problem())
     fit_elsewhere(estimator(n_rounds=2, feature_bounds=(-4, 4), random_state=None), here)
     letters = [unpack(letter) for name, letter in here.letters if name == "north"]
@@ -419,10 +419,7 @@ UNPLANNED = {
     ),
     "narrow bins": (scales(Counts(ALL, MagnitudeGrid(1e-9))), "do not fit the requested"),
     "many bins": (scales(Counts(ALL, LinearGrid(0.0, 1.0, 10**6))), "do not fit the requested"),
-    "slopes too early": (
-        Ask("", "temperature", 0, Slopes(np.zeros(5), 1.0, 1.0), 1.0),
-        "needs a model",
-    ),
+    "slopes too early": (scales(Slopes(np.zeros(5), 1.0, 1.0)), "needs a model"),
     "a round without a task": (Ask("", "round", 0, np.zeros(5), 1.0), "needs a task"),
 }
 
