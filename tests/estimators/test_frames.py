@@ -58,7 +58,7 @@ def by_hand(frame):
 def test_a_declared_frame_is_the_frame_encoded_by_hand(name):
     """Declarations cost nothing: the model is the same, bit for bit."""
     frame, y, silos = raw()
-    frame["smoker"] = frame.smoker.fillna(False).astype(bool)
+    frame["smoker"] = frame.smoker.eq(True)
     hand, options = by_hand(frame), {"n_rounds": 5, "random_state": 0, "target_bounds": (0, 1)}
     model = make(name, feature_bounds=DECLARED, **options).fit(frame, y, silos=silos)
     ranges = {"age": (18, 100), "seen_days": (0, 2191)}
