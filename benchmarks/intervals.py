@@ -8,7 +8,7 @@ over studies, that of the least and the most covered one, the width over that wi
 .05, and for rates the mean distance of ``coef_`` from an exact fit. Rows are printed as they come.
 
 "persons" have 1 to 8 rows each, with equal odds, whose features have the correlation .5, and whose
-labels or errors that of normal variables with .5; widths are over those of one row a person.
+labels, errors or lives that of normal variables with .5; widths are over those of one row a person.
 "times" are the survival studies of ``benchmarks/survival.py``.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.special import expit, logit, ndtr
+from scipy.special import expit, log_ndtr, logit, ndtr
 from sklearn.linear_model import PoissonRegressor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -80,6 +80,7 @@ CELLS["labels secagg persons"] = replace(_BASE["secagg"], epsilon=8.0, persons=T
 CELLS["times"] = Cell(
     "times", sizes=(1500,) * 3, trust="secagg", bounds=((-4, -4, -4, 0, -4), (4, 4, 4, 1, 4))
 )
+CELLS["times persons"] = replace(CELLS["times"], persons=True)
 CELLS["rates"] = Cell("rates", sizes=(1000,) * 5, trust="secagg")
 
 
@@ -104,7 +105,7 @@ def truth_of(cell):
 
 def draw(cell, rng):
     """Return the records of a study."""
-    if cell.kind == "times":
+    if cell.kind == "times" and not cell.persons:
         X, y, silos, _ = survival.study(int(rng.integers(2**31)), sum(cell.sizes))
         return Study(X, y, {"silos": silos}, 2 * QUANTILE * survival.errors(X, y))
     n, r = sum(cell.sizes), cell.correlation
@@ -118,6 +119,11 @@ def draw(cell, rng):
         X = (X[persons] + own) / np.sqrt(2)
         error = (error + rng.normal(size=n)[persons]) / np.sqrt(2)
         owners = {"silos": owners["silos"][persons], "persons": persons}
+    if cell.kind == "times":
+        X[:, 3] = rng.random(n)[persons] < 0.4
+        y = survival.times(X, -log_ndtr(error), rng.uniform(2, 14, len(X)))
+        widths = 2 * QUANTILE * survival.errors(X, y) * np.sqrt(len(X) / n)
+        return Study(X, y, owners, widths)
     eta = X @ truth_of(cell)[:-1] + cell.intercept
     if cell.kind == "labels":
         y = (logit(ndtr(error)) + eta > 0).astype(int)

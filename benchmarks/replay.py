@@ -614,7 +614,9 @@ def surviving(**how: Any) -> Callable[[Data], Any]:
 
     def fit(data: Data) -> Any:
         known = {"epsilon": 2.0, "random_state": 3, "target_bounds": (0, 2), "n_rounds": 6}
-        return skdpfl.ISRLDPSurvival(**(known | how)).fit(data.X, survived(data), silos=data.silos)
+        told = whose(data)
+        known |= {"unit": told.pop("unit", "record")} | how
+        return skdpfl.ISRLDPSurvival(**known).fit(data.X, survived(data), **told)
 
     return fit
 
@@ -634,6 +636,10 @@ OTHERS |= {
     "survival": surviving(),
     "survival, shared noise": surviving(trust="secagg", feature_bounds=(-4, 4), breaks=[0.5]),
     "survival, server": surviving(trust="server", scaling=None, breaks=20),
+    "survival, persons": surviving(contribution="sum", breaks=[0.5]),
+    "survival, intervals, persons": surviving(
+        epsilon=60.0, feature_bounds=(-4, 4), inference="intervals", covariance="robust", breaks=2
+    ),
     "survival curves": curves(trust="secagg"),
     "survival curves by groups": curves(epsilon=40.0),
     "rates": counted(loss="poisson"),

@@ -37,13 +37,18 @@ def study(seed: int, n: int = 4500) -> tuple[np.ndarray, np.ndarray, np.ndarray,
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, len(RATIOS)))
     X[:, 3] = rng.random(n) < 0.4
-    amount = rng.exponential(size=n) / np.exp(X @ RATIOS)
+    y = times(X, rng.exponential(size=n), rng.uniform(2, 14, n))
+    return X, y, np.arange(n) % 3, HAZARDS
+
+
+def times(X: np.ndarray, endured: np.ndarray, leaves: np.ndarray) -> np.ndarray:
+    """Return events and times: death where the cumulative hazard is ``endured``, or leaving."""
+    amount = endured / np.exp(X @ RATIOS)
     cumulative = np.append(0.0, np.cumsum(HAZARDS * np.diff(ENDS)))
     dies = np.interp(amount, cumulative, ENDS, right=2 * HORIZON)
-    leaves = rng.uniform(2, 14, n)
-    y = np.zeros(n, [("died", bool), ("years", float)])
+    y = np.zeros(len(X), [("died", bool), ("years", float)])
     y["died"], y["years"] = (dies <= leaves) & (dies < HORIZON), np.minimum(dies, leaves)
-    return X, y, np.arange(n) % 3, HAZARDS
+    return y
 
 
 def cox(X: np.ndarray, y: np.ndarray, horizon: float = HORIZON) -> np.ndarray:

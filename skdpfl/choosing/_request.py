@@ -175,11 +175,6 @@ def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> R
     if promise.hides_silos and not promise.is_exact and params["scaling"] is not None:
         loss = loss.bounded(_FAR_MEAN)  # local steps of whole silos are not clipped
     model = _model(params["model"], facts, fit_intercept, loss)
-    if promise.unit == "person" and not model.takes_persons:
-        raise ValueError(
-            f'unit="person" is for linear and additive models of labels and numbers; got '
-            f'{type(model).__name__}. Use unit="record" with skdpfl.preprocessing.limit_rows.'
-        )
     return Request(
         facts=facts,
         promise=promise,

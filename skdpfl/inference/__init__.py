@@ -1,7 +1,12 @@
 """Confidence intervals of coefficients from noised sums at a fitted model."""
 
 from skdpfl.inference._fieller import Interval, NewtonStep
-from skdpfl.inference._hazards import HazardCurvature, HazardMeat, HazardScores
+from skdpfl.inference._hazards import (
+    HazardCurvature,
+    HazardMeat,
+    HazardScores,
+    PersonHazardMeat,
+)
 from skdpfl.inference._plan import (
     PART,
     Covariance,
@@ -34,6 +39,7 @@ __all__ = [
     "LinearMeat",
     "LinearMoments",
     "NewtonStep",
+    "PersonHazardMeat",
     "PersonLinearMeat",
     "PersonMeat",
     "PilotCurvature",

@@ -19,15 +19,19 @@ As for :mod:`skdpfl.inference._sums`. ``sum_b mu_b <= L`` and at most one d_b is
 ``-L <= sum_b r_b <= 1`` and ``sum_b r_b^2 <= 1 + L^2``: a score has norm at most W n <= C. A
 curvature term is positive semidefinite with trace ``W sum_b mu_b (|x|^2 + B) <= K``, and for two of
 them ``|A - B|^2 = |A|^2 + |B|^2 - 2 tr(A B) <= 2 K^2``. Both are clipped by what was computed, too;
-a record whose numbers are not finite counts as zero.
+a record whose numbers are not finite counts as zero. The mean over a person's records is in the
+convex hull of scores, and of curvature terms, which have the same bounds; the outer product of a
+person's mean score is in the set of outer products (`skdpfl.inference._sums`).
 
 The residual sum_b r_b is the martingale residual, whose mean given x is 0 at the true model, for
-any censoring that depends on x only; the curvature's mean is the score's variance. An interval has
+any censoring that depends on x only, so that of a person's mean is 0, too, however the records are
+correlated; the curvature's mean is the score's variance. An interval has
 a B-th of the events, so z_b is longer there: else the noise hides the curvature of log hazards.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +40,7 @@ import numpy as np
 from skdpfl.algorithms import is_vector
 from skdpfl.federation import PIECE, SiloData
 from skdpfl.inference._fieller import Array, packed
-from skdpfl.inference._sums import FAR, PilotSum
+from skdpfl.inference._sums import FAR, OfMeans, PilotSum
 from skdpfl.losses import PiecewiseExponential
 
 
@@ -103,10 +107,15 @@ class HazardMeat(HazardScores):
 
 
 @dataclass(frozen=True, eq=False)
+class PersonHazardMeat(OfMeans, HazardScores):
+    """The outer products of persons' mean scores."""
+
+
+@dataclass(frozen=True, eq=False)
 class HazardCurvature(HazardScores):
     """The curvature."""
 
-    squared, one_by_one = True, False
+    squared = True
 
     @property
     def radius(self) -> float:
@@ -114,20 +123,34 @@ class HazardCurvature(HazardScores):
 
     @property
     def diameter(self) -> float:
-        return float(np.sqrt(2)) * self.cut_curvature
+        return math.sqrt(2) * self.cut_curvature
 
     def operations(self, records: np.ndarray, n_added: int) -> np.ndarray:
         return super().operations(records, n_added) + PIECE * self.n_intervals
 
     @np.errstate(all="ignore")
-    def _of(self, data: SiloData, rows: Any) -> Array:
+    def _weighted(self, data: SiloData, rows: Any) -> tuple[Array, Array]:
+        """Return x (n, d) and W mu (n, k), zeros where anything is not finite."""
         x, _, mu, weights = self._records(data, rows)
         trace = mu.sum(axis=1) * (np.einsum("nd,nd->n", x, x) + self.n_intervals)
         weights = np.minimum(weights, self.cut_curvature * (1 - 1e-12) / trace)
         fine = np.isfinite(weights * trace)
         x[~fine], mu[~fine], weights[~fine] = 0.0, 0.0, 0.0
-        weighted = weights[:, None] * mu
+        return x, weights[:, None] * mu
+
+    def _terms_of(self, data: SiloData, rows: Any) -> Array:
+        x, weighted = self._weighted(data, rows)
+        d, n = x.shape[1], self.n_intervals
+        z = np.column_stack([x, np.full((len(x), n), math.sqrt(n))])
+        whole = np.broadcast_to(weighted.sum(axis=1)[:, None], x.shape)
+        i, j = np.triu_indices(d + n)
+        # two intervals have nothing in common
+        factors = np.where(i == j, 1.0, np.where(i < d, math.sqrt(2), 0.0))
+        return np.asarray(z[:, i] * z[:, j] * np.column_stack([whole, weighted])[:, j] * factors)
+
+    def _of(self, data: SiloData, rows: Any) -> Array:
+        x, weighted = self._weighted(data, rows)
         rows_of = np.sqrt(weighted.sum(axis=1))[:, None] * x
-        upper, across = rows_of.T @ rows_of, np.sqrt(self.n_intervals) * (x.T @ weighted)
+        upper, across = rows_of.T @ rows_of, math.sqrt(self.n_intervals) * (x.T @ weighted)
         alone = self.n_intervals * np.diag(weighted.sum(axis=0))
         return packed(np.block([[upper, across], [across.T, alone]]))

@@ -279,11 +279,13 @@ class IntervalPlan:
 
     def _asked(self, known: Any, cuts: tuple[float, float], scale: float) -> tuple[Any, Any, Any]:
         """Return the sums of score, curvature and outer products."""
+        persons = self.budgets.unit == "person"
         if self.kind == "times":
-            kinds: Any = _hazards.HazardScores, _hazards.HazardCurvature, _hazards.HazardMeat
+            of_meat: Any = _hazards.PersonHazardMeat if persons else _hazards.HazardMeat
+            kinds: Any = _hazards.HazardScores, _hazards.HazardCurvature, of_meat
             own: tuple[Any, ...] = *known, self.cuts, *cuts
         else:
-            of_meat = _sums.PersonMeat if self.budgets.unit == "person" else _sums.PilotMeat
+            of_meat = _sums.PersonMeat if persons else _sums.PilotMeat
             kinds = _sums.PilotScores, _sums.PilotCurvature, of_meat
             own = *known, *cuts, self.kind == "counts", scale
         score, curvature, meat = (kind(*own) for kind in kinds)

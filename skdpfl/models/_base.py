@@ -53,8 +53,6 @@ class Model(ABC):
     n_features: int
     #: number k of raw predictions of a record
     n_outputs: int
-    #: whether gradients of several records of a person can be clipped as one
-    takes_persons: ClassVar[bool] = False
     #: whether raw predictions are linear in the parameters: rows then bound the curvature
     is_linear: ClassVar[bool] = False
 

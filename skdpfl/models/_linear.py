@@ -52,7 +52,6 @@ class LinearModel(Model):
     """
 
     is_linear: ClassVar[bool] = True
-    takes_persons: ClassVar[bool] = True
     n_features: int
     n_outputs: int
     fit_intercept: bool = True

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from skdpfl.losses import Loss
+from skdpfl.models import _clipping
 from skdpfl.models._base import Model
-from skdpfl.models._products import row_products
+from skdpfl.models._products import Records, group_products, row_products
 from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
@@ -85,6 +86,60 @@ class OneSlope(Model):
         """Return a bound of each record's gradient over all labels, if the loss has one."""
         raw = row_products(X, params[: self.n_features, None]) + params[self.n_features :]
         return loss.largest_norm(raw, squared_norms)
+
+    @np.errstate(all="ignore")
+    def person_gradient_sums(
+        self,
+        params: NDArray,
+        records: Records,
+        edges: NDArray,
+        y: NDArray,
+        loss: Loss,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray,
+        mean: bool,
+        chunk: int | None = None,
+    ) -> NDArray:
+        """See `Model.person_gradient_sums`.
+
+        Notes
+        -----
+        **Formal guarantee.** That of `Model.person_gradient_sums`.
+
+        *Proof.* A record's raw predictions and slopes s_j follow from it and its silo's parameters
+        alone, bit for bit; those of records that are not finite are set to zero, and the records
+        are not read. A person's sum of ``((sum_c s_jc) x_j, s_j)`` adds the person's own terms
+        only, with persons in the place of silos. It is one vector, which is then scaled by a factor
+        that follows from it and, where clipping is free of labels, from the sum of its records'
+        bounds; so its norm is at most C for any number of records (`_clipping.clip_persons`).
+        """
+        products = group_products(records, 1, False)
+        count = len(records.lengths)
+        params = np.broadcast_to(params, (count, self.size))
+        slope, intercepts = np.split(params, [self.n_features], axis=1)
+        total = products.raw(np.ascontiguousarray(slope), len(y))
+        raw = total[0, :, None] + intercepts.repeat(records.lengths, axis=0)
+        largest = loss.largest_norm(raw, squared_norms)
+        slopes = loss.gradient(y, raw, squared_norms=squared_norms, out=raw)
+        good, _ = _clipping.without_bad_records(y, slopes, squared_norms)
+        if not good.all():
+            products.drop_unless(good)
+        total[0] = slopes.sum(axis=1)
+        each = np.hstack(
+            [
+                products.with_edges(edges).sums(total, None),
+                np.add.reduceat(slopes, edges[:-1], axis=0),
+            ]
+        )
+        bounds = None
+        if largest is not None:
+            bounds = np.add.reduceat(np.where(good, largest, 0), edges[:-1])
+        owner = np.searchsorted(records.edges, edges[:-1], side="right") - 1
+        clips = np.broadcast_to(clip_norm, (count,))[owner]
+        _clipping.clip_persons(each, clips, np.diff(edges) if mean else None, bounds)
+        ends = np.searchsorted(edges, records.edges)
+        return _clipping.sums_of_rows(each, ends, chunk or len(each))
 
     def fitted_attributes(
         self, params: NDArray, maps: Maps, *, is_classifier: bool

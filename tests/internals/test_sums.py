@@ -34,6 +34,7 @@ from skdpfl.inference import (
     HazardScores,
     LinearMeat,
     LinearMoments,
+    PersonHazardMeat,
     PilotCurvature,
     PilotMeat,
     PilotScores,
@@ -295,10 +296,11 @@ def test_a_silos_sum_is_of_its_records_whatever_the_others_hold(name):
         np.testing.assert_array_equal(turned, whole)
 
 
-def test_scores_of_hazards_tell_nothing_of_how_many_records_others_have():
+@pytest.mark.parametrize("kind", [HazardScores, HazardCurvature])
+def test_sums_of_hazards_tell_nothing_of_how_many_records_others_have(kind):
     """To the last bit: a person is summed beside others, and how many rows it has is secret."""
     pilot, cuts = np.append(PARAMS[:D], np.sin(np.arange(8))), tuple(np.arange(1, 8) / 8)
-    what = HazardScores(pilot, True, cuts=cuts)
+    what = kind(pilot, True, cuts=cuts)
     for seed in range(60):
         rng = np.random.default_rng(seed)
         first, codes = rng.integers(1, 12, 2), np.repeat(np.arange(5), rng.integers(1, 12, 5))
@@ -316,6 +318,7 @@ def test_products_of_means_count_rounding_of_both_factors():
     for of_means, of_one in (
         (PersonMeat(PARAMS, True), PilotMeat(PARAMS, True)),
         (PersonLinearMeat(PARAMS, True), LinearMeat(PARAMS, True)),
+        (PersonHazardMeat(TIMES, True, cuts=CUTS), HazardMeat(TIMES, True, cuts=CUTS)),
     ):
         records = np.array([3.0, 1e4])
         assert (of_means.operations(records, 1) >= 2 * of_one.operations(records, 1)).all()

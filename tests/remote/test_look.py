@@ -12,7 +12,7 @@ from skdpfl.inspection import (
     quantile,
     value_counts,
 )
-from skdpfl.remote import RemoteFederation, SiloRecords, SilosMissing, Terms
+from skdpfl.remote import RemoteFederation, SiloRecords, SilosMissing, Terms, new_silo_key
 from tests.remote.silos_here import NAMES, Here, problem, schema
 
 
@@ -72,6 +72,7 @@ CURVES = {
     "all": {},
     "words": {"by": 3, "groups": ["b", "c"], "neighbours": "add_remove"},
     "flags": {"by": 0, "groups": [0, 1]},
+    "masks": {"trust": "secagg"},
 }
 
 
@@ -83,7 +84,9 @@ def test_curves_elsewhere_are_those_of_one_process(tmp_path, name):
     X = mixed(X) if name == "words" else X
     how = CURVES[name] | {"epsilon": 4.0, "delta": 1e-4, "target_bounds": (0, 2), "breaks": 4}
     terms = Terms(delta=1e-3, **{k: v for k, v in how.items() if k == "neighbours"})
-    courier, facts = HereTimes(tmp_path, (X, y, silos), terms=terms), schema((X, y, silos))
+    keys = {name: new_silo_key() for name in NAMES} if name == "masks" else None
+    courier = HereTimes(tmp_path, (X, y, silos), terms=terms, keys=keys)
+    facts = schema((X, y, silos))
     if name == "words":
         facts = schema((X, y, silos), dtype="object")
     federation = RemoteFederation(courier, facts, estimator="curves")

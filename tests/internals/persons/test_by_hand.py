@@ -6,21 +6,39 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor, ISRLDPSurvival
 from skdpfl.federation import SiloBudgets, SiloData, _batches, _sums, exact_sums
 from skdpfl.federation._gradient import PrivateGradient
-from skdpfl.losses import LogLoss, SquaredError
-from skdpfl.models import LinearModel, Records, _products
+from skdpfl.losses import LogLoss, Ordinal, PiecewiseExponential, SquaredError
+from skdpfl.models import LinearModel, OneSlope, Records, _products
 from skdpfl.privacy.events import Guarantee
 from skdpfl.scaling._cells import Histogram
 from skdpfl.scaling._columns import ColumnSums
-from tests.internals.persons.test_guarantee import visits
+from tests.internals.persons.test_guarantee import survival_times, visits
 
 C = 0.6
 
 
+CUTS = (0.25, 0.5, 0.75)
+
+
+def hazard_gradients(X, y, params):
+    """The gradient (d + 4,) of each row's loss, by its time in each interval, one by one."""
+    found = []
+    for row, (died, time) in zip(X, y, strict=True):
+        residuals = []
+        for b, (start, end) in enumerate(pairwise((0.0, *CUTS, 1.0))):
+            here = max(0.0, min(time, end) - start)
+            event = died and start < time <= end
+            residuals.append(here * np.exp(row @ params[:4] + params[4 + b]) - event)
+        found.append(np.append(sum(residuals) * row, residuals))
+    return np.array(found)
+
+
 def gradients(kind, X, y, params):
     """The gradient (P,) of each row of a linear model with these parameters (d + 1, k)."""
+    if kind == "times":
+        return hazard_gradients(X, y, params)
     raw = X @ params[:-1] + params[-1]
     if kind == "squared_error":
         slopes = raw - y[:, None]
@@ -42,9 +60,22 @@ def by_hand(kind, X, y, silos, persons, params, mean):
     return total / len(np.unique(persons))
 
 
+MAKE = {
+    "squared_error": (ISRLDPRegressor, {}),
+    "times": (ISRLDPSurvival, {"target_bounds": (0, 1), "breaks": 4}),
+}
+
+
+def parameters(est):
+    """The fitted parameters: (d + 1, k), of times (d + 4,)."""
+    if isinstance(est, ISRLDPSurvival):
+        return np.append(est.coef_, est.intercept_)
+    return np.vstack([np.atleast_2d(est.coef_).T, np.atleast_1d(est.intercept_)])
+
+
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("contribution", ["mean", "sum"])
-@pytest.mark.parametrize("kind", ["squared_error", "log_loss", "three"])
+@pytest.mark.parametrize("kind", ["squared_error", "log_loss", "three", "times"])
 def test_rounds_follow_a_loop(kind, contribution, compiled, monkeypatch):
     """Less the noise, which a fit of zeros with the same seed shows."""
     if not compiled:
@@ -52,21 +83,21 @@ def test_rounds_follow_a_loop(kind, contribution, compiled, monkeypatch):
     X, y, silos, persons = visits(300, per_person=4)
     drawn = np.random.default_rng(2).random(300) < 0.8  # 0 to 4 rows
     X, y, silos, persons = (a[drawn] for a in (X, y, silos, persons))
-    if kind != "squared_error":
+    if kind == "times":
+        y = survival_times(y)
+    elif kind != "squared_error":
         y = np.digitize(y, [0.0] if kind == "log_loss" else [-0.5, 0.5])
     given = {"unit": "person", "contribution": contribution, "scaling": None, "n_rounds": 1,
              "learning_rate": 1.0, "clip_norm": C, "average": False, "random_state": 0}  # fmt: skip
-    make, extra = (ISRLDPRegressor, {}) if kind == "squared_error" else (ISRLDPClassifier, {})
+    make, extra = MAKE.get(kind, (ISRLDPClassifier, {"calibrate": False}))
     est = make(50.0, **given, **extra)
-    if kind != "squared_error":
-        est.set_params(calibrate=False)
     est.fit(X, y, silos=silos, persons=persons)
-    found = np.vstack([np.atleast_2d(est.coef_).T, np.atleast_1d(est.intercept_)])
+    found = parameters(est)
     start = np.zeros_like(found)
     noiseless = -by_hand(kind, X, y, silos, persons, start, contribution == "mean")
     # rows without features and weight give no gradient: what is left is the noise
     none = est.fit(0 * X, y, silos=silos, persons=persons, sample_weight=1e-30 + 0 * X[:, 0])
-    noise = np.vstack([np.atleast_2d(none.coef_).T, np.atleast_1d(none.intercept_)])
+    noise = parameters(none)
     clip = est.plan_.mechanism.gradient_terms(est.plan_, found.size, np.dtype(float)).clip[0]
     assert np.abs(found - noise - noiseless * clip / C).max() < 2e-4
 
@@ -125,9 +156,32 @@ def test_histograms_are_sums_of_means():
     assert what.noised(budgets, np.ones(3)).std[0] >= what.diameter
 
 
+@pytest.mark.parametrize("mean", [True, False])
+@pytest.mark.parametrize("loss", [PiecewiseExponential(CUTS), Ordinal()], ids=["times", "ordinal"])
+def test_label_free_clipping_of_several_intercepts(loss, mean):
+    """The factor is min(1, C / mean of the records' bounds): the same for any labels."""
+    rng, edges = np.random.default_rng(0), np.array([0, 3, 5, 10, 12])
+    X, model, loss = rng.normal(size=(12, 4)), OneSlope(4, 4), loss.without_labels()
+    params, records = rng.normal(size=8), Records.in_turn(X, [5, 7])
+    norms = model.squared_row_norms(X)
+    most = loss.largest_norm(X @ params[:4, None] + params[4:], norms)
+    for y in rng.integers(0, 5, (3, 12)) if loss.is_classifier else rng.uniform(-1, 1, (3, 12)):
+        found = model.person_gradient_sums(
+            params, records, edges, y, loss, clip_norm=C, squared_norms=norms, mean=mean
+        )
+        rows, wanted = model.record_gradients(params, X, y, loss, norms), np.zeros((2, 8))
+        for person, (a, b) in enumerate(pairwise(edges)):
+            factor = min(1 / (b - a if mean else 1), C / most[a:b].sum())
+            wanted[person // 2] += factor * rows[a:b].sum(axis=0)
+        assert np.allclose(found, wanted, rtol=1e-6)
+
+
 @pytest.mark.skipif(_products.compiled is None, reason="nothing is compiled")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("loss", [SquaredError(), LogLoss(), LogLoss().without_labels()])
+@pytest.mark.parametrize(
+    "loss",
+    [SquaredError(), LogLoss(), LogLoss().without_labels(), PiecewiseExponential(CUTS)],
+)
 def test_compiled_sums_are_those_of_numpy(loss, dtype, monkeypatch):
     """Many persons, chunks and silos, rows that are not finite, 1 to 30 rows a person."""
     rng, sizes = np.random.default_rng(0), [900, 0, 400]
@@ -136,7 +190,8 @@ def test_compiled_sums_are_those_of_numpy(loss, dtype, monkeypatch):
     y = rng.integers(0, 2, 1300).astype(dtype)
     inner = rng.choice(np.arange(1, 1300), 200, replace=False)
     edges = np.unique(np.concatenate([[0, 900, 1300], inner]))
-    model, params = LinearModel(7, 1), rng.normal(size=(3, 8)).astype(dtype)
+    model = OneSlope(7, 4) if loss.one_slope else LinearModel(7, 1)
+    params = rng.normal(size=(3, model.size)).astype(dtype)
     records, norms = Records.in_turn(X, sizes), model.squared_row_norms(X)
     given = {"clip_norm": np.array([0.5, 1.0, 2.0]), "squared_norms": norms, "chunk": 64}
 
@@ -149,7 +204,9 @@ def test_compiled_sums_are_those_of_numpy(loss, dtype, monkeypatch):
         wanted = [sums(mean) for mean in (True, False)]
     close = 1e-4 if dtype == np.float32 else 1e-11
     assert np.allclose(found, wanted, rtol=close, atol=close)
-    for people in ([0, 950, 1300], [0, 900], [0, 900, 900, 1300], [1, 900, 1300]):
+    for people in (
+        () if loss.one_slope else ([0, 950, 1300], [0, 900], [0, 900, 900, 1300], [1, 900, 1300])
+    ):
         with pytest.raises(ValueError, match="people: must"):
             model.person_gradient_sums(
                 params, records, np.array(people), y, loss, mean=True, **given

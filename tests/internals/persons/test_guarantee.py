@@ -35,7 +35,13 @@ def visits(n=240, per_person=3, n_silos=3, d=4, seed=0):
     return X, X[:, 0] + rng.normal(size=n), persons % n_silos, persons
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if "ISRLDP" in name])
+def survival_times(y):
+    """Events and times up to a horizon of 1, of rows with these targets."""
+    found = zip(y > -0.5, np.minimum(np.abs(y), 1), strict=True)
+    return np.array(list(found), [("died", bool), ("time", float)])
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "ISRLDP" in name or "survival" in name])
 def test_a_person_tells_what_was_priced(name):
     """All sums, histograms and scales included, with 1 or 200 hostile rows in a person's place."""
     for seed in (0, 1):
@@ -43,29 +49,33 @@ def test_a_person_tells_what_was_priced(name):
 
 
 @pytest.mark.parametrize("contribution", ["mean", "sum"])
-@pytest.mark.parametrize("kind", ["squared_error", "log_loss", "three classes"])
+@pytest.mark.parametrize("kind", ["squared_error", "log_loss", "three classes", "times"])
 @pytest.mark.parametrize("n_rows", [1, 200])
 def test_a_person_moves_the_model_by_one_contribution(kind, n_rows, contribution):
     """From a fit of zeros: at most 2 C over the number of persons, and nearly that."""
     X, y, silos, persons = visits()
     own, rng = persons == 0, np.random.default_rng(1)
     far = 1000 * np.sign(rng.normal(size=4)) * np.ones((n_rows, 4))
-    if kind != "squared_error":
+    if kind == "times":
+        y = survival_times(y)
+    elif kind != "squared_error":
         y = np.digitize(y, [0.0] if kind == "log_loss" else [-0.5, 0.5])
     given = {"scaling": None, "n_rounds": 1, "learning_rate": 1.0, "clip_norm": 0.5}
-    model = ISRLDPRegressor if kind == "squared_error" else ISRLDPClassifier
-    extra = {} if kind == "squared_error" else {"calibrate": False}
+    model, extra, labels = {
+        "squared_error": (ISRLDPRegressor, {}, (1e6, -1e6)),
+        "times": (ISRLDPSurvival, {"target_bounds": (0, 1)}, ((True, 0.0), (False, 1.0))),
+    }.get(kind, (ISRLDPClassifier, {"calibrate": False}, (0, 1)))
     shape = {"unit": "person", "contribution": contribution, "average": False} | given | extra
     clf = model(4.0, random_state=0, **shape)
 
     def fitted(rows, label):
-        X2, y2 = np.concatenate([X[~own], rows]), np.append(y[~own], np.full(len(rows), label))
+        X2 = np.concatenate([X[~own], rows])
+        y2 = np.concatenate([y[~own], np.array([label] * len(rows), y.dtype)])
         s2 = np.append(silos[~own], np.full(len(rows), silos[own][0]))
         p2 = np.append(persons[~own], np.zeros(len(rows), int))
         clf.fit(X2, y2, silos=s2, persons=p2)
         return np.append(clf.coef_, clf.intercept_)
 
-    labels = (1e6, -1e6) if kind == "squared_error" else (0, 1)
     move = np.linalg.norm(fitted(far, labels[0]) - fitted(far, labels[1]))
     share = clf.plan_.record_shares[silos[own][0]]
     assert 0.5 < move / (2 * 0.5 * share) < 1.001
@@ -94,18 +104,24 @@ def test_rows_of_a_person_change_no_public_number():
         assert spent.unit == "person"
 
 
-@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "times"])
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_one_row_a_person_is_a_record(loss, trust):
     """Bit for bit, where sampling is full."""
     X, y, silos, _ = visits(420)
-    y = (y > 0).astype(int)
     ids = np.random.default_rng(1).permutation(420)
-    params = {"feature_bounds": (-5, 5), "loss": loss, "trust": trust, "random_state": 0}
-    one = ISRLDPClassifier(2.0, **params).fit(X, y, silos=silos)
-    other = ISRLDPClassifier(2.0, unit="person", **params).fit(X, y, silos=silos, persons=ids)
+    params = {"feature_bounds": (-5, 5), "trust": trust, "random_state": 0}
+    if loss == "times":
+        make, y = ISRLDPSurvival, survival_times(y)
+        params |= {"target_bounds": (0, 1), "epsilon": 8.0, "inference": "intervals"}
+    else:
+        make, y = ISRLDPClassifier, (y > 0).astype(int)
+        params |= {"loss": loss, "epsilon": 2.0}
+    one = make(**params).fit(X, y, silos=silos)
+    other = make(**params, unit="person").fit(X, y, silos=silos, persons=ids)
     assert np.array_equal(one.coef_, other.coef_)
     assert np.array_equal(one.intercept_, other.intercept_)
+    assert one.privacy_spent_.epsilon == other.privacy_spent_.epsilon
 
 
 def by_rows(self, params, batch, chunk):
@@ -166,7 +182,6 @@ def test_a_column_of_persons_and_searches():
         (ISRLDPRegressor(unit="person"), [0, 1], "X has 240 rows, persons 2"),
         (ISRLDPRegressor(unit="person", model=MLP((3,))), [0], "for linear and additive models"),
         (ISRLDPRegressor(unit="person", trust="shuffler"), [0], "messages of single records"),
-        (ISRLDPSurvival(unit="person", target_bounds=(0, 9)), "one", "got OneSlope"),
         (ISRLDPRegressor(silos_per_person=2), None, 'needs unit="person"'),
         (ISRLDPRegressor({0: 1.0}, unit="person", silos_per_person=2), [0], "one epsilon for all"),
         (ISRLDPRegressor(unit="person", contribution="max"), [0], "contribution must be"),
@@ -181,8 +196,6 @@ def test_a_column_of_persons_and_searches():
 def test_errors(est, persons, message):
     X, y, silos, _ = visits()
     y = (y > 0).astype(int) if isinstance(est, DPFedEXPClassifier) else y
-    if isinstance(est, ISRLDPSurvival):
-        y = np.array([(True, t) for t in np.abs(y)], dtype=[("event", bool), ("time", float)])
     if isinstance(persons, str):
         persons = np.zeros(len(y)) if persons == "apart" else silos
     if isinstance(est, Pipeline):

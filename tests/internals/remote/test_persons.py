@@ -24,6 +24,7 @@ from skdpfl.remote import (
     unpack,
 )
 from skdpfl.remote._letters import Agreement, Offer
+from tests.internals.persons.test_guarantee import survival_times
 from tests.remote.silos_here import NAMES, Here, estimator, exposures, fit_elsewhere, schema
 
 KEYS = {name: new_silo_key() for name in NAMES}
@@ -37,7 +38,9 @@ def visits(kind="Classifier", n=360, more=0, seed=0):
     y = X[:, 0] + rng.normal(size=n)
     rows = np.append(np.arange(n), np.full(more, np.flatnonzero(persons == 5)[0]))
     X, y, persons = X[rows], y[rows], persons[rows]
-    return (X, (y > 0).astype(int) if kind == "Classifier" else y, persons % 4), persons
+    if kind != "Regressor":
+        y = (y > 0).astype(int) if kind == "Classifier" else survival_times(y)
+    return (X, y, persons % 4), persons
 
 
 def in_two_silos(data, persons):
@@ -63,6 +66,29 @@ FITS = {
     "private scales": ("Regressor", {"scaling": "private", "epsilon": 8.0, "feature_bounds": None}),
     "disjoint": ("Regressor", {"sampling": "disjoint", "target_bounds": (-9, 9)}),
     "intervals": ("Classifier", {"epsilon": 16.0, "inference": "intervals"}),
+    "intervals, robust": (
+        "Regressor",
+        {
+            "epsilon": 400.0,
+            "inference": "intervals",
+            "covariance": "robust",
+            "target_bounds": (-9, 9),
+        },
+    ),
+    "times": (
+        "Survival",
+        {
+            "epsilon": 400.0,
+            "inference": "intervals",
+            "covariance": "robust",
+            "target_bounds": (0, 1),
+            "breaks": 2,
+        },
+    ),
+    "times, sums, masks": (
+        "Survival",
+        {"contribution": "sum", "trust": "secagg", "target_bounds": (0, 1), "breaks": 2},
+    ),
     "rates, weighted": ("Regressor", {"loss": "poisson", "target_bounds": (0, 9)}),
     "two silos": ("Classifier", {"silos_per_person": 2}),
     "two silos, sampled": ("Classifier", {"silos_per_person": 2, "sampling_rate": 0.3}),
@@ -87,9 +113,10 @@ def test_the_model_is_that_of_one_process(tmp_path, name):
         weights = np.random.default_rng(1).uniform(0.2, 1, len(persons))
         own = {"exposure": exposures(len(persons)), "sample_weight": weights}
         facts = facts_of(data, persons, exposure=True)
-    keys = KEYS if "shared" in name else None
+    keys = KEYS if "shared" in name or "masks" in name else None
     given = {"exposure": own.get("exposure"), "weights": own.get("sample_weight"), "keys": keys}
-    here = Here(tmp_path, data, persons=persons, terms=Terms(unit="person"), **given)
+    terms = Terms(unit="person")
+    here = Here(tmp_path, data, persons=persons, terms=terms, budget=(500.0, 1e-3), **given)
     one = estimator(f"ISRLDP{kind}", **BOUNDS | options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
