@@ -106,6 +106,19 @@ def canonical(values: Any, kind: Kind) -> np.ndarray:
     return np.where(np.isin(found, (0.0, 1.0)), found, np.nan) if kind == "flag" else found
 
 
+def places_of(values: np.ndarray, labels: Sequence[Any], kind: Kind) -> np.ndarray:
+    """Return the place among labels of each value in the form of its kind, -1 for none.
+
+    Of labels of one form it is the first: a server elsewhere may send both 1 and "1".
+    """
+    given = np.empty(len(labels), dtype=object)
+    given[:] = labels
+    known = pd.Index(canonical(given, kind))
+    first = np.flatnonzero(~known.duplicated())
+    places = known[first].get_indexer(values)
+    return np.append(first, -1)[places]
+
+
 def _as_text(values: np.ndarray) -> np.ndarray:
     listed = values.tolist()
     plain = set(map(type, listed)) <= {str, type(None)}

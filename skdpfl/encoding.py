@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl._kinds import Kind, Label, canonical, column_values, kind_of_labels
+from skdpfl._kinds import Kind, Label, canonical, column_values, kind_of_labels, places_of
 
 #: what a date's columns are called, after its name
 _OF_DATE = (
@@ -112,11 +112,8 @@ class EncodedColumn:
     def _levels(self, values: np.ndarray) -> np.ndarray:
         kind = self.kind_of_levels
         found = canonical(values, kind)
-        known = np.empty(len(self.levels or ()), dtype=object)
-        known[:] = self.levels or ()
-        codes = pd.Index(canonical(known, kind)).get_indexer_for(found)
-        gaps = np.asarray(pd.isna(found))
-        codes = np.where(gaps, self.width, codes)
+        codes = places_of(found, self.levels or (), kind)
+        codes = np.where(pd.isna(found), self.width, codes)
         return (codes[:, None] == np.arange(self.width + 1)).astype(np.float64)
 
     def ranges(self) -> np.ndarray:

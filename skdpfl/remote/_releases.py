@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpfl.encoding import EncodedColumn
 from skdpfl.federation import Silo, SumPlan
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
@@ -60,7 +61,7 @@ def planned(
     ``kept`` is the silo's stored state of the fit after its last answer, ``own`` has the secrets of
     its masks.
     """
-    row, streams = offer.row, streams_of(offer)
+    row, streams, columns = offer.row, streams_of(offer), _the_columns(ask, kept)
     X, facts = records.table(ask, offer.facts)
     task, n = _the_task(ask, offer, kept), len(row.silos)
     y, weights = records.targets(offer.facts), records.sample_weight
@@ -86,7 +87,8 @@ def planned(
         own = secrets_of(roster, offer, part, kept["public"], own)
         met[f"last {ask.purpose}"] = part.round, ask.number - part.round
         draw = partial(_hidden, draw, ask, offer, part, task, own["secrets"])
-    return Planned(draw, lambda: {"task": task, "silo": silo.save()} | met, own)
+    state = {"task": task, "columns": columns}
+    return Planned(draw, lambda: state | {"silo": silo.save()} | met, own)
 
 
 def _plan_of(ask: Ask, row: Row) -> SumPlan:
@@ -209,6 +211,17 @@ def _the_task(ask: Ask, offer: Offer, kept: dict[str, Any]) -> Task | None:
     if task.digest != ask.task.digest:
         raise Refused("The task of a fit must not change after its first round.")
     return task
+
+
+def _the_columns(ask: Ask, kept: dict[str, Any]) -> tuple[EncodedColumn, ...] | None:
+    """Return how frames are encoded, which must not change after the first letter that says it.
+
+    Otherwise two letters would tell whether a level occurs: dealt batches are of one table only.
+    """
+    first: tuple[EncodedColumn, ...] | None = kept.get("columns")
+    if first not in (None, ask.columns):
+        raise Refused("The columns of a fit must not change after the first letter with them.")
+    return ask.columns
 
 
 def _check_clip_norm(clip_norm: float, plan: PrivacyPlan) -> None:

@@ -193,3 +193,33 @@ def test_a_silo_reads_its_frame_by_the_agreed_columns_only(tmp_path):
     with pytest.raises(Refused, match="are inconsistent"):
         replace(facts_of, columns=(facts_of.columns[0], huge, *facts_of.columns[2:])).check()
     assert pack(offer) == pack(unpack(pack(offer)))
+
+
+def test_no_letter_with_other_levels_tells_whether_a_level_occurs(tmp_path):
+    """Dealt batches are of one table, which a level that nobody has would leave as it is."""
+    silos = Frames(tmp_path, problem())
+    silos.declared = KINDS
+    options = {"epsilon": 8.0, "feature_bounds": KINDS, "max_categories": 5, "scaling": None}
+    options |= {"sampling": "disjoint", "calibrate": False, "model": "linear", "n_rounds": 2}
+    fit_elsewhere(estimator(**options), silos, facts(KINDS))
+    letters = [unpack(letter) for name, letter in silos.letters if name == "east"]
+    *before, first, second = letters
+    age, ward, *rest = first.columns
+
+    def by(letter, *levels):
+        return replace(letter, columns=(age, replace(ward, levels=levels), *rest))
+
+    said = set()
+    for level in ("skin", "zz"):
+        silos.folder = tmp_path / level
+        silos.folder.mkdir()
+        for letter in (*before, by(first, "heart")):
+            answer = unpack(silos.gate("east").answer(pack(letter)))
+        assert answer.values.size
+        said.add(silos.gate("east").answer(pack(by(second, "heart", level))))
+        assert unpack(silos.gate("east").answer(pack(by(second, "heart")))).values.size
+    (said,) = said
+    assert "must not change after the first letter" in unpack(said).reason
+    twice = replace(ward, levels=(1, "1"))
+    found = twice.encode(np.array(["1", "heart", None], dtype=object))
+    np.testing.assert_array_equal(found[:, [0, 1, -1]], [[1, 0, 0], [0, 0, 0], [0, 0, 1]])
