@@ -337,7 +337,7 @@ class SumPlan:
     first : int, default=0
         The number of the first sum; later ones follow.
     failure : float, default=0.0
-        An additional delta that is charged once.
+        An additional delta of each of them.
     """
 
     budgets: SiloBudgets
@@ -385,7 +385,7 @@ class SumPlan:
             for mu in spent
         ]
         if self.failure and not any(map(math.isinf, spent)):
-            parts.append((Approximate(0.0, self.failure), 1))
+            parts.append((Approximate(0.0, self.failure), len(spent)))
         return compose(parts)
 
     def noised(self, number: int, what: BoundedSum) -> NoisedSum:

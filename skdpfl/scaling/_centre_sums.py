@@ -46,7 +46,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from skdpfl._kinds import canonical, kind_of_labels, read_values
+from skdpfl._kinds import canonical, kind_of_labels, places_of, read_values
 from skdpfl.federation import BoundedSum, Middle, SiloBudgets, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._magnitudes import MagnitudeGrid
@@ -240,7 +240,9 @@ class Bins(CentreSum):
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         super().check(n_features, n_classes, work)
         one = self.edges.ndim == 2 and self.edges.dtype == np.float64
-        if not one or len(self.edges) != self.d or not 1 <= self.shape[1] <= MOST_BINS:
+        fine = one and len(self.edges) == self.d and 1 <= self.shape[1] <= MOST_BINS
+        # in others a search continues where that of the record before has ended
+        if not fine or not (self.edges[:, 1:] >= self.edges[:, :-1]).all():
             raise ValueError("There must be increasing bin edges for each requested column.")
 
     def places(self, X: np.ndarray) -> np.ndarray:
@@ -296,9 +298,8 @@ class Levels(Bins):
         return X
 
     def places(self, X: np.ndarray) -> np.ndarray:
-        kind, levels = kind_of_labels(self.values), np.empty(len(self.values), dtype=object)
-        levels[:] = self.values
-        return pd.Index(canonical(levels, kind)).get_indexer_for(canonical(X[:, 0], kind))[:, None]
+        kind = kind_of_labels(self.values)
+        return places_of(canonical(X[:, 0], kind), self.values, kind)[:, None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,7 +87,8 @@ class SecondMoments(BoundedSum):
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         numbers = self.center.dtype == np.float64 and bool(np.isfinite(self.center).all())
-        if self.center.shape != (n_features,) or not numbers or self.n_silos < 1:
+        fine = numbers and 0 < self.length < np.inf and self.n_silos >= 1
+        if self.center.shape != (n_features,) or not fine:
             raise ValueError("The center does not fit a table with this number of columns.")
 
     def operations(self, records: np.ndarray, n_added: int) -> np.ndarray:

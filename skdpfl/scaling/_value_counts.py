@@ -111,6 +111,8 @@ class ValueCounts(BoundedSum):
             raise ValueError(f"kinds must have one of {get_args(Kind)!r} for each column.")
 
     def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> release.NoisedSum:
+        if budgets.unit == "silo":
+            raise ValueError("A silo may be the only one with a value, which its name would tell.")
         delta = self.diameter if budgets.neighbours == "replace" else self.radius
         most = float(max(self.largest, budgets.summed.max()))
         apart = np.full(len(mu), release.relative_error((2, release.DOUBLE)) * most * delta)

@@ -164,6 +164,7 @@ SUMS = {
     "spreads, zeroed": (Spreads(USED, 90, -ONES, ONES, False), None, False),
     "bins of columns": (Bins(USED, 90, np.tile(np.linspace(-1, 1, 9), (D, 1))), None, True),
     "levels of a column": (Levels(np.arange(D) == 0, 90, NOTHING, (9.0, -9.0)), None, True),
+    "levels of one form": (Levels(np.arange(D) == 0, 90, NOTHING, (9, "9", -9.0)), None, True),
     "known": (Known(USED, 90), None, False),
     "magnitudes": (magnitudes(USED, 90), None, True),
     "second moments": (SecondMoments(np.zeros(D), 0.8, True), None, False),
@@ -364,7 +365,7 @@ def test_noise_is_what_the_price_needs(name, protected):
     reach = what.diameter if protected[2] == "replace" else what.radius
     for silo in range(3):
         first, second, failure = plan.composition(silo)
-        assert failure == (Approximate(0.0, 1e-7), 1)
+        assert failure == (Approximate(0.0, 1e-7), 2)
         for number, (event, times) in enumerate((first, second)):
             least = event.noise_multiplier * reach / (2 if protected[2] == "replace" else 1)
             std = plan.noised(number, what).std[silo]
@@ -502,3 +503,19 @@ def test_a_sum_from_outside_does_not_say_how_it_is_noised():
 
         class Heavy(Raw):
             weight = 100.0
+
+
+TURNED = np.array([[-1.0, 0.0, 10.0, 1.0, 20.0]])
+UNFIT = {
+    "edges that fall": (Bins(np.arange(D) == 0, 90, TURNED), "increasing bin edges"),
+    "edges of NaN": (Bins(np.arange(D) == 0, 90, TURNED * np.nan), "increasing bin edges"),
+    "a length below zero": (SecondMoments(np.zeros(D), -1.0, True), "does not fit"),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_numbers_with_which_a_sum_has_no_bound_are_refused(case):
+    """The bin of a record would depend on the one before; a row at the center would be NaN."""
+    what, words = UNFIT[case]
+    with pytest.raises(ValueError, match=words):
+        what.check(D, None, None)

@@ -157,6 +157,14 @@ def test_no_record_decides_which_of_equal_values_is_given_out(first, column, lab
     assert not np.signbit(filled[0]) if column.dtype == float else type(filled[0]) is str
 
 
+def test_names_of_whole_silos_are_refused():
+    """One may be the only silo with a value: noise and threshold are for one record's."""
+    release = vocabulary()
+    budgets = budgets_of([500], unit="silo")
+    with pytest.raises(ValueError, match="only one with a value"):
+        dataclasses.replace(release.plan, budgets=budgets).noised(0, release.what)
+
+
 def test_a_server_cannot_lower_the_threshold():
     """A silo computes it from the plan that it agreed to; a question has no say in it."""
     release = vocabulary(1, (300,), epsilon=1.0)
