@@ -106,7 +106,18 @@ def is_entrywise(step: FunctionTransformer) -> bool:
         return False
     if isinstance(func, np.ufunc):
         return func.signature is None and func.nin == 1 and _is_typeless(func, words)
+    if func is np.digitize or func is np.interp:
+        return _increases(words.get("bins" if func is np.digitize else "xp"))
     return func is None or any(func is known for known in ENTRYWISE)
+
+
+def _increases(ends: Any) -> bool:
+    """Whether entries are searched in increasing numbers.
+
+    In others a search continues where that of the entry before has ended.
+    """
+    numbers = np.asarray(() if ends is None else ends, np.float64)
+    return bool((numbers[1:] >= numbers[:-1]).all())
 
 
 def checks_inverse(step: FunctionTransformer) -> bool:

@@ -70,6 +70,9 @@ class Cells:
     def __init__(self, edges: tuple[np.ndarray, ...]) -> None:
         with np.errstate(over="ignore"):
             self._edges = [inner.astype(np.float32) for inner in edges]
+        if not all((inner[1:] >= inner[:-1]).all() for inner in self._edges):
+            # a search continues where that of the value before has ended
+            raise ValueError("The edges of cells must not fall.")
         self._counts = np.array([inner.size + 1 for inner in edges], np.intp)
         self.dtype = np.min_scalar_type(int(self._counts.max(initial=1)) - 1)
         self._parts: list[_EvenParts | None] | None = None

@@ -296,6 +296,8 @@ def test_arguments_that_let_entries_see_others_are_not_free():
     for func, words in (
         (np.isin, known | {"assume_unique": True}),
         (np.abs, {"where": [True, False, True]}),
+        (np.interp, {"xp": [0.0, 2.0, 1.0], "fp": [0.0, 1.0, 2.0]}),
+        (np.digitize, {"bins": [0.0, np.nan, 1.0]}),
         (partial(np.abs, where=[True, False, True]), None),
     ):
         pipe = fitted(FunctionTransformer(func, kw_args=words))

@@ -11,7 +11,7 @@ from skdpfl.remote import Refused, SilosMissing, score_federation
 from skdpfl.remote._letters import Facts
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._row import Row, validated_question
-from skdpfl.scaling import SquashScaling
+from skdpfl.scaling import Curve, CurveScaling, Expansion, IdentityScaling, SquashScaling
 from tests.made_sums import budgets_of
 from tests.remote.silos_here import NAMES, Here, estimator, fit_here, problem
 from tests.remote.test_score import of
@@ -85,6 +85,29 @@ def test_other_models_and_numbers_are_refused(tmp_path):
         plan, what = asked(**wrong)
         with pytest.raises(Refused, match="are inconsistent"):
             Row("a", ("a",), None, None, (plan,), 1e-5, what)
+
+
+def test_a_model_whose_curves_have_falling_edges_is_refused():
+    """The cell of a record would depend on the record before it."""
+    x = np.linspace(-1.0, 1.0, 40)
+    said = []
+    for edges in (np.linspace(-1, 1, 33), np.random.default_rng(0).permutation(33) / 16 - 1):
+        cuts = Curve(0, edges, np.full(32, 1 / 32), x[:2], x[:2], x[:1], np.arange(2))
+        expansion = Expansion(-np.ones(1), np.ones(1), (cuts,), 2, *curves_of_one())
+        scaling = CurveScaling(expansion, IdentityScaling(), (np.eye(4),), 1.0, ("a",) * 4)
+        arrays = {"coef_": np.ones((1, 4)), "intercept_": np.zeros(1)}
+        predictor = Predictor(LinearModel(4, 1), arrays, scaling, False)
+        try:
+            predictor.check(1, 1)
+            said.append("")
+        except Refused as error:
+            said.append(str(error))
+    assert said == ["", "The model to be scored is for other features or classes."]
+
+
+def curves_of_one():
+    """Return no pairs of one feature, its center and its scale."""
+    return np.zeros((0, 2), int), np.zeros(1), np.ones(1)
 
 
 def sum_at(mu=1.0, **options):
