@@ -125,7 +125,7 @@ class ValueCounts(BoundedSum):
         self, question: SumQuestion, data: SiloData, streams: Streams
     ) -> Iterator[tuple[np.ndarray, Any]]:
         if question.plan.budgets.unit == "person":
-            data = _one_row_each(data, streams, question.number)
+            data = _one_row_each(data, streams, question)
         used = np.flatnonzero(self.used)
         columns = [CodedColumn(data.X[:, j], self.kinds[j]) for j in used]  # type: ignore[arg-type]
         give = None if question.plan.budgets.as_one else self.giver(question, streams)
@@ -190,13 +190,16 @@ def ones(budgets: SiloBudgets) -> int:
     return min(budgets.silos_per_person, budgets.n_silos) if budgets.as_one else 1
 
 
-def _one_row_each(data: SiloData, streams: Streams, number: int) -> SiloData:
-    """Return one row of each person, drawn from the silo's own stream."""
+def _one_row_each(data: SiloData, streams: Streams, question: SumQuestion) -> SiloData:
+    """Return one row of each person, drawn from the silo's own stream.
+
+    No purpose that a server chooses can have it share the noise's stream.
+    """
     assert data.people is not None
+    purpose, number = f"rows of persons: {question.purpose}", question.number
     here = np.flatnonzero(data.people.counts).tolist()
     drawn = [
-        streams.stream("rows of persons", silo, number).random(int(data.people.counts[silo]))
-        for silo in here
+        streams.stream(purpose, silo, number).random(int(data.people.counts[silo])) for silo in here
     ]
     return data.one_row_each(np.concatenate([np.zeros(0), *drawn]))
 

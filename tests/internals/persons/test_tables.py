@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.replay import OF_PERSONS, cases, data_of, judged
 from skdpfl import ISRLDPClassifier
-from skdpfl.federation import _sums
+from skdpfl.federation import SiloData, SumPlan, _sums
 from skdpfl.inspection import (
     CorrelationDisplay,
     CountsDisplay,
@@ -28,7 +28,9 @@ from skdpfl.preprocessing import (
     DPStandardScaler,
 )
 from skdpfl.privacy import SecureAggregation
+from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.scaling import _value_counts
+from tests.made_sums import budgets_of
 
 CASES = {case.name: case for case in cases()}
 NUMBERS, WORDS = ["age", "dose"], ["ward"]
@@ -226,3 +228,31 @@ def test_a_column_of_persons_is_passed_on():
 def test_errors(how, message):
     with pytest.raises(ValueError, match=message):
         describe(visits(2)[["id", "dose"]].iloc[-2002:], **how)
+
+
+class Told(Streams):
+    """Streams that tell which ones were read."""
+
+    def __init__(self):
+        super().__init__(streams_for(0)._source)
+        self.read = []
+
+    def stream(self, *address):
+        self.read.append(address)
+        return super().stream(*address)
+
+    def units_block(self, purpose, silos, number, *options):
+        self.read.append((purpose, *silos, number))
+        return super().units_block(purpose, silos, number, *options)
+
+
+@pytest.mark.parametrize("purpose", ["vocabulary", "rows of persons", "rows of persons: x"])
+def test_rows_of_persons_are_drawn_apart_from_the_noise(purpose):
+    """Servers choose purposes, which name streams: noise that a draw gives away is none."""
+    budgets = budgets_of([4], unit="person")
+    plan = SumPlan(budgets, purpose, (np.ones(1),), failure=1e-3)
+    question = plan.question(0, _value_counts.ValueCounts(np.ones(1, bool), 4, ("number",)))
+    X, codes, owners = np.ones((8, 1)), np.zeros(8, int), np.arange(8) // 2
+    data, streams = SiloData.from_codes(X, X[:, 0], codes, 1, of_row=owners), Told()
+    list(question.answers(data, streams))
+    assert len(streams.read) == len(set(streams.read)) == 2
