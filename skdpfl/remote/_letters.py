@@ -273,7 +273,7 @@ class Offer:
             shown["shares"] = (weights / weights.sum())[:_SHOWN].round(4).tolist()
         if task is not None:
             parts = {"model": task.model, "loss": task.loss, "algorithm": task.algorithm}
-            shown |= {name: f"{part!r:.200}" for name, part in parts.items()}
+            shown |= {name: _in_short(repr(part)) for name, part in parts.items()}
             shown["class_weights"] = task.class_weights and list(task.class_weights[:_SHOWN])
         if row.promise.unit == "person":
             shown["persons"] = {"silos_per_person": row.promise.silos_per_person}
@@ -391,6 +391,13 @@ class Ask:
     task: Task | None = None
     part: Part | None = None
     columns: tuple[EncodedColumn, ...] | None = None
+
+
+def _in_short(text: str) -> str:
+    """Return a text of at most 200 characters as it is; longer ones with a digest of the rest."""
+    rest = text[200:].encode()
+    cut = f"... (and {len(rest):,} bytes, SHA-256 {hashlib.sha256(rest).hexdigest()[:_SHORT]})"
+    return text[:200] + cut if rest else text
 
 
 def _in_words(columns: tuple[EncodedColumn, ...] | None) -> dict[str, str] | None:

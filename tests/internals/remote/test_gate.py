@@ -11,6 +11,7 @@ import pytest
 
 from skdpfl.algorithms import Scaffold
 from skdpfl.exceptions import LedgerError
+from skdpfl.losses import PiecewiseExponential
 from skdpfl.models import MLP
 from skdpfl.privacy import Guarantee, PrivacyLedger
 from skdpfl.privacy.events import Gaussian
@@ -95,6 +96,14 @@ def test_it_agrees_and_says_the_price_but_pays_nothing_yet(silo, said):
     assert isinstance(answer, Agreement) and 2.9 < answer.epsilon <= 3.0
     assert silo.tell(said[0][0]) == answer
     assert silo.n_charged == 0
+
+
+def test_parts_that_look_alike_are_told_apart_by_who_approves(said):
+    task, cuts = said[0][0].task, tuple(cut / 101 for cut in range(1, 101))
+    losses = PiecewiseExponential(cuts), PiecewiseExponential((*cuts[:-1], 0.999))
+    offers = [offer_of(said, task=dataclasses.replace(task, loss=loss)) for loss in losses]
+    first, second = (offer.shown()["loss"] for offer in offers)
+    assert first != second and first[:200] == second[:200] and len(first) < 300
 
 
 def test_it_refuses_what_its_ledger_cannot_pay(tmp_path, said):
