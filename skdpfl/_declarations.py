@@ -88,14 +88,14 @@ def encoding_for(
     """Return the encoding of columns with these kinds, by name, and declarations; or None."""
     if not _is_encoded(declared if isinstance(declared, Mapping) else {}, kinds):
         return None
-    found = []
+    columns = []
     for name, kind in kinds.items():
         if isinstance(declared, Mapping):
             entry = declared.get(name)
         else:
             entry = _common_range(declared) if kind == "number" else None
-        found.append(_column(name, kind, entry, max_categories))
-    return Encoding(tuple(found))
+        columns.append(_column(name, kind, entry, max_categories))
+    return Encoding(tuple(columns))
 
 
 def encoding_elsewhere(
@@ -111,8 +111,8 @@ def encoding_elsewhere(
     entries = {name: more.get(name, entry) for name, entry in columns.items()}
     if not isinstance(ranges, Mapping | None):
         raise ValueError("feature_bounds of silos' frames must be a mapping from column.")
-    found = (_column(name, "number", e, max_categories) for name, e in entries.items())
-    return Encoding(tuple(found))
+    parsed = (_column(name, "number", e, max_categories) for name, e in entries.items())
+    return Encoding(tuple(parsed))
 
 
 def as_declared(frame: Any, declared: Any) -> tuple[Any, Any]:

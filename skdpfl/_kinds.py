@@ -93,17 +93,17 @@ def canonical(values: Any, kind: Kind) -> np.ndarray:
     if kind == "category":
         return _as_text(values)
     if values.dtype.kind in "biuf":
-        found = values.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
+        read = values.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
     elif values.dtype.kind == "M":
-        found = values.astype("datetime64[D]").astype(np.float64)
-        found = found if kind == "date" else np.full(len(found), np.nan)
+        read = values.astype("datetime64[D]").astype(np.float64)
+        read = read if kind == "date" else np.full(len(read), np.nan)
     elif kind == "date":
-        found = np.array([_day_of(value) for value in values.tolist()], np.float64)
+        read = np.array([_day_of(value) for value in values.tolist()], np.float64)
     else:
-        found = np.array([_as_number(value, kind) for value in values.tolist()], np.float64)
+        read = np.array([_as_number(value, kind) for value in values.tolist()], np.float64)
     if kind == "date":
-        return np.where(np.abs(found) <= _LAST_DAY, np.floor(found), np.nan)
-    return np.where(np.isin(found, (0.0, 1.0)), found, np.nan) if kind == "flag" else found
+        return np.where(np.abs(read) <= _LAST_DAY, np.floor(read), np.nan)
+    return np.where(np.isin(read, (0.0, 1.0)), read, np.nan) if kind == "flag" else read
 
 
 def places_of(values: np.ndarray, labels: Sequence[Any], kind: Kind) -> np.ndarray:
@@ -124,9 +124,9 @@ def _as_text(values: np.ndarray) -> np.ndarray:
     plain = set(map(type, listed)) <= {str, type(None)}
     if plain and all(value is None or value.isascii() for value in listed):
         return values.astype(object)
-    found = np.empty(len(listed), dtype=object)
-    found[:] = [_word(value) for value in listed]
-    return found
+    words = np.empty(len(listed), dtype=object)
+    words[:] = [_word(value) for value in listed]
+    return words
 
 
 def _word(value: Any) -> str | None:
@@ -235,8 +235,8 @@ def typed(X: Any, untouched: Collection[Any] = (), *, plain: bool = False) -> An
         for name, column, dtype in zip(X.columns, columns, X.dtypes, strict=True)
     ]
     index = X.index if pandas else pd.RangeIndex(len(X))
-    found = pd.DataFrame(dict(enumerate(parts)), index=index, copy=False)
-    return found.set_axis(X.columns, axis=1)
+    frame = pd.DataFrame(dict(enumerate(parts)), index=index, copy=False)
+    return frame.set_axis(X.columns, axis=1)
 
 
 def _typed_array(X: np.ndarray, plain: bool) -> np.ndarray:
@@ -285,9 +285,9 @@ def is_label(value: Any) -> bool:
 
 
 def _one(value: Any) -> np.ndarray:
-    found = np.empty(1, dtype=object)
-    found[0] = value
-    return found
+    array = np.empty(1, dtype=object)
+    array[0] = value
+    return array
 
 
 def in_order(label: Any) -> tuple[str, Any]:

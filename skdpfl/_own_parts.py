@@ -71,8 +71,8 @@ class BoostedPart(NamedTuple):
 
     def added(self, raw: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return raw predictions (n, k) with the silo's own part added."""
-        *_, found = self.staged(raw, columns)
-        return found
+        *_, last = self.staged(raw, columns)
+        return last
 
     def staged(self, raw: np.ndarray, columns: np.ndarray) -> Iterator[np.ndarray]:
         """Yield raw predictions (n, k) after each number of rounds, 0 first."""
@@ -258,8 +258,8 @@ def _by_log_loss(design: np.ndarray, raw: np.ndarray, y: np.ndarray, penalty: fl
         slope = design.T @ (_likely(now) - hits) / len(y)
         return float(loss), (slope + penalty * weights).ravel()
 
-    found = minimize(value, np.zeros(shape[0] * shape[1]), jac=True, method="L-BFGS-B")
-    return np.asarray(found.x).reshape(shape)
+    minimum = minimize(value, np.zeros(shape[0] * shape[1]), jac=True, method="L-BFGS-B")
+    return np.asarray(minimum.x).reshape(shape)
 
 
 def _log_losses(y: np.ndarray, raw: np.ndarray) -> np.ndarray:

@@ -190,10 +190,10 @@ def _step_to_plain(step: Any, path: str) -> Any:
     if STEPS.get(type(step).__name__) is not type(step) or not fits_as_released(step):
         raise ValueError(_refused(path, step))
     names = getattr(step, "feature_names_in_", None)
-    given = step.get_params(deep=False)
-    found: dict[str, Any] = {
+    parameters = step.get_params(deep=False)
+    plain: dict[str, Any] = {
         "kind": type(step).__name__,
-        "parameters": {name: given[name] for name in _PARAMETERS if name in given},
+        "parameters": {name: parameters[name] for name in _PARAMETERS if name in parameters},
         "output": _output_of(step),
         "n_features": int(step.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
@@ -204,13 +204,13 @@ def _step_to_plain(step: Any, path: str) -> Any:
     }
     if hasattr(step, "scaling_"):
         parts = {name: getattr(step.scaling_, name) for name in _MAP}
-        found["map"] = {name: None if p is None else _finite(p) for name, p in parts.items()}
+        plain["map"] = {name: None if p is None else _finite(p) for name, p in parts.items()}
     if hasattr(step, "statistics_"):
-        found["statistics"] = step.statistics_.tolist()
+        plain["statistics"] = step.statistics_.tolist()
     if hasattr(step, "categories_"):
-        found["categories"] = [each.tolist() for each in step.categories_]
-        found["found"] = [None if each is None else each.tolist() for each in step.counts_]
-    return found
+        plain["categories"] = [each.tolist() for each in step.categories_]
+        plain["found"] = [None if each is None else each.tolist() for each in step.counts_]
+    return plain
 
 
 def _finite(values: np.ndarray) -> list[float | None]:
@@ -220,8 +220,8 @@ def _finite(values: np.ndarray) -> list[float | None]:
 
 def _output_of(step: Any) -> str | None:
     """Return the type of tables that ``set_output`` asked for."""
-    found: str | None = getattr(step, "_sklearn_output_config", {}).get("transform")
-    return found
+    container: str | None = getattr(step, "_sklearn_output_config", {}).get("transform")
+    return container
 
 
 def _columns_to_plain(step: ColumnTransformer, path: str) -> dict[str, Any]:
@@ -294,10 +294,10 @@ def _own_step(plain: dict[str, Any]) -> Any:
     """Return a fitted transformer of this package."""
     keys(plain, _COMMON | (_LEARNT & set(plain)), "step")
     kind = STEPS[plain["kind"]]
-    given = plain["parameters"]
-    keys(given, set(_PARAMETERS) & set(kind._get_param_names()), "parameters")
+    parameters = plain["parameters"]
+    keys(parameters, set(_PARAMETERS) & set(kind._get_param_names()), "parameters")
     spent = PrivacySpent.from_dict(plain["privacy_spent"])
-    step = kind(**given)
+    step = kind(**parameters)
     step._check()
     step.n_features_in_, names = _columns_in(plain)
     if names is not None:
@@ -322,10 +322,10 @@ def _set_learnt(step: Any, plain: dict[str, Any]) -> None:
         ends = {name: plain["map"][name] for name in _MAP}
         for name, values in ends.items():
             if values is not None:
-                found = [np.inf if value is None else value for value in values]
-                require(len(found) == d, name, f"are not {d} numbers")
-                _numbers([v for v in found if v != np.inf], name)
-                ends[name] = np.array(found, float)
+                parsed = [np.inf if value is None else value for value in values]
+                require(len(parsed) == d, name, f"are not {d} numbers")
+                _numbers([v for v in parsed if v != np.inf], name)
+                ends[name] = np.array(parsed, float)
         step.scaling_ = AffineScaling(**ends)
         step._set_attributes()
         return

@@ -111,9 +111,9 @@ class EncodedColumn:
 
     def _levels(self, values: np.ndarray) -> np.ndarray:
         kind = self.kind_of_levels
-        found = canonical(values, kind)
-        codes = places_of(found, self.levels or (), kind)
-        codes = np.where(pd.isna(found), self.width, codes)
+        own = canonical(values, kind)
+        codes = places_of(own, self.levels or (), kind)
+        codes = np.where(pd.isna(own), self.width, codes)
         return (codes[:, None] == np.arange(self.width + 1)).astype(np.float64)
 
     def ranges(self) -> np.ndarray:
@@ -125,9 +125,9 @@ class EncodedColumn:
 
     def indicators(self) -> np.ndarray:
         """Return which of its columns (width,) are 0 or 1."""
-        found = np.full(len(self.names()), not self.is_ignored)
-        found[0] &= self.kind in ("category", "flag")
-        return found
+        flags = np.full(len(self.names()), not self.is_ignored)
+        flags[0] &= self.kind in ("category", "flag")
+        return flags
 
 
 @dataclass(frozen=True)
@@ -180,13 +180,13 @@ class Encoding(Mapping[Any, EncodedColumn]):
 
     def names(self) -> list[str]:
         """Return the names of the columns of numbers, each once."""
-        found = dict[str, None]()
+        names = dict[str, None]()
         for column in self.columns:
             for name in column.names():
-                while name in found:  # a level called "missing"
+                while name in names:  # a level called "missing"
                     name += "_"
-                found[name] = None
-        return list(found)
+                names[name] = None
+        return list(names)
 
     def unknown(self, *kinds: Kind) -> Encoding:
         """Return the columns of some kinds whose range or levels are not known yet.
@@ -200,8 +200,8 @@ class Encoding(Mapping[Any, EncodedColumn]):
         -------
         Encoding
         """
-        found = (column for column in self.columns if column.kind in kinds)
-        return Encoding(tuple(column for column in found if not column.is_known))
+        asked = (column for column in self.columns if column.kind in kinds)
+        return Encoding(tuple(column for column in asked if not column.is_known))
 
     def typed(self, frame: Any) -> np.ndarray:
         """Return a frame's values (n, n_columns) as objects, each in the form of its kind.

@@ -95,19 +95,20 @@ def split_column(X: Any, ids: Any, column: Any, what: str) -> tuple[Any, Any]:
     """Return a frame without a column of ids, and the ids; ``what``: "silo" or "person"."""
     if column is None:
         return X, ids
-    given = f"{what}_column={column!r}"
+    argument = f"{what}_column={column!r}"
     if ids is not None:
-        raise ValueError(f"Both {what}s and {given} were given: give one of the two.")
+        raise ValueError(f"Both {what}s and {argument} were given: give one of the two.")
     if not hasattr(X, "columns"):
         raise ValueError(
-            f"{given} needs a DataFrame, got {type(X).__name__}; earlier steps of a pipeline keep "
-            f'frames after set_output(transform="pandas"). Or pass {what}s=...'
+            f"{argument} needs a DataFrame, got {type(X).__name__}; earlier steps of a pipeline "
+            f'keep frames after set_output(transform="pandas"). Or pass {what}s=...'
         )
     if not isinstance(column, Hashable) or column is pd.NA:
         raise ValueError(f"{what}_column must be the name of a column; got {column!r}.")
     if column not in list(X.columns):
         raise ValueError(
-            f"{given} is not a column of X, which has {list(X.columns)!r}." + _prefixed(column, X)
+            f"{argument} is not a column of X, which has {list(X.columns)!r}."
+            + _prefixed(column, X)
         )
     return without_column(X, column), X[column]
 
@@ -179,13 +180,13 @@ def _read(ids: Any, n_rows: int, X: Any, what: str) -> Silos:
         low, high = int(values.min()), int(values.max())
         if high - low <= 2 * len(values) and high < 2**63:
             return _counted(values, low)
-    codes, found = _factorized(values, what)
+    codes, distinct = _factorized(values, what)
     if (codes < 0).any():
         raise ValueError(
             f"{what}s has {int((codes < 0).sum())} missing value(s); give each row a {what}, or "
             "drop the rows without one."
         )
-    named = pd.Index(found, tupleize_cols=False)
+    named = pd.Index(distinct, tupleize_cols=False)
     if what == "silo":  # public
         _warn_of_missing(named)
     return _sorted(codes, named)

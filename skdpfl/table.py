@@ -171,11 +171,11 @@ def contributions(
     """Return each row's contribution and the silos' numbers of them, as :meth:`Table.units`."""
     if persons is None:
         return None, silos.sizes
-    found = persons.most_silos(silos)
-    if found > silos_per_person:
+    most = persons.most_silos(silos)
+    if most > silos_per_person:
         raise ValueError(
-            f"A person has rows in {found} silos, more than silos_per_person={silos_per_person}: "
-            f"give silos_per_person={found}, whose price covers that. (This error depends on the "
+            f"A person has rows in {most} silos, more than silos_per_person={silos_per_person}: "
+            f"give silos_per_person={most}, whose price covers that. (This error depends on the "
             "ids, which the guarantee does not cover.)"
         )
     return persons.in_silos(silos)
@@ -192,8 +192,8 @@ class Owners(NamedTuple):
     def read(cls, X: Any, silos: Any, persons: Any, last: Any) -> Owners:
         """Read whose the rows are, as the estimator ``last`` will, before other steps."""
         n, column = _num_samples(X), getattr(last, "person_column", None)
-        _, given = split_column(X, silos, last.silo_column, "silo")
-        read = read_silos(given, n, X)
+        _, own = split_column(X, silos, last.silo_column, "silo")
+        read = read_silos(own, n, X)
         check_persons(last.unit, persons, column, known=hasattr(last, "contribution"))
         _, who = split_column(X, persons, column, "person")
         most = getattr(last, "silos_per_person", 1)
@@ -212,12 +212,12 @@ def check_persons(unit: str, persons: Any, person_column: Any, *, known: bool = 
 
     ``known``: whether there is a unit "person" here at all.
     """
-    given = persons is not None or person_column is not None
-    if unit == "person" and not given:
+    has_persons = persons is not None or person_column is not None
+    if unit == "person" and not has_persons:
         raise ValueError(
             'unit="person" needs the person of each row: pass persons=..., or set person_column.'
         )
-    if given and unit != "person":
+    if has_persons and unit != "person":
         what = "persons" if persons is not None else "person_column"
         remedy = 'set unit="person", or leave it out'
         if not known:
@@ -250,8 +250,8 @@ def indicators_of(X: Any) -> np.ndarray | None:
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None:
         return np.ones(X.shape[1:2], bool) if getattr(X, "dtype", None) == np.dtype(bool) else None
-    found = np.array([str(dtype).lower().startswith("bool") for dtype in dtypes])
-    return found if found.any() else None
+    flags = np.array([str(dtype).lower().startswith("bool") for dtype in dtypes])
+    return flags if flags.any() else None
 
 
 def numbers_in_rows(X: Any) -> Any:

@@ -43,19 +43,21 @@ from skdpfl.silos import Silos, check_index
 from skdpfl.table import FLOATS
 
 
-def _numbers_of(given: Any, n: int, X: Any, name: str) -> np.ndarray:
+def _numbers_of(values: Any, n: int, X: Any, name: str) -> np.ndarray:
     """Return one number of each record (n,), floats; raise if they are invalid."""
-    check_index(given, X, name)
-    listed = np.iterable(given) and not isinstance(given, (str, bytes, Mapping))
-    if not (listed or hasattr(given, "__array__")):
-        raise ValueError(f"{name} must be one number for each of the {n} rows of X; got {given!r}.")
-    with naming_no_values(given, name):
-        found: np.ndarray = check_array(given, ensure_2d=False, dtype=FLOATS, input_name=name)
-    if found.shape != (n,):
+    check_index(values, X, name)
+    listed = np.iterable(values) and not isinstance(values, (str, bytes, Mapping))
+    if not (listed or hasattr(values, "__array__")):
         raise ValueError(
-            f"{name} must be one number for each of the {n} rows of X; got shape {found.shape}."
+            f"{name} must be one number for each of the {n} rows of X; got {values!r}."
         )
-    return found
+    with naming_no_values(values, name):
+        numbers: np.ndarray = check_array(values, ensure_2d=False, dtype=FLOATS, input_name=name)
+    if numbers.shape != (n,):
+        raise ValueError(
+            f"{name} must be one number for each of the {n} rows of X; got shape {numbers.shape}."
+        )
+    return numbers
 
 
 def check_exposure(loss: Loss) -> None:
@@ -75,14 +77,14 @@ def read_exposure(exposure: Any, n: int, X: Any, dtype: np.dtype, loss: Loss) ->
     if exposure is None:
         return None
     check_exposure(loss)
-    found = _numbers_of(exposure, n, X, "exposure")
-    if found.min() <= 0:
+    exposures = _numbers_of(exposure, n, X, "exposure")
+    if exposures.min() <= 0:
         raise ValueError(
-            f"exposure must be above 0; row {int(np.argmax(found <= 0))} has none. Leave out "
+            f"exposure must be above 0; row {int(np.argmax(exposures <= 0))} has none. Leave out "
             "records that were not observed."
         )
     limits = np.finfo(dtype)  # no error where a number does not fit single precision, as weights
-    return np.clip(found, limits.tiny, limits.max).astype(dtype, copy=False)
+    return np.clip(exposures, limits.tiny, limits.max).astype(dtype, copy=False)
 
 
 def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndarray | None:
@@ -154,8 +156,8 @@ def warn_of_counted_shares(shares: tuple[float, ...] | None, y: np.ndarray) -> N
     """Warn of class shares that equal those in ``y`` exactly."""
     if shares is None or np.allclose(shares, np.round(shares, 2), rtol=0, atol=1e-12):
         return
-    found = np.bincount(class_codes(y, len(shares)), minlength=len(shares)) / len(y)
-    if np.allclose(shares, found, rtol=0, atol=1e-9):
+    counted = np.bincount(class_codes(y, len(shares)), minlength=len(shares)) / len(y)
+    if np.allclose(shares, counted, rtol=0, atol=1e-9):
         warn(
             "The shares in classes equal those in y to the last digit, so they were counted "
             "from the records; the privacy cost does not cover that. Give shares that are "
@@ -331,9 +333,9 @@ class LocalData(DataSource):
         return self.X.dtype
 
     def federation(self, streams: Streams, n_jobs: int | None) -> LocalFederation:
-        given = self.X, self.y, self.silos.codes, self.facts.n_silos
+        parts = self.X, self.y, self.silos.codes, self.facts.n_silos
         records = SiloData.from_codes(
-            *given, weights=self.weights, exposure=self.exposure, of_row=self.of_row
+            *parts, weights=self.weights, exposure=self.exposure, of_row=self.of_row
         )
         return LocalFederation(records, streams, n_jobs)
 

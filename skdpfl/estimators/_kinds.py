@@ -93,10 +93,10 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         labels = labels_of(self.classes)
         if not self._loss().one_slope:
             return labels
-        given = list(self.classes)
-        if len(given) != len(labels):
-            raise ValueError(f"classes must hold each label once; got {given!r}.")
-        return np.asarray(given, labels.dtype)
+        classes = list(self.classes)
+        if len(classes) != len(labels):
+            raise ValueError(f"classes must hold each label once; got {classes!r}.")
+        return np.asarray(classes, labels.dtype)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return raw predictions.
@@ -255,14 +255,16 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
             True.
         """
         loss, raw = self._loss(), self._raw(X)
-        found = loss.predict(raw)
+        predicted = loss.predict(raw)
         exposures = read_exposure(exposure, len(raw), X, raw.dtype, loss)
         if exposures is not None:
-            found = found * exposures
+            predicted = predicted * exposures
         if is_auto(self.clip_features) or not self.clip_features or self.target_bounds is None:
-            return found
+            return predicted
         bounds = read_target_bounds(self.target_bounds)
-        return np.clip(found, *(limit.astype(found.dtype) for limit in (bounds.low, bounds.high)))
+        return np.clip(
+            predicted, *(limit.astype(predicted.dtype) for limit in (bounds.low, bounds.high))
+        )
 
     def score(
         self,
@@ -300,11 +302,11 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
             return super().score(X, y, sample_weight)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         exposures = read_exposure(exposure, len(y), X, y.dtype, loss)
-        found, ones = self.predict(X, exposure), np.ones(len(y))
+        predicted, ones = self.predict(X, exposure), np.ones(len(y))
         if not isinstance(loss, OfLogMean):
-            return float(r2_score(y, found, sample_weight=sample_weight))
+            return float(r2_score(y, predicted, sample_weight=sample_weight))
         weights = ones if sample_weight is None else np.asarray(sample_weight, float)
-        return _explained(loss, y, found, ones if exposures is None else exposures, weights)
+        return _explained(loss, y, predicted, ones if exposures is None else exposures, weights)
 
     def _check(self) -> None:
         super()._check()
@@ -338,7 +340,7 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
 
 
 def _explained(
-    loss: OfLogMean, y: np.ndarray, found: np.ndarray, exposure: np.ndarray, weights: np.ndarray
+    loss: OfLogMean, y: np.ndarray, predicted: np.ndarray, exposure: np.ndarray, weights: np.ndarray
 ) -> float:
     """Return D²: 1 less the deviance over that of one rate for all records."""
     a = loss.homogeneity()
@@ -347,6 +349,6 @@ def _explained(
     with np.errstate(all="ignore"):
         left, whole = (
             float(weights @ loss.deviance(y, means.astype(np.float64)))
-            for means in (found, rate * exposure)
+            for means in (predicted, rate * exposure)
         )
     return 1 - left / whole if whole > 0 else float(left <= 0)

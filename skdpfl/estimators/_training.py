@@ -101,8 +101,8 @@ class Agreed:
     def _encoded(self, plan: EncodingPlan) -> Agreed:
         """Return the fit on the frame with the levels and ranges that silos' noisy sums show."""
         words, numbers = map(self.kept.over, self.data.raw_federations(self.streams))
-        found = plan.find(words, numbers, self.noise)
-        data, scaling = self.data.encoded(found), self.choice.scaling.within(found)
+        encoding = plan.find(words, numbers, self.noise)
+        data, scaling = self.data.encoded(encoding), self.choice.scaling.within(encoding)
         bounds = scaling.plan.feature_bounds
         request = replace(self.request, curves=scaling.curves, feature_bounds=bounds)
         choice = self.choice._replace(encoding=None, scaling=scaling)
@@ -159,8 +159,12 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _parameters(self) -> dict[str, Any]:
         """Return all parameters by name, with ``unit`` and the resolved ``trust``."""
-        given, trust = self.get_params(deep=False), self.trust
-        return given | {"unit": self.unit, "trust": trust_name(trust), "masks": masks_of(trust)}
+        parameters, trust = self.get_params(deep=False), self.trust
+        return parameters | {
+            "unit": self.unit,
+            "trust": trust_name(trust),
+            "masks": masks_of(trust),
+        }
 
     def _request(self, facts: PublicFacts) -> Request:
         """Return the request: the parameters, for data with these public numbers."""
@@ -171,8 +175,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _schedule_from(self, streams: Streams) -> Streams:
         """Return the streams of the public schedule; a search sets those of its plan."""
-        given: Callable[[], Streams] | None = self.__dict__.get("_schedule_streams")
-        return streams if given is None else given()
+        own: Callable[[], Streams] | None = self.__dict__.get("_schedule_streams")
+        return streams if own is None else own()
 
     def _train(self, data: DataSource) -> Any:
         """Choose, plan, charge the ledgers, run, unpack; records are read through ``data`` only."""
@@ -184,23 +188,23 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             self.schema_ = fit.data.facts.encoding
             path = Path(fit.work, fit.training.average, fit.kept.progress)
             outcome = self._run(fit, path)
-            found = fit.calibrated(outcome.params)
+            calibrated = fit.calibrated(outcome.params)
         said = fit.choice.advise(fit.request.facts.class_shares)
         if not said and (advice := fit.choice.advise(fit.labels.shares)):
             warn(advice)
         here = getattr(fit.silos, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, fit.work, here)
-        self._noise_error, self._ranges = path.error(fit.scales, found), fit.request.ranges
-        self.__dict__.update(self._fitted(fit, found.params))
+        self._noise_error, self._ranges = path.error(fit.scales, calibrated), fit.request.ranges
+        self.__dict__.update(self._fitted(fit, calibrated.params))
         self._unpack_outcome(outcome)
         if hasattr(self, "calibrate") and self._is_classifier():
-            self.temperature_ = 1 / found.factor
+            self.temperature_ = 1 / calibrated.factor
             shares = fit.labels.shares if fit.choice.calibration is not None else None
             self.class_shares_ = None if shares is None else np.array(shares)
         elif hasattr(self, "calibrate"):
-            self.shift_ = found.shift * fit.scales.target.scale
+            self.shift_ = calibrated.shift * fit.scales.target.scale
         self.plan_, self.privacy_spent_, self.n_iter_ = fit.work.plan, fit.spent, outcome.n_rounds
-        self._set_intervals(fit, found.params)
+        self._set_intervals(fit, calibrated.params)
         return self
 
     def _set_intervals(self, fit: Started, params: np.ndarray) -> None:
@@ -272,9 +276,11 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         """Return the fitted attributes, of the model and of its data."""
         work, settings, scales = fit.work, fit.training.settings, fit.scales
         dealt = work.plan.sampling
-        found = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        found |= work.model.fitted_attributes(params, scales, is_classifier=self._is_classifier())
-        found |= {
+        attributes = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        attributes |= work.model.fitted_attributes(
+            params, scales, is_classifier=self._is_classifier()
+        )
+        attributes |= {
             "model_": work.model,
             "scaling_": scales.features,
             "silo_ids_": fit.request.facts.silo_ids.to_numpy(),
@@ -286,10 +292,10 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         }
         if hasattr(self, "local_steps"):
             steps = settings.steps
-            found["local_steps_"] = steps[0] if len(set(steps)) == 1 else steps
+            attributes["local_steps_"] = steps[0] if len(set(steps)) == 1 else steps
         if hasattr(self, "global_learning_rate"):
-            found["global_learning_rate_"] = settings.server_step
-        return found
+            attributes["global_learning_rate_"] = settings.server_step
+        return attributes
 
 
 def _priced(plan: PrivacyPlan, data: DataSource, streams: Streams) -> PrivacySpent:
@@ -308,10 +314,10 @@ def warn_if_diverged(params: np.ndarray, work: Work, data: SiloData | None) -> N
     if not np.isfinite(params).all():
         warn("The model is not finite: the steps diverged. Give a smaller learning_rate.")
     elif not work.plan.private and data is not None:
-        found, nothing = objective(params, work, data), objective(0 * params, work, data)
-        if not found <= _WORSE * nothing:
+        reached, nothing = objective(params, work, data), objective(0 * params, work, data)
+        if not reached <= _WORSE * nothing:
             warn(
-                f"The steps diverged: the objective is {found:.3g}, and that of a model of zeros "
+                f"The steps diverged: the objective is {reached:.3g}, and that of a model of zeros "
                 f"{nothing:.3g}. Give a smaller learning_rate."
             )
 

@@ -161,13 +161,15 @@ def describe(
     return _by_group(look, by_silo, lambda silo: _table(look, silo))
 
 
-def _looked(given: dict[str, Any], called: str, parts: tuple[str, ...], **own: Any) -> FirstLook:
+def _looked(
+    arguments: dict[str, Any], called: str, parts: tuple[str, ...], **own: Any
+) -> FirstLook:
     """Run a look with a function's arguments, and its own settings."""
-    table = given["frame"] if "frame" in given else given["values"]
-    known = {name: given[name] for name in _GIVEN & given.keys()}
+    table = arguments["frame"] if "frame" in arguments else arguments["values"]
+    known = {name: arguments[name] for name in _GIVEN & arguments.keys()}
     look = FirstLook(**known, called=called, parts=parts, **own)
-    owners = given["silos"], given["persons"]
-    return look.at(table, *owners, given["facts"], given.get("by_silo", False))
+    owners = arguments["silos"], arguments["persons"]
+    return look.at(table, *owners, arguments["facts"], arguments.get("by_silo", False))
 
 
 def _by_group(look: FirstLook, by_silo: bool, statistic: Callable[[int | None], Any]) -> Any:
@@ -183,7 +185,7 @@ def _by_group(look: FirstLook, by_silo: bool, statistic: Callable[[int | None], 
 
 
 def _error(
-    found: np.ndarray, again: Callable[[np.ndarray], np.ndarray], shape: Sequence[int]
+    released: np.ndarray, again: Callable[[np.ndarray], np.ndarray], shape: Sequence[int]
 ) -> np.ndarray:
     """Return the error of a statistic: the 68 % quantile of its change by additional noise.
 
@@ -191,30 +193,30 @@ def _error(
     """
     rng, apart = np.random.default_rng(0), []
     for _ in range(0, _DRAWS, 20):
-        changed = np.abs(again(rng.normal(size=(20, *shape))) - found)
+        changed = np.abs(again(rng.normal(size=(20, *shape))) - released)
         apart.append(np.where(np.isnan(changed), np.inf, changed))
     error = np.quantile(np.concatenate(apart), 0.6827, axis=0, method="higher")
-    return np.where(np.isnan(found), np.nan, error)
+    return np.where(np.isnan(released), np.nan, error)
 
 
 def _spread(look: FirstLook, silo: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Return number, mean and deviation (3, d) of numeric columns, and their errors."""
-    found = look.spread(silo)
-    error = _error(found, lambda drawn: look.spread(silo, drawn), found.shape)
+    statistics = look.spread(silo)
+    error = _error(statistics, lambda drawn: look.spread(silo, drawn), statistics.shape)
     error[0] = look.count_noise(silo)  # counts are cut to the number of records; their noise is not
-    return found, error
+    return statistics, error
 
 
 def _quantiles(
     look: FirstLook, silo: int | None, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return quantiles (d, n_shares) of numeric columns, and their errors."""
-    found, shape = look.quantiles(silo, shares), look.found["bins"].each.shape[1:]
-    noise = _error(found, lambda drawn: look.quantiles(silo, shares, drawn), shape)
+    at_shares, shape = look.quantiles(silo, shares), look.found["bins"].each.shape[1:]
+    noise = _error(at_shares, lambda drawn: look.quantiles(silo, shares, drawn), shape)
     inner = look.edges[:, None, 1:-1]
-    at = (inner < np.nan_to_num(found)[:, :, None]).sum(axis=-1)
+    at = (inner < np.nan_to_num(at_shares)[:, :, None]).sum(axis=-1)
     width = np.take_along_axis(np.diff(look.edges, axis=1), at, axis=1)
-    return found, np.hypot(noise, width / np.sqrt(12))
+    return at_shares, np.hypot(noise, width / np.sqrt(12))
 
 
 def _table(look: FirstLook, silo: int | None) -> pd.DataFrame:
@@ -223,18 +225,18 @@ def _table(look: FirstLook, silo: int | None) -> pd.DataFrame:
     columns: dict[str, np.ndarray] = {}
 
     def put(name: str, part: str, values: Any, errors: Any) -> None:
-        for key, found in ((name, values), (f"{name}_error", errors)):
+        for key, column in ((name, values), (f"{name}_error", errors)):
             if key not in columns:
-                columns[key] = np.full(len(shown), np.nan, dtype=np.asarray(found).dtype)
-            columns[key][look.used[part]] = found
+                columns[key] = np.full(len(shown), np.nan, dtype=np.asarray(column).dtype)
+            columns[key][look.used[part]] = column
         shown[look.used[part]] = True
 
     if "spreads" in look.used:
-        found, error = _spread(look, silo)
-        put("count", "spreads", found[0], error[0])
-        put("missing", "spreads", 1 - found[0] / n, error[0] / n)
-        put("mean", "spreads", found[1], error[1])
-        put("std", "spreads", found[2], error[2])
+        spread, error = _spread(look, silo)
+        put("count", "spreads", spread[0], error[0])
+        put("missing", "spreads", 1 - spread[0] / n, error[0] / n)
+        put("mean", "spreads", spread[1], error[1])
+        put("std", "spreads", spread[2], error[2])
         values, errors = _quantiles(look, silo, np.array(_SHARES))
         for share, value, its_error in zip(_SHARES, values.T, errors.T, strict=True):
             put(f"{share:.0%}", "bins", value, its_error)
@@ -400,9 +402,9 @@ def histogram(
 
     def table(silo: int | None) -> pd.Series:
         counts, noise = look.found["bins"].of(silo)
-        found = pd.Series(counts[0], index=index, name=name)
-        found.attrs["noise_error"] = noise
-        return found
+        bars = pd.Series(counts[0], index=index, name=name)
+        bars.attrs["noise_error"] = noise
+        return bars
 
     return _by_group(look, by_silo, table)
 
@@ -480,12 +482,12 @@ def value_counts(
     def table(silo: int | None) -> pd.Series:
         if declared:
             counts, noise = look.found["levels"].of(silo)
-            found = pd.Series(counts[0], index=pd.Index(list(levels), name="value"))
+            series = pd.Series(counts[0], index=pd.Index(list(levels), name="value"))
         else:
-            found, noise = look.counts_of_words(silo)[0], look.words_noise(silo)
-            found = found.rename_axis("value")
-        found.name, found.attrs["noise_error"] = name, noise
-        return found
+            series, noise = look.counts_of_words(silo)[0], look.words_noise(silo)
+            series = series.rename_axis("value")
+        series.name, series.attrs["noise_error"] = name, noise
+        return series
 
     return _by_group(look, by_silo, table)
 
@@ -553,10 +555,10 @@ def correlation(
     True
     """
     look = _looked(locals(), "correlation", ("magnitudes", "spreads", "products"))
-    found, shape = look.correlations(), look.products.shape
-    error = _error(found, lambda drawn: np.stack([*map(look.correlations, drawn)]), shape)
+    correlations, shape = look.correlations(), look.products.shape
+    error = _error(correlations, lambda drawn: np.stack([*map(look.correlations, drawn)]), shape)
     names = pd.Index(look.names[look.used["products"]], name=None)
-    table = pd.DataFrame(found, index=names, columns=names)
+    table = pd.DataFrame(correlations, index=names, columns=names)
     table.attrs["noise_error"] = pd.DataFrame(error, index=names, columns=names).to_dict()
     table.attrs["privacy_spent"] = look.privacy_spent_
     return table

@@ -171,9 +171,9 @@ class DPPCA(_paying.PayingTransformer):
             )
         return center, False
 
-    def _set(self, found: RowMean) -> None:
+    def _set(self, moments: RowMean) -> None:
         """Set the fitted attributes: eigenvectors of the noisy covariance."""
-        covariance = found.second - np.outer(found.mean, found.mean)
+        covariance = moments.second - np.outer(moments.mean, moments.mean)
         d, k = len(covariance), self.n_components_
         values, vectors = eigh(covariance, subset_by_index=[d - k, d - 1])
         vectors = vectors.T[::-1]
@@ -182,7 +182,7 @@ class DPPCA(_paying.PayingTransformer):
         self.explained_variance_ = np.maximum(values[::-1], 0.0)
         whole = max(np.trace(covariance), self.explained_variance_.sum())
         self.explained_variance_ratio_ = self.explained_variance_ / (whole or 1.0)
-        self.mean_ = self._declared + found.mean
+        self.mean_ = self._declared + moments.mean
 
     def _names_out(self, names: np.ndarray) -> np.ndarray:
         return np.array([f"dppca{i}" for i in range(self.n_components_)], dtype=object)

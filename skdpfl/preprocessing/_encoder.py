@@ -205,22 +205,23 @@ class DPOneHotEncoder(PayingTransformer):
     @property
     def all_declared(self) -> bool:
         """Whether every column's categories are declared, so that nothing is learnt or spent."""
-        given = self.categories
-        if isinstance(given, str):
+        categories = self.categories
+        if isinstance(categories, str):
             return False
         return not any(
-            is_auto(e) for e in (given.values() if isinstance(given, Mapping) else given)
+            is_auto(e)
+            for e in (categories.values() if isinstance(categories, Mapping) else categories)
         )
 
     def _check(self) -> None:
         super()._check()
         if self.max_categories is not None:
             check_count("max_categories", self.max_categories, high=_MOST_COLUMNS)
-        given = self.categories
-        if isinstance(given, str) and not is_auto(given):
+        categories = self.categories
+        if isinstance(categories, str) and not is_auto(categories):
             raise ValueError(
                 f'categories must be "auto", a list with one entry per column, or a mapping from '
-                f"column to entry; got {given!r}."
+                f"column to entry; got {categories!r}."
             )
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
@@ -263,24 +264,24 @@ class DPOneHotEncoder(PayingTransformer):
 
     def _entries(self) -> list[np.ndarray | None]:
         """Return each column's declared categories; None if unknown."""
-        given, n = self.categories, self.n_features_in_
-        if isinstance(given, str):
+        categories, n = self.categories, self.n_features_in_
+        if isinstance(categories, str):
             return [None] * n
-        if isinstance(given, Mapping):
+        if isinstance(categories, Mapping):
             names = list(getattr(self, "feature_names_in_", range(n)))
-            missing = [name for name in names if name not in given]
+            missing = [name for name in names if name not in categories]
             if missing:
                 raise ValueError(
                     f"categories has no entry for {missing[0]!r}; give a list of values, or "
                     '"auto" to find them within the budget.'
                 )
-            entries = [given[name] for name in names]
-        elif not np.iterable(given):
+            entries = [categories[name] for name in names]
+        elif not np.iterable(categories):
             raise ValueError(
-                f'categories must be "auto", or have one entry per column; got {given!r}.'
+                f'categories must be "auto", or have one entry per column; got {categories!r}.'
             )
         else:
-            entries = list(given)
+            entries = list(categories)
         if len(entries) != n:
             raise ValueError(
                 f"categories must have one entry per column: X has {n}, categories {len(entries)}."
@@ -298,9 +299,9 @@ class DPOneHotEncoder(PayingTransformer):
                 self.categories_.append(declared)
                 self.counts_.append(None)
                 continue
-            found = next(every).iloc[: self._most_found]
-            self.categories_.append(declared_values(list(found.index)))
-            self.counts_.append(found.to_numpy())
+            counts = next(every).iloc[: self._most_found]
+            self.categories_.append(declared_values(list(counts.index)))
+            self.counts_.append(counts.to_numpy())
         nothing = [j for j, categories in enumerate(self.categories_) if not len(categories)]
         if not nothing:
             return ""
@@ -310,8 +311,8 @@ class DPOneHotEncoder(PayingTransformer):
     def _map(self, X: np.ndarray, inverse: bool) -> np.ndarray:
         blocks = []
         for j, categories in enumerate(self.categories_):
-            found = self.counts_[j] is not None
-            kind = self._kinds[j] if found else kind_of_labels(categories.tolist())
+            learnt = self.counts_[j] is not None
+            kind = self._kinds[j] if learnt else kind_of_labels(categories.tolist())
             known = pd.Index(canonical(categories, kind))
             codes = known.get_indexer_for(canonical(X[:, j], kind))
             blocks.append((codes[:, None] == np.arange(self._width(j))).astype(np.float64))
@@ -319,8 +320,8 @@ class DPOneHotEncoder(PayingTransformer):
 
     def _width(self, j: int) -> int:
         """The number of output columns of column j."""
-        found = self.counts_[j] is not None and self.max_categories is not None
-        return int(self.max_categories) if found else len(self.categories_[j])  # type: ignore
+        learnt = self.counts_[j] is not None and self.max_categories is not None
+        return int(self.max_categories) if learnt else len(self.categories_[j])  # type: ignore
 
     def _place(self, position: int) -> int:
         return sum(self._width(j) for j in range(position))

@@ -102,8 +102,8 @@ class PassesSilos:
     def _owners_in(self, X: Any) -> tuple[tuple[Any, int], ...]:
         """Return those of a frame, in its order, and the number of features before each."""
         columns = list(getattr(X, "columns", ()))
-        found = [column for column in columns if column in self._owners]
-        return tuple((column, columns.index(column) - i) for i, column in enumerate(found))
+        owners = [column for column in columns if column in self._owners]
+        return tuple((column, columns.index(column) - i) for i, column in enumerate(owners))
 
     def _names_of(self, input_features: Any = None) -> np.ndarray:
         """Names of the output features."""

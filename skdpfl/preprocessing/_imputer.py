@@ -296,14 +296,15 @@ class DPSimpleImputer(_paying.PayingTransformer):
         if self.strategy in _NUMBERS:
             self.statistics_, lost = release.found(source)
             return self._doubts(lost, release.far)
-        found = release.found(source)
+        counted = release.found(source)
         words = [kind == "category" for kind in self._kinds]
         fillers = ["missing_value" if word else 0.0 for word in words]
         tops = [
-            each.index[0] if len(each) else fill for each, fill in zip(found, fillers, strict=True)
+            each.index[0] if len(each) else fill
+            for each, fill in zip(counted, fillers, strict=True)
         ]
         self.statistics_ = np.array(tops, dtype=object if any(words) else np.float64)
-        lost = np.array([not len(counts) for counts in found])
+        lost = np.array([not len(counts) for counts in counted])
         return self._doubts(lost, np.zeros_like(lost))
 
     def _doubts(self, lost: np.ndarray, far: np.ndarray) -> str:

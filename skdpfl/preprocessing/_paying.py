@@ -258,11 +258,11 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
             source.federation.agree_on_sums(plan.sums, plan.first, delta, seed)
         spent = cost_of_sums(plan.sums, delta, names, digest, seed, budgets)
         self._charge(spent, mark=mark)
-        found = self._learn(source)
+        doubts = self._learn(source)
         self.privacy_spent_ = spent
         if self.unit != "silo":
             self.n_samples_seen_ = int(sizes.sum())
-        return " ".join(text for text in (plan.advice, found) if text)
+        return " ".join(text for text in (plan.advice, doubts) if text)
 
     def _planned(self, sizes: np.ndarray) -> tuple[Learning, SiloBudgets, float]:
         """Return the releases, budgets and delta of a fit to silos of these sizes."""

@@ -126,10 +126,10 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         X = self._table(X, reset=False)
         first, of_row = _kinds(X)
         before = digest(self.func), shared_state(self.func)
-        found = self._run(X, first)
+        outputs = self._run(X, first)
         again = first[:: -max(1, len(first) // _AGAIN)]
         for i, row in zip(again, self._run(X, again), strict=True):
-            if not _same(row, found[of_row[i]]):
+            if not _same(row, outputs[of_row[i]]):
                 raise ValueError(
                     f"func returns another result for row {i} when it is called again, so it keeps "
                     "state and mixes rows, or is random."
@@ -140,7 +140,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
                 "default, an attribute), so one row could affect another: it mixes rows. Let it "
                 "compute each row from that row and from constants."
             )
-        out = self._together([found[kind] for kind in of_row], X)
+        out = self._together([outputs[kind] for kind in of_row], X)
         kind = output_kind(self)
         if self.feature_names_out is not None or kind == "default":
             return out  # with names, scikit-learn makes the frame
@@ -177,15 +177,15 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         -------
         ndarray of str
         """
-        given = self.feature_names_out
+        names = self.feature_names_out
         if input_features is None:
             default = [f"x{i}" for i in range(self.n_features_in_)]
             input_features = getattr(self, "feature_names_in_", default)
-        if isinstance(given, str) and given == "one-to-one":
+        if isinstance(names, str) and names == "one-to-one":
             return np.asarray(input_features, dtype=object)
-        if callable(given):
-            return np.asarray(given(self, input_features), dtype=object)
-        return np.asarray(given, dtype=object)
+        if callable(names):
+            return np.asarray(names(self, input_features), dtype=object)
+        return np.asarray(names, dtype=object)
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Return X as an array or a pandas frame; check its columns."""
@@ -213,11 +213,11 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
     def _called(func: Any, row: Any, words: dict[str, Any], i: int) -> Any:
         """Return the function's output for a row; errors, which may quote the row, are hidden."""
         try:
-            found = func(row, **words)
+            output = func(row, **words)
         except Exception as error:
             kind = type(error).__name__
         else:
-            return _one_row(found)
+            return _one_row(output)
         raise ValueError(f"func raised {kind} on row {i}; call it with that row to see why.")
 
     def _together(self, rows: list[Any], X: Any) -> Any:
@@ -286,18 +286,18 @@ def _kinds(X: Any) -> tuple[list[int], list[int]]:
     return [first[kind] for kind in range(len(kinds))], of_row
 
 
-def _one_row(found: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, ...]]:
+def _one_row(output: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, ...]]:
     """Return the column names of a function's output, if any, and its values."""
     names = None
-    if isinstance(found, pd.DataFrame):
-        names = tuple(found.columns)
-        if len(found) != 1:
-            raise _other_shape(found.shape)
-        return names, tuple(_alone(value) for value in found.to_numpy(dtype=object)[0])
-    found = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
-    if found.ndim > 2 or (found.ndim > 0 and found.shape[0] != 1):
-        raise _other_shape(found.shape)
-    values = found.reshape(-1)
+    if isinstance(output, pd.DataFrame):
+        names = tuple(output.columns)
+        if len(output) != 1:
+            raise _other_shape(output.shape)
+        return names, tuple(_alone(value) for value in output.to_numpy(dtype=object)[0])
+    output = output.toarray() if hasattr(output, "toarray") else np.asarray(output)
+    if output.ndim > 2 or (output.ndim > 0 and output.shape[0] != 1):
+        raise _other_shape(output.shape)
+    values = output.reshape(-1)
     plain = values.tolist() if values.dtype.kind not in "mM" else list(values)
     return names, tuple(_alone(value) for value in plain)
 

@@ -228,12 +228,12 @@ class DPMinMaxScaler(PrivateScaler):
             high = np.where(finite, X, -np.inf).max(axis=0)
             low, high = np.where(low <= high, (low, high), 0.0)
         else:
-            found = scaling.find_moments(
+            learnt = scaling.find_moments(
                 plan, scaling.ScalingRun(plan, source.federation, source.streams)
             )
-            low, high = range_of(plan, found)
-            far = tuple(np.flatnonzero(found.counted.beyond).tolist())
-            doubts = self._doubts(far, found.counted.unseen)
+            low, high = range_of(plan, learnt)
+            far = tuple(np.flatnonzero(learnt.counted.beyond).tolist())
+            doubts = self._doubts(far, learnt.counted.unseen)
         return scaling.AffineScaling(low, np.where(high > low, high - low, np.inf)), doubts
 
     def _set_attributes(self) -> None:
@@ -242,11 +242,11 @@ class DPMinMaxScaler(PrivateScaler):
 
 
 def range_of(
-    plan: scaling.ScalingPlan, found: scaling.FoundMoments
+    plan: scaling.ScalingPlan, learnt: scaling.FoundMoments
 ) -> tuple[scaling.Array, scaling.Array]:
     """Return the mean plus and minus some deviations, within the box found by counts."""
-    middle = found.last.center + found.last.half * found.moments.mean
-    reach = _REACH * found.last.half * scaling.deviations(found.moments, plan.floor)
-    first = found.first
+    middle = learnt.last.center + learnt.last.half * learnt.moments.mean
+    reach = _REACH * learnt.last.half * scaling.deviations(learnt.moments, plan.floor)
+    first = learnt.first
     low = np.maximum(middle - reach, first.center - first.half)
     return low, np.maximum(np.minimum(middle + reach, first.center + first.half), low + reach)

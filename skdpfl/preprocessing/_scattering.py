@@ -322,26 +322,26 @@ class ScatteringTransformer(
         return tags
 
 
-def _image_shape(given: Any, n_features: int, J: int) -> tuple[int, ...]:
+def _image_shape(asked: Any, n_features: int, J: int) -> tuple[int, ...]:
     """Return (channels, height, width), or raise."""
-    if given is None:
+    if asked is None:
         side = math.isqrt(n_features)
         if side * side != n_features:
             raise ValueError(
                 f"Records with {n_features} features are not square images; give "
                 "image_shape=(height, width) or (channels, height, width)."
             )
-        given = (side, side)
-    ok = isinstance(given, tuple | list) and all(isinstance(n, numbers.Integral) for n in given)
-    if not ok or len(given) not in (2, 3) or min(given) < 1:
+        asked = (side, side)
+    ok = isinstance(asked, tuple | list) and all(isinstance(n, numbers.Integral) for n in asked)
+    if not ok or len(asked) not in (2, 3) or min(asked) < 1:
         raise ValueError(
             "image_shape must be (height, width), (channels, height, width) or None; got "
-            f"{given!r}."
+            f"{asked!r}."
         )
-    shape = tuple(int(n) for n in given)
+    shape = tuple(int(n) for n in asked)
     if math.prod(shape) != n_features:
         raise ValueError(
-            f"image_shape={given!r} has {math.prod(shape)} pixels, but X has {n_features} features."
+            f"image_shape={asked!r} has {math.prod(shape)} pixels, but X has {n_features} features."
         )
     if min(shape[-2:]) < 1 << J:
         raise ValueError(

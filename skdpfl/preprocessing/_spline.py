@@ -98,8 +98,8 @@ class DPSplineTransformer(_paying.PayingTransformer):
         -------
         self : object
         """
-        given = facts.indicators
-        self._indicators = None if given is None else np.asarray(given, bool)
+        indicators = facts.indicators
+        self._indicators = None if indicators is None else np.asarray(indicators, bool)
         return super().fit_federation(federation, facts)
 
     def _check(self) -> None:
@@ -122,9 +122,9 @@ class DPSplineTransformer(_paying.PayingTransformer):
                 "Give feature_bounds=(low, high), public ranges of the columns: the histogram "
                 "needs them."
             )
-        given = (0.0, 1.0) if self.feature_bounds is None else self.feature_bounds
+        declared = (0.0, 1.0) if self.feature_bounds is None else self.feature_bounds
         low, high = np.where(indicators, ([0.0], [1.0]), np.nan)
-        bounds = read_feature_bounds(given, d, names, (low, high))
+        bounds = read_feature_bounds(declared, d, names, (low, high))
         columns = np.flatnonzero(bounds.used & ~indicators)
         knots = _KNOTS if is_auto(self.knots) else int(self.knots)
         own = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
@@ -146,13 +146,13 @@ class DPSplineTransformer(_paying.PayingTransformer):
         return " ".join(doubts_about((), False, missed, names))
 
     def _map(self, X: Array, inverse: bool) -> Array:
-        found, d = self.curves_.transform(X), self.n_features_in_
+        columns, d = self.curves_.transform(X), self.n_features_in_
         low, high = self.curves_.low, self.curves_.high
         half = np.where(self._coded, high / 2 - low / 2, 1.0)
         middle = np.where(self._coded, low / 2 + high / 2, 0.0)
-        values = np.clip((found[:, :d] - middle) / half, -1, 1)
-        found[:, :d] = np.where(low == high, 0.0, values)  # those that are to be ignored
-        return found
+        values = np.clip((columns[:, :d] - middle) / half, -1, 1)
+        columns[:, :d] = np.where(low == high, 0.0, values)  # those that are to be ignored
+        return columns
 
     def _names_out(self, names: np.ndarray) -> np.ndarray:
         own = self._names[len(names) :]

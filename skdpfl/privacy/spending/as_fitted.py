@@ -33,8 +33,8 @@ class AsFitted:
 
 def own_digests(estimator: Any) -> dict[str, str]:
     """Return digests of an estimator's parameters, except n_jobs and the like."""
-    given = estimator.get_params(deep=False)
-    return {name: _digest(value) for name, value in given.items() if name not in _FREE}
+    parameters = estimator.get_params(deep=False)
+    return {name: _digest(value) for name, value in parameters.items() if name not in _FREE}
 
 
 def differences(before: Digests, now: Digests) -> list[str]:

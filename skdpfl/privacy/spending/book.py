@@ -269,16 +269,16 @@ def _final(lines: Iterable[Line]) -> list[Entry]:
     A fit is settled by name, so the name has to be that of one fit charged before. Later fits of
     this name are charged as they are.
     """
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for item in (line.item for line in lines if isinstance(line.item, Entry)):
         if not item.settled:
-            found.append(item)
+            entries.append(item)
             continue
-        named = [k for k, entry in enumerate(found) if entry.name == item.name]
+        named = [k for k, entry in enumerate(entries) if entry.name == item.name]
         if len(named) != 1:
             raise Damaged("has a settled fit that was not charged before, once")
-        found[named[0]] = found[named[0]]._replace(spent=item.spent, settled=True)
-    return found
+        entries[named[0]] = entries[named[0]]._replace(spent=item.spent, settled=True)
+    return entries
 
 
 def _begins_an_entry(part: bytes, last: str) -> bool:

@@ -191,12 +191,12 @@ class Filter:
         """
         if taken.first is None:
             return 0.0
-        found = max(0.0, self._epsilon(self._filling(taken)))
+        epsilon = max(0.0, self._epsilon(self._filling(taken)))
         if taken.fits > 1:
-            return found
+            return epsilon
         # the first fit is admitted by its own distribution
         relation = self.neighbours or taken.first.neighbours
-        return min(found, taken.first.under(relation).epsilon_at(self.delta))
+        return min(epsilon, taken.first.under(relation).epsilon_at(self.delta))
 
     def remaining(self, taken: Taken) -> float:
         """Return the largest epsilon, at the ledger's delta, of one more fit of Gaussian sums."""

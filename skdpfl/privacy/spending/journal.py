@@ -224,8 +224,8 @@ class Journal:
 
 def _state(file: int) -> _State:
     """Return a file's state, which changes when it is written or replaced."""
-    found = os.stat(file)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = os.stat(file)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _all_of(file: int) -> bytes:

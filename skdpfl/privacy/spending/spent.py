@@ -125,7 +125,7 @@ class PrivacySpent(SiloCosts):
         """The cost against someone who sees the released models only, if that is smaller."""
         if not isinstance(self.outside, tuple):
             return self.outside
-        found = self.from_compositions(
+        cost = self.from_compositions(
             self.trusting("server").guarantee,
             delta=self.delta,
             compositions=self.outside,
@@ -133,7 +133,7 @@ class PrivacySpent(SiloCosts):
             assignment=self.assignment,
             simulation_seeds=self.simulation_seeds,
         )
-        return found if found.epsilon < self.epsilon else None
+        return cost if cost.epsilon < self.epsilon else None
 
     @property
     def simulation(self) -> bool:
