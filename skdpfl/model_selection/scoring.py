@@ -17,7 +17,6 @@ used for both would pay for both, and whether it can be split would reveal its p
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,11 +127,12 @@ def predictions(
     ----------------
     A prediction depends on its own record only, as do warnings and errors, of which there are none:
     otherwise one record could change all terms of a sum. Models that are known to treat rows by
-    themselves get all records at once (``together``). If that raises, the records that raise by
-    themselves are replaced by another one in a table of the same shape: so even the last bits of
-    the others' predictions are those they would have beside a sound record. They are those with a
-    gap or an infinity in a column where the model refuses a made-up row that has one, and others
-    that are found by halving. (Halving alone would take time by the number of gaps.) Any
+    themselves get all records at once (``together``), and records that they refuse are replaced by
+    another one in a table of the same shape: so even the last bits of the others' predictions are
+    those they would have beside a sound record. These are, whether or not anything raises, those
+    with a gap or an infinity in a column where the model refuses a made-up row that has it; if the
+    rest raises, also those that raise by themselves, found by halving. (Halving alone would take
+    time by the number of gaps.) Any
     other model gets one record at a time, each with a fresh copy. Last bits follow from the number
     of rows, too. Where that is secret, ``units`` has the person or silo of each row, and known
     models get the k-th rows of all units in a table with a place for each (the first row, where
@@ -161,21 +161,23 @@ def predictions(
 
         return rows_apart(anew(model, vars(last)), call, len(rows), fixed)[0]
 
-    refused = cache(lambda: _refused(of_table, X))
-
-    def of_known(rows: np.ndarray) -> np.ndarray:
-        if (found := at_once(rows)) is not None:
-            return found
-        rest = rows[~refused()[rows]]
-        failing = refused()[rows] | np.isin(rows, _failing(at_once, rest) if len(rest) else [])
+    def of_others(rows: np.ndarray, failing: np.ndarray) -> np.ndarray | None:
         if failing.all():
             return np.full((len(rows), width), np.nan)
-        if (found := at_once(np.where(failing, rows[np.argmin(failing)], rows))) is not None:
-            return np.where(failing[:, None], np.nan, found)
-        return one_by_one(rows)
+        found = at_once(np.where(failing, rows[np.argmin(failing)], rows))
+        return None if found is None else np.where(failing[:, None], np.nan, found)
+
+    def of_known(rows: np.ndarray) -> np.ndarray:
+        failing = refused[rows]
+        if (found := of_others(rows, failing)) is not None:
+            return found
+        failing = failing | np.isin(rows, _failing(at_once, rows[~failing]))
+        found = of_others(rows, failing)
+        return one_by_one(rows) if found is None else found
 
     if not (keeps_rows_apart(model) if together is None else together):
         return one_by_one(every)
+    refused = _refused(of_table, X)
     if units is None:
         return of_known(every)
     out = np.full((len(every), width), np.nan)
@@ -198,10 +200,12 @@ def _by_unit(units: np.ndarray) -> Iterator[np.ndarray]:
 def _refused(of_table: Callable[[Any], Any], X: Any) -> np.ndarray:
     """Return which rows have a gap or an infinity in a column where a model refuses made-up ones.
 
-    Of tables of floats; of others none.
+    Whether a row has one follows from this row and the model. Of tables of floats; of others none.
     """
     values, out = getattr(X, "to_numpy", lambda: X)(), np.zeros(_num_samples(X), bool)
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.ndim != 2:
+        return out
+    if np.isfinite(values).all():
         return out
     row = np.zeros_like(values[:1])
 
@@ -211,11 +215,11 @@ def _refused(of_table: Callable[[Any], Any], X: Any) -> np.ndarray:
 
     if fails():
         return out
-    for kind, has in ((np.nan, np.isnan), (np.inf, np.isinf)):
+    for kind, has in ((np.nan, np.isnan), (np.inf, np.isposinf), (-np.inf, np.isneginf)):
         for j in range(values.shape[1]):
             row[0, j] = kind
-            if fails():
-                out |= has(values[:, j])
+            if (own := has(values[:, j])).any() and fails():
+                out |= own
             row[0, j] = 0.0
     return out
 

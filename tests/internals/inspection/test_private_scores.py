@@ -122,3 +122,17 @@ def test_the_time_of_gaps_does_not_follow_from_their_number(named, monkeypatch):
         assert np.array_equal(np.isnan(found[:, 0]), ~sound)
         assert found[sound, 0] == pytest.approx(clf.decision_function(X)[sound])
     assert max(counts) < 1.5 * min(counts) < 60
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.inf])
+def test_a_row_that_is_refused_changes_no_other(value):
+    """What a made-up row decides holds also where all rows can be read; -inf is no inf."""
+    X = np.random.default_rng(0).normal(size=(600, 2))
+    grows = FunctionTransformer(np.exp)  # 0 of -inf
+    clf = make_pipeline(grows, LogisticRegression()).fit(X, X[:, 0] > 0)
+    X[:300, 0] = value
+    refused = X.copy()
+    refused[-1] = np.nan
+    before, after = (scoring.predictions(clf, Z, "scores", clf.classes_) for Z in (X, refused))
+    assert np.array_equal(before[:-1], after[:-1], equal_nan=True)
+    assert np.isnan(after[-1]) and np.isnan(before[:300]).all() == (value > 0)
