@@ -26,7 +26,7 @@ from skdpfl.model_selection import _division
 from skdpfl.model_selection._wrapped import BestModel
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.spending.as_fitted import AsFitted, own_digests
+from skdpfl.privacy.spending.as_fitted import AsFitted
 from skdpfl.privacy.spending.cost import at_delta
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
@@ -205,7 +205,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         self : SharedBudget
         """
         self.estimator_, self.privacy_spent_ = fitted, spent
-        self._as_fitted = AsFitted(own_digests(self), weighted=False)
+        self._as_fitted = AsFitted.of(self, weighted=False)
         self.epsilons_ = {path: float(step.epsilon) for path, step in steps.items()}
         return self
 

@@ -113,6 +113,19 @@ def test_scores_out_of_the_bag_and_draws_by_weights_are_told():
         assert np.isinf(skdpfl.privacy_spent(bag).epsilon)
 
 
+@pytest.mark.parametrize("name", [True, "w"])
+def test_bagging_copies_rows_whose_weights_have_another_name(name):
+    """Draws are weights only if no others are routed to the members."""
+    with config_context(enable_metadata_routing=True):
+        inner = clf().set_fit_request(sample_weight=name)
+        own = {} if name is True else {name: np.ones(len(y))}
+        bag = BaggingClassifier(inner, 1, random_state=0).fit(X, y, **own)
+    copies = int(np.bincount(bag.estimators_samples_[0]).max())
+    one = bag.estimators_[0].privacy_spent_.epsilon
+    assert copies > 2
+    assert (skdpfl.privacy_spent(bag).epsilon > 2 * one) == (name == "w")
+
+
 @pytest.mark.parametrize("cv", [
     3, LeaveOneOut(), ShuffleSplit(3, train_size=0.3, random_state=0), list(KFold(3).split(X[:18])),
     SiloStratifiedKFold(3, silo_column="silo"), LeaveOneSiloOut(silo_column="silo"),

@@ -25,10 +25,22 @@ Digests = Mapping[str, str]
 
 @dataclass(frozen=True)
 class AsFitted:
-    """Digests of an estimator's parameters at its fit, and whether its records had weights."""
+    """Digests of an estimator's parameters at its fit, and whether its records had weights.
+
+    Weights that metadata routing has under another name are not meant: bagging passes those on, but
+    gives its draws as copies of rows.
+    """
 
     own: Digests
     weighted: bool
+
+    @classmethod
+    def of(cls, estimator: Any, *, weighted: bool) -> "AsFitted":
+        """Return that of an estimator that is being fitted."""
+        if weighted:
+            asked = estimator.get_metadata_routing().fit.requests.get("sample_weight")
+            weighted = not isinstance(asked, str)
+        return cls(own_digests(estimator), weighted)
 
 
 def own_digests(estimator: Any) -> dict[str, str]:

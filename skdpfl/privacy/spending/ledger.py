@@ -27,7 +27,7 @@ from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.spending.account import ENDED, Account, charge_all, now, warn_at_the_end
-from skdpfl.privacy.spending.as_fitted import AsFitted, own_digests
+from skdpfl.privacy.spending.as_fitted import AsFitted
 from skdpfl.privacy.spending.book import Budget, Entry
 from skdpfl.privacy.spending.journal import Journal, absolute, temporary_path
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -282,7 +282,7 @@ class Recorded(DocLinks):
         it now are returned, by the digest of their first entry. ``mark`` identifies the records,
         which may be ``weighted``.
         """
-        self._as_fitted = AsFitted(own_digests(self), weighted)
+        self._as_fitted = AsFitted.of(self, weighted=weighted)
         if not _ledgers_of(self):  # which say it themselves
             self._warn_if_noise_repeats(spent, mark)
         paid_for = self.__dict__.pop(PAID_FOR, None)
