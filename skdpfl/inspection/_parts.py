@@ -3,7 +3,6 @@
 Whatever is not known here has no price, since its fits may have done anything.
 """
 
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -140,6 +139,7 @@ BY_SIZE = (
 )
 BY_ID = "Use folds of whole silos by ids alone: LeaveOneSiloOut() or SiloKFold(shuffle=True)."
 WEIGHTED = "records were drawn by weights, divided by the sum of all records' weights"
+DRAWN_BEFORE = "earlier fits may have drawn a record any number of times"
 OUT_OF_BAG = "oob_score_ and the out-of-bag predictions were computed from the exact records"
 CHOSEN = "a function of the records chose the columns"
 BY_NAME = (
@@ -182,16 +182,25 @@ def unknown(path: str, obj: Any, why: object) -> Leak:
     return Leak(path, what, BY_LEDGER)
 
 
-def copies_in(obj: Any, member: Any) -> float:
+def copies_in(obj: Any, member: Any) -> int:
     """Return the most rows of a member's fit that are one record: bagging repeats them.
 
-    Private estimators get its draws as weights. Unknown if members were added in later fits.
+    Private estimators get its draws as weights.
     """
-    if not isinstance(obj, BAGS) or (is_private(member) and member._as_fitted.weighted):
+    if not isinstance(obj, BAGS) or _has_weights(member) or _drew_before(obj):
         return 1
-    if len(obj._seeds) < len(obj.estimators_):
-        return math.inf
     return max(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_)
+
+
+def _has_weights(member: Any) -> bool:
+    """Whether the fit of a private estimator had weights."""
+    return is_private(member) and bool(member._as_fitted.weighted)
+
+
+def _drew_before(bag: Any) -> bool:
+    """Whether members may be of earlier fits, whose draws of copies are not known."""
+    weighted = all(_has_weights(member) for member in bag.estimators_)
+    return not weighted and bool(bag.warm_start or len(bag._seeds) < len(bag.estimators_))
 
 
 def changed_steps(obj: Any) -> list[str]:
@@ -221,6 +230,8 @@ def own_leaks(obj: Any, path: str, public: Declared) -> Iterator[Leak]:
     for name in chosen_by_functions(obj):
         if not public.covers(place := joined(path, name)):
             yield Leak(place, CHOSEN, BY_NAME.format(name=name))
+    if isinstance(obj, BAGS) and _drew_before(obj):
+        yield Leak(path, DRAWN_BEFORE, "Fit with warm_start=False.")
     if isinstance(obj, BAGS) and obj.oob_score:
         yield Leak(path, OUT_OF_BAG, "Fit with oob_score=False; score on other records.", paid=True)
     if isinstance(obj, BAGS) and getattr(obj, "_sample_weight", None) is not None:

@@ -113,6 +113,16 @@ def test_scores_out_of_the_bag_and_draws_by_weights_are_told():
         assert np.isinf(skdpfl.privacy_spent(bag).epsilon)
 
 
+def test_members_of_earlier_fits_are_not_priced_by_the_draws_of_the_last():
+    bag = BaggingClassifier(make_pipeline(clf()), 2, random_state=0, warm_start=True).fit(X, y)
+    with pytest.warns(UserWarning, match="does not fit new trees"):
+        bag.set_params(max_samples=1).fit(X, y)  # of one row each, if drawn again
+    with pytest.warns(PrivacyLeakWarning, match="earlier fits may have drawn"):
+        assert np.isinf(skdpfl.privacy_spent(bag).epsilon)
+    bag.set_params(warm_start=False, max_samples=1.0).fit(X, y)
+    assert np.isfinite(skdpfl.privacy_spent(bag).epsilon)
+
+
 @pytest.mark.parametrize("name", [True, "w"])
 def test_bagging_copies_rows_whose_weights_have_another_name(name):
     """Draws are weights only if no others are routed to the members."""
