@@ -53,7 +53,8 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     ``TransformedTargetRegressor`` and searches around them. Anything else that is fitted makes it
     infinite: other classes, subclasses with a ``fit`` of their own (what they carry as
     ``privacy_spent_`` is not believed), searches and shared budgets in stacks, chains and searches,
-    which fit them on splits as well. A ledger around the fit has the exact cost of anything::
+    which fit them on splits as well. A ledger around the fit has the costs of all private fits in
+    anything, for the rows that each was given (see there what is not in it)::
 
         with PrivacyLedger() as ledger:
             anything.fit(X, y)
