@@ -18,7 +18,7 @@ import pandas as pd
 from sklearn import model_selection as splitters
 from sklearn.base import clone
 
-from skdpfl._pipelines import learns_nothing
+from skdpfl._pipelines import is_as_released, learns_nothing
 from skdpfl._warnings import warnings_off
 from skdpfl.model_selection import (
     LeaveOneSiloOut,
@@ -64,6 +64,24 @@ def follows_sizes(cv: Any) -> bool:
     """Whether changing one silo's size can move other silos, or their records, to other folds."""
     by_ids = isinstance(cv, (*_OF_GROUPS, list, tuple))
     return not (cv.shuffle if isinstance(cv, SiloKFold) else by_ids)
+
+
+def draws_once(cv: Any) -> bool:
+    """Whether no training set is known to repeat, or may repeat, a row, which is then two records.
+
+    Splitters of scikit-learn's and ours do not; others, and iterators, are not known.
+    """
+    listed = getattr(cv, "cv", cv)  # what check_cv made of a list has it
+    if isinstance(listed, list | tuple):
+        return all(_are_distinct(np.asarray(train)) for train, _ in listed)
+    return cv is None or isinstance(cv, Integral | str) or is_as_released(cv)
+
+
+def _are_distinct(rows: np.ndarray) -> bool:
+    """Whether indices, or a mask, name each row once."""
+    if rows.dtype == bool or not rows.size:
+        return True
+    return bool(rows.min() >= 0 and len(np.unique(rows)) == rows.size)
 
 
 def budget(fitted: Any) -> float:

@@ -138,6 +138,8 @@ BY_SIZE = (
     "folds depend on sizes that unit='silo' protects: changing one silo's size moves other silos"
 )
 BY_ID = "Use folds of whole silos by ids alone: LeaveOneSiloOut() or SiloKFold(shuffle=True)."
+REPEATS = "the cost cannot be recovered (training sets of cv have, or may have, a record twice)"
+BY_LIST = "Give a splitter of scikit-learn or skdpfl, or a list of training sets of distinct rows."
 WEIGHTED = "records were drawn by weights, divided by the sum of all records' weights"
 DRAWN_BEFORE = "earlier fits may have drawn a record any number of times"
 OUT_OF_BAG = "oob_score_ and the out-of-bag predictions were computed from the exact records"

@@ -25,6 +25,7 @@ from sklearn.model_selection import (
     KFold,
     LeaveOneOut,
     ShuffleSplit,
+    check_cv,
 )
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
@@ -111,6 +112,19 @@ def test_scores_out_of_the_bag_and_draws_by_weights_are_told():
     bag.set_params(oob_score=False).fit(X, y, sample_weight=1 + X[:, 0])
     with pytest.warns(PrivacyLeakWarning, match="drawn by weights"):
         assert np.isinf(skdpfl.privacy_spent(bag).epsilon)
+
+
+TWICE = [(np.repeat(np.arange(k, k + 200), 2), np.arange(400, 500)) for k in (0, 200)]
+
+
+@pytest.mark.filterwarnings("ignore:.*choice was based on exact scores")
+@pytest.mark.parametrize(
+    "cv", [TWICE, check_cv(TWICE), iter(TWICE), [([-1, len(y) - 1, *range(200)], [300])]]
+)
+def test_training_sets_that_repeat_records_have_no_price(cv):
+    search = GridSearchCV(clf(1.0, delta=1e-5), {}, cv=cv).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning, match="may have, a record twice"):
+        assert np.isinf(skdpfl.privacy_spent(search).epsilon)
 
 
 def test_members_of_earlier_fits_are_not_priced_by_the_draws_of_the_last():
