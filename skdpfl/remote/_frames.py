@@ -19,6 +19,7 @@ import pandas as pd
 from skdpfl._declarations import encoding_elsewhere
 from skdpfl._kinds import in_order, is_label
 from skdpfl.encoding import EncodedColumn, Encoding
+from skdpfl.remote._declared import pack
 from skdpfl.remote._terms import LIMITS, Refused
 
 
@@ -136,5 +137,7 @@ def check_found(offered: Encoding, found: Encoding) -> None:
     missing = {column.name for column in offered.columns if not column.is_known}
     new = [column for column in found.columns if column.name in missing]
     ranges, levels = {c.name: c.range for c in new}, {c.name: c.levels for c in new}
-    if offered.found(ranges, levels) != found or not all(map(_is_well_formed, found.columns)):
+    known = offered.found(ranges, levels)
+    same = pack(known.columns) == pack(found.columns)  # 1 and True are equal, but other levels
+    if not same or not all(map(_is_well_formed, found.columns)):
         raise Refused("The columns differ from those of the agreed fit.")

@@ -217,9 +217,10 @@ def _the_columns(ask: Ask, kept: dict[str, Any]) -> tuple[EncodedColumn, ...] | 
     """Return how frames are encoded, which must not change after the first letter that says it.
 
     Otherwise two letters would tell whether a level occurs: dealt batches are of one table only.
+    Levels 1 and True, which are equal, are not the same.
     """
     first: tuple[EncodedColumn, ...] | None = kept.get("columns")
-    if first not in (None, ask.columns):
+    if first is not None and pack(first) != pack(ask.columns):
         raise Refused("The columns of a fit must not change after the first letter with them.")
     return ask.columns
 
