@@ -71,10 +71,11 @@ def draws_once(cv: Any) -> bool:
 
     Splitters of scikit-learn's and ours do not; others, and iterators, are not known.
     """
-    listed = getattr(cv, "cv", cv)  # what check_cv made of a list has it
+    known = is_as_released(cv)
+    listed = getattr(cv, "cv", cv) if known else cv  # what check_cv made of a list has it
     if isinstance(listed, list | tuple):
         return all(_are_distinct(np.asarray(train)) for train, _ in listed)
-    return cv is None or isinstance(cv, Integral | str) or is_as_released(cv)
+    return cv is None or isinstance(cv, Integral | str) or known
 
 
 def _are_distinct(rows: np.ndarray) -> bool:

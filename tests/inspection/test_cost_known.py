@@ -117,10 +117,24 @@ def test_scores_out_of_the_bag_and_draws_by_weights_are_told():
 TWICE = [(np.repeat(np.arange(k, k + 200), 2), np.arange(400, 500)) for k in (0, 200)]
 
 
+class Bootstrap:
+    """A splitter from outside, whose list does not say what it makes of it."""
+
+    def __init__(self):
+        self.cv = list(KFold(2).split(y))
+
+    def split(self, X, y=None, groups=None):
+        return iter(TWICE)
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return len(TWICE)
+
+
+LAST_TWICE = [([-1, len(y) - 1, *range(200)], [300])]
+
+
 @pytest.mark.filterwarnings("ignore:.*choice was based on exact scores")
-@pytest.mark.parametrize(
-    "cv", [TWICE, check_cv(TWICE), iter(TWICE), [([-1, len(y) - 1, *range(200)], [300])]]
-)
+@pytest.mark.parametrize("cv", [TWICE, check_cv(TWICE), iter(TWICE), LAST_TWICE, Bootstrap()])
 def test_training_sets_that_repeat_records_have_no_price(cv):
     search = GridSearchCV(clf(1.0, delta=1e-5), {}, cv=cv).fit(X, y)
     with pytest.warns(PrivacyLeakWarning, match="may have, a record twice"):
