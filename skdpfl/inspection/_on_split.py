@@ -152,8 +152,9 @@ def _sizes(cv: Any, silos: np.ndarray, persons: bool = False) -> list[int]:
     if not (isinstance(cv, Integral | list | tuple | None) or hasattr(cv, "split")):
         return []  # an iterator, which the fit used up
     splitter = copy.deepcopy(splitters.check_cv(cv))  # a generator of random numbers moves on
-    if isinstance(splitter, SiloGroupKFold) and not persons:
-        return []  # how many records a fold of persons has is not known
+    of_persons = isinstance(splitter, SiloGroupKFold)
+    if of_persons != persons and not getattr(splitter, "_leaves_silos_out", False):
+        return []  # how many records folds of persons have, or persons folds of rows, is not known
     owners = {"silo": silos, "person": np.arange(len(silos))}
     columns = {what: getattr(splitter, f"{what}_column", None) for what in owners}
     told = {

@@ -141,6 +141,20 @@ def test_training_sets_that_repeat_records_have_no_price(cv):
         assert np.isinf(skdpfl.privacy_spent(search).epsilon)
 
 
+@pytest.mark.filterwarnings("ignore:.*choice was based on exact scores", "ignore:The noise will")
+@pytest.mark.parametrize("cv", [KFold(2), list(KFold(2).split(y))])
+def test_how_many_persons_folds_of_rows_have_is_not_known(cv):
+    """The automatic delta follows from it: here one fold of rows has many more than the other."""
+    few = np.append(np.arange(len(y) - 300), len(y) + np.arange(300) // 15)
+    with config_context(enable_metadata_routing=True):
+        for delta, expected in (("auto", np.inf), (1e-5, 1.8)):
+            person = clf(1.0, delta=delta, unit="person").set_fit_request(persons=True)
+            search = GridSearchCV(person, {}, cv=cv).fit(X, y, persons=few)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                assert skdpfl.privacy_spent(search).epsilon >= expected
+
+
 def test_members_of_earlier_fits_are_not_priced_by_the_draws_of_the_last():
     bag = BaggingClassifier(make_pipeline(clf()), 2, random_state=0, warm_start=True).fit(X, y)
     with pytest.warns(UserWarning, match="does not fit new trees"):
