@@ -4,6 +4,7 @@ Warnings about data look at names alone: of unseen silos, and of columns of peop
 column names are public; nothing else is read here.
 """
 
+import copyreg
 import re
 import sys
 import threading
@@ -107,6 +108,16 @@ class _Complex(Warning, metaclass=_Holding):
     kind, threads, everywhere = np.exceptions.ComplexWarning, Counter[int](), False
 
 
+def _itself(kind: type[Warning]) -> type[Warning]:
+    return kind
+
+
+def _for_workers(category: _Holding) -> Any:
+    """Return what a filter names in a worker process, which does not know that a block runs."""
+    return (_itself, (category.kind,)) if category.threads.total() else category.__qualname__
+
+
+copyreg.pickle(_Holding, _for_workers)  # type: ignore[arg-type]
 _LOCK = threading.Lock()
 
 

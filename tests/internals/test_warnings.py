@@ -1,5 +1,6 @@
 """Warnings are kept back in a block without changing what other threads see."""
 
+import pickle
 import threading
 import warnings
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import skdpfl
+from skdpfl import _warnings
 from skdpfl._warnings import foreign_steps, refusing_complex, warnings_off
 
 BLOCKS = {"off": warnings_off, "complex": refusing_complex, "foreign": foreign_steps}
@@ -55,6 +57,14 @@ def test_each_block_holds_where_it_should():
     assert [each.category for each in seen] == [np.exceptions.ComplexWarning]
     with pytest.warns(UserWarning, match="seen again"):
         warnings.warn("seen again", stacklevel=1)
+
+
+def test_a_block_holds_in_worker_processes_that_it_starts():
+    """scikit-learn sends the filters with each task."""
+    with warnings_off():
+        sent = pickle.loads(pickle.dumps(warnings.filters))
+    assert ("ignore", None, Warning, None, 0) in map(tuple, sent)
+    assert pickle.loads(pickle.dumps(_warnings._Any)) is _warnings._Any
 
 
 @pytest.mark.slow

@@ -121,7 +121,7 @@ def shared(r):
     model, of_silo = pipeline(r, r.choice(["silo", "server"])), sizes(r)
     epsilon, delta = 10 ** r.uniform(0, 1.3), 10 ** r.uniform(-7, -3)
     silos = np.arange(12) % len(of_silo)
-    tried = _division.TriedSteps.of(model, FEW, silos, len(of_silo))
+    tried = _division.TriedSteps.of(model, (FEW, silos, None), len(of_silo))
     share = {path: r.uniform(0.01, 0.3) for path in tried.paying}
     last = _division.last_step(model)[1]
     _division.divide(last, tried.paying, share, epsilon, delta)
@@ -141,7 +141,7 @@ def search(r):
     model, of_silo = pipeline(r, "server" if best else "silo"), sizes(r)
     if r.random() < 0.5:
         model = SharedBudget(model)
-    few = FEW, np.arange(12) % len(of_silo)
+    few = FEW, np.arange(12) % len(of_silo), None
     epsilon, delta = 10 ** r.uniform(0.3, 1.3), 10 ** r.uniform(-6, -3)
     runs = [
         _candidates.Candidate(model, {}, of_silo, few, TARGETS, streams_for(i)).price
