@@ -550,6 +550,7 @@ def noble2022_weights(
     >>> noble2022_weights(StepSizes(1.0, 0.5), strong_convexity=1.0, local_steps=2, n_rounds=2)
     array([0.33333333, 0.66666667])
     """
+    _check_steps(steps)
     effective = steps.global_step * steps.local_step * check_count("local_steps", local_steps)
     shrink = check_positive("strong_convexity", strong_convexity) * effective / 2
     if shrink >= 1:
@@ -566,6 +567,11 @@ def _common(
     smoothness = check_positive("smoothness", smoothness)
     taking_part = check_rate("silo_rate", silo_rate) * check_count("n_silos", n_silos)
     return smoothness, math.sqrt(taking_part), check_count("local_steps", local_steps)
+
+
+def _check_steps(steps: Any) -> None:
+    if not isinstance(steps, StepSizes):
+        raise TypeError(f"steps must be StepSizes(global_step, local_step); got {steps!r:.80}.")
 
 
 class _OfRound(NamedTuple):
@@ -591,7 +597,10 @@ def noble2022_fedavg_bound(
     convex: bool = True,
     n_rounds: int,
     start: float,
-    **round_: Any,
+    n_silos: int,
+    silo_rate: float,
+    local_steps: int,
+    noise: float,
 ) -> float:
     """Return a bound on the mean excess objective (if not convex, |grad F|^2) of DP-FedAvg.
 
@@ -611,7 +620,7 @@ def noble2022_fedavg_bound(
         T.
     start : float
         |x_0 - x*|^2; not convex, F(x_0) - inf F.
-    **round_
+    n_silos, silo_rate, local_steps, noise
         ``n_silos`` M, ``silo_rate`` l, ``local_steps`` K, and ``noise`` v: the variance of a local
         step's gradient over all coordinates, such as :func:`gradient_variance` of one silo.
 
@@ -636,7 +645,8 @@ def noble2022_fedavg_bound(
     >>> round(bound, 4)
     0.014
     """
-    at = _round(steps, 1 / 16, check_positive("smoothness", smoothness), **round_)
+    nu = check_positive("smoothness", smoothness)
+    at = _round(steps, 1 / 16, nu, (n_silos, silo_rate, local_steps), noise)
     G, B = check_not_negative("spread", spread), check_positive("dissimilarity", dissimilarity)
     drift = 2.75 * G**2 + 1.375 * at.own
     moved = at.h**2 * (4 * at.q * G**2 + 2 * at.mean)
@@ -660,7 +670,10 @@ def noble2022_scaffold_bound(
     n_rounds: int,
     start: float,
     control_error: float | None = None,
-    **round_: Any,
+    n_silos: int,
+    silo_rate: float,
+    local_steps: int,
+    noise: float,
 ) -> float:
     """Return a bound on the mean excess objective (if not convex, |grad F|^2) of DP-SCAFFOLD.
 
@@ -673,7 +686,7 @@ def noble2022_scaffold_bound(
     control_error : float, optional
         C at the start. If None, that of a warm start of K gradients at x_0 in every silo: at most
         nu^2 start + v / K, and v / K if not convex.
-    **round_
+    n_silos, silo_rate, local_steps, noise
         As in :func:`noble2022_fedavg_bound`.
 
     Returns
@@ -692,7 +705,7 @@ def noble2022_scaffold_bound(
     0.0372
     """
     nu = check_positive("smoothness", smoothness)
-    at = _round(steps, 1 / 24, nu, **round_)
+    at = _round(steps, 1 / 24, nu, (n_silos, silo_rate, local_steps), noise)
     mu = check_not_negative("strong_convexity", strong_convexity) * convex
     if control_error is None:
         control_error = nu**2 * start * convex + at.own
@@ -727,10 +740,15 @@ def _controls(at: _OfRound, nu: float, mu: float) -> tuple[float, float, float]:
 
 
 def _round(
-    steps: StepSizes, largest: float, smoothness: float, *, n_silos: int, silo_rate: float,
-    local_steps: int, noise: float,
-) -> _OfRound:  # fmt: skip
+    steps: StepSizes,
+    largest: float,
+    smoothness: float,
+    of_silos: tuple[int, float, int],
+    noise: float,
+) -> _OfRound:
     """Check the arguments; ``largest`` is the largest u."""
+    n_silos, silo_rate, local_steps = of_silos
+    _check_steps(steps)
     M, share = check_count("n_silos", n_silos), check_rate("silo_rate", silo_rate)
     K, v = check_count("local_steps", local_steps), check_not_negative("noise", noise)
     S = max(1.0, share * M)
