@@ -127,8 +127,11 @@ class Leak(NamedTuple):
     paid: bool = False
 
 
-#: the way out where it is not known what was fitted
-BY_LEDGER = "A ledger records what runs: with PrivacyLedger() as ledger: ...fit(X, y); ledger.spent"
+#: the way out where it is not known what was fitted: a ledger does not see that two rows are one
+BY_LEDGER = (
+    "Unless rows are copied (by bags of pipelines, or oversampling), a ledger has the cost: "
+    "with PrivacyLedger() as ledger: ...fit(X, y); ledger.spent"
+)
 SCORES = "the choice was based on exact scores of the records"
 BY_SCORES = "The cost is that of the fits only; DPRandomizedSearchCV covers the choice, too."
 HEADS = "its heads are fitted to the records without noise, and may be in what is learnt around it"
@@ -148,7 +151,7 @@ BY_NAME = (
     "Name them, choose them by make_column_selector, or declare the step by public=[{name!r}] if "
     "they depend on the columns' names and types only."
 )
-RESTORE = "Restore the parameters or fit again; a PrivacyLedger records every fit when it runs."
+RESTORE = "Restore the parameters, or fit again."
 DECLARE = (
     "Declare what it needs (categories, constants), use a private transformer, or name it in "
     "public=[{name!r}] if it was fitted on public data only. "

@@ -85,7 +85,7 @@ def report(
         Names of steps that cost nothing, as in :func:`skdpfl.privacy_spent`.
     ledger : PrivacyLedger, default=None
         The ledger that recorded all fits on these records, including descriptions and discarded
-        fits. The report then states their total cost.
+        fits. The report then states their total cost, in which copies of rows are other records.
     purpose, period, contact, retention : str, default=None
         What the model is for, when the records were collected, who answers questions, and how long
         model and records are kept: in your words, for whoever signs the report.
@@ -285,7 +285,10 @@ class LedgerFacts:
         budget = f"epsilon = {epsilon_text(self.spent)} and delta = {self.delta:g}"
         held = "" if self.budget is None else f", held below epsilon = {self.budget:g} by a filter"
         names = ", ".join(name.partition(". ")[2] for name in self.rows)
-        return f"All {len(self.rows)} fits on these records ({names}) cost {budget}{held}."
+        return (
+            f"All {len(self.rows)} fits on these records ({names}) cost {budget}{held}; copies of "
+            "a record, as bags of pipelines make, count there as other records."
+        )
 
 
 @dataclass(frozen=True, repr=False)

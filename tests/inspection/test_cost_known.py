@@ -178,6 +178,23 @@ def test_bagging_copies_rows_whose_weights_have_another_name(name):
     assert (skdpfl.privacy_spent(bag).epsilon > 2 * one) == (name == "w")
 
 
+class OwnBag(BaggingClassifier):
+    """A bag whose fits are not known."""
+
+    def fit(self, X, y):
+        return super().fit(X, y)
+
+
+def test_no_ledger_is_recommended_for_copies_of_rows_which_it_does_not_see():
+    with PrivacyLedger() as ledger:
+        bag = BaggingClassifier(make_pipeline(clf()), 1, random_state=0).fit(X, y)
+    assert skdpfl.privacy_spent(bag).epsilon > 5 * ledger.spent.epsilon
+    assert "copies of a record, as bags" in skdpfl.report(bag, ledger=ledger).methods
+    unknown = OwnBag(make_pipeline(clf()), 1, random_state=0).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning, match="Unless rows are copied .*, a ledger has the cost"):
+        assert np.isinf(skdpfl.privacy_spent(unknown).epsilon)
+
+
 @pytest.mark.parametrize("cv", [
     3, LeaveOneOut(), ShuffleSplit(3, train_size=0.3, random_state=0), list(KFold(3).split(X[:18])),
     SiloStratifiedKFold(3, silo_column="silo"), LeaveOneSiloOut(silo_column="silo"),
