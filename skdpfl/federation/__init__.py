@@ -25,7 +25,7 @@ from skdpfl.federation._ranks import (
     ScoreHistogram,
 )
 from skdpfl.federation._score_names import OF_CLASSES, OF_SURVIVAL, OF_TARGETS, measure_of
-from skdpfl.federation._silo import Silo
+from skdpfl.federation._silo import Answered, Silo
 from skdpfl.federation._sums import (
     PIECE,
     BoundedSum,

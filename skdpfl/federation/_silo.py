@@ -8,8 +8,9 @@ message, and is then saved and restored in between.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,10 +18,53 @@ from skdpfl.federation._base import Work
 from skdpfl.federation._data import BLOCK, SiloData
 from skdpfl.federation._local import LocalFederation
 from skdpfl.federation._sums import Named, Question
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 
 #: prefix of the noise's state in a saved silo
 _NOISE = "noise "
+
+
+class Answered(NamedTuple):
+    """What a silo has answered: the next question of each purpose, and the next round.
+
+    It can be read of a saved state, so a silo may refuse before any record is read.
+    """
+
+    next_question: Mapping[str, int] = {}
+    next_round: int = 0
+    n_answered: int = 0
+
+    @classmethod
+    def of(cls, saved: Mapping[str, np.ndarray] | None) -> Answered:
+        """Return what was answered by a state that :meth:`Silo.save` returned; None: nothing."""
+        if saved is None:
+            return cls()
+        asked = zip(saved["purposes"].tolist(), saved["next_questions"].tolist(), strict=True)
+        rounds = (int(saved.get(name, 0)) for name in ("next_round", "n_answered"))
+        return cls(dict(asked), *rounds)
+
+    def check_new(self, question: Question) -> None:
+        """Raise if a request, or a later one, was answered already."""
+        if question.number < self.next_question.get(question.purpose, 0):
+            raise ValueError(
+                f"Silos answer each request once and in order; got number {question.number} again, "
+                "whose noise would be that of the first answer."
+            )
+
+    def check_due(self, plan: PrivacyPlan, silo: int, round: int) -> None:
+        """Raise if a message in this round is not part of the priced plan."""
+        if not 0 <= round < plan.n_rounds:
+            raise ValueError(f"The plan has {plan.n_rounds} rounds; got round {round}.")
+        if plan.schedule is not None and silo not in plan.schedule[round]:
+            raise ValueError(f"Silo number {silo} is not scheduled in round {round}.")
+        if self.next_round > round:
+            raise ValueError(
+                f"Silos answer each round once and in order; got another request for round {round}."
+            )
+        paid = int(plan.levels[1][silo].sum()) if plan.unit == "silo" else plan.n_rounds
+        if self.n_answered >= paid:
+            raise ValueError(f"Silo number {silo} has answered the {paid} rounds that it pays for.")
 
 
 class Silo:
@@ -115,7 +159,7 @@ class Silo:
         ndarray of shape (width,), or Named
             The answer.
         """
-        self.check_new(question)
+        self._answered.check_new(question)
         self._next_question[question.purpose] = question.number + 1
         answered = self._federation.ask(question)
         ((_, answers),) = ((who, what) for who, what in answered if self.index in who)
@@ -157,7 +201,7 @@ class Silo:
         ndarray of shape (size + n_extra,)
             The message, with the additional numbers that the mechanism sends.
         """
-        self.check_due(round)
+        self._answered.check_due(self._federation.work.plan, self.index, round)
         answers = self._federation.round(round, shared, self._cohort, clip_norm, among=among)
         ((_, messages),) = answers
         return np.asarray(messages[0])
@@ -204,8 +248,7 @@ class Silo:
         i = self.index
         if int(saved["index"]) != i or str(saved["seed"]) != str(self._seed):
             raise ValueError("The state was saved by another silo, or with another random_state.")
-        asked = zip(saved["purposes"].tolist(), saved["next_questions"].tolist(), strict=True)
-        self._next_question = dict(asked)
+        self._next_question = dict(Answered.of(saved).next_question)
         if "next_round" not in saved:
             return
         if not self._federation.started:
@@ -232,42 +275,12 @@ class Silo:
         seed = self._federation.streams.seed
         return np.array("" if seed is None else str(seed))
 
-    def check_new(self, question: Question) -> None:
-        """Raise if a request, or a later one, was answered already.
-
-        Parameters
-        ----------
-        question : Question
-            The request.
-        """
-        if question.number < self._next_question.get(question.purpose, 0):
-            raise ValueError(
-                f"Silos answer each request once and in order; got number {question.number} again, "
-                "whose noise would be that of the first answer."
-            )
-
-    def check_due(self, round: int) -> None:
-        """Raise if a message in this round is not part of the priced plan.
-
-        Parameters
-        ----------
-        round : int
-            The round's number.
-        """
-        plan = self._federation.work.plan
-        if not 0 <= round < plan.n_rounds:
-            raise ValueError(f"The plan has {plan.n_rounds} rounds; got round {round}.")
-        if plan.schedule is not None and self.index not in plan.schedule[round]:
-            raise ValueError(f"Silo number {self.index} is not scheduled in round {round}.")
-        if self._federation.kept.next_round[self.index] > round:
-            raise ValueError(
-                f"Silos answer each round once and in order; got another request for round {round}."
-            )
-        paid = int(plan.levels[1][self.index].sum()) if plan.unit == "silo" else plan.n_rounds
-        if self._federation.kept.n_answered[self.index] >= paid:
-            raise ValueError(
-                f"Silo number {self.index} has answered the {paid} rounds that it pays for."
-            )
+    @property
+    def _answered(self) -> Answered:
+        if not self._federation.started:
+            return Answered(self._next_question)
+        kept, i = self._federation.kept, self.index
+        return Answered(self._next_question, int(kept.next_round[i]), int(kept.n_answered[i]))
 
     def _digest(self) -> str:
         """Return a digest of the records in their order."""

@@ -73,8 +73,7 @@ class SiloFrame:
 
     def raw(self, asked: Encoding, *, of_words: bool) -> np.ndarray:
         """Return the columns whose levels, or else ranges, are looked for."""
-        kinds = ("category",) if of_words else ("number", "date")
-        values = asked.unknown(*kinds).typed(self._columns(asked))
+        values = looked_for(asked, of_words=of_words).typed(self._columns(asked))
         return values if of_words else values.astype(np.float64)
 
     def encoded(self, asked: Encoding) -> np.ndarray:
@@ -109,6 +108,11 @@ def _agree(own: EncodedColumn, asked: EncodedColumn) -> bool:
         return own.kind == asked.kind
     levels = [[(type(v), v) for v in column.levels or ()] for column in (own, asked)]
     return levels[0] == levels[1] and (own.range, own.start) == (asked.range, asked.start)
+
+
+def looked_for(asked: Encoding, *, of_words: bool) -> Encoding:
+    """Return the columns whose levels, or else ranges, are looked for."""
+    return asked.unknown(*(("category",) if of_words else ("number", "date")))
 
 
 def check_columns(columns: tuple[EncodedColumn, ...], names: tuple[str, ...] | None) -> None:

@@ -13,7 +13,7 @@ from skdpfl._warnings import refusing_complex
 from skdpfl.encoding import Encoding
 from skdpfl.federation import rows_of_persons
 from skdpfl.losses import signed_times
-from skdpfl.remote._frames import PublicColumns, SiloFrame, check_found
+from skdpfl.remote._frames import PublicColumns, SiloFrame, check_found, looked_for
 from skdpfl.remote._letters import Ask, Facts
 from skdpfl.remote._terms import Refused
 from skdpfl.silos import read_persons
@@ -236,25 +236,31 @@ class SiloRecords:
         if own != tuple(name for name in asked if name in own):
             raise Refused("The fit has this silo's columns in another order.")
 
-    def table(self, ask: Ask, facts: Facts) -> tuple[np.ndarray, PublicColumns]:
-        """Return the columns that a letter reads, and public facts of them.
+    def columns_of(self, ask: Ask, facts: Facts) -> PublicColumns:
+        """Return public facts of the columns that a letter reads, or refuse it; no record is read.
 
         They are the fit's columns, but while levels and ranges of a frame are looked for.
         """
         if self.frame is None or facts.columns is None:
-            X = self.features(facts)
-            return X, PublicColumns(facts.n_features, facts.classes, facts.dtype)
+            return PublicColumns(facts.n_features, facts.classes, facts.dtype)
         offered = Encoding(facts.columns)
         if ask.columns is not None:
-            found = Encoding(ask.columns)
-            check_found(offered, found)
-            return self.frame.encoded(found), PublicColumns(
-                facts.n_features, facts.classes, facts.dtype
-            )
+            check_found(offered, Encoding(ask.columns))
+            return PublicColumns(facts.n_features, facts.classes, facts.dtype)
         if ask.purpose == "round" or ask.task is not None:
             raise Refused("The letter does not say how frames are encoded.")
-        X = self.frame.raw(offered, of_words=getattr(ask.content, "of_words", False))
-        return X, PublicColumns(X.shape[1], None, X.dtype.name)
+        of_words = bool(getattr(ask.content, "of_words", False))
+        width = len(looked_for(offered, of_words=of_words))
+        return PublicColumns(width, None, "object" if of_words else "float64")
+
+    def table(self, ask: Ask, facts: Facts) -> np.ndarray:
+        """Return the columns that a letter reads, which :meth:`columns_of` accepted."""
+        if self.frame is None or facts.columns is None:
+            return self.features(facts)
+        if ask.columns is not None:
+            return self.frame.encoded(Encoding(ask.columns))
+        of_words = bool(getattr(ask.content, "of_words", False))
+        return self.frame.raw(Encoding(facts.columns), of_words=of_words)
 
     def features(self, facts: Facts) -> np.ndarray:
         """Return the fit's columns; missing ones hold their neutral numbers."""

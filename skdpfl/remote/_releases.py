@@ -1,7 +1,8 @@
 """The computation of a silo's answers, and the checks before it.
 
-All refusals happen here, before the fit is charged; only then is a release drawn. What runs is read
-from the agreed row of the plan, not from the letter.
+All refusals happen here, before the fit is charged; only then are records read, and a release is
+drawn. So what precedes the charge, be it words or time, follows from letters, declarations and the
+stored state alone. What runs is read from the agreed row of the plan, not from the letter.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpfl.encoding import EncodedColumn
-from skdpfl.federation import Silo, SumPlan
+from skdpfl.federation import Answered, Silo, SumPlan
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.remote._declared import pack
@@ -61,18 +62,8 @@ def planned(
     ``kept`` is the silo's stored state of the fit after its last answer, ``own`` has the secrets of
     its masks.
     """
-    row, streams, columns = offer.row, streams_of(offer), _the_columns(ask, kept)
-    X, facts = records.table(ask, offer.facts)
-    task, n = _the_task(ask, offer, kept), len(row.silos)
-    y, weights = records.targets(offer.facts), records.sample_weight
-    exposure = records.exposure if offer.facts.exposure else None
-    of_row = records.of_row if row.promise.unit == "person" else None
-    more = {"exposure": exposure, "of_row": of_row}
-    silo = Silo.alone(row.index, X, y, n, streams, weights, **more)
-    if task is not None:
-        silo.start(task.work(row.attempts, X.dtype))
-    if kept["silo"] is not None:
-        silo.restore(kept["silo"])
+    row, columns, facts = offer.row, _the_columns(ask, kept), records.columns_of(ask, offer.facts)
+    task, answered = _the_task(ask, offer, kept), Answered.of(kept["silo"])
     asked, met = None if ask.purpose == "round" else _plan_of(ask, row), dict[str, Any]()
     hidden = row.masked if asked is None else asked.budgets.shares_noise
     if not hidden and ask.part is not None:
@@ -80,15 +71,37 @@ def planned(
     if hidden:  # before the question, which it says the number of
         last = kept.get(f"last {ask.purpose}", (-1, 0))
         part = _checked_part(ask, row, asked, *last)
-    draw = _of_silo(ask, silo, offer, task, facts)
+    answer, silos = _answer_of(ask, answered, offer, task, facts), list[Silo]()
+
+    def draw() -> Any:
+        silos.append(_restored(ask, offer, records, kept["silo"], task))
+        return answer(silos[0])
+
+    drawn: Callable[[], Any] = draw
     if ask.purpose == "round":
         met["round"] = part.round if hidden else ask.number
     if hidden:
         own = secrets_of(roster, offer, part, kept["public"], own)
         met[f"last {ask.purpose}"] = part.round, ask.number - part.round
-        draw = partial(_hidden, draw, ask, offer, part, task, own["secrets"])
-    state = {"task": task, "columns": columns}
-    return Planned(draw, lambda: state | {"silo": silo.save()} | met, own)
+        drawn = partial(_hidden, draw, ask, offer, part, task, own["secrets"])
+    state = {"task": task, "columns": columns} | met
+    return Planned(drawn, lambda: state | {"silo": silos[0].save()}, own)
+
+
+def _restored(
+    ask: Ask, offer: Offer, records: SiloRecords, saved: dict[str, Any] | None, task: Task | None
+) -> Silo:
+    """Return the silo with its records, as it was after its last answer."""
+    row, X, facts = offer.row, records.table(ask, offer.facts), offer.facts
+    exposure = records.exposure if facts.exposure else None
+    of_row = records.of_row if row.promise.unit == "person" else None
+    given = records.targets(facts), len(row.silos), streams_of(offer), records.sample_weight
+    silo = Silo.alone(row.index, X, *given, exposure=exposure, of_row=of_row)
+    if task is not None:
+        silo.start(task.work(row.attempts, X.dtype))
+    if saved is not None:
+        silo.restore(saved)
+    return silo
 
 
 def _plan_of(ask: Ask, row: Row) -> SumPlan:
@@ -164,28 +177,28 @@ def _hidden(
     return masked(steps, mask(secrets, row.index, part.among.tolist(), what, len(steps)))
 
 
-def _of_silo(
-    ask: Ask, silo: Silo, offer: Offer, task: Task | None, facts: PublicColumns
-) -> Callable[[], Any]:
-    """Return the next planned release of a fit."""
+def _answer_of(
+    ask: Ask, answered: Answered, offer: Offer, task: Task | None, facts: PublicColumns
+) -> Callable[[Silo], Any]:
+    """Return what a silo computes for the next planned release of a fit."""
     row = offer.row
     if ask.purpose != "round":
-        return _sum_of_silo(ask, silo, offer, task, facts)
+        return _sum_of_silo(ask, answered, offer, task, facts)
     if task is None or row.plan is None:
         raise Refused("A round needs a task, which comes with the first one.")
     with in_words():
-        silo.check_due(ask.number)
+        answered.check_due(row.attempts, row.index, ask.number)
     if not task.algorithm.accepts(ask.content, task.model.size):
         raise Refused("The broadcast does not fit the algorithm and its model.")
     _check_clip_norm(ask.clip_norm, row.plan)
     among = 1 if ask.part is None else len(ask.part.among)
-    return partial(silo.round, ask.number, ask.content, ask.clip_norm, among=among)
+    return lambda silo: silo.round(ask.number, ask.content, ask.clip_norm, among=among)
 
 
 def _sum_of_silo(
-    ask: Ask, silo: Silo, offer: Offer, task: Task | None, facts: PublicColumns
-) -> Callable[[], Any]:
-    """Return one of the agreed noised sums as a planned release."""
+    ask: Ask, answered: Answered, offer: Offer, task: Task | None, facts: PublicColumns
+) -> Callable[[Silo], Any]:
+    """Return what a silo computes for one of the agreed noised sums."""
     row = offer.row
     work = None if task is None else task.work(row.priced, np.dtype(facts.dtype))
     plan, part = _plan_of(ask, row), ask.part
@@ -194,8 +207,8 @@ def _sum_of_silo(
     if part is not None:
         question = replace(question, among=len(part.among))
     with in_words():
-        silo.check_new(question)
-    return partial(silo.answer, question)
+        answered.check_new(question)
+    return lambda silo: silo.answer(question)
 
 
 def _the_task(ask: Ask, offer: Offer, kept: dict[str, Any]) -> Task | None:

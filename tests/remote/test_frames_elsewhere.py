@@ -183,9 +183,9 @@ def test_a_silo_reads_its_frame_by_the_agreed_columns_only(tmp_path):
     records = silos.records("east")
     for columns in wrong:
         with pytest.raises(Refused, match="columns differ from those of the agreed fit"):
-            records.table(replace(asked, columns=columns), offer.facts)
+            records.columns_of(replace(asked, columns=columns), offer.facts)
     with pytest.raises(Refused, match="does not say how frames are encoded"):
-        records.table(replace(asked, columns=None, purpose="round"), offer.facts)
+        records.columns_of(replace(asked, columns=None, purpose="round"), offer.facts)
     facts_of = offer.facts
     for columns in (*wrong[:2], facts_of.columns[:-1], facts_of.columns[:1] * 5, ()):
         with pytest.raises(Refused, match=r"fit's (columns|features) are"):

@@ -576,6 +576,20 @@ def test_errors_inside_do_not_leave_the_silo(monkeypatch, caplog, silo, said):
     assert secret not in answer.reason and "KeyError in fails" in caplog.text
 
 
+@pytest.mark.parametrize("reads", ["table", "targets"])
+def test_no_record_is_read_before_the_fit_is_paid(monkeypatch, silo, said, reads):
+    """Else an error, or its time, could tell of a value for nothing, again and again."""
+    charged, read = [], getattr(SiloRecords, reads)
+
+    def reading(self, *args):
+        charged.append(silo.n_charged)
+        return read(self, *args)
+
+    monkeypatch.setattr(SiloRecords, reads, reading)
+    told(silo, said[0])
+    assert len(charged) == len(said[0]) - 1 and set(charged) == {1}
+
+
 @pytest.mark.parametrize("letter", [b"", b"GET / HTTP/1.1", pack("hello"), pack(Refusal("", "no"))])
 def test_other_letters_are_refused(silo, letter):
     assert isinstance(silo.tell(letter), Refusal)
