@@ -63,7 +63,13 @@ class Facts:
     columns: tuple[EncodedColumn, ...] | None = None
 
     def check(self) -> None:
-        """Raise unless classes are distinct, sorted labels of one type, or there is a horizon."""
+        """Raise unless classes are distinct, sorted labels of one type, or there is a horizon.
+
+        There is a name for each feature, or for none: silos match columns by names, and sums and
+        models by their number.
+        """
+        if self.feature_names is not None and len(self.feature_names) != self.n_features:
+            raise Refused("The number of the fit's features is not that of their names.")
         if self.columns is not None:
             check_columns(self.columns, self.feature_names)
             if self.dtype != "float64":

@@ -187,6 +187,8 @@ def test_names_of_features_are_compared(tmp_path, said):
     facts = dataclasses.replace(said[0][0].facts, feature_names=("a", "b", "d", "c"))
     refused(silo.tell(offer_of(said, facts=facts)), "columns in another order")
     facts = dataclasses.replace(said[0][0].facts, feature_names=("a", "b", "c", "d"))
+    more = dataclasses.replace(facts, n_features=5)  # sums would fail after the fit was charged
+    refused(silo.tell(offer_of(said, facts=more)), "not that of their names")
     assert isinstance(silo.tell(offer_of(said, facts=facts)), Agreement)
 
 
