@@ -189,6 +189,8 @@ def _read(ids: Any, n_rows: int, X: Any, what: str) -> Silos:
     named = pd.Index(distinct, tupleize_cols=False)
     if what == "silo":  # public
         _warn_of_missing(named)
+    else:
+        _refuse_mixed(named)
     return _sorted(codes, named)
 
 
@@ -199,6 +201,16 @@ def _warn_of_missing(ids: pd.Index) -> None:
             f"silos has the id {str(words[0])!r}, which looks like a missing value converted to "
             "text; its rows count as one silo. If it was missing, give each of these rows a silo, "
             "or drop them."
+        )
+
+
+def _refuse_mixed(ids: pd.Index) -> None:
+    """Raise for persons some of whose ids are text: 7 and "7" would be protected as two."""
+    types = set() if ids.dtype.kind in "biufmM" else set(map(type, ids.tolist()))
+    if len(types) > 1 and any(issubclass(each, str | bytes) for each in types):
+        raise ValueError(
+            "persons has ids of several types, text among them, so that a person could be read as "
+            'two, 7 and "7". Read them as text (read_csv(..., dtype={"person": str})).'
         )
 
 

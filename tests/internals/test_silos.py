@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.silos import read_silos, split_silo_column, without_column
+from skdpfl.silos import read_persons, read_silos, split_silo_column, without_column
 
 IDS = ["b", "a", "b", "c", "a"]
 FORMS = {
@@ -229,6 +229,15 @@ def test_missing_ids_that_became_text_are_warned_of(ids):
     with pytest.warns(UserWarning, match="missing value converted to text"):
         assert len(read_silos(ids, 3).ids) == 3
     assert len(read_silos(["a", "nancy", "b"], 3).ids) == 3  # warnings are errors
+
+
+@pytest.mark.parametrize("kind", [list, pd.Series, pd.Index, pd.Categorical])
+def test_no_person_is_read_as_two(kind):
+    """read_csv mixes numbers and text in a long column that has both."""
+    with pytest.raises(ValueError, match="ids of several types, text among them"):
+        read_persons(kind([7, "7", "8a", 9]), 4)
+    assert len(read_persons(kind(["7", "7", "8a", "9"]), 4).ids) == 3
+    assert len(read_persons(kind([7, 7.0, 8, 9.5]), 4).ids) == 3
 
 
 @pytest.mark.slow
