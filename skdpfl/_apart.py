@@ -126,9 +126,9 @@ def rows_apart(
 
 
 def attempted(call: Callable[[], Any], fixed: np.ndarray, *, raises: bool = False) -> np.ndarray:
-    """Return what a call for one record gives; ``fixed`` if it raises or has another shape.
+    """Return the result of a call for one record; ``fixed`` on an error or another shape.
 
-    An error would tell of the record. In trials on made-up numbers it ``raises``.
+    An error would reveal something about the record. Trials on made-up numbers raise it.
     """
     try:
         return np.broadcast_to(np.asarray(call(), fixed.dtype), fixed.shape)

@@ -118,8 +118,8 @@ def encoding_elsewhere(
 def as_declared(frame: Any, declared: Any) -> tuple[Any, Any]:
     """Return a pandas frame whose columns have the types of their kinds, and the ranges alone.
 
-    Dates are numbers then: days since 1970; frames of polars are copied where they have some, or
-    declared kinds. Other tables are returned as they are.
+    Dates become days since 1970. Polars frames are converted only if they have dates or declared
+    kinds. Other tables are returned as they are.
     """
     if hasattr(frame, "columns") and not isinstance(frame, pd.DataFrame):
         frame = _in_pandas(frame, declared)

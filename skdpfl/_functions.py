@@ -112,9 +112,9 @@ def is_entrywise(step: FunctionTransformer) -> bool:
 
 
 def _increases(ends: Any) -> bool:
-    """Whether entries are searched in increasing numbers.
+    """Whether the numbers in which entries are searched increase.
 
-    In others a search continues where that of the entry before has ended.
+    In unsorted ones NumPy starts each search where that of the previous entry ended.
     """
     numbers = np.asarray(() if ends is None else ends, np.float64)
     return bool((numbers[1:] >= numbers[:-1]).all())

@@ -109,7 +109,7 @@ def canonical(values: Any, kind: Kind) -> np.ndarray:
 def places_of(values: np.ndarray, labels: Sequence[Any], kind: Kind) -> np.ndarray:
     """Return the place among labels of each value in the form of its kind, -1 for none.
 
-    Of labels of one form it is the first: a server elsewhere may send both 1 and "1".
+    The first of several labels with the same form counts: a server may send both 1 and "1".
     """
     given = np.empty(len(labels), dtype=object)
     given[:] = labels

@@ -243,8 +243,8 @@ def gives_out_width(step: Any) -> bool:
 def _has_learnt(imputer: SimpleImputer) -> bool:
     """Whether a fitted imputer has other numbers than its constant.
 
-    Either it was another one when it was fitted, or a column was left out because no record has a
-    value there. The number of columns is public: if none was left out, it has learnt nothing.
+    Either its parameters were changed after the fit, or a column was left out because no record has
+    a value there. The number of columns is public: if none was left out, it has learnt nothing.
     """
     constants = [0, "missing_value"] if imputer.fill_value is None else [imputer.fill_value]
     learnt = list(getattr(imputer, "statistics_", ()))
@@ -256,7 +256,7 @@ def _has_learnt(imputer: SimpleImputer) -> bool:
 def _declared(encoder: Any) -> bool:
     """Whether an encoder's categories were given, and none are merged by frequency."""
     given = not isinstance(encoder.categories, str)
-    if given and hasattr(encoder, "categories_"):  # that were given to the fit
+    if given and hasattr(encoder, "categories_"):  # those at the time of the fit
         pairs = zip(encoder.categories, encoder.categories_, strict=True)
         given = all(pd.Index(a, dtype=object).equals(pd.Index(b, dtype=object)) for a, b in pairs)
     rare = [getattr(encoder, n, None) for n in ("min_frequency", "max_categories")]

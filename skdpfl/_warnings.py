@@ -62,10 +62,10 @@ def foreign_steps() -> Iterator[None]:
 
 
 class _Holding(type):
-    """The class of categories that filters name: they stand for others while a block runs.
+    """Metaclass of warning categories whose filters match only while a block runs.
 
-    ``warnings.catch_warnings`` puts the filters of its beginning back, whatever another thread has
-    set since. A filter that holds nowhere may stay.
+    ``warnings.catch_warnings`` restores the filters of its beginning, whatever another thread has
+    set since. A filter that matches nothing may stay.
     """
 
     kind: type[Warning]
@@ -83,7 +83,7 @@ class _Holding(type):
         with _LOCK:
             cls.threads[here] += 1
             warnings.simplefilter("ignore", _Any)
-            warnings.simplefilter("error", _Complex)  # before what another thread ignores
+            warnings.simplefilter("error", _Complex)  # precedes the other filter
         try:
             yield
         finally:

@@ -15,7 +15,7 @@ import pandas as pd
 from skdpfl._compat import as_frame
 from skdpfl._warnings import warn
 
-#: key of the names of assignments, never stored
+#: secret key of assignment names, never stored
 _KEY = secrets.token_bytes(32)
 #: what missing values become as text
 _MISSING = ["nan", "NaN", "None", "<NA>", "NaT"]
@@ -55,9 +55,9 @@ class Silos(NamedTuple):
         """Return a name of this assignment of records; if equal, costs add up silo by silo.
 
         A cost may be published, and labels of rows may be names of patients: a bare digest would
-        tell one label to whoever knows the others. This one has a key that is drawn anew in each
-        process, so it is independent of the labels; costs of other processes add up as those of
-        unknown assignments do.
+        reveal one label to whoever knows the others. This name has a random key, drawn in each
+        process, so it is independent of the labels; costs from different processes add up as those
+        of unknown assignments do.
         """
         return hashlib.blake2b(self.digest().encode(), key=_KEY, digest_size=16).hexdigest()
 

@@ -213,7 +213,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
     shares = GIVEN_NOISE if request.promise.epsilon is None else TRAINING
     if request.curves is not None:  # whose columns have about the same scale
         shares = dataclasses.replace(shares, counts_in_bounds=0.0)
-    if request.intervals is not None:  # a column that is missed has none, nor have the others
+    if request.intervals is not None:  # one column without a scale costs all their intervals
         shares = dataclasses.replace(shares, clear=shares.enough)
     budget = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
     return ScalingStep(
@@ -268,7 +268,7 @@ _SILO_STEPS = 5
 _SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 30.0, 40, 100
 
 
-#: purposes of sums whose names in costs are others
+#: names in costs of purposes that have other names in sums
 _NAMED = {"vocabulary": "levels"}
 
 
@@ -290,7 +290,7 @@ class Choice(NamedTuple):
 
     @property
     def shares(self) -> tuple[tuple[str, float], ...]:
-        """The part of mu squared of each purpose besides the rounds, and what these have."""
+        """The part of mu squared of each purpose; that of the rounds is the last."""
         if self.mu is None or not np.isfinite(self.mu).all() or not self.sums:
             return ()
         parts = [

@@ -39,7 +39,7 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.table import FLOATS, Table, check_persons, numbers_in_rows, read_new
 
-#: rows that are predicted together, in logarithms: at most, and numbers of them
+#: binary logarithms of the most rows, and the most numbers, in a block of predictions
 _MOST_ROWS, _NUMBERS = 13, 20
 
 
@@ -253,8 +253,8 @@ class FederatedEstimator(Trained):
             The silos.
         facts : Schema
             Public facts of their data. Classifiers need ``classes``. With ``unit="person"`` sizes
-            are numbers of persons, and ``silos_per_person`` is assumed: silos elsewhere cannot
-            compare their ids.
+            are numbers of persons, and ``silos_per_person`` is an assumption: remote silos do not
+            compare ids.
 
         Returns
         -------

@@ -216,8 +216,8 @@ class Schema:
     indicators : sequence of bool, optional
         Which features are known to be 0 or 1 (columns of dtype bool); they need no bounds.
     exposure : bool, default=False
-        Whether the silos' records have exposures (``SiloRecords(exposure=)``): the model is one of
-        rates, as by ``fit(..., exposure=)``.
+        Whether the silos' records have exposures (``SiloRecords(exposure=)``), as in
+        ``fit(..., exposure=)``: for models of rates.
     columns : mapping, optional
         The columns of silos' frames, in their order, that hold not only numbers: each one's range,
         levels or kind, as in an estimator's ``feature_bounds``, which may give the ranges of

@@ -48,9 +48,9 @@ class SiloData:
     transform : callable, optional
         Applied to every batch of features.
     coder : callable, optional
-        Whole numbers that ``transform`` reads beside features, for rows of these.
+        Returns the whole numbers that ``transform`` reads in addition to rows of features.
     codes : ndarray of shape (n, n_codes), optional
-        These numbers of all rows, as :meth:`coded` keeps them; None: there are none.
+        These numbers of all rows, set by :meth:`coded`; None: there are none.
     y_dtype : dtype, optional
         The dtype of returned targets; None: unchanged.
     weights : ndarray of shape (n,), optional

@@ -268,7 +268,7 @@ class Ahead(Generic[Each]):
         self._blocks: dict[int, tuple[np.ndarray, range, list[Each]]] = {}
 
     def get(self, make: Make[Each], silos: np.ndarray, step: int, stop: int) -> Each:
-        """Return what was made for a step; ``make`` is not kept, whose owner would keep itself."""
+        """Return what was made for a step; storing ``make`` would be a reference cycle."""
         whose, steps, block = self._blocks.get(id(silos), (None, range(0), []))
         if whose is not silos or step not in steps:
             many = max(1, AHEAD // (self._per_silo * len(silos)))

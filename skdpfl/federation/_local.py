@@ -115,7 +115,7 @@ MANY_PASSES = 4
 FEW = 16
 #: smaller data, in bytes, are always copied into the silos' order
 SMALL = 2**22
-#: maps that add columns are applied to batches if there would be more bytes than this
+#: maps that add columns are applied batch by batch if all columns would exceed these bytes
 EXPANDED = 2**26
 #: numbers whose row norms are computed at once
 AT_ONCE = 2**19

@@ -337,7 +337,7 @@ class SumPlan:
     first : int, default=0
         The number of the first sum; later ones follow.
     failure : float, default=0.0
-        An additional delta of each of them.
+        An additional delta for each sum.
     """
 
     budgets: SiloBudgets
@@ -367,7 +367,7 @@ class SumPlan:
 
     @property
     def squared(self) -> np.ndarray:
-        """The sum of mu squared that each silo spends (n_silos,), with a sum that is repeated."""
+        """The mu squared that each silo spends (n_silos,), including repeats of failed sums."""
         each = np.square(self.mus)
         return np.asarray(each.sum(axis=0) + self._n_spare * each.max(axis=0))
 

@@ -261,8 +261,8 @@ class IntervalPlan:
         """Return the directions (k, k') of the step: the used parameters, or groups of them.
 
         Where the noise hides the hazard of an interval with few at risk, it is grouped with a
-        neighbour: both change from the pilot by the same factor. So short or late intervals cost
-        slopes nothing; that the pilot tells the two hazards' ratio touches the few events there.
+        neighbour: both change from the pilot by the same factor. So short or late intervals do not
+        widen the slopes' intervals; the hazards' ratio is the pilot's, for few events only.
         """
         groups = [np.array([i]) for i in np.flatnonzero(used)]
         n_slopes = len(groups) - (self.intercept if self.kind == "times" else 0)

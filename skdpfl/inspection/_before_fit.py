@@ -100,7 +100,7 @@ def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) 
     limit = _LABELS if is_classifier(model) else _NUMBERS
 
     def fits(d: int) -> bool:
-        with warnings_off():  # of widths that are only tried; fit warns of its own
+        with warnings_off():  # about widths that are only tried; fit gives its own
             plan = model.plan_for(silo_sizes=silo_sizes, n_features=d, n_classes=n_classes)
         return noise_of_plan(plan) * (d + 1) <= limit
 

@@ -53,8 +53,8 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     ``TransformedTargetRegressor`` and searches around them. Anything else that is fitted makes it
     infinite: other classes, subclasses with a ``fit`` of their own (what they carry as
     ``privacy_spent_`` is not believed), searches and shared budgets in stacks, chains and searches,
-    which fit them on splits as well. A ledger around the fit has the costs of all private fits in
-    anything, for the rows that each was given (see there what is not in it)::
+    which fit them on splits as well. A ledger around the fit adds up all private fits that run,
+    each row as one record (:class:`~skdpfl.privacy.PrivacyLedger` lists what it does not count)::
 
         with PrivacyLedger() as ledger:
             anything.fit(X, y)
@@ -64,18 +64,18 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     training sets; a choice by exact scores is not covered by a budget and gives a warning. If sizes
     depend on labels or groups, they cannot be recovered: with ``delta="auto"``, which follows from
     them, the cost is then infinite, and so it is with given noise, and where all fits have a copy
-    of one generator. Ensembles are charged for all their members. Bagging gives estimators of this
-    package its copies of a record as a weight, which costs nothing; in pipelines and the like each
-    copy is a record. An estimator in a ``FrozenEstimator`` counts as if it was fitted there.
+    of one generator. Ensembles are charged for all their members. Bagging passes copies of a record
+    to estimators of this package as its weight, which costs nothing; to pipelines it passes copied
+    rows, which cost more. An estimator in a ``FrozenEstimator`` counts as if it was fitted there.
 
     In a ``FunctionTransformer``, only functions that act entrywise, such as ``np.log1p`` and
     ``np.clip``, are known not to mix records. Any function is free in a
     :class:`~skdpfl.preprocessing.RowTransformer`, which passes one row at a time.
 
     The cost of discarded fits, and whether a step learnt anything, follow from parameters. If
-    fitted parts show that these have changed since, the cost is infinite. What leaves no trace is
-    read as it is now (``cv`` of searches and stacks, ``bootstrap``, functions, steps taken out), so
-    ask before changing it. An estimator alone has the cost of its own fit: ask for the pipeline
+    fitted parts show that these were changed after the fit, the cost is infinite. Other changes
+    leave no trace (``cv`` of searches and stacks, ``bootstrap``, functions, removed steps): call
+    this function before them. The cost of an estimator is that of its own fit: pass the pipeline
     that it is a part of.
 
     If an earlier step has learnt the number of columns of the next one (a ``DPOneHotEncoder`` of
@@ -151,7 +151,7 @@ class _At(NamedTuple):
     covered: bool = False
     #: one fit on each training set; only what fits its parts once has a price there
     splits: _Splits | None = None
-    #: rows of the fit that may be one record
+    #: the most rows of the fit that are copies of one record
     copies: int = 1
 
     def inside(self, name: str, **changes: Any) -> "_At":
@@ -300,7 +300,7 @@ def _folds(obj: Any, fitted: Any, path: str) -> Iterator[_parts.Leak]:
 
 
 def _repeats(obj: Any, fitted: Any, path: str) -> Iterator[_parts.Leak]:
-    """Yield the leak of training sets that may have a record several times."""
+    """Yield a leak if training sets may contain a record several times."""
     single = any(part.privacy_spent_.unit == "record" for part in _parts.private_parts(fitted))
     if single and not _on_split.draws_once(obj.cv):
         yield _parts.Leak(path, _parts.REPEATS, _parts.BY_LIST)

@@ -58,7 +58,7 @@ _ROW_NORM = 1.5
 
 
 class Lives(NamedTuple):
-    """Intervals in shares of the horizon, groups' column, and what silos here have as targets."""
+    """Intervals in shares of the horizon, the column of groups, and targets of local silos."""
 
     cuts: tuple[float, ...]
     horizon: float
@@ -176,7 +176,7 @@ class FirstLook(preprocessing.PayingTransformer):
         """Return which column has the groups of life tables; the first, if there are no groups."""
         names, by = self.names.tolist(), None if self.lives is None else self.lives.by
         if by is not None and by not in names:
-            raise ValueError(f"by={by!r} is no column of the silos; there are {names[:8]!r}.")
+            raise ValueError(f"by={by!r} is not among the silos' columns: {names[:8]!r}.")
         return np.arange(len(names)) == (0 if by is None else names.index(by))
 
     def _targets(self, n: int) -> np.ndarray:

@@ -67,12 +67,12 @@ def follows_sizes(cv: Any) -> bool:
 
 
 def draws_once(cv: Any) -> bool:
-    """Whether no training set is known to repeat, or may repeat, a row, which is then two records.
+    """Whether training sets contain each row at most once; a repeated row costs as two records.
 
-    Splitters of scikit-learn's and ours do not; others, and iterators, are not known.
+    Splitters of scikit-learn and this package qualify, and lists that were checked.
     """
     known = is_as_released(cv)
-    listed = getattr(cv, "cv", cv) if known else cv  # what check_cv made of a list has it
+    listed = getattr(cv, "cv", cv) if known else cv  # check_cv wraps lists
     if isinstance(listed, list | tuple):
         return all(_are_distinct(np.asarray(train)) for train, _ in listed)
     return cv is None or isinstance(cv, Integral | str) or known
@@ -154,7 +154,7 @@ def _sizes(cv: Any, silos: np.ndarray, persons: bool = False) -> list[int]:
     splitter = copy.deepcopy(splitters.check_cv(cv))  # a generator of random numbers moves on
     of_persons = isinstance(splitter, SiloGroupKFold)
     if of_persons != persons and not getattr(splitter, "_leaves_silos_out", False):
-        return []  # how many records folds of persons have, or persons folds of rows, is not known
+        return []  # secret: the number of records in folds of persons, of persons in folds of rows
     owners = {"silo": silos, "person": np.arange(len(silos))}
     columns = {what: getattr(splitter, f"{what}_column", None) for what in owners}
     told = {

@@ -45,7 +45,7 @@ STEPS = {
     (SelectFromModel,): ("estimator_",),
     (TransformedTargetRegressor,): ("regressor_", "transformer_"),
 }
-#: steps that a fit leaves as they were
+#: steps without fitted state
 NO_STATE = (FeatureHasher, HashingVectorizer)
 Parts = list[tuple[str, Any]]
 
@@ -141,7 +141,7 @@ BY_SIZE = (
     "folds depend on sizes that unit='silo' protects: changing one silo's size moves other silos"
 )
 BY_ID = "Use folds of whole silos by ids alone: LeaveOneSiloOut() or SiloKFold(shuffle=True)."
-REPEATS = "the cost cannot be recovered (training sets of cv have, or may have, a record twice)"
+REPEATS = "the cost cannot be recovered (training sets of cv may contain a record twice)"
 BY_LIST = "Give a splitter of scikit-learn or skdpfl, or a list of training sets of distinct rows."
 WEIGHTED = "records were drawn by weights, divided by the sum of all records' weights"
 DRAWN_BEFORE = "earlier fits may have drawn a record any number of times"
@@ -188,9 +188,9 @@ def unknown(path: str, obj: Any, why: object) -> Leak:
 
 
 def copies_in(obj: Any, member: Any) -> int:
-    """Return the most rows of a member's fit that are one record: bagging repeats them.
+    """Return the most copies of one record in a member's fit: bagging repeats rows.
 
-    Private estimators get its draws as weights.
+    Private estimators get weights instead.
     """
     if not isinstance(obj, BAGS) or _has_weights(member) or _drew_before(obj):
         return 1
@@ -203,13 +203,13 @@ def _has_weights(member: Any) -> bool:
 
 
 def _drew_before(bag: Any) -> bool:
-    """Whether members may be of earlier fits, whose draws of copies are not known."""
+    """Whether members may be from earlier fits, whose numbers of copies are not known."""
     weighted = all(_has_weights(member) for member in bag.estimators_)
     return not weighted and bool(bag.warm_start or len(bag._seeds) < len(bag.estimators_))
 
 
 def changed_steps(obj: Any) -> list[str]:
-    """Return the steps of a fitted pipeline or ColumnTransformer that are not as it fitted them."""
+    """Return the steps of a fitted pipeline or ColumnTransformer that changed after its fit."""
     names = []
     for name, step in obj.steps if isinstance(obj, Pipeline) else ():
         plain = learns_nothing(step) and steps_of_columns(step) is None

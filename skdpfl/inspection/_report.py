@@ -55,8 +55,8 @@ _SEEN_BY = {
     "shuffler": "the server behind a trusted shuffler",
     "server": "everybody who sees what the server releases; the server itself is trusted",
 }
-#: of an estimator, which may be a part of a pipeline that leaks, and of anything around one
-_ALONE = "Steps before this fit, if there were any, are not in it."
+#: sentences for a single estimator, which may be in a pipeline that leaks, and for a pipeline
+_ALONE = "Steps before this fit, if there were any, are not included."
 _WHOLE = "No other step of it read the records."
 #: the page, with places for what differs between fits
 _PAGE = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
@@ -122,8 +122,8 @@ def report(
     >>> found = skdpfl.report(clf.fit(data.data, data.target, silos=data.silos))
     >>> "everybody outside the record&#x27;s own silo" in found.to_html()
     True
-    >>> found.methods[-56:]
-    'Steps before this fit, if there were any, are not in it.'
+    >>> found.methods[-59:]
+    'Steps before this fit, if there were any, are not included.'
     """
     if persons is not None:
         check_count("persons", persons)

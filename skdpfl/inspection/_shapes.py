@@ -31,8 +31,8 @@ class ShapeDisplay:
     the target. The band is two noise errors wide on each side: the effect of other noise on the
     same records; it does not include the sampling error. Bars below are the private histogram.
     Panels with two names are products: the joint contribution of two features beyond their own
-    curves. They are grey where few records are: outside the cells with most of them, 95 % if the
-    two features were independent, by their private histograms.
+    curves. They are grey where there are few records: outside the fullest cells, which have 95 % of
+    the records by the private histograms, if both features are independent.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ class ShapeDisplay:
     def _cells(self, first: Any, second: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return values of a heat map's columns and rows, and which cells (y, x) are coloured.
 
-        These are the fullest ones, with most of the records together; their range is shown.
+        The fullest cells that together have most records are coloured; their range is shown.
         """
         x, y = (_values(self.shapes[name]) for name in (first, second))
         full = np.outer(self._density(second, y), self._density(first, x))
@@ -253,7 +253,7 @@ class ShapeDisplay:
         return x, y, np.outer(self._density(second, y), self._density(first, x)) >= least
 
     def _density(self, name: Any, values: np.ndarray) -> np.ndarray:
-        """Return the records near each value per unit, by the histogram; equal without one."""
+        """Return the density of records at each value by the histogram; constant without one."""
         edges, shares = self.histograms.get(name, (values, np.zeros(1)))
         if values.size == 2 or not (shares > 0).any():
             return np.ones(values.size)
@@ -264,7 +264,7 @@ class ShapeDisplay:
 
 
 def _within(values: np.ndarray, some: np.ndarray) -> np.ndarray:
-    """Return values that are as many, within the range of some of them."""
+    """Return as many values, evenly spaced within the range of the selected ones."""
     kept = values[some]
     return values if values.size == 2 else np.linspace(kept.min(), kept.max(), values.size)
 

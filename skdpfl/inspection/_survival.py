@@ -78,10 +78,10 @@ def kaplan_meier(
     ----------
     y : structured array or DataFrame of shape (n_samples,)
         The records' events and times: one bool and one number. Or a
-        :class:`skdpfl.remote.RemoteFederation`, whose silos have them as targets.
+        :class:`skdpfl.remote.RemoteFederation`, whose silos have these as targets.
     by : array-like of shape (n_samples,), default=None
-        Each record's group; missing values are in none. None: one curve. With silos elsewhere: the
-        column with the groups, which have to be declared.
+        Each record's group; missing values are in none. None: one curve. With remote silos: the
+        name of the column of groups, which have to be declared.
     epsilon : float, default=1.0
         The privacy budget of all curves together. ``inf``: no noise, and no privacy.
     breaks : int or sequence of float, default=8
@@ -94,7 +94,7 @@ def kaplan_meier(
     silos : array-like of shape (n_samples,), default=None
         Each record's silo; None: all are one.
     facts : Schema, default=None
-        Public facts of silos elsewhere.
+        With remote silos: the public facts of their data.
     confidence : float, default=0.95
         That of the intervals, at each time.
     [delta]
@@ -169,9 +169,9 @@ def kaplan_meier(
 
 
 def _declared_groups(groups: Any) -> list[Any]:
-    """Return the groups of silos elsewhere, where none are looked for."""
+    """Return the declared groups of remote silos."""
     if is_auto(groups):
-        raise ValueError("With silos elsewhere, declare the values of by: groups=[...].")
+        raise ValueError("With remote silos, declare the values of by: groups=[...].")
     return list(declared_values(groups).tolist())
 
 

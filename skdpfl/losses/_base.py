@@ -355,7 +355,7 @@ def record_by_record(loss: Loss, *, raises: bool = False) -> Loss:
 
 
 def _first(of: Callable[..., Any], record: tuple[Any, Any, Any]) -> Any:
-    """Return what a loss has for a record."""
+    """Return the result of a loss for one record."""
     return of(*record[:2], squared_norms=record[2])[0]
 
 
@@ -367,9 +367,8 @@ class RecordByRecord(Loss):
     -----
     **Formal guarantee.** For any code of the loss, a record's value and gradient depend on that
     record alone. *Proof.* Each call gets copies of one record's numbers, and a fresh copy of the
-    loss, without any state of earlier calls. Where it raises, or returns another shape, both are
-    NaN, and the record counts as zero; warnings are off. (Only a trial on made-up records
-    ``raises``.)
+    loss, without any state of earlier calls. If it raises an error or returns another shape, both
+    are NaN, and the record counts as zero; warnings are off. (Trials on made-up records raise it.)
     """
 
     loss: Loss

@@ -204,9 +204,9 @@ def odds_of(model: Any, X: Any) -> np.ndarray:
 def fitted_line(centres: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     """Return slope and intercept of a logistic regression on noisy shares by label (2, n_bins).
 
-    What is known of shares without noise is made true first: they sum to 1, those of positives are
-    in 0..1, and, as the slope is positive, rise with the score. Else noise could make a bin's
-    positives negative, and the slope as large as it may be.
+    First the shares are projected to what they satisfy without noise: they sum to 1, and those of
+    positives are in 0..1 and rise with the score, as the slope is positive. Otherwise noise could
+    make a bin's positives negative and the slope extreme.
     """
     counts = counts + (1 - counts.sum()) / counts.size
     totals = np.maximum(counts.sum(axis=0), 0.0)

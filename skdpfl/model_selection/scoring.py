@@ -129,10 +129,10 @@ def predictions(
     otherwise one record could change all terms of a sum. Models that are known to treat rows by
     themselves get all records at once (``together``), and records that they refuse are replaced by
     another one in a table of the same shape: so even the last bits of the others' predictions are
-    those they would have beside a sound record. These are, whether or not anything raises, those
-    with a gap or an infinity in a column where the model refuses a made-up row that has it; if the
+    those of a table without refused records. Refused are, whether or not anything raises, records
+    with a gap or an infinity in a column where the model refuses a made-up row with one; if the
     rest raises, also those that raise by themselves, found by halving. (Halving alone would take
-    time by the number of gaps.) Any
+    time in proportion to the gaps.) Any
     other model gets one record at a time, each with a fresh copy. Last bits follow from the number
     of rows, too. Where that is secret, ``units`` has the person or silo of each row, and known
     models get the k-th rows of all units in a table with a place for each (the first row, where
@@ -200,7 +200,7 @@ def _by_unit(units: np.ndarray) -> Iterator[np.ndarray]:
 def _refused(of_table: Callable[[Any], Any], X: Any) -> np.ndarray:
     """Return which rows have a gap or an infinity in a column where a model refuses made-up ones.
 
-    Whether a row has one follows from this row and the model. Of tables of floats; of others none.
+    The result for a row follows from this row and the model. Tables without floats have none.
     """
     values, out = getattr(X, "to_numpy", lambda: X)(), np.zeros(_num_samples(X), bool)
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.ndim != 2:

@@ -121,7 +121,7 @@ class OneByOne(Model):
         return out
 
     def _of(self, like: NDArray, of: Callable[..., Any], *record: NDArray) -> NDArray:
-        """Return what the model has for a record; NaN if it raises."""
+        """Return the result of the model for one record; NaN if it raises an error."""
         fixed = np.full(np.shape(like), np.nan, like.dtype)
         with nullcontext() if self.raises else warnings_off():
             return attempted(lambda: of(*record)[0], fixed, raises=self.raises)

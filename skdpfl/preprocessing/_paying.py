@@ -103,7 +103,7 @@ class Learning:
 
 
 def _summable(values: np.ndarray) -> np.ndarray:
-    """Return records whose squares have finite sums, where they are finite themselves."""
+    """Return records clipped so that sums of squares of finite values are finite."""
     if values.dtype.kind != "f":
         return values
     most = np.finfo(np.float64).max ** 0.25
@@ -192,7 +192,7 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
             person_column=self.person_column,
         )
         values, read = table.X, table.silos
-        if self.epsilon == np.inf:  # as a search tries steps, which no value may make fail
+        if self.epsilon == np.inf:  # a search tries steps so, and no value may make them fail
             values = _summable(values)
         of_row, sizes = table.units(self.silos_per_person)
         y = self._targets(len(values))

@@ -151,7 +151,7 @@ class DPSplineTransformer(_paying.PayingTransformer):
         half = np.where(self._coded, high / 2 - low / 2, 1.0)
         middle = np.where(self._coded, low / 2 + high / 2, 0.0)
         values = np.clip((columns[:, :d] - middle) / half, -1, 1)
-        columns[:, :d] = np.where(low == high, 0.0, values)  # those that are to be ignored
+        columns[:, :d] = np.where(low == high, 0.0, values)  # ignored features
         return columns
 
     def _names_out(self, names: np.ndarray) -> np.ndarray:

@@ -74,8 +74,8 @@ class PrivacyPlan(PublicNumbers):
         With ``inference="intervals"``: the expected width of 95 % intervals of standardised
         features (:func:`skdpfl.inference.expected_width`). No price depends on it.
     shares : tuple of (str, float)
-        What part of the budget's mu squared each purpose has: levels, ranges, scales, ..., and
-        what is left to the rounds; () if all is. No price depends on it.
+        The part of the budget's mu squared for each purpose: levels, ranges, scales, ..., and
+        rounds, the rest; () if rounds have all. No price depends on it.
 
     Examples
     --------

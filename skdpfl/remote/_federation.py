@@ -235,7 +235,7 @@ class RemoteFederation(federation.Federation):
         if self.encoding is None or tuple(map(str, self.encoding)) != names:
             raise Refused(
                 "Schema(columns=...) is for models that are fitted to frames, and for their "
-                "scores; other sums need n_features and feature_names, of tables of numbers."
+                "scores; other sums need tables of numbers: n_features and feature_names."
             )
         return self.encoding.columns
 

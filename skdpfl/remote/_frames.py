@@ -1,10 +1,10 @@
 """A silo's frame: it becomes numbers by the public encoding of a fit, in each answer anew.
 
-**Formal guarantee.** What is read of a frame is, row by row, a function of that row and of public
-numbers: values in the form of their column's declared kind while levels or ranges are looked for
-(:mod:`skdpfl.scaling` has the price of these sums), and then the numbers of
-:mod:`skdpfl.encoding`, by levels and ranges that the server sends. Those are public by then: they
-were declared, or they follow from what all silos released. All refusals depend on declarations.
+**Formal guarantee.** Each row that answers use is a function of that row of the frame and of public
+numbers: before levels and ranges are known, values in the form of their column's declared kind
+(:mod:`skdpfl.scaling` has the price of these sums); then the numbers of :mod:`skdpfl.encoding`, by
+levels and ranges that the server sends. Those are public by then: they were declared, or follow
+from what all silos released. Refusals depend on declarations only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skdpfl.remote._terms import LIMITS, Refused
 
 
 class PublicColumns(NamedTuple):
-    """Public facts of a table that is read of a frame."""
+    """Public facts of a table that is made from a frame."""
 
     n_features: int
     classes: tuple[Any, ...] | None
@@ -48,9 +48,9 @@ class SiloFrame:
         """Raise unless a fit's columns are those that the operator declared."""
         if asked is None:
             raise Refused(
-                "This silo holds a frame with declared columns: fits, and scores of models that "
-                "were fitted to such frames, give Schema(..., columns=...); other sums need a "
-                "table of numbers, or a raw one."
+                "This silo holds a frame with declared columns: fits to such frames, and scores of "
+                "their models, need Schema(..., columns=...); other sums need a table of numbers, "
+                "or SiloRecords(..., raw=True)."
             )
         names = [column.name for column in asked]
         if lacking := [n for n in names if n not in self.declared and n not in self.neutral]:
@@ -58,7 +58,7 @@ class SiloFrame:
                 f"This silo has no column {lacking[0]!r}. Leave it out of the fit; or let this "
                 f"silo's operator declare a value for it, neutral={{{lacking[0]!r}: ...}}."
             )
-        if not set(self.declared) <= set(names):  # their names are not told to whoever asks
+        if not set(self.declared) <= set(names):  # the names stay secret
             raise Refused("This silo's table has a column that the fit does not have.")
         for column in asked:
             if column.name in self.declared and not _agree(self.declared[column.name], column):
@@ -72,7 +72,7 @@ class SiloFrame:
         return self.declared.typed(self.frame)
 
     def raw(self, asked: Encoding, *, of_words: bool) -> np.ndarray:
-        """Return the columns whose levels, or else ranges, are looked for."""
+        """Return the columns with unknown levels, or else with unknown ranges."""
         values = looked_for(asked, of_words=of_words).typed(self._columns(asked))
         return values if of_words else values.astype(np.float64)
 
@@ -81,13 +81,13 @@ class SiloFrame:
         return asked.encode(self._columns(asked))
 
     def _columns(self, asked: Encoding) -> Any:
-        """Return the frame, with the columns that it lacks."""
+        """Return the frame, with neutral values for missing columns."""
         lacking = [name for name in asked if name not in self.declared]
         return self.frame if not lacking else _Widened(self.frame, self.neutral)
 
 
 class _Widened:
-    """A frame with further columns, each of one value."""
+    """A frame with additional columns, each with a constant value."""
 
     def __init__(self, frame: Any, more: Mapping[Any, Any]) -> None:
         self._frame, self._more = frame, more
@@ -103,7 +103,7 @@ class _Widened:
 
 
 def _agree(own: EncodedColumn, asked: EncodedColumn) -> bool:
-    """Whether a fit's column is the one that was declared; what was left open may be anything."""
+    """Whether a fit's column is the declared one; levels or ranges left open may be anything."""
     if own.kind != asked.kind or not own.is_known:
         return own.kind == asked.kind
     levels = [[(type(v), v) for v in column.levels or ()] for column in (own, asked)]
@@ -119,7 +119,7 @@ def check_columns(columns: tuple[EncodedColumn, ...], names: tuple[str, ...] | N
     """Raise unless columns are well formed and become columns of numbers with these names."""
     encoding = Encoding(columns)
     fine = all(map(_is_well_formed, columns)) and len(set(encoding)) == len(columns) > 0
-    # widths before names, of which there are as many
+    # check the widths before making as many names
     if not fine or sum(c.width for c in columns) > len(names or ()):
         raise Refused("The kinds, ranges or levels of the fit's columns are inconsistent.")
     if tuple(encoding.names()) != names:
@@ -127,7 +127,7 @@ def check_columns(columns: tuple[EncodedColumn, ...], names: tuple[str, ...] | N
 
 
 def _is_well_formed(column: EncodedColumn) -> bool:
-    """Whether a column's numbers fit each other."""
+    """Whether a column's kind, levels and range are consistent."""
     levels, ends = column.levels or (), column.range or (0.0, 0.0)
     fine = isinstance(column.name, str | int) and len(str(column.name)) <= LIMITS.name
     fine &= bool(np.isfinite(ends).all()) and ends[0] <= ends[1] and abs(column.start) < 2**31

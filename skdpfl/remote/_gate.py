@@ -305,7 +305,7 @@ class Gate:
                 f"epsilon={at_most(spent.epsilon, 4)} at delta={at_most(spent.delta)}, as the silo "
                 "computes it."
             ) from error
-        except ValueError as error:  # of the guarantees of its fits
+        except ValueError as error:  # raised if guarantees of the ledger's fits differ
             raise Refused(str(error)) from error
 
     def _released(self, ask: _letters.Ask, data: bytes) -> bytes:

@@ -48,9 +48,9 @@ class Facts:
     """Public facts of a silo's records, which every silo has to match.
 
     ``n_units`` is the number of records, or of persons if these are protected; None if it is
-    secret. ``classes`` is None for regression. Events and times are read up to the ``horizon``, in
-    a fit of these; with ``exposure`` records have exposures. Of frames, ``columns`` says what is
-    public; levels or ranges that are None are found before rounds.
+    secret. ``classes`` is None for regression. Survival models read events up to the ``horizon``;
+    with ``exposure`` records have exposures. For frames, ``columns`` says what is public; levels or
+    ranges that are None are found before rounds.
     """
 
     n_features: int
@@ -386,7 +386,7 @@ class Ask:
     """A request for a sum or a round of the plan: ``content`` is the broadcast.
 
     ``task`` is in the first round's letter; the silo stores it. With frames, ``columns`` says how
-    they are encoded; None: the columns are read whose levels or ranges are looked for.
+    they are encoded; None: only columns with unknown levels or ranges are read.
     """
 
     fit: str
@@ -407,7 +407,7 @@ def _in_short(text: str) -> str:
 
 
 def _in_words(columns: tuple[EncodedColumn, ...] | None) -> dict[str, str] | None:
-    """Return a frame's columns, with their kinds and what is looked for, in plain words."""
+    """Return a frame's columns, with their kinds and what the fit will find, in plain words."""
     if columns is None:
         return None
     looked = {"category": ", levels are found", "number": ", range is found"}

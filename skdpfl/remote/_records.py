@@ -49,24 +49,30 @@ class SiloRecords:
         The columns of a frame that holds not only numbers: each one's range, levels or kind, which
         is public and the same at all silos (``Schema(..., columns=...)``). Where only the kind is
         declared, levels and ranges are those of the fit, or found within its budget. A value that
-        does not fit is a gap. With ``columns``, ``neutral`` has values of columns, or None: gaps.
+        is not of its column's kind is a gap. ``neutral`` may then have any values; None: gaps.
     neutral : mapping, default=None
         Columns that this silo does not have, each with a public number that all its records get.
         With the middle of the column's ``feature_bounds``, a linear model learns nothing about the
         column here. In a raw table None means missing values. A fit with a column that is neither
         in X nor in ``neutral`` is refused before anything is charged.
     persons : array-like of shape (n,), optional
-        The id of each record's person, for fits with ``unit="person"``, whose facts have the number
-        of persons; ids and numbers of their records stay secret. Ids of different silos are not
-        compared: in how many silos a person has records, at most, is declared by the fit
+        The id of each record's person, for fits with ``unit="person"``. The number of persons is
+        public then; ids and numbers of their records stay secret. Ids are not compared between
+        silos: the fit declares in how many silos a person has records at most
         (``silos_per_person``). Terms with ``unit="person"`` (:class:`~skdpfl.remote.Terms`) refuse
-        fits that protect single records, whose facts have the number of records.
+        fits that protect single records, as these make the number of records public.
 
     Examples
     --------
     >>> from skdpfl.remote import SiloRecords
     >>> SiloRecords("north", [[1.0, 2.0], [3.0, 4.0]], [0, 1], classes=[0, 1])
     SiloRecords('north', 2 features)
+
+    Visits of persons, with the time that each covers:
+
+    >>> each = {"persons": ["a", "a", "b"], "exposure": [0.5, 1.0, 1.0]}
+    >>> SiloRecords("north", [[1.0], [2.0], [3.0]], [0, 2, 1], **each)
+    SiloRecords('north', 1 features)
     """
 
     def __init__(
@@ -175,7 +181,7 @@ class SiloRecords:
             self.frame.check(facts.columns)
         elif facts.columns is not None:
             raise Refused(
-                "The fit is on frames, of which this silo's operator declared no columns: "
+                "The fit is on frames, and this silo's operator declared no columns: "
                 "SiloRecords(..., columns=...)."
             )
         else:
@@ -189,8 +195,8 @@ class SiloRecords:
         times = facts.horizon is not None
         if (is_fit or times) and self.survival != times:
             raise Refused(
-                "Survival models and curves are of events and times, other models are not; this "
-                "silo's operator declared the other."
+                "Survival models and curves need events and times, other fits do not take them; "
+                "this silo's operator declared the other."
             )
         if is_fit and facts.exposure != (self.exposure is not None):
             raise Refused(
@@ -239,7 +245,7 @@ class SiloRecords:
     def columns_of(self, ask: Ask, facts: Facts) -> PublicColumns:
         """Return public facts of the columns that a letter reads, or refuse it; no record is read.
 
-        They are the fit's columns, but while levels and ranges of a frame are looked for.
+        These are the fit's columns, or those of a frame with unknown levels or ranges.
         """
         if self.frame is None or facts.columns is None:
             return PublicColumns(facts.n_features, facts.classes, facts.dtype)

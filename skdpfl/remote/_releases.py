@@ -227,7 +227,7 @@ def _the_task(ask: Ask, offer: Offer, kept: dict[str, Any]) -> Task | None:
 
 
 def _the_columns(ask: Ask, kept: dict[str, Any]) -> tuple[EncodedColumn, ...] | None:
-    """Return how frames are encoded, which must not change after the first letter that says it.
+    """Return the encoding of frames, which must not change after the first letter that has one.
 
     Otherwise two letters would tell whether a level occurs: dealt batches are of one table only.
     Levels 1 and True, which are equal, are not the same.

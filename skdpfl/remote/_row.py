@@ -159,9 +159,9 @@ class Row:
         """Price the plan and the sums, as this silo does for itself.
 
         **Formal guarantee.** Of a person in k silos this is the cost if the others' releases are
-        like those here: k times what this silo sends, or the sums with noise of all silos. For
-        plain Gaussians, mu^2 over the person's silos is at most k times the largest of theirs, so
-        the largest of these costs covers the person, over any number of fits; so it does where one
+        like those here: k times what this silo sends, or the sums with noise of all silos. With
+        Gaussian noise, mu^2 over the person's silos is at most k times the largest of theirs, so
+        the largest of these costs covers the person, over any number of fits. So it does if one
         silo's releases dominate the others'.
         """
         i, names, k = self.index, (self.name,), self.promise.silos_per_person
@@ -359,7 +359,7 @@ def _check_sums(row: Row) -> None:
     for plan in row.sums:
         given = plan.budgets
         _check(given.guarantee.protected == promise.guarantee.protected)
-        _check(given.trust in (promise.trust, "silo"))  # with all of its own noise
+        _check(given.trust in (promise.trust, "silo"))  # "silo": with all of its own noise
         _check(given.every >= 1 and (given.most is None or given.most >= 1))
         _check(given.unit != "person" or given.every == 1)
         _check(given.colluding == (promise.colluding if given.shares_noise else 0))

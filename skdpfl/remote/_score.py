@@ -114,10 +114,10 @@ def score_federation(
     neighbours : {"replace", "add_remove"}, default="replace"
         The neighbouring relation of the guarantee.
     unit : {"record", "person"}, default="record"
-        What is protected. A person counts by the mean over their records; sizes in the facts of
+        What is protected. A person counts by the mean over their records; the sizes in the facts of
         ``federation`` are then numbers of persons.
     silos_per_person : int, default=1
-        With ``unit="person"``: in how many silos a person has records at most, which is assumed.
+        With ``unit="person"``: the assumed largest number of silos in which a person has records.
     random_state : int, optional
         The seed of a simulation. None: each silo draws its own noise.
 

@@ -91,8 +91,14 @@ class Terms:
         The least number of other silos that a fit with shared noise must assume to collude with the
         server (:class:`skdpfl.privacy.SecureAggregation`).
     silos_per_person : int, default=1
-        The least number of silos in which a fit with ``unit="person"`` must assume that a person
-        has records. Silos cannot compare the ids of their persons, so operators have to know.
+        The least ``silos_per_person`` of fits with ``unit="person"``. Silos do not compare ids, so
+        the operator has to know in how many silos a person may have records.
+
+    Examples
+    --------
+    >>> from skdpfl.remote import Terms
+    >>> Terms(epsilon=3.0, unit="person", silos_per_person=2).silos_per_person
+    2
     """
 
     epsilon: float = math.inf

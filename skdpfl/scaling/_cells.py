@@ -1,6 +1,6 @@
-"""Cells of a table's columns: which values are in which, and their noisy counts, smoothed.
+"""Cells of a table's columns, the cell of each value, and noisy counts, smoothed.
 
-Cells are fixed by public bounds: even ones, and geometric ones from their ends. The counts
+Public bounds fix the cells: even ones, and geometric ones from both ends. The counts
 (:class:`Histogram`) are one vector of the cells of all columns.
 
 **Formal guarantee.** Any record (with NaN and infinities too) adds a one to exactly one cell of
@@ -24,14 +24,14 @@ from skdpfl.scaling._maps import Array
 
 #: even cells of a column, geometric ones from an end, and the shortest of these
 _EVEN, _GEOMETRIC, _SHORTEST = 64, 32, 1e-4
-#: counts that are held at once
+#: the most counts in memory at once
 _COUNTED = 2**22
-#: edges nearer to each other, in ranges, are one; the most edges that may be asked for
+#: closer edges, in ranges, are merged; the most edges in a question
 APART, _MOST_EDGES = 1e-9, 1024
-#: in deviations of their noise: halves of a stretch that differ by less from what is expected are
-#: divided as expected; the least of either half
+#: in deviations of the noise: halves that differ by less from the expected division are divided as
+#: expected; the least of either half
 ALIKE, _LEAST = 2.0, 0.5
-#: even parts of a column by which cells are looked up, in blocks of at least so many values
+#: parts of a column's range in the lookup table of cells, and the fewest values that are looked up
 _PARTS = 2**12
 #: the mark of parts with an edge
 _DIVIDED = -1
@@ -60,19 +60,19 @@ def cell_of(inner: Array, x: Array) -> np.ndarray:
 class Cells:
     """The cells of some columns, for their inner edges (:func:`cell_of`).
 
-    Values of large blocks are looked up by a table. Let b(x) be the part of the range that has x,
-    which does not fall in x: b(e) < b(x) implies e < x, and b(e) > b(x) implies e > x. So the cell
-    of a value in a part without an edge is the number of edges in the parts before. Others are
-    searched for, and so are NaN and what is too large for a whole number: these are in the first
-    part or the last one, which have edges.
+    Values of large blocks are looked up in a table. Let b(x) be the part of the range that has x, a
+    non-decreasing function: b(e) < b(x) implies e < x, and b(e) > b(x) implies e > x. So the cell
+    of a value in a part without an edge is the number of edges in earlier parts. Other values are
+    found by bisection, and so are NaN and values too large for a whole number: these are in the
+    first part or the last one, which have edges.
     """
 
     def __init__(self, edges: tuple[np.ndarray, ...]) -> None:
         with np.errstate(over="ignore"):
             self._edges = [inner.astype(np.float32) for inner in edges]
         if not all((inner[1:] >= inner[:-1]).all() for inner in self._edges):
-            # a search continues where that of the value before has ended
-            raise ValueError("The edges of cells must not fall.")
+            # NumPy starts a search where that of the previous value ended
+            raise ValueError("The edges of cells must not decrease.")
         self._counts = np.array([inner.size + 1 for inner in edges], np.intp)
         self.dtype = np.min_scalar_type(int(self._counts.max(initial=1)) - 1)
         self._parts: list[_EvenParts | None] | None = None

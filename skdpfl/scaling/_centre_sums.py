@@ -306,10 +306,10 @@ class Levels(Bins):
 class LifeTable(Levels):
     """The number of records in each cell of groups' life tables, (1, n_groups (2 k + 1)).
 
-    Targets are times in shares of the ``horizon``, with the sign - where there is no event
+    Targets are times in shares of the ``horizon``, negative without an event
     (:func:`skdpfl.losses.signed_times`); ``cuts`` are the inner ends of k intervals. A group's
-    cells are: censored in interval b, or with the event there, for each b; and past the horizon.
-    Groups are the declared ``values`` of a column; without any, all records are one.
+    cells are: censored in interval b, or with an event in it, for each b; and beyond the horizon.
+    Groups are the declared ``values`` of a column; without any there is one group.
     """
 
     cuts: tuple[float, ...]

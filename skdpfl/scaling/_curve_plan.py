@@ -16,11 +16,11 @@ from skdpfl.scaling._cells import ALIKE, APART, Histogram, cells, denoise_histog
 from skdpfl.scaling._curves import Curve, CurveScaling, Expansion
 from skdpfl.scaling._maps import Array, Scaling
 
-#: twice the precision of single numbers, in which cells are found
+#: twice the relative precision of float32, in which cells are computed
 _PRECISE = 2.0**-22
 #: a cell with this share of a column is a bin of its own, so there are at most two
 _HEAVY, _ALONE = 0.375, 2
-#: the rest is cut where its sum is this, in deviations of its noise
+#: the rest is cut into bins if its sum exceeds this, in deviations of its noise
 _SURE = 3.0
 
 
@@ -178,7 +178,7 @@ def curve_of(
 
 
 def _smoothed(edges: list[Array], counted: list[Array], noise: float) -> list[Array]:
-    """Return the shares of all columns without most of their noise; alike columns in one call."""
+    """Return the smoothed shares of all columns, one call for columns with equally many cells."""
     found = list(counted)
     sizes = np.array([shares.size for shares in counted])
     for size in np.unique(sizes):

@@ -16,18 +16,18 @@ An :class:`Expansion` adds these columns to the values, which it clips to their 
 of columns follows from public numbers: unused bins are columns of 0. A cell's middle stands for all
 its values, whole numbers at its lower end too, so that means and scales by the counts are those of
 the columns. The linear model of the columns is then a sum of curves, one per feature, and of
-products. The noisy counts are smoothed first (:func:`denoise_histogram`): the mass of cells of
-which none stands out from the noise is pooled.
+products. The noisy counts are smoothed first (:func:`denoise_histogram`): cells that do not stand
+out from the noise are pooled.
 
-A value and its cell determine all columns of its curve. So beside each value an expanded table
-needs one small whole number, and columns are made where they are read::
+A value and its cell determine all columns of its curve. So an expanded table has one small whole
+number for each value, and its columns are computed when they are read::
 
     scaled column k of a curve     (x - mean) B_0k + T_ck     of a value x in cell c
     T_ck                           sum over rank and bins i of (column i of cell c - mean_i) B_ik
 
 **Formal guarantee.** That of the counts is in :mod:`skdpfl.scaling._cells`. Expansions are
-functions of noisy shares and public numbers, and map each record by itself: a number of a row
-follows from this row's value and cell, by the same operations in any company.
+functions of noisy shares and public numbers, and map each record by itself: a row's numbers follow
+from its values and cells, by the same operations whatever the other rows are.
 """
 
 import math
@@ -46,7 +46,7 @@ from skdpfl.scaling._maps import Array, Scaling, as_floats, in_long_rows
 
 #: products are of values within so many deviations
 FAR = 3.0
-#: drop a column of which those before it leave a smaller share
+#: drop a column if earlier ones leave a smaller share of its variance unexplained
 _DISTINCT = 0.02
 
 
@@ -156,9 +156,9 @@ class Expansion:
         return self._cells.of(self.own(values))
 
     def added(self, X: Array, codes: np.ndarray, table: Array) -> Array:
-        """Return rows (n, width) with what is beside the features' values, which are left out.
+        """Return rows (n, width) of all columns except the features' own, which stay empty.
 
-        That is the rows of ``table`` for their cells, and the products of values.
+        These are the rows of ``table`` for their cells, and the products of values.
         """
         d, n_pairs = self.low.size, len(self.pairs)
         out = np.empty((len(X), self.width), X.dtype)
@@ -340,10 +340,10 @@ class CurveScaling(Scaling):
 
     @cached_property
     def _scaled(self) -> tuple[Array, Array, Array]:
-        """Scaled columns by values and cells: what values are multiplied by, and what is added.
+        """The factors of values, the terms of cells, and the terms of cells for the value itself.
 
-        The first has a row of factors per curve. What is added to the scaled value itself is the
-        last one, an entry per cell; whitened values have zeros.
+        There is a row of factors per curve and an entry of terms per cell; whitened values have
+        zeros in the last.
         """
         if not self.blocks:
             return np.zeros((0, 2 + self.curves.n_bins)), self.curves.table, np.zeros(0)

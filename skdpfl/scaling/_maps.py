@@ -342,14 +342,14 @@ class Scales:
         return replace(self, target=RatioTarget(size, exposure))
 
 
-#: the most rows that are one long row
+#: the most rows that are joined into one
 _ROWS_AS_ONE = 64
 
 
 def in_long_rows(X: Array, out: Array, *each: Array) -> tuple[Array, ...]:
-    """Return views of two tables (n, d) with several rows as one, and vectors (d,) to match.
+    """Return views of two tables (n, d) with several rows joined, and vectors (d,) to match.
 
-    An operation on rows and a vector starts anew at each row, which takes longer than 20 numbers.
+    NumPy's overhead for each row exceeds the time for 20 numbers.
     """
     n, d = X.shape
     several = min(n & -n, _ROWS_AS_ONE)

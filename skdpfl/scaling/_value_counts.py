@@ -193,7 +193,7 @@ def ones(budgets: SiloBudgets) -> int:
 def _one_row_each(data: SiloData, streams: Streams, question: SumQuestion) -> SiloData:
     """Return one row of each person, drawn from the silo's own stream.
 
-    No purpose that a server chooses can have it share the noise's stream.
+    The prefix keeps this stream apart from the noise's, whatever purpose a server chooses.
     """
     assert data.people is not None
     purpose, number = f"rows of persons: {question.purpose}", question.number

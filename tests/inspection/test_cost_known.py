@@ -137,7 +137,7 @@ LAST_TWICE = [([-1, len(y) - 1, *range(200)], [300])]
 @pytest.mark.parametrize("cv", [TWICE, check_cv(TWICE), iter(TWICE), LAST_TWICE, Bootstrap()])
 def test_training_sets_that_repeat_records_have_no_price(cv):
     search = GridSearchCV(clf(1.0, delta=1e-5), {}, cv=cv).fit(X, y)
-    with pytest.warns(PrivacyLeakWarning, match="may have, a record twice"):
+    with pytest.warns(PrivacyLeakWarning, match="may contain a record twice"):
         assert np.isinf(skdpfl.privacy_spent(search).epsilon)
 
 

@@ -117,7 +117,7 @@ def test_curves_need_events_and_times(tmp_path):
     here, facts = Here(tmp_path, data), schema(data)
     with pytest.raises(SilosMissing, match="operator declared the other"):
         kaplan_meier(RemoteFederation(here, facts), facts=facts, target_bounds=(0, 2))
-    with pytest.raises(ValueError, match="by=9 is no column"):
+    with pytest.raises(ValueError, match="by=9 is not among"):
         kaplan_meier(
             RemoteFederation(here, facts), facts=facts, target_bounds=(0, 2), by=9, groups=[0]
         )

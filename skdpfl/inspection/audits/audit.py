@@ -187,15 +187,15 @@ def audit_epsilon(
         silos=...)`` and ``privacy_spent_``, such as a private scaler. Searches and others need X,
         and y if they use it.
     silo_sizes : mapping or sequence, default=None
-        Each silo's number of records (or persons). All records except the canaries then have
-        gradient zero.
+        Each silo's number of records (or persons). All records except the canaries then have a
+        gradient of zero.
     n_features : int, default=None
         The number of features, with ``silo_sizes``. A few more features show more of the noise.
     X, y, silos : array-like, default=None
         Data in place of ``silo_sizes``; the first record of attacked silos becomes the canary.
     persons : array-like of shape (n_samples,), default=None
-        With ``unit="person"``: the id of each record's person. The canary is then a person, with
-        one record or with several, in one silo.
+        With ``unit="person"``: the id of each record's person. The canary is then a person with one
+        record or five, in one silo.
     view : {"silo", "server", "model"}, default=None
         What the adversary sees. "silo": the messages of silos. "server": the releases of a trusted
         server or shuffler (for an outsider, the sums of silos' messages; with ``trust="secagg"``
@@ -247,6 +247,15 @@ def audit_epsilon(
     >>> audit = audit_epsilon(clf, silo_sizes=[20] * 400, n_features=4, n_fits=5, random_state=0)
     >>> audit.contradicted, audit.lower_bound < audit.gaussian_bound < audit.reported
     (False, True)
+
+    Persons with two records each:
+
+    >>> import numpy as np
+    >>> rows, person = np.ones((80, 2)), np.arange(80) // 2
+    >>> clf = ISRLDPClassifier(4.0, unit="person", delta=1e-5, n_rounds=1, scaling=None)
+    >>> data = {"X": rows, "y": person % 2, "silos": person % 8, "persons": person}
+    >>> audit_epsilon(clf, **data, n_fits=5, random_state=0).contradicted
+    False
     """
     if not 0.5 < confidence < 1:
         raise ValueError(f"confidence must be between 0.5 and 1, got {confidence!r}.")

@@ -66,7 +66,7 @@ def of_fitted(
 def fitted_to(
     estimator: Any, seed: int | None, data: tuple[Any, Any], owners: Mapping[str, Any]
 ) -> Any:
-    """Return a fitted copy; ``owners`` are silos and persons, where they are given."""
+    """Return a fitted copy; ``owners`` has silos and persons, if any."""
     now = clone(estimator).set_params(random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of noisy or diverged models
@@ -164,7 +164,7 @@ def of_search(
     rng, table = how.coins, table_of(X, y)
     inner = private_step(search.estimator)[1]
     if persons is not None or inner.unit == "person":
-        raise ValueError("Searches for persons are not audited; audit the estimator in it.")
+        raise ValueError('Searches with unit="person" are not audited; audit their estimator.')
     groups, scores = read_silos(silos, len(table), X), how.view == "server"
     seen, law, coins = [], [], []
     for fit in range(how.n_fits):

@@ -6,7 +6,7 @@ so long that it is clipped, and points along or against its features, for any mo
 
     dloss / draw_1 = 0, turn * HUGE or -turn * HUGE       for SILENT, PLUS, MINUS
 
-A person as a canary has one record, or ``ROWS`` of them, whose gradients together are one
+A person who is a canary has ``ROWS`` records, by the coin; their gradients together are one
 contribution.
 
 ``turn`` is +1 or -1 and may change from round to round: a worst-case record adapts to what was
@@ -48,7 +48,7 @@ from skdpfl.table import contributions
 SILENT, PLUS, MINUS = (2.0**22 + i for i in range(3))
 #: slopes of canaries; tiny ones keep the direction of a message and take its norm
 HUGE, TINY = 2.0**30, 2.0**-30
-#: records of a person who is a canary, by the coin: how many there are must not show
+#: numbers of records of a person who is a canary, by the coin: the number is secret
 ROWS = {False: 1, True: 5}
 #: the size of the features of canaries: a record of norm far above any clip norm's reach
 LONG = 1e3
@@ -393,7 +393,7 @@ class AuditData:
     def _data(
         self, X: np.ndarray, y: np.ndarray, times: np.ndarray, persons: bool
     ) -> federation.SiloData:
-        """Return a fit's records, each as often as ``times`` says; persons' with their owners."""
+        """Return a fit's records, each repeated ``times``; with their persons, if protected."""
         if not persons:
             return federation.SiloData(X, y, self.starts)
         kept = np.repeat(np.arange(len(y)), times)

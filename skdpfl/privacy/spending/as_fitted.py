@@ -27,8 +27,8 @@ Digests = Mapping[str, str]
 class AsFitted:
     """Digests of an estimator's parameters at its fit, and whether its records had weights.
 
-    Weights that metadata routing has under another name are not meant: bagging passes those on, but
-    gives its draws as copies of rows.
+    Weights that metadata routing passes under another name do not count: bagging then copies the
+    rows that it draws.
     """
 
     own: Digests
@@ -36,7 +36,7 @@ class AsFitted:
 
     @classmethod
     def of(cls, estimator: Any, *, weighted: bool) -> "AsFitted":
-        """Return that of an estimator that is being fitted."""
+        """Return the digests of an estimator that is being fitted."""
         if weighted:
             asked = estimator.get_metadata_routing().fit.requests.get("sample_weight")
             weighted = not isinstance(asked, str)

@@ -230,7 +230,7 @@ def written(*items: Item) -> bytes:
 def read(data: bytes, previous: Book | None = None) -> Book:
     """Return the book whose bytes are ``data``, or raise Damaged.
 
-    The entries that it begins with as ``previous`` does are not parsed again.
+    Entries that it shares with the beginning of ``previous`` are not parsed again.
     """
     if not data:
         raise Damaged("is empty")
@@ -306,7 +306,7 @@ def _item(plain: dict[str, Any]) -> Item:
         names = [field.name for field in dataclasses.fields(Budget)]
         keys(plain, {"after", "kind", "id", *names}, "entry")
         return Budget(**{name: plain[name] for name in names})
-    older = {"scored"} & plain.keys()  # of files that another version wrote
+    older = {"scored"} & plain.keys()  # files of another version have it
     keys(plain, {"after", "kind", "name", "date", "seeds", "spent", *older}, "entry")
     for name in ("name", "date"):
         require(isinstance(plain[name], str), f"entry.{name}", "is no text")

@@ -86,12 +86,11 @@ class PrivacyLedger(Account):
     A ledger is for one data set: all fits are assumed to use the same records. Fits in worker
     processes are recorded, too: a pickled or cloned estimator keeps its ledgers.
 
-    It has the costs of private fits, for the rows that each was given. What is done to the records
-    before a fit, and what is computed from them beside it, is not in it: other steps of a pipeline,
-    which :func:`skdpfl.privacy_spent` of the fitted pipeline names; copies of rows, as a
-    ``BaggingClassifier`` of pipelines makes, which it prices; and exact scores, as of
-    ``cross_validate`` and ``GridSearchCV``, and choices by them, which
-    :class:`~skdpfl.model_selection.DPRandomizedSearchCV` pays for.
+    It has the costs of private fits, each row of a fit as one record. It does not have other steps
+    of a pipeline and copies of rows (by a ``BaggingClassifier`` of pipelines), which
+    :func:`skdpfl.privacy_spent` of the fitted pipeline knows; nor exact scores, as of
+    ``cross_validate`` and ``GridSearchCV``, and choices by them, for which
+    :class:`~skdpfl.model_selection.DPRandomizedSearchCV` is the private way.
 
     The file is text with one JSON object per line, readable by its owner only; reading it runs no
     code. If the file is deleted or replaced by an older copy while no ledger has it open, this

@@ -158,7 +158,7 @@ def _also(unit: Any, trust: Any) -> set[str]:
 
 
 def _check_prices(spent: Any) -> None:
-    """Raise ValueError for epsilons that are not the price of the releases."""
+    """Raise ValueError unless all epsilons are the prices of their releases."""
     for k, cost in enumerate(spent.costs):
         fresh = Cost.of(cost.composition, cost.delta, spent.neighbours).epsilon
         _check_price(cost.epsilon, fresh, f"compositions[{k}].epsilon")

@@ -73,9 +73,9 @@ class PrivacySpent(SiloCosts):
     simulation_seeds : frozenset of int
         The integer seeds of the noise; empty for cryptographic noise.
     shares : tuple of (str, float)
-        What part of the budget's mu squared each purpose of a fit had, by its plan: "levels" and
-        "ranges" that were not declared, scales, counts of labels, ..., and what was left to the
-        "rounds". Empty if all was, and for sums of costs.
+        The planned part of a fit's budget (mu squared) for each purpose: "levels" and "ranges" that
+        were not declared, "scales", "labels" (their counts), ..., and the rest for "rounds". Empty
+        if rounds have all, and for sums of costs.
     unknown_seeds : bool
         Whether there were seeds that are unknown because the cost was read from a report.
 
@@ -91,6 +91,9 @@ class PrivacySpent(SiloCosts):
     >>> epsilon, delta = spent
     >>> round(spent.group(2).epsilon, 1), list(spent.per_silo.index)
     (4.4, ['a', 'b'])
+    >>> learnt = ISRLDPClassifier(2.0).plan_for(silo_sizes=[900, 600], n_features=5)
+    >>> list(dict(learnt.spent().shares))  # in parts that sum to 1
+    ['scales', 'labels', 'rounds']
 
     See Also
     --------

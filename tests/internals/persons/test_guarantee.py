@@ -211,7 +211,7 @@ def test_what_does_not_know_persons_refuses():
     search = DPRandomizedSearchCV(person, {"alpha": [0, 1]}, epsilon=1.0)
     with pytest.raises(ValueError, match="takes silos_per_person=1"):
         search.fit(X, y, silos=silos, persons=silos)
-    with pytest.raises(ValueError, match="Searches for persons are not audited"):
+    with pytest.raises(ValueError, match="are not audited; audit their estimator"):
         audit_epsilon(search, X=X, y=y, silos=silos, persons=silos)
     with pytest.raises(TypeError, match="DPFedEXP protects whole silos"):
         DPFedEXPClassifier(unit="person")
