@@ -44,6 +44,15 @@ class Bounds:
         return self.high > self.low
 
 
+def deviations_of_all(deviations: float, count: int) -> float:
+    """Return deviations of noise that are exceeded by any of ``count`` as rarely as by one.
+
+    For a normal variable P(N > x) < phi(x) / x, and phi(sqrt(z^2 + 2 log k)) = phi(z) / k: so k of
+    them exceed the result with probability below phi(z) / z in all, whatever their dependence.
+    """
+    return float(np.sqrt(deviations**2 + 2 * np.log(max(1, count))))
+
+
 def read_feature_bounds(
     feature_bounds: Any,
     n_features: int,

@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling._bounds import Bounds
+from skdpfl.scaling._bounds import Bounds, deviations_of_all
 from skdpfl.scaling._cells import ALIKE, APART, Histogram, cells, denoise_histogram
 from skdpfl.scaling._curves import Curve, CurveScaling, Expansion
 from skdpfl.scaling._maps import Array, Scaling
@@ -20,7 +20,8 @@ from skdpfl.scaling._maps import Array, Scaling
 _PRECISE = 2.0**-22
 #: a cell with this share of a column is a bin of its own, so there are at most two
 _HEAVY, _ALONE = 0.375, 2
-#: the rest is cut into bins if its sum exceeds this, in deviations of its noise
+#: the rest is cut into bins if its sum exceeds this, in deviations of its noise; a column is said
+#: to be beyond its bounds by as many, of all columns together
 _SURE = 3.0
 
 
@@ -110,7 +111,8 @@ class CurvePlan:
         noise = plan.noise(0, self.histogram)
         own = np.split(shares, self.histogram.starts[1:-1])
         beyond = np.array([counted[0] + counted[-1] for counted in own])
-        missed = self.columns[beyond > 1 / 2 + _SURE * noise * math.sqrt(2)]
+        sure = deviations_of_all(_SURE, len(own)) * noise * math.sqrt(2)
+        missed = self.columns[beyond > 1 / 2 + sure]
         return self._expansion(own, noise), tuple(missed.tolist())
 
     def _expansion(self, own: list[Array], noise: float) -> Expansion:

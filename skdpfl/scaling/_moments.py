@@ -308,6 +308,16 @@ def sums_of_rows(columns: Array, first: np.ndarray, boxes: Boxes, ball: RowBall)
     return np.concatenate(total, axis=1)
 
 
+def moments_seen(noisy: Array, noise: Array, by_rows: bool) -> tuple[Array, Array, Array]:
+    """Return noisy means and mean squares in boxes, and the noise of the squares.
+
+    ``noisy`` are mean contributions (columns, 2) of features in a ball (``by_rows``), or in boxes.
+    """
+    if by_rows:
+        return noisy[:, 0], noisy[:, 1] / HALF, noise / HALF
+    return noisy[:, 0], noisy[:, 1] / A + B, noise / A
+
+
 def refine(found: Estimate, noisy: Array, noise: Array, is_feature: np.ndarray) -> Estimate:
     """Update the estimates of the first release by noisy mean contributions (columns, 2).
 

@@ -13,7 +13,7 @@ import numpy as np
 from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import _columns
-from skdpfl.scaling._bounds import affine_from_bounds
+from skdpfl.scaling._bounds import affine_from_bounds, deviations_of_all
 from skdpfl.scaling._choice import Look, ScalingPlan
 from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, shape_library
@@ -32,6 +32,7 @@ from skdpfl.scaling._moments import (
     boxes_around,
     center_and_scale,
     estimate,
+    moments_seen,
     narrowed,
     refine,
     target_is_unresolved,
@@ -82,9 +83,8 @@ _SURELY = 0.95
 _TELLS = 0.03
 #: columns with more values other than 0 are never reported as all-zero
 _SPARSE = 0.1
-#: a column is said to be beyond its bounds by so many deviations of the noise, or by fewer where
-#: its mean is within the last of these of an end
-_SURELY_BEYOND, _AT_AN_END, _CLOSE = 4.0, 2.0, 0.01
+#: a single statistic is beyond a limit by so many deviations of the noise
+_SURELY_BEYOND = 4.0
 #: the share of an open bin that is many values, but for three deviations of the noise
 _AT_ENDS = 0.2
 #: the share of two neighbouring bins that a column which varies little has, but for noise
@@ -130,27 +130,28 @@ class Counted(NamedTuple):
     """What noisy counts show, in addition to boxes.
 
     ``wide``: the probability that a column's values spread over many powers of ten. ``beyond``:
-    which columns have many values in the open bins at the ends. ``narrowed``: whose boxes are
-    narrower than their bounds; ``outside``: whose values lie outside them. ``unseen``: whether all
-    features seem to be 0, or too small for counts, in nearly all records. ``gathered``: whether
-    nearly all values of the target are in two bins.
+    which columns have many values in the open bins at the ends. ``unseen``: whether all features
+    seem to be 0, or too small for counts, in nearly all records. ``gathered``: whether nearly all
+    values of the target are in two bins.
     """
 
     wide: Array
     beyond: np.ndarray
-    narrowed: np.ndarray | bool = False
-    outside: np.ndarray | bool = False
     unseen: bool = False
     gathered: bool = False
 
 
 class FoundMoments(NamedTuple):
-    """The first and the last boxes, the moments within, and other results of counts."""
+    """The first and the last boxes, the moments within, and other results of counts.
+
+    ``missed``: which columns have many values beyond their declared bounds.
+    """
 
     first: Boxes
     last: Boxes
     moments: Estimate
     counted: Counted
+    missed: np.ndarray
 
 
 def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
@@ -158,23 +159,58 @@ def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
     first, counted = _boxes(plan, run)
     boxes = first
     found = _first_look(plan, run, boxes)
+    excess, squared_noise = np.zeros((2, 3, plan.is_feature.size))
     for number in range(1, len(plan.moments)):
-        look = plan.moments[number]
-        if isinstance(look.what, _columns.RowMoments):
+        look, noise = plan.moments[number], plan.noise(plan.moments[number])
+        by_rows = isinstance(look.what, _columns.RowMoments)
+        if by_rows:
             around = boxes_around(boxes, found, plan.is_feature)
             noisy = run.mean(1 + number, _columns.RowMoments(plan.columns, around))
-            found = refine(found, noisy, plan.noise(look), plan.is_feature)
-            continue
-        boxes = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
-        found = _moments(plan, run, boxes, number)
-    return FoundMoments(first, boxes, found, counted)
+            found = refine(found, noisy, noise, plan.is_feature)
+        else:
+            boxes = around = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
+            noisy = run.mean(1 + number, _columns.Moments(plan.columns, boxes))
+            found = estimate(noisy.T, noise, plan.is_feature)
+        mean, square, of_square = moments_seen(noisy, noise, by_rows)
+        excess = excess + _excess(mean, square, around, *_declared(plan))
+        squared_noise = squared_noise + np.stack([noise, noise, of_square]) ** 2
+    return FoundMoments(first, boxes, found, counted, _surely_above(excess, squared_noise))
+
+
+def _declared(plan: ScalingPlan) -> tuple[Array, Array]:
+    """Return the declared bounds of the columns; infinite ones of those without, and the target."""
+    low, high = np.full((2, plan.is_feature.size), [[-np.inf], [np.inf]])
+    if plan.features == "refined bounds" and plan.feature_bounds is not None:
+        low[plan.is_feature] = plan.feature_bounds.low[plan.features_read]
+        high[plan.is_feature] = plan.feature_bounds.high[plan.features_read]
+    return low, high
+
+
+def _excess(mean: Array, square: Array, around: Boxes, low: Array, high: Array) -> Array:
+    """Return by how much noisy means of v, or of v^2, are beyond those of columns within bounds.
+
+    v = (x - center) / half, cut towards 0, and every center is within the bounds. So each record's
+    v of a column within them is between those of the bounds, whatever was cut, and v^2 is at most
+    the larger of their squares: without noise nothing returned is above 0 (3, columns).
+    """
+    least, most = ((end - around.center) / around.half for end in (low, high))
+    return np.stack([least - mean, mean - most, square - np.maximum(least**2, most**2)])
+
+
+def _surely_above(excess: Array, squared_noise: Array) -> np.ndarray:
+    """Whether any statistic (several, columns) of a column is above 0 by more than the noise.
+
+    Together they are wrong as rarely as one of them at z = 4: once in 30,000 fits.
+    """
+    most = deviations_of_all(_SURELY_BEYOND, excess.size)
+    return np.asarray((excess > most * np.sqrt(squared_noise)).any(axis=0))
 
 
 def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
     """Return moments in the boxes; the target's in a smaller one if its bins were counted."""
     bins = plan.target_bins
     if bins is None:
-        return _moments(plan, run, boxes, 0)
+        return _moments(plan, run, boxes)
     seen = seen_in_bins(run.mean(0, bins.what)[0], float(plan.noise(bins)[0]))
     whole = (0.0, 1.0, 1.0, 1.0)  # features keep their boxes
     prior = Estimate(*(np.where(plan.is_feature, *p) for p in zip(whole, seen, strict=True)))
@@ -186,20 +222,17 @@ def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
     return Estimate(*(np.where(plan.is_feature, *part) for part in parts))
 
 
-def _moments(plan: ScalingPlan, run: ScalingRun, boxes: Boxes, number: int) -> Estimate:
-    noisy = run.mean(1 + number, _columns.Moments(plan.columns, boxes))
-    return estimate(noisy.T, plan.noise(plan.moments[number]), plan.is_feature)
+def _moments(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
+    noisy = run.mean(1, _columns.Moments(plan.columns, boxes))
+    return estimate(noisy.T, plan.noise(plan.moments[0]), plan.is_feature)
 
 
 def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
     """Return an interval for each column, declared or from noisy counts, and `Counted`."""
-    low, high = np.empty(plan.is_feature.size), np.empty(plan.is_feature.size)
+    low, high = _declared(plan)
     counted = Counted(np.zeros(low.size), np.zeros(low.size, bool))
     if plan.features == "refined squash":
         low[plan.is_feature], high[plan.is_feature] = -1.0, 1.0
-    if plan.features == "refined bounds" and plan.feature_bounds is not None:
-        low[plan.is_feature] = plan.feature_bounds.low[plan.features_read]
-        high[plan.is_feature] = plan.feature_bounds.high[plan.features_read]
     if plan.target == "refined bounds" and plan.target_bounds is not None:
         low[~plan.is_feature] = plan.target_bounds.low
         high[~plan.is_feature] = plan.target_bounds.high
@@ -209,7 +242,7 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
         if not plan.unbounded.any():
             noise = plan.noise(plan.counts)
             sure = _has_values(shares, noise, found[0], _grid(plan.counts)) & ~found[1]
-            return _narrower(low, high, where, found[0], sure, _grid(plan.counts))
+            return _narrower(low, high, where, found[0], sure, _grid(plan.counts)), counted
         (low[where], high[where], counted.wide[where]), counted.beyond[where] = found[:2]
         counted = counted._replace(unseen=found[2], gathered=found[3])
     return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
@@ -222,7 +255,7 @@ def _narrower(
     found: Ranges,
     sure: np.ndarray,
     grid: MagnitudeGrid,
-) -> tuple[Boxes, Counted]:
+) -> Boxes:
     """Return the bounds, or ranges by counts that are sure, much narrower and within them.
 
     Counts tell the octaves of a column's values: those of years within (1970, 2020) are between
@@ -239,11 +272,9 @@ def _narrower(
     known[where] = (np.minimum(high[where], octaves.high[sure])) - (
         np.maximum(low[where], octaves.low[sure])
     )
-    narrowed, outside = (width > 0) & (width < at_most) & (known < at_most), known < 0
+    narrowed = (width > 0) & (width < at_most) & (known < at_most)
     low, high = np.where(narrowed, inner_low, low), np.where(narrowed, inner_high, high)
-    nothing = np.zeros(low.size, bool)
-    counted = Counted(np.zeros(low.size), nothing, narrowed, outside)
-    return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
+    return Boxes(low / 2 + high / 2, high / 2 - low / 2)
 
 
 def _whole_octaves(found: Ranges, grid: MagnitudeGrid) -> Ranges:
@@ -295,18 +326,6 @@ def _beyond(shares: Array, noise: Array, grid: MagnitudeGrid) -> np.ndarray:
     return shares[:, [0, 2 * grid.n_positive]].max(axis=1) > _AT_ENDS + 3 * noise
 
 
-def _beyond_bounds(found: Estimate) -> np.ndarray:
-    """Whether columns have values beyond their boxes: m^2 + v is at most 1 within.
-
-    Rows are read in a ball, which may reach beyond a box. Columns of two values have m^2 + v = 1;
-    their mean is close to an end only if one value is very rare.
-    """
-    error = np.hypot(found.variance_error, 2 * found.mean * found.mean_error)
-    at_an_end = np.abs(found.mean) > 1 - _CLOSE
-    least = np.where(at_an_end, _AT_AN_END, _SURELY_BEYOND) * error
-    return found.mean**2 + found.variance > 1 + least
-
-
 def _all_zero(shares: Array, noise: Array) -> bool:
     """Whether, by noisy shares of zeros, no column has enough other values for the counts to show.
 
@@ -325,8 +344,7 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     counted, features = found.counted, np.flatnonzero(plan.features_read)
     beyond = counted.beyond[plan.is_feature]
     wide = (counted.wide[plan.is_feature] > _SURELY) & ~beyond
-    missed = _beyond_bounds(found.moments) & ~np.asarray(counted.narrowed) | counted.outside
-    missed = missed[plan.is_feature] & (plan.features == "refined bounds")
+    missed = found.missed[plan.is_feature]
     maps = replace(
         maps,
         missed_features=tuple(features[missed].tolist()),

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
 
 from skdpfl import ISRLDPClassifier
 
@@ -92,6 +93,15 @@ def test_bounds_that_miss_the_data_are_told_of(d):
         assert all(text.startswith("The values of feature 'x1' are") for text in said)
         told += len(said)
     assert told >= 3
+
+
+def test_no_column_of_many_within_its_bounds_is_said_to_be_outside():
+    """Pixels of 0 in all records are at an end of their bounds; a warning would be an error."""
+    X, y = load_digits(return_X_y=True)
+    for seed in range(10):
+        model = ISRLDPClassifier(2.0, feature_bounds=(0, 16), n_rounds=1, random_state=seed)
+        model.fit(X, y, silos=np.arange(len(y)) % 8)
+        assert np.unique(model.scaling_.scale).size > 1  # moments were read
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # many bounds are far too wide
