@@ -2,6 +2,7 @@
 
 from skdpfl.federation._base import Federation, RecordMap, Schema, Work
 from skdpfl.federation._budgets import CohortSum, GridSum, SiloBudgets
+from skdpfl.federation._counts import CellCounts
 from skdpfl.federation._data import SiloData, class_codes, in_rows
 from skdpfl.federation._local import LocalFederation
 from skdpfl.federation._measures import (

@@ -27,7 +27,7 @@ replaced, and the radius if its terms are set to zero.
    diameter: replacing or zeroing the silo changes it by at most Delta.
 3. *A person.* The mean over a person's records is in the convex hull, too, so replacing the person
    by another one, with any number of records, changes the silo's sum by at most Delta. Means of
-   several records are rounded where float64 adds up terms exactly (:func:`_rounded_means`).
+   several records are rounded where float64 adds up terms exactly (:func:`rounded_means`).
 4. *Floating point.* :meth:`BoundedSum.drift` bounds the distance between the computed sum and the
    exact one, and between neighbours it counts twice. Sum and noise are added on one grid
    (:mod:`skdpfl.privacy.release`). The noise is made larger for both
@@ -74,6 +74,9 @@ Answers = Iterator[tuple[np.ndarray, Any]]
 _ARITHMETIC = frozenset(
     (
         "sums",
+        "cells",
+        "of_persons",
+        "person_means",
         "mean",
         "operations",
         "drift",
@@ -238,6 +241,23 @@ class BoundedSum(ABC):
                 rows = data.rows_of(silo, slice(start, min(start + PIECE, int(data.sizes[silo]))))
                 total += self._piece(np.asarray(data.X[rows]), np.asarray(data.y[rows]))
             yield np.array([silo]), total[None]
+
+    def of_persons(self, data: SiloData, work: Any) -> np.ndarray:
+        """Return each silo's sum (n_silos, *shape) over persons of the mean of their records."""
+        people = data.people
+        assert people is not None
+        totals = np.zeros((len(people.counts), *self.shape))
+        for persons, sums in _together(self.sums(data.by_person(), work)):
+            means = self.person_means(sums, people.rows[persons])
+            np.add.at(totals, people.silo_of[persons], means)
+        return totals
+
+    def person_means(self, sums: np.ndarray, n: np.ndarray) -> np.ndarray:
+        """Return the means over n records of a person, rounded if sums are exact."""
+        means = self.mean(sums, n)
+        if self.on_grid or self.adds_exactly:
+            means[n > 1] = rounded_means(self, means[n > 1])
+        return means
 
     def mean(self, sums: np.ndarray, n: np.ndarray) -> np.ndarray:
         """Return the means over n records, for whole silos."""
@@ -540,22 +560,40 @@ def _sums_of_persons(
     people = data.people
     if people is None:
         raise ValueError('unit="person" needs the person of each record, which is not known here.')
-    totals = np.zeros((len(people.counts), *what.shape))
-    for persons, sums in what.sums(data.by_person(), work):
-        n = people.rows[persons]
-        means = what.mean(sums, n)
-        if what.on_grid or what.adds_exactly:
-            means[n > 1] = _rounded_means(what, means[n > 1])
-        np.add.at(totals, people.silo_of[persons], means)
+    totals = what.of_persons(data, work)
     here = np.flatnonzero(people.counts)
     yield here, totals[here]
+
+
+#: numbers in sums of persons that are added up together
+_NUMBERS = 2**18
+
+
+def _together(
+    sums: Iterator[tuple[np.ndarray, np.ndarray]],
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the same persons and sums in the same order, many of them at a time."""
+    n, waiting = 0, list[tuple[np.ndarray, np.ndarray]]()
+    for some in sums:
+        waiting.append(some)
+        n += some[1].size
+        if n >= _NUMBERS:
+            yield _joined(waiting)
+            n, waiting = 0, []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    persons, sums = zip(*parts, strict=True)
+    return np.concatenate(persons), np.concatenate(sums)
 
 
 #: what means over a person's records are rounded to: float64 adds up 2^25 without an error
 STEP = 2.0**-27
 
 
-def _rounded_means(what: BoundedSum, means: np.ndarray) -> np.ndarray:
+def rounded_means(what: BoundedSum, means: np.ndarray) -> np.ndarray:
     """Return means (n, *shape) of exact sums over several records, rounded to multiples of STEP.
 
     Formal guarantee

@@ -12,20 +12,17 @@ nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpfl.federation import PIECE, BoundedSum, SiloData
+from skdpfl.federation import CellCounts, SiloData
 from skdpfl.scaling._maps import Array
 
 #: even cells of a column, geometric ones from an end, and the shortest of these
 _EVEN, _GEOMETRIC, _SHORTEST = 64, 32, 1e-4
-#: the most counts in memory at once
-_COUNTED = 2**22
 #: closer edges, in ranges, are merged; the most edges in a question
 APART, _MOST_EDGES = 1e-9, 1024
 #: in deviations of the noise: halves that differ by less from the expected division are divided as
@@ -126,7 +123,7 @@ class _EvenParts(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram(BoundedSum):
+class Histogram(CellCounts):
     """Counts of the values of some columns in cells: each record is in one cell of each column.
 
     ``edges`` are the inner edges of each column's cells.
@@ -161,18 +158,9 @@ class Histogram(BoundedSum):
     def entry(self) -> float:
         return 1.0
 
-    def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, Array]]:
-        width, here = int(self.starts[-1]), np.flatnonzero(data.sizes)
-        per_block = max(1, _COUNTED // width)
-        for first in range(0, len(here), per_block):
-            silos = here[first : first + per_block]
-            counts = np.zeros(len(silos) * width)
-            for rows, owner in _pieces(data, silos):
-                first_cell = owner * width
-                found = self._cells.of(np.asarray(data.X[rows])[:, self.columns])
-                for start, own in zip(self.starts[:-1], found.T, strict=True):
-                    counts += np.bincount(first_cell + start + own, minlength=counts.size)
-            yield silos, counts.reshape(len(silos), width)
+    def cells(self, data: SiloData, rows: Any) -> np.ndarray:
+        """See `CellCounts.cells`."""
+        return self.starts[:-1] + self._cells.of(np.asarray(data.X[rows])[:, self.columns])
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         given = self.columns
@@ -182,18 +170,6 @@ class Histogram(BoundedSum):
         fine = fine and all(is_rising(e) and e.size <= _MOST_EDGES for e in self.edges)
         if not fine:
             raise ValueError("The cells do not fit the requested columns.")
-
-
-def _pieces(data: SiloData, silos: np.ndarray) -> Iterator[tuple[np.ndarray | slice, np.ndarray]]:
-    """Yield some rows of the silos, and the position of each row's silo among them."""
-    rows, edges = data.rows_together(silos)
-    owner = np.repeat(np.arange(len(silos)), np.diff(edges))
-    for i in range(0, len(owner), PIECE):
-        some = slice(i, min(i + PIECE, len(owner)))
-        if isinstance(rows, slice):
-            yield slice(rows.start + some.start, rows.start + some.stop), owner[some]
-        else:
-            yield rows[some], owner[some]
 
 
 def denoise_histogram(

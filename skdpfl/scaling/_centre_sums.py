@@ -47,7 +47,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._kinds import canonical, kind_of_labels, places_of, read_values
-from skdpfl.federation import BoundedSum, Middle, SiloBudgets, SiloData
+from skdpfl.federation import BoundedSum, CellCounts, Middle, SiloBudgets, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._moments import A, B
@@ -101,13 +101,6 @@ class CentreSum(BoundedSum):
         """The number of columns."""
         return int(self.used.sum())
 
-    @abstractmethod
-    def of_columns(self, X: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Return sums of records' terms, from their used columns (n, d).
-
-        Sum k is over the rows from ``edges[k]`` to ``edges[k + 1]``, of which there are some.
-        """
-
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         if self.used.shape != (n_features,) or self.used.dtype != bool or not self.d:
             raise ValueError(
@@ -118,18 +111,30 @@ class CentreSum(BoundedSum):
         most = np.maximum(budgets.summed, float(self.largest))
         return np.asarray(relative_error((2, DOUBLE)) * most * self.radius)
 
+    def read(self, X: np.ndarray) -> np.ndarray:
+        """Return the values of some columns."""
+        return as_numbers(X)
+
+
+@dataclass(frozen=True, eq=False)
+class TermSum(CentreSum):
+    """Base class of sums of terms that are computed from each value."""
+
+    @abstractmethod
+    def of_columns(self, X: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Return sums of records' terms, from their used columns (n, d).
+
+        Sum k is over the rows from ``edges[k]`` to ``edges[k + 1]``, of which there are some.
+        """
+
     def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for silos in _groups(data.sizes, math.prod(self.shape)):
             rows, edges = data.rows_together(silos)
             yield silos, self.of_columns(self.read(data.X[rows][:, self.used]), edges)
 
-    def read(self, X: np.ndarray) -> np.ndarray:
-        """Return the columns for ``of_columns``."""
-        return as_numbers(X)
-
 
 @dataclass(frozen=True, eq=False)
-class Means(CentreSum):
+class Means(TermSum):
     """The number of values, and their sum in the box's units (2, d)."""
 
     low: np.ndarray
@@ -220,7 +225,7 @@ class Spreads(Means):
 
 
 @dataclass(frozen=True, eq=False)
-class Bins(CentreSum):
+class Bins(CellCounts, CentreSum):
     """Histograms: counts (d, n_bins) of values between edges (d, n_bins + 1)."""
 
     edges: np.ndarray
@@ -251,17 +256,11 @@ class Bins(CentreSum):
         bins = [e.searchsorted(x, "right") for e, x in zip(inner, X.T, strict=True)]
         return np.where(np.isnan(X), -1, np.stack(bins, axis=1))
 
-    def of_columns(self, X: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    def cells(self, data: SiloData, rows: Any) -> np.ndarray:
         with np.errstate(all="ignore"):
-            bins = self.places(X)
-        return self.counted(bins, edges)
-
-    def counted(self, bins: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Return the counts (n, d, n_bins) of bins (n, d) between edges; -1 is in none."""
-        here, (d, n_bins), n = bins >= 0, self.shape, len(edges) - 1
-        columns = np.repeat(np.arange(n), np.diff(edges))[:, None] * d + np.arange(d)
-        counts = np.bincount(columns[here] * n_bins + bins[here], minlength=n * d * n_bins)
-        return counts.reshape(n, d, n_bins).astype(np.float64)
+            bins = self.places(self.read(data.X[rows][:, self.used]))
+        d, n_bins = self.shape
+        return np.where(bins < 0, -1, bins + n_bins * np.arange(d))
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,13 +315,13 @@ class LifeTable(Levels):
     horizon: float
 
     @property
-    def cells(self) -> int:
+    def n_cells(self) -> int:
         """The number of a group's cells."""
         return 2 * len(self.cuts) + 3
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return 1, max(1, len(self.values)) * self.cells
+        return 1, max(1, len(self.values)) * self.n_cells
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         values = self.values or ("all",)
@@ -331,20 +330,17 @@ class LifeTable(Levels):
         if not rising or self.shape[1] > MOST_LEVELS or not 0 < self.horizon < np.inf:
             raise ValueError("A life table needs increasing intervals, and not too many.")
 
-    def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for silos in _groups(data.sizes, math.prod(self.shape)):
-            rows, edges = data.rows_together(silos)
-            y = data.y[rows]
-            event, time = ~np.signbit(y), np.abs(y)
-            within = 2 * np.searchsorted(self.cuts, time, side="left") + event
-            cell = np.where((time >= 1) & ~event, self.cells - 1, within)
-            group = self.places(data.X[rows][:, self.used])[:, 0] if self.values else 0
-            yield silos, self.counted(np.where(group < 0, -1, group * self.cells + cell)[:, None],
-                                      edges)  # fmt: skip
+    def cells(self, data: SiloData, rows: Any) -> np.ndarray:
+        y = data.y[rows]
+        event, time = ~np.signbit(y), np.abs(y)
+        within = 2 * np.searchsorted(self.cuts, time, side="left") + event
+        cell = np.where((time >= 1) & ~event, self.n_cells - 1, within)
+        group = self.places(data.X[rows][:, self.used])[:, 0] if self.values else 0
+        return np.where(group < 0, -1, group * self.n_cells + cell)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
-class Known(CentreSum):
+class Known(TermSum):
     """The number of records whose value is not missing, (d,)."""
 
     @property

@@ -17,11 +17,11 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpfl.federation import BoundedSum, Question, SiloBudgets, SiloData
+from skdpfl.federation import BoundedSum, CellCounts, Question, SiloBudgets, SiloData
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._curves import Expansion
@@ -107,38 +107,12 @@ class ColumnSums(BoundedSum):
     def weight(self) -> Array:
         return self.columns.weights[:, None]
 
-    @abstractmethod
-    def added(self, values: Array, silos: np.ndarray, n_silos: int) -> Array:
-        """Add records (n, c), sorted by local silo numbers (n,): (n_silos, c, entries)."""
-
     def check(self, n_features: int, n_classes: int | None, work: object) -> None:
         self.columns.check(n_features)
-
-    def sums(self, data: SiloData, work: object) -> Iterator[tuple[np.ndarray, Array]]:
-        width, entries = self.shape
-        here = np.flatnonzero(data.sizes)
-        per_block = max(1, _MESSAGES // max(1, width * entries))
-        for first in range(0, len(here), per_block):
-            silos = here[first : first + per_block]
-            exact = np.zeros((silos.size, width, entries))
-            for values, local in self._blocks(data, silos):
-                low, high = local[0], local[-1] + 1  # the silos that the block has rows of
-                exact[low:high] += self.added(values, local - low, high - low)
-            yield silos, exact
 
     def mean(self, sums: Array, n: np.ndarray) -> Array:
         # STEP is a power of two, so this is rint(mean / STEP) * STEP
         return np.rint(sums / (n * STEP)[:, None, None]) * STEP
-
-    def _blocks(self, data: SiloData, silos: np.ndarray) -> Iterator[tuple[Array, np.ndarray]]:
-        """Yield blocks of rows of some silos: their columns, and each row's position in silos."""
-        first, last = data.starts[silos[0]], data.starts[silos[-1] + 1]
-        positions = np.repeat(np.arange(silos.size), data.sizes[silos])
-        per_block = max(1, _ROWS // max(1, self.shape[0]))
-        for start in range(first, last, per_block):
-            stop = min(start + per_block, last)
-            rows = slice(start, stop) if data.order is None else data.order[start:stop]
-            yield self.columns.of(data, rows), positions[start - first : stop - first]
 
     def drift(self, budgets: SiloBudgets) -> Array:
         """Sums are exact; a product with the weight, one with the grid, and STEP are not."""
@@ -149,7 +123,7 @@ class ColumnSums(BoundedSum):
 
 
 @dataclass(frozen=True, eq=False)
-class Counts(ColumnSums):
+class Counts(CellCounts, ColumnSums):
     """Counts of the values of each column in each bin."""
 
     grid: MagnitudeGrid | LinearGrid
@@ -170,13 +144,9 @@ class Counts(ColumnSums):
     def entry(self) -> float:
         return float(self.columns.weights.max(initial=0.0))
 
-    def added(self, values: Array, silos: np.ndarray, n_silos: int) -> Array:
-        shape = (n_silos, values.shape[1], self.entries)
-        cells = silos[:, None] * shape[1] + np.arange(shape[1])
-        flat = np.bincount(
-            (cells * shape[2] + self.grid.bins(values)).ravel(), minlength=np.prod(shape)
-        )
-        return flat.reshape(shape).astype(np.float64)
+    def cells(self, data: SiloData, rows: Any) -> np.ndarray:
+        width, entries = self.shape
+        return self.grid.bins(self.columns.of(data, rows)) + entries * np.arange(width)
 
     def check(self, n_features: int, n_classes: int | None, work: object) -> None:
         super().check(n_features, n_classes, work)
@@ -211,7 +181,30 @@ class Moments(ColumnSums):
     def entry(self) -> float:
         return RADIUS * float(self.columns.weights.max(initial=0.0))
 
+    def sums(self, data: SiloData, work: object) -> Iterator[tuple[np.ndarray, Array]]:
+        width, entries = self.shape
+        here = np.flatnonzero(data.sizes)
+        per_block = max(1, _MESSAGES // max(1, width * entries))
+        for first in range(0, len(here), per_block):
+            silos = here[first : first + per_block]
+            exact = np.zeros((silos.size, width, entries))
+            for values, local in self._blocks(data, silos):
+                low, high = local[0], local[-1] + 1  # the silos that the block has rows of
+                exact[low:high] += self.added(values, local - low, high - low)
+            yield silos, exact
+
+    def _blocks(self, data: SiloData, silos: np.ndarray) -> Iterator[tuple[Array, np.ndarray]]:
+        """Yield blocks of rows of some silos: their columns, and each row's position in silos."""
+        first, last = data.starts[silos[0]], data.starts[silos[-1] + 1]
+        positions = np.repeat(np.arange(silos.size), data.sizes[silos])
+        per_block = max(1, _ROWS // max(1, self.shape[0]))
+        for start in range(first, last, per_block):
+            stop = min(start + per_block, last)
+            rows = slice(start, stop) if data.order is None else data.order[start:stop]
+            yield self.columns.of(data, rows), positions[start - first : stop - first]
+
     def added(self, values: Array, silos: np.ndarray, n_silos: int) -> Array:
+        """Add records (n, c), sorted by local silo numbers (n,): (n_silos, c, entries)."""
         assert self.boxes is not None
         total = np.zeros((n_silos, 2, values.shape[1]))
         first = np.flatnonzero(np.diff(silos, prepend=-1))

@@ -104,9 +104,10 @@ class Labels(BoundedSum):
             raise ValueError("Labels are counted where there are two.")
 
     def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, Array]]:
-        for silo in np.flatnonzero(data.sizes).tolist():
-            y = data.y[data.rows_of(silo, slice(0, int(data.sizes[silo])))]
-            yield np.array([silo]), np.array([np.where(y == 1, 0.5, -0.5).sum()])
+        here = np.flatnonzero(data.sizes)
+        rows, edges = data.rows_together(here)
+        halves = np.where(data.y[rows] == 1, 0.5, -0.5)
+        yield here, np.add.reduceat(halves, edges[:-1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from skdpfl.federation import (
     BalancedAccuracy,
     BoundedSum,
     CalibrationError,
+    CellCounts,
     Closeness,
     Confusion,
     D2Poisson,
@@ -27,6 +28,7 @@ from skdpfl.federation import (
     SiloData,
     SumPlan,
     Work,
+    _counts,
 )
 from skdpfl.inference import (
     HazardCurvature,
@@ -295,6 +297,21 @@ def test_a_silos_sum_is_of_its_records_whatever_the_others_hold(name):
         assert (apart <= 2 * drift).all()
     if what.on_grid or isinstance(what, ColumnSums):
         np.testing.assert_array_equal(turned, whole)
+
+
+@pytest.mark.parametrize("name", [n for n in SUMS if isinstance(SUMS[n][0], CellCounts)])
+def test_counts_of_persons_are_the_means_of_their_counts(name, monkeypatch):
+    """To the last bit, also of a person whose rows are counted in several pieces."""
+    (what, work, _), (rows, codes) = SUMS[name], records()
+    of_row = np.minimum(np.arange(len(rows)) // 2, 30) + 100 * codes
+    y = of_rows(name, rows, np.zeros(len(rows), int)).y
+    of_row = np.unique(of_row, return_inverse=True)[1]
+    data = SiloData.from_codes(rows[:, :D], y, codes, 3, of_row=of_row)
+    whole = what.of_persons(data, work)
+    np.testing.assert_array_equal(whole, BoundedSum.of_persons(what, data, work))
+    monkeypatch.setattr(_counts, "_NUMBERS", 5 * D)
+    np.testing.assert_array_equal(whole, what.of_persons(data, work))
+    assert whole.any() and (whole <= data.people.counts.reshape(-1, *[1] * len(what.shape))).all()
 
 
 @pytest.mark.parametrize("kind", [HazardScores, HazardCurvature])

@@ -225,7 +225,7 @@ def test_means_that_are_rounded_twice_stay_within_the_radius():
     known = {"shape": (n + 1, 1), "weight": 1.0, "radius": radius, "diameter": 2 * radius}
     what = SimpleNamespace(**known, middle=_sums.Middle(0.0, 0.0, radius), slack=radius)
     means = ColumnSums.mean(what, both.sum(axis=0).reshape(1, -1, 1), np.array([2]))
-    assert np.linalg.norm(_sums._rounded_means(what, means)) <= radius
+    assert np.linalg.norm(_sums.rounded_means(what, means)) <= radius
 
 
 def test_a_silo_is_cut_by_its_own_rows(monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skdpfl.federation import SiloData
 from skdpfl.scaling import Boxes, Columns, Counts, LinearGrid, MagnitudeGrid, Moments, RowMoments
 from skdpfl.scaling._moments import DIAMETER, RADIUS, A, B, RowBall, contributions, levels
 
@@ -75,7 +76,8 @@ def test_every_value_has_exactly_one_bin(grid):
     values = np.concatenate([WILD, np.exp(rng.uniform(-80, 80, 500)) * rng.choice([-1, 1], 500)])
     bins = grid.bins(values)
     assert bins.min() >= 0 and bins.max() < grid.n_bins
-    sums = Counts(ONE, grid).added(values[:, None], np.zeros(len(values), int), 1)
+    data = SiloData(np.empty((len(values), 0)), values, np.array([0, len(values)]))
+    _, sums = next(Counts(Columns(np.zeros(0, bool), True), grid).sums(data, None))
     assert sums.sum() == len(values) and sums.shape == (1, 1, grid.n_bins)
     if isinstance(grid, LinearGrid):
         ends = grid.bins(np.array([-np.inf, np.inf, np.nan]))
