@@ -254,7 +254,7 @@ def _with_step(committed: Committed, method: Method, measure: Measure) -> Commit
 def _step(committed: Committed) -> float:
     """Return the learning rate of the model's rules, for the noise of the plan."""
     request, now, noise = committed.request, committed.settings, noise_of_plan(committed.plan)
-    task = request.task(committed.squared_row - request.fit_intercept)
+    task = request.task(committed.squared_row - request.fit_intercept, committed.largest_square)
     rules, server = request.model.rules, now.server_step
     if request.promise.hides_silos:
         eta = rules.silo_learning_rate(now.steps, noise, task)

@@ -81,9 +81,10 @@ class Measured(NamedTuple):
 class Committed:
     """What is known after planning and scaling, before training; ``epsilon`` is the price.
 
-    ``scaled_row`` is the mean squared norm of scaled rows, None if unknown; ``measured`` is None in
-    private fits and if the learning rate was given. ``largest_target`` is the largest scaled
-    target, infinite in private fits.
+    ``scaled_row`` is the mean squared norm of scaled rows, and ``largest_square`` a bound of their
+    mean square in any direction, None if unknown; ``measured`` is None in private fits and if the
+    learning rate was given. ``largest_target`` is the largest scaled target, infinite in private
+    fits.
     """
 
     request: Request
@@ -93,6 +94,7 @@ class Committed:
     scaled_row: float | None
     measured: Measured | None = None
     largest_target: float = math.inf
+    largest_square: float | None = None
 
     @property
     def is_deterministic(self) -> bool:

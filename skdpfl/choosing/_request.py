@@ -138,8 +138,11 @@ class Request:
         fixed = not self.chooses_step or self.promise.epsilon is None
         return fixed or self.promise.hides_silos
 
-    def task(self, squared_norm: float) -> RuleTask:
-        """Return the task for rows with this mean square norm, which excludes the intercept's 1."""
+    def task(self, squared_norm: float, largest: float | None = None) -> RuleTask:
+        """Return the task for rows with this mean square norm, and the largest in a direction.
+
+        Both exclude the intercept's 1.
+        """
         facts, curvature = self.facts, self.loss.curvature(self.facts.n_outputs)
         guessed = _SOME_RECORDS * facts.n_silos
         return RuleTask(
@@ -153,6 +156,7 @@ class Request:
             slope=self.loss.lipschitz(self.facts.n_outputs),
             is_binary=facts.is_classifier and facts.n_outputs == 1,
             label_free=self.label_free,
+            steepest=None if largest is None else max(largest + self.fit_intercept, 1e-12),
         )
 
 

@@ -86,7 +86,8 @@ class Agreed:
             row = self.choice.scaling.squared_row  # no noise asks for what was found
         known = self.request, self.choice.settings, self.work.plan, self.spent.epsilon, row
         measure = partial(self.data.curvature, scales)
-        training = final_training(Committed(*known), self.method, measure)
+        committed = Committed(*known, largest_square=scales.features.largest_square)
+        training = final_training(committed, self.method, measure)
         work = replace(
             self.work,
             model=self.request.model.started(scales),

@@ -26,9 +26,12 @@ kappa.
 
 **Two classes, clipped without labels** (:class:`skdpfl.losses.LogLoss`): half of this path, as
 clipped gradients balance at the true coefficients, not beyond. The curvature of clipped gradients
-is at most C |a| / 2 for a row a, and does not saturate, so steps with momentum m are stable up to
+is at most C / (2 |a|) times a a^T for a row a, and does not saturate. So for rows of norm rho, and
+l the largest eigenvalue of the mean of a a^T, steps with momentum m are stable up to
 
-    eta <= 4 (1 + m) / (C rho)
+    eta <= 4 (1 + m) rho / (C l)
+
+It is at most rho^2, and for curves about half of that (:class:`skdpfl.scaling.CurveScaling`).
 
 **Noise that hides the signal.** A record's gradient is the sign of its residual times its row,
 clipped to one clip norm. For P scaled, uncorrelated features that explain a target completely, the
@@ -75,7 +78,8 @@ class RuleTask(NamedTuple):
     """The numbers about the learning task that rules read.
 
     ``curvature`` is that of the loss in the raw prediction, ``squared_row`` the mean squared norm
-    of a scaled row, including the intercept's 1, ``slope`` the loss's largest slope. ``is_binary``:
+    of a scaled row a, including the intercept's 1, ``steepest`` a bound of the largest eigenvalue
+    of the mean of a a^T (None: ``squared_row``), ``slope`` the loss's largest slope. ``is_binary``:
     a classifier of two classes; ``label_free``: whose gradients are clipped without their labels.
     """
 
@@ -89,6 +93,7 @@ class RuleTask(NamedTuple):
     slope: float = math.inf
     is_binary: bool = False
     label_free: bool = False
+    steepest: float | None = None
 
     @property
     def norm(self) -> float:
@@ -235,7 +240,8 @@ class LinearRules(Rules):
             return 1.8 * (1 + momentum) * bearable
         kappa, carried = clip / task.norm, _carried(noise, task)
         if task.label_free:
-            bearable = 4 * (1 + momentum) / (clip * task.norm)
+            steepest = task.squared_row if task.steepest is None else task.steepest
+            bearable = 4 * (1 + momentum) * task.norm / (clip * steepest)
             carried *= math.sqrt(min(1.0, 0.3 / kappa)) / 2
         elif task.is_classifier:
             bearable *= (1 - momentum) * max(7.0, 54 / kappa)

@@ -285,6 +285,17 @@ class CurveScaling(Scaling):
         others = self.inner.row_norm
         return None if others is None else math.hypot(others, math.sqrt(self.squared))
 
+    @property
+    def largest_square(self) -> float | None:
+        """That of a row without rank and bins.
+
+        The mean of z z^T has one block per feature on its diagonal, which is itself diagonal: the
+        value has 1, and rank and bins have 1 together. The largest eigenvalue of a positive matrix
+        is at most the sum of those of its diagonal blocks, which is 1 for each feature.
+        """
+        n_bent = sum(bool(block[:, 1:].any()) for block in self.blocks)
+        return None if self.row_norm is None else self.row_norm**2 - n_bent
+
     def transform(
         self, X: Array, out: Array | None = None, codes: np.ndarray | None = None
     ) -> Array:

@@ -38,6 +38,11 @@ class Scaling(ABC):
     def row_norm(self) -> float | None:
         """Expected norm of a transformed row, from public or released numbers; None: unknown."""
 
+    @property
+    def largest_square(self) -> float | None:
+        """A bound of the mean square of a row in any direction; None: unknown."""
+        return None if self.row_norm is None else self.row_norm**2
+
     @abstractmethod
     def transform(self, X: Array, out: Array | None = None) -> Array:
         """Map rows ``X`` (n, d); float32 stays float32, ``out`` may be ``X`` itself."""

@@ -72,6 +72,13 @@ def test_momentum_needs_steps_and_noise_limits_it():
     assert found == pytest.approx([0.5, 0.0, 0.8, 0.95])
 
 
+@pytest.mark.parametrize(("steepest", "rate"), [(None, 3.6), (4.0, 3.6), (2.5, 5.76)])
+def test_steps_are_as_long_as_the_curvature_of_clipped_gradients_allows(steepest, rate):
+    """Of C / (2 |a|) times a a^T: 2 (1 + m) is 3.6, by C l / (2 rho) with C = 1 and rho = 2."""
+    task = LABELS._replace(label_free=True, steepest=steepest)
+    assert RULES.learning_rate(1.0, 100, 0.8, 1e-9, task) == pytest.approx(rate)
+
+
 def test_the_penalty_shortens_steps():
     assert RULES.with_penalty(1.0, 2.0, 0.5, 0.5) == pytest.approx(1 / (1 + 1.1 / 1.5))
 
