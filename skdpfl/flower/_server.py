@@ -29,10 +29,9 @@ from skdpfl.remote import (
     RemoteFederation,
     SiloLine,
     SilosMissing,
-    WireError,
+    introduction_in,
     new_identity,
     pack,
-    unpack,
 )
 
 #: poll interval, in seconds
@@ -52,7 +51,8 @@ class FlowerCourier(Courier):
     """Takes letters to silos that run as SuperNodes.
 
     A restarted SuperNode is a new node with the same silo. So nodes are asked for their silo's name
-    before they get a letter, and again if an answer is missing.
+    before they get a letter, and again if an answer is missing. While lines answer, Flower is not
+    asked for anything.
 
     Parameters
     ----------
@@ -69,42 +69,37 @@ class FlowerCourier(Courier):
         if not 0 < timeout < float("inf"):
             raise ValueError(f"timeout must be a finite number of seconds, got {timeout!r}.")
         self._grid, self._timeout = grid, timeout
-        #: of tokens, the nodes that were invited by them; silos that opened a line; their lines
+        #: of tokens, the nodes that were invited by them; silos that opened a line
         self._invited: dict[bytes, int] = {}
         self._new: queue.SimpleQueue[tuple[int, Introduction, SiloLine]] = queue.SimpleQueue()
-        self._lines: dict[str, SiloLine] = {}
         self._door = None if line is None else self._opened(line)
-        #: of each silo, its node and the mark of its memory
+        #: of each silo, its node, its line if it has one, and the mark of its memory
         self._nodes: dict[str, int] = {}
+        self._lines: dict[str, SiloLine] = {}
         self._marks: dict[str, str] = {}
-        #: nodes that were asked for their silo's name, and the messages that ask
-        self._seen: set[int] = set()
-        self._open: dict[str, tuple[int, float]] = {}
-        #: nodes whose answer named no silo, and when: their gate may be there later
-        self._quiet: dict[int, float] = {}
+        #: when each node is asked for its silo's name, and the messages that ask
+        self._due: dict[int, float] = {}
+        self._open: dict[str, int] = {}
 
     def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
-        end = time.monotonic() + self._timeout
-        self._moved()
-        sent: dict[str, str] = {}
-        answers: dict[str, bytes] = {}
-        told: Told = queue.SimpleQueue()
-        self._send(letters, sent, told)
-        pushed = {name: time.monotonic() for name in letters if name not in self._lines}
-        while len(answers) < len(letters) and time.monotonic() < end:
-            for name, letter in self._came(sent, told):
+        end, told = time.monotonic() + self._timeout, Told()
+        due, sent, answers = dict.fromkeys(letters, 0.0), dict[str, str](), dict[str, bytes]()
+        quiet = not letters.keys() <= self._lines.keys()
+        while due and time.monotonic() < end:
+            if quiet:
+                self._ask_nodes()
+            due |= dict.fromkeys(self._met() & due.keys(), 0.0)
+            now = time.monotonic()
+            ready = [n for n, when in due.items() if when <= now and n in self._nodes]
+            due |= self._send({name: letters[name] for name in ready}, sent, told)
+            came = self._told(told)
+            quiet = not came
+            for name, letter in came or self._pulled(sent):
                 if letter:
                     answers[name] = letter
-                else:  # its gate is being started: soon it is late
-                    pushed[name] = time.monotonic() - self._timeout * _LATE + _AGAIN
-            if len(answers) == len(letters):
-                break
-            now, moved = time.monotonic(), self._moved()
-            late = [n for n, when in pushed.items() if now - when > self._timeout * _LATE]
-            again = {*moved, *late} & letters.keys() - answers.keys()
-            self._send({name: letters[name] for name in sorted(again)}, sent, told)
-            for name in again:
-                pushed[name] = math.inf if name in self._lines else now
+                    due.pop(name, None)
+                elif name in due:  # its gate is being started
+                    due[name] = time.monotonic() + _AGAIN
         return answers
 
     def close(self) -> None:
@@ -127,36 +122,41 @@ class FlowerCourier(Courier):
             self._new.put((node, silo, line))
         return node is not None
 
-    def _came(self, sent: dict[str, str], told: Told) -> list[tuple[str, bytes]]:
-        """Return the answers that arrived, by silo; empty ones if there is no gate."""
+    def _told(self, told: Told) -> list[tuple[str, bytes]]:
+        """Return the answers of lines; empty ones if there is no gate, or the line is no more."""
         heard = []
         with suppress(queue.Empty):
             heard.append(told.get(timeout=_PAUSE))
             while True:
                 heard.append(told.get_nowait())
         for name, letter in heard:
-            if letter is None:  # the line is no more: its node is invited again
+            if letter is None:  # its node is invited again
                 self._lines.pop(name, None)
-                self._seen.discard(self._nodes.pop(name, -1))
-        answers = [(name, letter or b"") for name, letter in heard]
-        for message in self._grid.pull_messages(list(sent)) if sent else []:
-            silo = sent.pop(message.metadata.reply_to_message_id, None)
-            if silo is not None:
-                answers.append((silo, letter_in(message)))
-        return answers
+                self._due.pop(self._nodes.pop(name, -1), None)
+        return [(name, letter or b"") for name, letter in heard]
 
-    def _send(self, letters: Mapping[str, bytes], sent: dict[str, str], told: Told) -> None:
-        """Send letters: ``told`` receives answers from lines, ``sent`` the silo of each message."""
-        by_message = []
-        for name in letters:
-            if name in self._lines:
-                carry = self._carry, (name, self._lines[name], letters[name], told)
-                threading.Thread(target=carry[0], args=carry[1], daemon=True).start()
-            elif name in self._nodes:
-                by_message.append(name)
-        train = MessageType.TRAIN
-        messages = [self._message(self._nodes[n], letters[n], train) for n in by_message]
-        sent |= self._push(messages, by_message)
+    def _pulled(self, sent: dict[str, Any]) -> list[tuple[Any, bytes]]:
+        """Return who replied to messages by Flower, and the letters of the replies."""
+        messages = self._grid.pull_messages(list(sent)) if sent else []
+        who = [sent.pop(each.metadata.reply_to_message_id, None) for each in messages]
+        return [(w, letter_in(m)) for w, m in zip(who, messages, strict=True) if w is not None]
+
+    def _send(
+        self, letters: Mapping[str, bytes], sent: dict[str, str], told: Told
+    ) -> dict[str, float]:
+        """Send letters, and return when they are sent again.
+
+        ``told`` receives the answers of lines, ``sent`` the silo of each message.
+        """
+        lines = {name: self._lines[name] for name in letters if name in self._lines}
+        for name, line in lines.items():
+            carry = name, line, letters[name], told
+            threading.Thread(target=self._carry, args=carry, daemon=True).start()
+        others = [name for name in letters if name not in lines]
+        train, again = MessageType.TRAIN, time.monotonic() + self._timeout * _LATE
+        messages = [self._message(self._nodes[n], letters[n], train) for n in others]
+        sent |= self._push(messages, others)
+        return dict.fromkeys(lines, math.inf) | dict.fromkeys(others, again)
 
     def _carry(self, name: str, line: SiloLine, letter: bytes, told: Told) -> None:
         """Report a silo's answer; None if its line is closed."""
@@ -184,61 +184,40 @@ class FlowerCourier(Courier):
         invitation = self._door[0] | {"token": token}
         return Message(content_of(hello, invitation), dst_node_id=node, message_type=kind)
 
-    def _moved(self) -> list[str]:
-        """Ask new nodes for their silos; return the silos that answered."""
-        new = [node for node in self._grid.get_node_ids() if node not in self._seen]
+    def _ask_nodes(self) -> None:
+        """Ask nodes for their silos: new ones, and those that named none for a while."""
         now = time.monotonic()
-        if new:
-            asked = self._push([self._question(node) for node in new], new)
-            self._open |= {message: (node, now) for message, node in asked.items()}
-            self._seen |= set(new)
-        silos = self._met()
-        for message in self._grid.pull_messages(list(self._open)) if self._open else []:
-            asked_one = self._open.pop(message.metadata.reply_to_message_id, None)
-            silo = _introduction_in(message)
-            if asked_one is not None and silo is not None:
-                self._check_new(silo)
-                self._nodes[silo.name] = asked_one[0]
-                silos.append(silo.name)
-            elif asked_one is not None:
-                self._quiet[asked_one[0]] = now
-        for late in [m for m, (_, when) in self._open.items() if now - when > self._timeout / 3]:
-            self._seen.discard(self._open.pop(late)[0])  # it is asked once more
-        for node in [n for n, when in self._quiet.items() if now - when > _AGAIN]:
-            self._seen.discard(node)
-            del self._quiet[node]
-        return silos
+        asked = [n for n in self._grid.get_node_ids() if self._due.get(n, now) <= now]
+        self._due |= dict.fromkeys(asked, now + self._timeout / 3)
+        self._open = {message: n for message, n in self._open.items() if n not in asked}
+        self._open |= self._push([self._question(node) for node in asked], asked)
 
-    def _met(self) -> list[str]:
-        """Return the silos that have opened a line."""
-        silos: list[str] = []
+    def _met(self) -> set[str]:
+        """Return the silos that said where they are, in a message or by a line."""
+        met = set[str]()
+        for node, letter in self._pulled(self._open):
+            if (silo := introduction_in(letter)) is not None:
+                met.add(self._placed(silo, node))
+            else:  # its gate may be there later
+                self._due[node] = time.monotonic() + _AGAIN
         while not self._new.empty():
             node, silo, line = self._new.get()
-            self._check_new(silo)
-            self._nodes[silo.name] = node
-            self._open = {m: asked for m, asked in self._open.items() if asked[0] != node}
+            met.add(self._placed(silo, node))
+            self._open = {message: n for message, n in self._open.items() if n != node}
             if silo.name in self._lines:
                 self._lines[silo.name].close()
             self._lines[silo.name] = line
-            silos.append(silo.name)
-        return silos
+        return met
 
-    def _check_new(self, silo: Introduction) -> None:
-        """Raise if two silos have this name; a restarted silo has the same memory."""
+    def _placed(self, silo: Introduction, node: int) -> str:
+        """Note a silo's node; raise if two silos have its name: a restarted one has its memory."""
         if self._marks.setdefault(silo.name, silo.mark) != silo.mark:
             raise SilosMissing(
                 f"Two silos have the name {silo.name!r}, or one lost its memory. Each silo needs "
                 "its own name, and has to keep the folder beside its ledger."
             )
-
-
-def _introduction_in(message: Message) -> Introduction | None:
-    """Return the Introduction of a node's silo; None if the answer is something else."""
-    try:
-        letter = unpack(letter_in(message))
-    except WireError:
-        return None
-    return letter if isinstance(letter, Introduction) else None
+        self._nodes[silo.name], self._due[node] = node, math.inf
+        return silo.name
 
 
 def server_app(

@@ -14,6 +14,7 @@ from skdpfl.remote._gate import (
 from skdpfl.remote._letters import (
     Hello as Hello,
     Introduction as Introduction,
+    introduction_in as introduction_in,
 )
 from skdpfl.remote._lines import (
     LineCourier as LineCourier,

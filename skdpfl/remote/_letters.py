@@ -31,7 +31,7 @@ from skdpfl.federation import Work
 from skdpfl.losses import Loss, PiecewiseExponential
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.remote._declared import declare, pack
+from skdpfl.remote._declared import declare, pack, unpack
 from skdpfl.remote._frames import check_columns
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._row import Row
@@ -107,6 +107,15 @@ class Introduction:
     name: str
     mark: str
     signature: str = ""
+
+
+def introduction_in(data: bytes | None) -> Introduction | None:
+    """Return the Introduction in an answer to Hello; None if it is something else."""
+    try:
+        letter = unpack(data or b"")
+    except _codec.WireError:
+        return None
+    return letter if isinstance(letter, Introduction) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ import grpc
 from skdpfl._codec import LIMITS, WireError
 from skdpfl._durable import replace_file
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._letters import Hello, Introduction
+from skdpfl.remote._letters import Hello, Introduction, introduction_in
 from skdpfl.remote._roster import line_text, signed_by_silo
 from skdpfl.remote._socket import DirectCourier, asks_to_sign
 
@@ -168,13 +168,9 @@ class LineServer:
         try:
             if not crowded:
                 yield from _pieces_of(pack(Hello(challenge)))
-                silo = unpack(_joined(pieces, _SHORT) or b"")
+                silo = introduction_in(_joined(pieces, _SHORT))
                 token = dict(context.invocation_metadata()).get(_TOKEN, b"")
-                admitted = isinstance(silo, Introduction) and self._admit(
-                    token, silo, challenge, line
-                )
-        except WireError:
-            pass  # not a silo
+                admitted = silo is not None and self._admit(token, silo, challenge, line)
         finally:
             late.cancel()
             with self._guard:
