@@ -166,7 +166,8 @@ class Doorway:
 
     ``meet(line, short)`` serves one. A few more than ``places`` are served with ``short=True``, so
     that a health check finds a place while others hold theirs. Running out of descriptors or
-    threads delays it, and no more.
+    threads delays it, and no more. Signals are seen each second: one that comes just before a
+    system call does not interrupt it.
     """
 
     def __init__(
@@ -174,13 +175,15 @@ class Doorway:
     ) -> None:
         self._door, self._meet, self._places = door, meet, places
         self._held, self._guard = Counter[object](), threading.Lock()
+        door.settimeout(1.0)
 
-    def serve(self, wait: Callable[[], object] = lambda: None) -> None:
-        """Accept connections until the door is closed; ``wait`` returns when there may be one."""
+    def serve(self) -> None:
+        """Accept connections until the door is closed."""
         while self._door.fileno() >= 0:
-            wait()
             try:
                 self._admit(self._door.accept()[0])
+            except TimeoutError:
+                continue
             except (OSError, RuntimeError):  # closed; or no descriptor or thread is left
                 time.sleep(_PAUSE)
 
@@ -279,17 +282,14 @@ class DirectCourier(Courier):
 
     def _meet(self, name: str) -> None:
         """Raise unless the silo that answers is the expected one."""
-        from skdpfl.remote._declared import pack, unpack
-        from skdpfl.remote._letters import Hello, Introduction
+        from skdpfl.remote._declared import pack
+        from skdpfl.remote._letters import Hello, introduction_in
 
         if name in self._met:
             return
-        try:
-            found = unpack(self.ask(name, pack(Hello())))
-        except WireError:
-            found = None
-        if not isinstance(found, Introduction) or found.name != name:
-            who = repr(found.name) if isinstance(found, Introduction) else "no gate"
+        found = introduction_in(self.ask(name, pack(Hello())))
+        if found is None or found.name != name:
+            who = "no gate" if found is None else repr(found.name)
             raise ValueError(f"What is reached as silo {name!r} must be that; found {who}.")
         self._met.add(name)
 

@@ -11,7 +11,6 @@ import logging
 import os
 import pwd
 import resource
-import select
 import signal
 import socket
 import stat
@@ -160,16 +159,10 @@ def serve(settings: SiloSettings) -> None:
     start_log(settings)
     desk = _Desk(settings)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGHUP, lambda *_: None)  # wakes the loop, which reloads
-    with _listening(settings) as door, _woken_by_signals() as alarm:
+    signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=desk.reload).start())
+    with _listening(settings) as door:
         _LOG.info("serving", extra={"socket": settings.socket, "user": os.getuid()})
-
-        def wait() -> None:
-            while door not in select.select([door, alarm], [], [])[0]:
-                if signal.SIGHUP in alarm.recv(64):
-                    desk.reload()
-
-        remote.Doorway(door, desk.meet, _PLACES).serve(wait)
+        remote.Doorway(door, desk.meet, _PLACES).serve()
 
 
 class _Desk:
@@ -229,23 +222,6 @@ class _Desk:
         if not is_hello:
             _wait_for_tick(begin, self._pace)
         return reply
-
-
-@contextmanager
-def _woken_by_signals() -> Iterator[socket.socket]:
-    """Yield what can be read once a signal came.
-
-    A signal that comes just before a system call does not interrupt it, so its handler would have
-    to wait for the next letter.
-    """
-    alarm, ring = socket.socketpair()
-    with alarm, ring:
-        ring.setblocking(False)
-        before = signal.set_wakeup_fd(ring.fileno(), warn_on_full_buffer=False)
-        try:
-            yield alarm
-        finally:
-            signal.set_wakeup_fd(before)
 
 
 def _wait_for_tick(begin: float, pace: float) -> None:

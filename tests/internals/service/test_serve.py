@@ -3,9 +3,7 @@
 import json
 import os
 import pwd
-import select
 import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -19,7 +17,6 @@ import pytest
 from skdpfl.__main__ import main
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Hello, Introduction, SilosMissing, ask_gate, pack, send, unpack
-from skdpfl.service._serve import _woken_by_signals
 from tests.remote.hostile_letters import with_field
 from tests.remote.silos_here import estimator, fit_elsewhere, fit_here, problem
 from tests.service.hospital import ROOT, Hospital, WithGate, same
@@ -229,14 +226,3 @@ def test_answers_take_a_whole_number_of_paces(tmp_path, hospital):
         ask_gate(north.socket, letter)
         took.append(time.monotonic() - begin)
     assert all(seconds >= 0.4 for seconds in took)
-
-
-def test_a_signal_before_the_wait_ends_the_wait():
-    """It would otherwise be seen with the next letter only: a gate that cannot be stopped."""
-    before = signal.signal(signal.SIGUSR1, lambda *_: None)
-    try:
-        with _woken_by_signals() as alarm:
-            os.kill(os.getpid(), signal.SIGUSR1)
-            assert select.select([alarm], [], [], 10)[0] == [alarm]
-    finally:
-        signal.signal(signal.SIGUSR1, before)
