@@ -13,6 +13,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import mmap
 import os
 import time
 from collections.abc import Iterator
@@ -83,17 +84,10 @@ class AuditLog:
 
 def _last(file: int) -> tuple[int, str]:
     """Return the number and the digest of the last whole line; cut off an unfinished one."""
-    size, reach = os.fstat(file).st_size, 2**16
-    while True:
-        tail = os.pread(file, reach, max(0, size - reach))
-        end = tail.rfind(b"\n") + 1
-        start = tail.rfind(b"\n", 0, max(0, end - 1)) + 1
-        if start or reach >= size:  # the whole line is in it
-            break
-        reach *= 2
-    if end < len(tail):  # the process was killed, or the disk was full
-        os.ftruncate(file, size - len(tail) + end)
-    if not end:
+    if not (size := os.fstat(file).st_size):
         return 0, _START
-    line = tail[start : end - 1]
-    return int(json.loads(line)["n"]), hashlib.sha256(line).hexdigest()
+    with mmap.mmap(file, size, access=mmap.ACCESS_READ) as data:
+        end = data.rfind(b"\n")
+        line = data[data.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
+    os.ftruncate(file, end + 1)  # the process was killed, or the disk was full
+    return (int(json.loads(line)["n"]), hashlib.sha256(line).hexdigest()) if line else (0, _START)

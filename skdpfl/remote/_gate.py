@@ -225,8 +225,7 @@ class Gate:
             own, public = self._keyed(offer) if offer.masked else (None, {})
             kept |= public
             self._memory.agree(offer.fit, kept, own)
-            shown = {k: v for k, v in offer.shown().items() if v is not None}
-            self._audit.add("agreed", **shown, epsilon=spent.epsilon, delta=spent.delta)
+            self._audit.add("agreed", **offer.shown(spent))
         said = (kept["public"], kept["signature"]) if offer.masked else ()
         return pack(_letters.Agreement(offer.fit, spent.epsilon, *said))
 
@@ -278,19 +277,9 @@ class Gate:
         return spent
 
     def _is_approved(self, offer: _letters.Offer, data: bytes, spent: PrivacySpent) -> bool:
-        """Whether a person approved the fit; stores the question once."""
-        said = self._memory.store.verdict(data)
-        if said is None:
-            question = offer.shown() | {
-                "epsilon": spent.epsilon,
-                "delta": spent.delta,
-                "unit": spent.unit,
-                "neighbours": spent.neighbours,
-                "rounds": 0 if offer.row.plan is None else offer.row.plan.n_rounds,
-                "colluding": spent.colluding if spent.trust == "secagg" else None,
-            }
-            self._memory.store.ask_person(data, question)
-        elif not said:
+        """Whether a person approved the fit."""
+        said = self._memory.store.verdict(data, offer.shown(spent))
+        if said is False:
             raise Refused("A person at this silo refused the fit.")
         return bool(said)
 

@@ -31,6 +31,7 @@ from skdpfl.federation import Work
 from skdpfl.losses import Loss, PiecewiseExponential
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._declared import declare, pack, unpack
 from skdpfl.remote._frames import check_columns
 from skdpfl.remote._measures import Predictor, Scored
@@ -265,8 +266,8 @@ class Offer:
         model = 0 if self.task is None else self.task.model.size
         return _codec.LIMITS.header_bytes + 4 * (size + 8 * model)
 
-    def shown(self) -> dict[str, Any]:
-        """Return what the person who approves has to know beside the price, in plain values.
+    def shown(self, spent: PrivacySpent) -> dict[str, Any]:
+        """Return what the person who approves has to know, in plain values.
 
         ``offer`` is the start of the digest that all silos sign: operators may compare it.
         """
@@ -274,9 +275,13 @@ class Offer:
         names = [f"x{i}" for i in range(min(facts.n_features, _SHOWN))]
         shown: dict[str, Any] = {
             "offer": self.digest,
-            **{k: getattr(self, k) for k in ("fit", "estimator", "requester", "purpose", "masked")},
-            "features": list((facts.feature_names or names)[:_SHOWN]),
+            **{k: getattr(self, k) for k in ("fit", "estimator", "requester", "purpose")},
+            **{k: getattr(spent, k) for k in ("epsilon", "delta", "unit", "neighbours")},
+            "masked": self.masked or None,
+            "colluding": spent.colluding if row.shares_noise else None,
+            "rounds": None if row.plan is None else row.plan.n_rounds,
             "n_features": facts.n_features,
+            "features": list((facts.feature_names or names)[:_SHOWN]),
             "horizon": facts.horizon,
             "exposure": facts.exposure or None,
             "columns": _in_words(facts.columns),
@@ -294,7 +299,7 @@ class Offer:
             shown["persons"] = {"silos_per_person": row.promise.silos_per_person}
             if row.plan is not None:
                 shown["persons"]["contribution"] = row.plan.contribution
-        return shown
+        return {name: value for name, value in shown.items() if value is not None}
 
     def check_size(self) -> None:
         """Raise for offers that would take long to price; this is the first check."""

@@ -118,7 +118,7 @@ class SiloStore:
 
     def write(self, fit: str, kept: dict[str, Any]) -> None:
         """Store the state of a fit; it is on disk when this returns."""
-        start = f"{_digest_of(fit)}.{hashlib.sha256(kept['offer']).hexdigest()[:_SHORT]}"
+        start = f"{_digest_of(fit)}.{_digest_of(bytes(kept['offer']))}"
         data, n = pack(kept), kept["n_answers"]
         if not n:
             replace_file(self.folder / f"{start}.offer", data)
@@ -146,39 +146,38 @@ class SiloStore:
     def _secrets(self, fit: str) -> Path:
         return self.folder / f"{_digest_of(fit)}.secrets"
 
-    def ask_person(self, offer: bytes, question: dict[str, Any]) -> None:
-        """Store an offer that a person has to approve; none pushes out another one."""
-        path, oldest = self._question(offer, "asked"), time.time() - LIMITS.waiting_days * 86400
-        if path.exists():
-            return
+    def verdict(self, offer: bytes, question: dict[str, Any]) -> bool | None:
+        """Return a person's decision on an offer; None if there is none yet.
+
+        The question is stored, and none pushes out another one; after some weeks it is asked anew.
+        """
+        path, oldest = self._question(_digest_of(offer)), time.time() - LIMITS.waiting_days * 86400
         for old in self.folder.glob("*.asked"):
             if old.stat().st_mtime < oldest:
                 old.unlink()
+        if path.exists():
+            said: bool | None = json.loads(path.read_bytes())["yes"]
+            return said
         if len(self.questions()) >= LIMITS.waiting_offers:
             raise Refused("Too many fits wait for the approval of a person at this silo.")
-        replace_file(path, json.dumps(question | {"asked": time.time()}).encode())
-
-    def verdict(self, offer: bytes) -> bool | None:
-        """Return a person's decision on an offer; None if there is none yet."""
-        yes, no = (self._question(offer, word).exists() for word in ("yes", "no"))
-        return not no if yes or no else None
+        replace_file(path, json.dumps({"asked": time.time(), **question, "yes": None}).encode())
+        return None
 
     def questions(self) -> dict[str, dict[str, Any]]:
         """Return the offers that wait for a person's decision, by their digest."""
         found = {path.stem: json.loads(path.read_bytes()) for path in self.folder.glob("*.asked")}
-        done = {path.stem for word in ("yes", "no") for path in self.folder.glob(f"*.{word}")}
-        return {digest: question for digest, question in found.items() if digest not in done}
+        return {digest: each for digest, each in found.items() if each["yes"] is None}
 
     def say(self, digest: str, yes: bool, who: str) -> None:
         """Store a person's decision on an offer, and who that is."""
         with self.locked():
-            question = self.questions()[digest]
-            replace_file(self.folder / f"{digest}.{'yes' if yes else 'no'}", who.encode())
+            question = self.questions()[digest] | {"yes": yes}
+            replace_file(self._question(digest), json.dumps(question).encode())
             shown = {k: question[k] for k in ("fit", "offer", "estimator", "requester", "purpose")}
             self.audit.add("approved" if yes else "refused by a person", who=who, **shown)
 
-    def _question(self, offer: bytes, ending: str) -> Path:
-        return self.folder / f"{hashlib.sha256(offer).hexdigest()[:_SHORT]}.{ending}"
+    def _question(self, digest: str) -> Path:
+        return self.folder / f"{digest}.asked"
 
     def make_room(self, size: int, paid: set[str]) -> None:
         """Delete old offers, and the oldest of many, but none that was paid for.
@@ -299,7 +298,7 @@ class SiloMemory:
 
     def has_paid(self, offer: bytes) -> bool:
         """Whether the fit of an offer is in the ledger."""
-        return hashlib.sha256(offer).hexdigest()[:_SHORT] in self._paid()
+        return _digest_of(offer) in self._paid()
 
     def agree(self, fit: str, kept: dict[str, Any], secrets: Mapping[str, str] | None) -> None:
         """Store an offer, and the key of its masks if any."""
@@ -378,8 +377,10 @@ def _entry_of(agreed: bytes, offer: Offer) -> str:
     return f"{offer.estimator}, offer {hashlib.sha256(agreed).hexdigest()}"
 
 
-def _digest_of(fit: str) -> str:
-    return hashlib.sha256(fit.encode("utf-8", "surrogatepass")).hexdigest()[:_SHORT]
+def _digest_of(what: str | bytes) -> str:
+    """Return the start of the digest of a fit's name, or of an offer."""
+    data = what.encode("utf-8", "surrogatepass") if isinstance(what, str) else what
+    return hashlib.sha256(data).hexdigest()[:_SHORT]
 
 
 def _wait_for(lock: int) -> None:

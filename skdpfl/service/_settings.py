@@ -42,7 +42,7 @@
 import datetime
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -88,16 +88,11 @@ class RecordsTable:
 
 
 @dataclass(frozen=True)
-class TermsTable:
-    """The operator's terms."""
+class TermsTable(Terms):
+    """The operator's terms; its silos are those of the roster."""
 
-    epsilon: float
-    delta: float = 1e-4
-    unit: Literal["record", "person", "silo"] = "record"
-    neighbours: Literal["replace", "add_remove"] = "replace"
-    approval: bool = False
-    colluding: int = 1
-    silos_per_person: int = 1
+    epsilon: float = field()
+    silos: None = field(default=None, init=False)
     allow_simulation: bool = False
     pace: float = 0.0
 
@@ -159,9 +154,8 @@ class SiloSettings:
     @property
     def agreed(self) -> Terms:
         """The terms, for a gate."""
-        t = self.terms
-        words = t.epsilon, t.delta, t.unit, t.neighbours, t.approval
-        return Terms(*words, self.roster.silos, t.colluding, t.silos_per_person)
+        words = {each.name: getattr(self.terms, each.name) for each in fields(Terms)}
+        return Terms(**words | {"silos": self.roster.silos})
 
 
 def read_settings(path: str | Path) -> SiloSettings:
@@ -180,7 +174,8 @@ def read_settings(path: str | Path) -> SiloSettings:
         settings.roster.read()
     except BadRoster as error:
         raise BadFile(str(error)) from error
-    _check(settings)
+    for words in _problems(settings):
+        raise BadFile(f"{path}: {words}")
     return settings
 
 
@@ -195,37 +190,37 @@ def _placed(table: Any, folder: Path) -> Any:
     return replace(table, **placed)
 
 
-def _check(settings: SiloSettings) -> None:
-    """Raise unless the values are consistent."""
-    path, records, terms = settings.path, settings.records, settings.terms
+def _problems(settings: SiloSettings) -> Iterator[str]:
+    """Yield what is inconsistent."""
+    records, terms, ledger = settings.records, settings.terms, settings.ledger
+    roster = settings.roster.silos
     if not records.features or len(set(records.features)) != len(records.features):
-        raise BadFile(f"{path}: records.features must name each feature once")
+        yield "records.features must name each feature once"
     if (records.file is None) == (not records.database):
-        raise BadFile(
-            f"{path}: [records] needs either a file or a database (of PostgreSQL), not both"
-        )
+        yield "[records] needs either a file or a database (of PostgreSQL), not both"
     if records.event and records.classes:
-        raise BadFile(f"{path}: records.event is for survival times, which have no records.classes")
+        yield "records.event is for survival times, which have no records.classes"
     if not (terms.epsilon > 0 and 0 < terms.delta < 1 and terms.pace >= 0):
-        raise BadFile(
-            f"{path}: terms.epsilon must be above 0, delta between 0 and 1, pace at least 0"
-        )
+        yield "terms.epsilon must be above 0, delta between 0 and 1, pace at least 0"
     if terms.colluding < 0 or terms.silos_per_person < 1:
-        raise BadFile(
-            f"{path}: terms.colluding must be a number of silos, 0 or more, and silos_per_person 1 "
-            "or more"
-        )
+        yield "terms.colluding must be 0 or more, and terms.silos_per_person 1 or more"
     if terms.unit == "person" and not records.person:
-        raise BadFile(f"{path}: terms.unit 'person' needs records.person, the column of their ids")
-    if not (settings.ledger.epsilon > 0 and 0 < settings.ledger.delta < 1):
-        raise BadFile(f"{path}: ledger.epsilon must be above 0, and delta between 0 and 1")
-    others = sorted(set(records.bounds) - {*records.features, records.target})
-    if others:
-        raise BadFile(f"{path}: records.bounds has {others[0]!r}, which is not a feature")
-    _check_roster(path, settings.roster, records.name)
+        yield "terms.unit 'person' needs records.person, the column of their ids"
+    if not (ledger.epsilon > 0 and 0 < ledger.delta < 1):
+        yield "ledger.epsilon must be above 0, and delta between 0 and 1"
     for name, pair in records.bounds.items():
+        if name not in (*records.features, records.target):
+            yield f"records.bounds has {name!r}, which is not a feature"
         if not (isinstance(pair, list) and len(pair) == 2 and pair[0] <= pair[1]):
-            raise BadFile(f"{path}: records.bounds.{name} must be a pair [low, high]")
+            yield f"records.bounds.{name} must be a pair [low, high]"
+    for silo, key in (roster or {}).items():
+        if not (isinstance(key, str) and re.fullmatch(_KEY, key) and _is_date(key[71:])):
+            yield (
+                f"roster.silos.{silo} must be a public key of 64 hexadecimal digits, with "
+                '" until 2027-11-30" after it if it has a last day'
+            )
+    if roster is not None and records.name not in roster:
+        yield f"roster.silos lacks this silo, {records.name!r}"
 
 
 def _is_date(text: str) -> bool:
@@ -234,15 +229,3 @@ def _is_date(text: str) -> bool:
         return not text or bool(datetime.date.fromisoformat(text))
     except ValueError:
         return False
-
-
-def _check_roster(path: Path, roster: RosterTable, name: str) -> None:
-    """Raise unless a roster has the public keys of all its silos, including this one."""
-    for silo, key in (roster.silos or {}).items():
-        if not isinstance(key, str) or not re.fullmatch(_KEY, key) or not _is_date(key[71:]):
-            raise BadFile(
-                f"{path}: roster.silos.{silo} must be a public key of 64 hexadecimal digits, with "
-                '" until 2027-11-30" after it if it has a last day'
-            )
-    if roster.silos is not None and name not in roster.silos:
-        raise BadFile(f"{path}: roster.silos lacks this silo, {name!r}")

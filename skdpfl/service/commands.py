@@ -9,7 +9,7 @@ import os
 import pwd
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -226,43 +226,15 @@ def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> int:
 def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
     """List the fits that a person has to approve."""
     questions = _store(settings).questions()
-    for digest, q in sorted(questions.items(), key=lambda pair: pair[1]["asked"]):
-        when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(q["asked"]))
-        what = f"{q['rounds']} rounds" if q["rounds"] else "sums"
-        print(
-            f"{digest[:12]}  {when}  {q['estimator']!r}, fit {q['fit']!r}: {what}, "
-            f"epsilon={q['epsilon']:.6g} at delta={q['delta']:g}, unit {q['unit']!r}, "
-            f"{q['neighbours']!r}"
-            + (", in masked sums" if q["masked"] else "")
-            + ("" if (t := q["colluding"]) is None else f" with shared noise, colluding={t}")
-        )
-        for line in _details(q):
-            print(f"              {line}")
+    for digest, question in sorted(questions.items(), key=lambda pair: pair[1]["asked"]):
+        when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(question.pop("asked")))
+        print(f"{digest[:12]}  {when}")
+        for name, value in question.items():  # a server chose the texts, so all are quoted
+            if value not in (None, ""):
+                words = f"{value:.6g}" if isinstance(value, float) else repr(value)
+                print(f"              {name.replace('_', ' '):14}{words}")
     print(f"ledger        {_left(settings)}" if questions else "No fit waits for a person.")
     return 0
-
-
-def _details(question: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines on who asks for what; a server chose the texts, so all are quoted."""
-    for name in ("requester", "purpose", "model", "loss", "algorithm", "horizon", "exposure"):
-        if question.get(name):
-            yield f"{name:10}{question[name]!r}"
-    if "persons" in question:
-        yield "persons   " + ", ".join(f"{k}={v!r}" for k, v in question["persons"].items())
-    yield f"features  {question['n_features']}: {_listed(question['features'])}"
-    if question["classes"]:
-        weights = question.get("class_weights")
-        more = f", weights {weights}" if weights else ""
-        yield f"classes   {_listed(question['classes'])}{more}"
-    if question["silos"]:
-        shares = ", ".join(f"{share:.1%}" for share in question.get("shares", ()))
-        more = f", weights {shares}" if shares else ""
-        yield f"silos     {_listed(question['silos'])}{more}"
-    yield f"digest    {question['offer']}, the same at each silo"
-
-
-def _listed(values: Sequence[Any]) -> str:
-    return ", ".join(map(repr, values))
 
 
 def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:

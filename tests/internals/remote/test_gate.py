@@ -102,7 +102,7 @@ def test_parts_that_look_alike_are_told_apart_by_who_approves(said):
     task, cuts = said[0][0].task, tuple(cut / 101 for cut in range(1, 101))
     losses = PiecewiseExponential(cuts), PiecewiseExponential((*cuts[:-1], 0.999))
     offers = [offer_of(said, task=dataclasses.replace(task, loss=loss)) for loss in losses]
-    first, second = (offer.shown()["loss"] for offer in offers)
+    first, second = (each.shown(each.row.spent(None))["loss"] for each in offers)
     assert first != second and first[:200] == second[:200] and len(first) < 300
 
 

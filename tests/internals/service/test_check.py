@@ -157,10 +157,10 @@ def spoilt(column, value):
 
 RECORDS = {
     "a stray label": (spoilt("ill", SECRET), "the column 'ill' holds text"),
-    "another label": (spoilt("ill", 7), "1 rows have a 'ill' that is not among"),
+    "another label": (spoilt("ill", 7), r"not among classes \[0, 1\]: in 1 row"),
     "a word": (spoilt("a", SECRET), "the column 'a' holds text"),
     "a gap": (spoilt("b", None), "the column 'b' has 1 missing values"),
-    "an infinity": (spoilt("b", float("inf")), "features must be finite"),
+    "an infinity": (spoilt("b", float("inf")), "X holds values that are missing or not finite"),
 }
 
 
@@ -279,7 +279,7 @@ def test_targets_can_be_events_and_times(hospital, capsys):
     change(hospital, "[terms]", "[records.bounds]\ntime = [2, 3]\n[terms]")
     for times, event, words in (
         (2.5, 7, "the column 'ill' must hold 0 and 1"),
-        (-1.0, "True", "survival times finite and at least 0"),
+        (-1.0, "True", "must be at least 0; some are below"),
         (9.0, 0, "46 rows have a 'time' outside"),
     ):
         hospital.write("records.csv", frame().assign(time=times, ill=event).to_csv(index=False))
