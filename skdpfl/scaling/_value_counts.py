@@ -113,6 +113,8 @@ class ValueCounts(BoundedSum):
     def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> release.NoisedSum:
         if budgets.unit == "silo":
             raise ValueError("A silo may be the only one with a value, which its name would tell.")
+        if budgets.shares_noise:
+            raise ValueError("A set of values is not a sum: each silo adds all of its noise.")
         delta = self.diameter if budgets.neighbours == "replace" else self.radius
         most = float(max(self.largest, budgets.summed.max()))
         apart = np.full(len(mu), release.relative_error((2, release.DOUBLE)) * most * delta)

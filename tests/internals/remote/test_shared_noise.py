@@ -33,6 +33,7 @@ from skdpfl.remote import (
 from skdpfl.remote import _gate as gates
 from skdpfl.remote._letters import Answer, Ask, Done, Offer, Refusal
 from skdpfl.remote._masks import new_key, public_of, total_of
+from skdpfl.scaling import ValueCounts
 from tests.remote.silos_here import (
     NAMES,
     Here,
@@ -318,6 +319,18 @@ class Offered(Here):
 
     def say(self, name, ask):
         return unpack(self.gate(name).answer(pack(ask)))
+
+
+def test_values_and_their_counts_are_no_masked_sum(tmp_path):
+    """Exact counts ended in an error of the mask, after the silo had paid."""
+    here = Offered(tmp_path, problem(), keys=KEYS)
+    with pytest.raises(SilosMissing):
+        fit_elsewhere(estimator(trust="secagg"), here, n_attempts=1)
+    first = here.asked["east"]
+    counts = ValueCounts(np.ones(4, bool), 100, ("category",) * 4)
+    assert first.purpose != "round" and first.part is not None
+    assert "set of values is not a sum" in here.say("east", replace(first, content=counts)).reason
+    assert not here.entries("east")
 
 
 @pytest.fixture
