@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -84,12 +84,16 @@ class _Holding(type):
             cls.threads[here] += 1
             warnings.simplefilter("ignore", _Any)
             warnings.simplefilter("error", _Complex)  # precedes the other filter
+            if _Any.threads:
+                _show_by(_unseen)
         try:
             yield
         finally:
             with _LOCK:
                 cls.threads[here] -= 1
                 cls.threads += Counter()  # keeps what is above 0
+                if not _Any.threads:
+                    _show_by(_SHOWN)
                 if not _Any.threads and not _Complex.threads:
                     ours = [each for each in warnings.filters if each[2] in (_Any, _Complex)]
                     for each in ours:
@@ -119,10 +123,24 @@ def _for_workers(category: _Holding) -> Any:
 
 copyreg.pickle(_Holding, _for_workers)  # type: ignore[arg-type]
 _LOCK = threading.Lock()
+_SHOWN = warnings._showwarnmsg  # type: ignore[attr-defined]
+
+
+def _unseen(message: object) -> None:
+    """Show nothing."""
+
+
+def _show_by(show: Callable[[Any], None]) -> None:
+    """Set what shows the warnings that pass all filters; ``catch_warnings`` does not restore it."""
+    warnings._showwarnmsg = show  # type: ignore[attr-defined]
 
 
 def warnings_off() -> AbstractContextManager[None]:
-    """Suppress all warnings, which may follow from a record, or from what no budget covers."""
+    """Suppress all warnings, which may follow from a record, or from what no budget covers.
+
+    Another thread may leave or enter ``catch_warnings`` meanwhile, whose filters then precede: what
+    they let pass is not shown. (What they raise, is raised.)
+    """
     return _Any.holding()
 
 
