@@ -200,28 +200,45 @@ def _by_unit(units: np.ndarray) -> Iterator[np.ndarray]:
 def _refused(of_table: Callable[[Any], Any], X: Any) -> np.ndarray:
     """Return which rows have a gap or an infinity in a column where a model refuses made-up ones.
 
-    The result for a row follows from this row and the model. Tables without floats have none.
+    The result for a row follows from this row, the columns' types and the model. Columns without
+    floats have none.
     """
-    values, out = getattr(X, "to_numpy", lambda: X)(), np.zeros(_num_samples(X), bool)
-    if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.ndim != 2:
+    out = np.zeros(_num_samples(X), bool)
+    if not isinstance(X, pd.DataFrame | np.ndarray) or X.ndim != 2:
         return out
-    if np.isfinite(values).all():
-        return out
-    row = np.zeros_like(values[:1])
+    table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X, copy=False)
+    kept = [_made_up(table.dtypes.iloc[j]) for j in range(table.shape[1])]
 
     def fails() -> bool:
-        named = hasattr(X, "columns")
-        return of_table(pd.DataFrame(row, columns=X.columns) if named else row) is None
+        row = pd.concat(kept, axis=1).set_axis(table.columns, axis=1)
+        return of_table(row if table is X else row.to_numpy()) is None
 
-    if fails():
+    numbers = [(j, _floats(table.iloc[:, j])) for j, each in enumerate(kept) if _has_floats(each)]
+    if all(np.isfinite(values).all() for _, values in numbers) or fails():
         return out
     for kind, has in ((np.nan, np.isnan), (np.inf, np.isposinf), (-np.inf, np.isneginf)):
-        for j in range(values.shape[1]):
-            row[0, j] = kind
-            if (own := has(values[:, j])).any() and fails():
-                out |= own
-            row[0, j] = 0.0
+        for j, values in numbers:
+            if (own := has(values)).any():
+                kept[j], usual = pd.Series([kind], dtype=kept[j].dtype), kept[j]
+                out |= own & fails()
+                kept[j] = usual
     return out
+
+
+def _has_floats(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_float_dtype(column.dtype))
+
+
+def _floats(column: pd.Series) -> np.ndarray:
+    return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
+
+
+def _made_up(kind: Any) -> pd.Series:
+    """Return a value of a column's type: 0, an empty text, or a gap."""
+    if pd.api.types.is_numeric_dtype(kind):
+        return pd.Series([0], dtype=kind)
+    text = pd.api.types.is_string_dtype(kind) or pd.api.types.is_object_dtype(kind)
+    return pd.Series([""] if text else [None], dtype=kind)
 
 
 def _failing(at_once: Callable[[np.ndarray], Any], rows: np.ndarray) -> list[int]:

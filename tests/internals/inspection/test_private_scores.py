@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 from joblib import effective_n_jobs
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
 from skdpfl.inspection import DPConfusionMatrixDisplay, private_score
@@ -100,12 +101,28 @@ def test_a_label_that_is_none_changes_no_other(classes, odd):
     assert scoring.codes_of(labels, np.array(classes)).tolist() == [0, 1, 0, -1]
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_the_time_of_gaps_does_not_follow_from_their_number(named, monkeypatch):
+def with_others(table):
+    """A frame whose other columns are no floats."""
+    others = {"town": list("xyz") * 200, "visits": 3, "died": False, "kind": "a"}
+    return pd.DataFrame(table).add_prefix("x").assign(**others).astype({"kind": "category"})
+
+
+def known_pipeline():
+    columns = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["town", "kind"]),
+        ("passthrough", ["x0", "x1", "x2", "visits"]),
+        sparse_threshold=0,
+    )
+    return make_pipeline(columns, LogisticRegression())
+
+
+@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, with_others])
+def test_the_time_of_gaps_does_not_follow_from_their_number(form, monkeypatch):
     """A model that refuses them is asked about made-up rows; a few other rows by halving."""
     rng = np.random.default_rng(0)
     X, units = rng.normal(size=(600, 3)), np.arange(600) // 200
-    clf = ISRLDPClassifier(1.0, feature_bounds=(-3, 3), n_rounds=2).fit(X, X[:, 0] > 0)
+    clf = ISRLDPClassifier(1.0, feature_bounds=(-3, 3), n_rounds=2)
+    clf = (known_pipeline() if form is with_others else clf).fit(form(X), X[:, 0] > 0)
     calls = []
     read = scoring._predictions
     monkeypatch.setattr(scoring, "_predictions", lambda *a: calls.append(1) or read(*a))
@@ -114,13 +131,12 @@ def test_the_time_of_gaps_does_not_follow_from_their_number(named, monkeypatch):
         Z = X.copy()
         Z[:gaps, 1] = np.nan
         Z[gaps, 0] = np.inf
-        table = pd.DataFrame(Z) if named else Z
         calls.clear()
-        found = scoring.predictions(clf, table, "scores", clf.classes_, units=units)
+        found = scoring.predictions(clf, form(Z), "scores", clf.classes_, units=units)
         counts.append(len(calls))
         sound = np.isfinite(Z).all(axis=1)
         assert np.array_equal(np.isnan(found[:, 0]), ~sound)
-        assert found[sound, 0] == pytest.approx(clf.decision_function(X)[sound])
+        assert found[sound, 0] == pytest.approx(clf.decision_function(form(X))[sound])
     assert max(counts) < 1.5 * min(counts) < 60
 
 
