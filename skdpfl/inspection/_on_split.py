@@ -35,6 +35,8 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: splitters that are told the silos
 _OF_SILOS = (LeaveOneSiloOut, SiloGroupKFold, SiloKFold, SiloStratifiedKFold)
+#: training and test sets themselves
+_LISTS = (list, tuple, np.ndarray)
 #: splitters whose folds follow the labels
 _OF_LABELS = (
     splitters.RepeatedStratifiedKFold,
@@ -62,7 +64,7 @@ def follows_labels(cv: Any, *, classifier: bool) -> bool:
 
 def follows_sizes(cv: Any) -> bool:
     """Whether changing one silo's size can move other silos, or their records, to other folds."""
-    by_ids = isinstance(cv, (*_OF_GROUPS, list, tuple))
+    by_ids = isinstance(cv, (*_OF_GROUPS, *_LISTS))
     return not (cv.shuffle if isinstance(cv, SiloKFold) else by_ids)
 
 
@@ -73,7 +75,7 @@ def draws_once(cv: Any) -> bool:
     """
     known = is_as_released(cv)
     listed = getattr(cv, "cv", cv) if known else cv  # check_cv wraps lists
-    if isinstance(listed, list | tuple):
+    if isinstance(listed, _LISTS):
         return all(_are_distinct(np.asarray(train)) for train, _ in listed)
     return cv is None or isinstance(cv, Integral | str) or known
 
@@ -126,7 +128,7 @@ def _training_shares(cv: Any, fitted: Any, inner: Any, count: int | None) -> lis
     if whole and not getattr(cv, "_leaves_silos_out", False):
         # splits of records, whose number is secret: all silos are in all sets, or nearly so
         tried = _sizes(cv, np.repeat(np.arange(_TRIED), _TRIED))
-        sizes = [] if isinstance(cv, list | tuple) or not tried else [len(silos)] * (count or 0)
+        sizes = [] if isinstance(cv, _LISTS) or not tried else [len(silos)] * (count or 0)
     if sizes and count in (None, len(sizes)):
         return [size / len(silos) for size in sizes]
     if count is None or isinstance(inner.delta, str):
@@ -149,7 +151,7 @@ def _n_silos(fitted: Any) -> int:
 
 def _sizes(cv: Any, silos: np.ndarray, persons: bool = False) -> list[int]:
     """Return the numbers of rows (or persons) of the training sets; empty if unknown."""
-    if not (isinstance(cv, Integral | list | tuple | None) or hasattr(cv, "split")):
+    if not (cv is None or isinstance(cv, (Integral, *_LISTS)) or hasattr(cv, "split")):
         return []  # an iterator, which the fit used up
     splitter = copy.deepcopy(splitters.check_cv(cv))  # a generator of random numbers moves on
     of_persons = isinstance(splitter, SiloGroupKFold)
