@@ -168,11 +168,12 @@ def learns_nothing(step: Any) -> bool:
     if isinstance(step, HashingVectorizer):
         return not any(map(callable, (step.analyzer, step.preprocessor, step.tokenizer)))
     if isinstance(step, RBFSampler):
-        return not isinstance(step.gamma, str)  # "scale" reads the variance of X
+        as_fitted = getattr(step, "_gamma", step.gamma) == step.gamma
+        return not isinstance(step.gamma, str) and as_fitted  # "scale" reads the variance of X
     if isinstance(step, NOTHING):
         return True
     if isinstance(step, SplineTransformer):
-        return not isinstance(step.knots, str)  # "uniform" and "quantile" read X
+        return not isinstance(step.knots, str) and _has_knots(step)  # words read X
     if isinstance(step, preprocessing.DPMinMaxScaler):
         return step.feature_bounds is not None
     if isinstance(step, preprocessing.DPOneHotEncoder):
@@ -251,6 +252,13 @@ def _has_learnt(imputer: SimpleImputer) -> bool:
     if imputer.keep_empty_features:
         learnt = [each for each in learnt if not pd.isna(each)]  # a constant that is a gap
     return any(each not in constants for each in learnt)
+
+
+def _has_knots(splines: SplineTransformer) -> bool:
+    """Whether the knots of a fit, if there was one, are those that are given."""
+    ends, fitted = splines.degree, getattr(splines, "bsplines_", ())
+    curves = [curve.t[ends : len(curve.t) - ends] for curve in fitted]
+    return not curves or np.array_equal(np.transpose(curves), splines.knots)
 
 
 def _declared(encoder: Any) -> bool:

@@ -1,6 +1,7 @@
 """A cost that follows from parameters is not known any more once they were changed.
 
-What was changed has to contradict a fitted part: a removed step or another ``cv`` leaves no trace.
+What was changed has to contradict a fitted part: a removed step, another ``cv`` or another function
+leaves no trace.
 """
 
 import pickle
@@ -12,12 +13,13 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import Normalizer, OneHotEncoder, SplineTransformer, StandardScaler
 
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
@@ -106,6 +108,14 @@ CHANGED = {
     "a step among columns": (
         scaled_then(columns),
         lambda pipe: pipe[0].named_transformers_["a"].set_params(strategy="constant"),
+    ),
+    "a kernel's width": (
+        scaled_then(RBFSampler(gamma="scale", random_state=0)),
+        set_params(rbfsampler__gamma=1.0),
+    ),
+    "knots": (
+        scaled_then(SplineTransformer(3)),
+        set_params(splinetransformer__knots=np.tile([[0.0], [0.5], [1.0]], 5)),
     ),
     "encoded categories": (
         scaled_then(OneHotEncoder(sparse_output=False, handle_unknown="ignore")),
