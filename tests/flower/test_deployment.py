@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 pytest.importorskip("flwr")
 yaml = pytest.importorskip("yaml")
 
-HERE = Path(__file__).parents[2] / "examples" / "flower"
+ROOT = Path(__file__).parents[2]
+HERE = ROOT / "examples" / "flower"
+IMAGE = (ROOT / "examples" / "Containerfile").read_text()
 UNITS = sorted((HERE / "systemd").glob("*.service"))
 SYSTEMD = shutil.which("systemd-analyze")
 
@@ -74,6 +77,36 @@ def test_a_gate_shares_a_socket_with_its_supernode_and_nothing_with_others():
                 shared = mounts(gate) & mounts(service)
                 assert shared == ({f"{hospital}-run"} if other == f"{hospital}-node" else set())
                 assert service["user"] != gate["user"] or other in gates
+
+
+def test_the_image_has_the_users_and_folders_of_the_services():
+    """A volume belongs to root, and its service ends, where the image has no folder for it."""
+    users = {
+        name: uid for uid, name in re.findall(r"useradd --uid (\d+).*? (\w+)(?: &&|$)", IMAGE, re.M)
+    }
+    folders = {
+        path: users[name] for name, path in re.findall(r"install -d -o (\w+) .*? (/\S+)", IMAGE)
+    }
+    seen = set()
+    for service in compose()["services"].values():
+        uid = service["user"].partition(":")[0]
+        assert uid in users.values()
+        for volume, path in (words.split(":")[:2] for words in service["volumes"]):
+            if not volume.startswith("."):
+                assert folders[path] == uid or volume.endswith("-run")
+                seen.add(path)
+    assert seen == folders.keys()
+
+
+def test_the_image_is_made_of_what_there_is():
+    steps = [line.split(None, 1) for line in IMAGE.splitlines() if line and line[0] != "#"]
+    assert [step for step, _ in steps] == ["FROM", "ARG", "RUN", "COPY", "RUN", "RUN", "RUN"]
+    for step, words in steps:
+        if step == "RUN":
+            subprocess.run(["sh", "-n", "-c", words], check=True)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = re.search(r"^ARG EXTRAS=(.*)$", IMAGE, re.MULTILINE)[1].split(",")
+    assert set(extras) <= project["optional-dependencies"].keys() and "skdpfl" in project["scripts"]
 
 
 def test_docker_reads_the_file():

@@ -3,6 +3,9 @@
 import datetime
 import json
 import os
+import re
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,6 +16,7 @@ import pytest
 pytest.importorskip("cryptography")
 
 from skdpfl.__main__ import main
+from skdpfl.service import commands
 from skdpfl.service._consortium import write_roster
 from tests.service.hospital import ROOT, frame
 
@@ -66,6 +70,22 @@ def test_a_new_hospital_passes_its_check(kit, capsys):
     more = "--records", str(kit.parent / "records.csv"), "--target", "ill"
     with pytest.raises(SystemExit, match="File exists"):  # nothing is written over
         main(["silo", "init", "north", "--folder", str(kit), *more])
+
+
+def test_systemd_and_the_program_read_the_units_of_a_kit(kit, monkeypatch):
+    units = sorted(kit.glob("*.service"))
+    if (systemd := shutil.which("systemd-analyze")) is not None:
+        said = subprocess.run([systemd, "verify", *units], capture_output=True, text=True)
+        assert said.returncode == 0 and not said.stderr, said.stderr
+    ran = []
+    monkeypatch.setattr(commands, "serve", lambda settings: ran.append(settings.socket))
+    monkeypatch.setattr(commands, "connect", lambda asked: ran.append(asked.socket) or 0)
+    for unit in units:
+        for line in re.findall(r"^ExecStart\w*=(.*)$", unit.read_text(), re.MULTILINE):
+            program, *words = shlex.split(line)
+            assert os.access(program, os.X_OK) and words[:2] == ["-m", "skdpfl"]
+            assert main(words[2:]) == 0
+    assert ran == [kit / "run" / "north.socket"] * 2
 
 
 def changed(**changes):
