@@ -4,7 +4,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -243,7 +243,9 @@ class RemoteFederation(federation.Federation):
         ask = Ask(self._fit, question.purpose, question.number, question.asked, np.inf)
         ask = self._on_frames(ask)
         if isinstance(question, federation.SumQuestion) and question.shared is not None:
-            yield self._summed(ask, question.plan.budgets)
+            budgets, everyone = question.plan.budgets, np.arange(self.n_silos)
+            spare = Spare(ask.purpose, ask.number, budgets.spare, budgets.colluding)
+            yield self._total(f"The sum for the {ask.purpose}", spare, everyone, ask)
             return
         answers, reasons = self._exchange(dict.fromkeys(self.names, ask), Answer)
         reasons |= odd_ones(answers)
@@ -255,27 +257,6 @@ class RemoteFederation(federation.Federation):
         """Return a letter that says how frames are encoded, if silos have frames."""
         known = None if self.facts.columns is None else self.encoding
         return ask if known is None else replace(ask, columns=known.columns)
-
-    def _summed(self, ask: Ask, budgets: federation.SiloBudgets) -> tuple[np.ndarray, np.ndarray]:
-        """Return the silos that answered, and the masked sum of their answers."""
-
-        def asked(number: int, left: np.ndarray, final: bool) -> Came:
-            letter = replace(ask, number=number)
-            letters = dict.fromkeys([self.names[i] for i in left.tolist()], letter)
-            letters = self._parted(letters, Part(left, ask.number, 1.0))
-            answers, reasons = self._exchange(letters, Answer, final=final)
-            self._keyed |= answers.keys()
-            return answers, reasons | odd_ones(answers)
-
-        what, everyone = f"The sum for the {ask.purpose}", np.arange(self.n_silos)
-        spare = Spare(ask.purpose, ask.number, budgets.spare, budgets.colluding)
-        answers, reasons = self._attempts(what, spare, everyone, asked)
-        if reasons:
-            more = self._none_left(spare.n)
-            raise SilosMissing(f"{what} needs the answers of all silos.{more} {in_words(reasons)}")
-        self._absent = np.array([i for i in everyone if self.names[i] not in answers], int)
-        left = np.setdiff1d(everyone, self._absent)
-        return left, _as_one(total_of([answers[self.names[i]].values for i in left]), left)
 
     def start(self, work: federation.Work) -> None:
         if self.may_miss and work.memory_size:
@@ -291,116 +272,90 @@ class RemoteFederation(federation.Federation):
         self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         _check_finite(shared)
-        begin, clip_norm = time.monotonic(), float(clip_norm)
-        if self._shared is None:
-            answers, reasons = self._asked(round, round, shared, cohort, clip_norm, self.may_miss)
-        else:
-            plan = self._shared
+        begin = time.monotonic()
+        ask = self._on_frames(Ask(self._fit, "round", round, shared, float(clip_norm)))
+        if (plan := self._shared) is not None:
             spare = Spare("round", round, plan.spare_rounds, plan.colluding)
-
-            def asked(number: int, left: np.ndarray, final: bool) -> Came:
-                return self._asked(number, round, shared, left, clip_norm, final)
-
-            answers, reasons = self._attempts(f"Round {round}", spare, cohort, asked)
+            left, messages = self._total(f"Round {round}", spare, cohort, ask)
+            self.round_seconds.append(time.monotonic() - begin)
+            yield left, messages
+            return
+        part = Part(cohort, round, self._step(ask.clip_norm)) if self.masked else None
+        answers, reasons = self._asked(ask, cohort, part, self.may_miss)
         self.round_seconds.append(time.monotonic() - begin)
         if reasons and not (self.may_miss and answers):
-            more = "" if self._shared is None else self._none_left(self._shared.spare_rounds)
             raise SilosMissing(
-                f"Round {round} lacks answers; silos that answered have paid.{more} "
-                f"{in_words(reasons)}"
+                f"Round {round} lacks answers; silos that answered have paid. {in_words(reasons)}"
             )
         self._absent = np.array([i for i in cohort.tolist() if self.names[i] not in answers], int)
-        present = np.setdiff1d(cohort, self._absent)
-        if self._shared is None and not self.masked:
+        if part is None:
             yield from self._in_order(answers)
             return
-        total = total_of([answers[self.names[i]].values for i in present.tolist()])
-        if self._shared is None:
-            messages = _as_one(total * self._step(clip_norm), self._weights[cohort])
-            yield cohort, messages / np.maximum(self._weights[cohort], 1e-300)[:, None]
-        else:
-            yield present, _as_one(total, present)
+        total = total_of([answers[self.names[i]].values for i in cohort.tolist()])
+        messages = _as_one(total * part.step, self._weights[cohort])
+        yield cohort, messages / np.maximum(self._weights[cohort], 1e-300)[:, None]
 
-    def _attempts(
-        self,
-        what: str,
-        spare: Spare,
-        cohort: np.ndarray,
-        asked: Callable[[int, np.ndarray, bool], Came],
-    ) -> Came:
-        """Return the answers of the remaining silos of a cohort, after spare attempts if needed.
+    def _total(
+        self, what: str, spare: Spare, cohort: np.ndarray, ask: Ask
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the remaining silos of a cohort and their masked sum, after spare attempts if any.
 
         Masks of a failed attempt are not used again, and the next one has new noise and batches. A
         silo that did not answer in one attempt is not asked again.
         """
         reasons: dict[str, str] = {}
+        paid = "Silos that answered have paid for the whole fit, at most epsilon="
+        paid += f"{max(self.epsilons.values()):.4g}."
         while True:
             left, failed = np.setdiff1d(cohort, self._gone), self._failed.get(spare.purpose, 0)
             if len(left) < max(FEWEST, spare.colluding + 1):
                 raise SilosMissing(
                     f"{what} has {len(left)} silos left: a masked sum needs at least {FEWEST} "
-                    f"silos, and more than colluding={spare.colluding}. {self._paid} "
-                    f"{in_words(reasons)}"
+                    f"silos, and more than colluding={spare.colluding}. {paid} {in_words(reasons)}"
                 )
-            answers, missing = asked(spare.number + failed, left, failed < spare.n)
+            step = self._step(ask.clip_norm) if ask.purpose == "round" else 1.0
+            letter = replace(ask, number=spare.number + failed)
+            part = Part(left, ask.number, step)
+            answers, missing = self._asked(letter, left, part, failed < spare.n)
+            if not missing:
+                self._absent = np.intersect1d(cohort, self._gone)
+                total = total_of([answers[self.names[i]].values for i in left.tolist()])
+                return left, _as_one(total, left)
             reasons |= missing
-            if not missing or failed == spare.n:
-                return answers, missing
+            if failed == spare.n:
+                raise SilosMissing(
+                    f"{what} needs the answers of all silos. {paid} None of {spare.n} spare "
+                    f"attempts is left: SecureAggregation(spare_rounds=...). {in_words(missing)}"
+                )
             self._failed[spare.purpose] = failed + 1
             gone = [i for i in left.tolist() if self.names[i] in missing]
             self._gone = np.union1d(self._gone, gone).astype(int)
 
-    @property
-    def _paid(self) -> str:
-        most = max(self.epsilons.values())
-        return f"Silos that answered have paid for the whole fit, at most epsilon={most:.4g}."
-
-    def _none_left(self, n: int) -> str:
-        words = f"None of {n} spare attempts is left: SecureAggregation(spare_rounds=...)."
-        return f" {self._paid} {words}"
-
-    def _asked(
-        self,
-        attempt: int,
-        round: int,
-        shared: Any,
-        cohort: np.ndarray,
-        clip_norm: float,
-        final: bool,
-    ) -> Came:
+    def _asked(self, ask: Ask, cohort: np.ndarray, part: Part | None, final: bool) -> Came:
         """Ask a cohort once; return valid messages, and the reasons why others are missing."""
-        letters = self._letters(attempt, round, shared, cohort, clip_norm)
-        answers, reasons = self._exchange(letters, Answer, final=final)
+        answers, reasons = self._exchange(self._letters(ask, cohort, part), Answer, final=final)
+        self._keyed |= answers.keys() if part is not None else set()
+        if ask.purpose != "round":
+            return answers, reasons | odd_ones(answers)
         self._started |= answers.keys()
-        self._keyed |= answers.keys()
         for name in [n for n, answer in answers.items() if answer.values.size != self._width]:
             del answers[name]
             reasons[name] = "a message whose length differs from the model's"
         return answers, reasons
 
-    def _letters(
-        self, attempt: int, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
-    ) -> dict[str, Ask]:
-        """Return a round's letters; a silo's first letter has the task."""
-        later = self._on_frames(Ask(self._fit, "round", attempt, shared, clip_norm))
-        first = replace(later, task=self._task)
-        names = [self.names[i] for i in cohort.tolist()]
-        letters = {name: later if name in self._started else first for name in names}
-        if self.masked or self._shared is not None:
-            letters = self._parted(letters, Part(cohort, round, self._step(clip_norm)))
-        return letters
-
-    def _parted(self, letters: Mapping[str, Ask], part: Part) -> dict[str, Ask]:
-        """Return letters with the data for a masked sum; a silo's first letter has all keys.
+    def _letters(self, ask: Ask, cohort: np.ndarray, part: Part | None) -> dict[str, Ask]:
+        """Return a cohort's letters: a silo's first one has the task, and that of masks all keys.
 
         Equal letters are one object, which is serialised once.
         """
-        keyed = replace(part, keys=self._keys, signatures=self._signatures)
-        made: dict[tuple[int, bool], Ask] = {}
+        made: dict[tuple[bool, bool], Ask] = {}
         found = {}
-        for name, ask in letters.items():
-            kind = id(ask), name in self._keyed
-            made.setdefault(kind, replace(ask, part=part if kind[1] else keyed))
+        for name in (self.names[i] for i in cohort.tolist()):
+            kind = started, keyed = name in self._started, name in self._keyed
+            if kind not in made:
+                task = None if started or ask.purpose != "round" else self._task
+                keys = part and replace(part, keys=self._keys, signatures=self._signatures)
+                made[kind] = replace(ask, task=task, part=part if keyed else keys)
             found[name] = made[kind]
         return found
 
@@ -413,11 +368,9 @@ class RemoteFederation(federation.Federation):
         """Yield answers silo by silo; all have the same width."""
         for i, name in enumerate(self.names):
             if name in answers:
-                found = answers[name]
-                named = (
-                    None if found.names is None else [federation.Named(found.values, found.names)]
-                )
-                yield np.array([i]), found.values[None] if named is None else named
+                values, names = answers[name].values, answers[name].names
+                named = federation.Named(values, names)
+                yield np.array([i]), values[None] if names is None else [named]
 
     def own_streams(self) -> Streams | None:
         return None if self._journal is None else self._journal.streams()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,14 +21,6 @@ from skdpfl._kinds import in_order, is_label
 from skdpfl.encoding import EncodedColumn, Encoding
 from skdpfl.remote._declared import pack
 from skdpfl.remote._terms import LIMITS, Refused
-
-
-class PublicColumns(NamedTuple):
-    """Public facts of a table that is made from a frame."""
-
-    n_features: int
-    classes: tuple[Any, ...] | None
-    dtype: str
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from skdpfl._warnings import refusing_complex
 from skdpfl.encoding import Encoding
 from skdpfl.federation import rows_of_persons
 from skdpfl.losses import signed_times
-from skdpfl.remote._frames import PublicColumns, SiloFrame, check_found, looked_for
+from skdpfl.remote._frames import SiloFrame, check_found, looked_for
 from skdpfl.remote._letters import Ask, Facts
 from skdpfl.remote._terms import Refused
 from skdpfl.silos import read_persons
@@ -242,22 +243,23 @@ class SiloRecords:
         if own != tuple(name for name in asked if name in own):
             raise Refused("The fit has this silo's columns in another order.")
 
-    def columns_of(self, ask: Ask, facts: Facts) -> PublicColumns:
+    def columns_of(self, ask: Ask, facts: Facts) -> Facts:
         """Return public facts of the columns that a letter reads, or refuse it; no record is read.
 
         These are the fit's columns, or those of a frame with unknown levels or ranges.
         """
         if self.frame is None or facts.columns is None:
-            return PublicColumns(facts.n_features, facts.classes, facts.dtype)
+            return facts
         offered = Encoding(facts.columns)
         if ask.columns is not None:
             check_found(offered, Encoding(ask.columns))
-            return PublicColumns(facts.n_features, facts.classes, facts.dtype)
+            return facts
         if ask.purpose == "round" or ask.task is not None:
             raise Refused("The letter does not say how frames are encoded.")
         of_words = bool(getattr(ask.content, "of_words", False))
         width = len(looked_for(offered, of_words=of_words))
-        return PublicColumns(width, None, "object" if of_words else "float64")
+        dtype: Literal["object", "float64"] = "object" if of_words else "float64"
+        return replace(facts, n_features=width, classes=None, dtype=dtype)
 
     def table(self, ask: Ask, facts: Facts) -> np.ndarray:
         """Return the columns that a letter reads, which :meth:`columns_of` accepted."""

@@ -18,8 +18,7 @@ from skdpfl.federation import Answered, Silo, SumPlan
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.remote._declared import pack
-from skdpfl.remote._frames import PublicColumns
-from skdpfl.remote._letters import Ask, Offer, Part, Task
+from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
 from skdpfl.remote._masks import FEWEST, mask, masked, on_grid
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._roster import secrets_of
@@ -178,7 +177,7 @@ def _hidden(
 
 
 def _answer_of(
-    ask: Ask, answered: Answered, offer: Offer, task: Task | None, facts: PublicColumns
+    ask: Ask, answered: Answered, offer: Offer, task: Task | None, facts: Facts
 ) -> Callable[[Silo], Any]:
     """Return what a silo computes for the next planned release of a fit."""
     row = offer.row
@@ -196,7 +195,7 @@ def _answer_of(
 
 
 def _sum_of_silo(
-    ask: Ask, answered: Answered, offer: Offer, task: Task | None, facts: PublicColumns
+    ask: Ask, answered: Answered, offer: Offer, task: Task | None, facts: Facts
 ) -> Callable[[Silo], Any]:
     """Return what a silo computes for one of the agreed noised sums."""
     row = offer.row
