@@ -123,10 +123,18 @@ class RosterTable:
     serial: int = field(default=0, init=False)
 
     def read(self) -> None:
-        """Take the silos from the signed file, if there is one."""
+        """Take the silos from the signed file, if there is one; its last day is that of each key.
+
+        So a gate that goes on running after that day refuses the keys.
+        """
         if self.signed is not None and self.silos is None:
             roster = read_roster(self.signed, self.signer)
-            object.__setattr__(self, "silos", roster["silos"])
+            silos = {name: str(key).partition(" until ") for name, key in roster["silos"].items()}
+            last = roster["until"]
+            listed = {
+                n: f"{key} until {min(own or last, last)}" for n, (key, _, own) in silos.items()
+            }
+            object.__setattr__(self, "silos", listed)
             object.__setattr__(self, "serial", roster["serial"])
 
 

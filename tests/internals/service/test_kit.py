@@ -18,6 +18,7 @@ pytest.importorskip("cryptography")
 from skdpfl.__main__ import main
 from skdpfl.service import commands
 from skdpfl.service._consortium import write_roster
+from skdpfl.service._settings import read_settings
 from tests.service.hospital import ROOT, frame
 
 DAYS = datetime.timedelta(days=30)
@@ -132,6 +133,9 @@ def test_a_roster_has_a_last_day_and_gives_way_to_later_ones(kit, capsys):
     path.write_bytes(old)
     with pytest.raises(SystemExit, match="roster 1 was replaced by number 2"):
         check(kit)
+    sign(top, capsys)
+    keys = read_settings(kit / "hospital.toml").agreed.silos
+    assert {key[64:] for key in keys.values()} == {f" until {LATER}"}  # while the gate runs, too
     path.unlink()
     keys = {"north": "00" * 32}
     write_roster(path, top / "key", keys, str(datetime.date.today() - DAYS))
