@@ -182,19 +182,17 @@ class Gate:
             return pack(_letters.Introduction(self.records.name, self._memory.mark, signed))
         if not isinstance(letter, _ASKED):
             raise Refused("A silo answers only Hello, Offer, Ask, End and Done.")
-        if isinstance(letter, _letters.Ask):
+        if isinstance(letter, _letters.Offer):
+            spent = self._priced(letter)  # it takes a while: before others have to wait
             with self._at_work():
-                return self._released(letter, data)
-        if isinstance(letter, _letters.End):
-            with self._at_work():
-                return self._settled(letter)
-        if isinstance(letter, _letters.Done):
-            with self._at_work():
-                self._memory.done(letter.fit)
-            return data
-        spent = self._priced(letter)  # it takes a while: before others have to wait
+                return self._agreed(letter, data, spent)
         with self._at_work():
-            return self._agreed(letter, data, spent)
+            if isinstance(letter, _letters.Ask):
+                return self._released(letter, data)
+            if isinstance(letter, _letters.End):
+                return self._settled(letter)
+            self._memory.done(letter.fit)
+            return data
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -214,20 +212,21 @@ class Gate:
                 raise Refused(
                     "This silo has paid for this fit, but its stored state of it is missing."
                 )
-            if self.terms.approval and not self._is_approved(offer, data, spent):
-                return pack(
-                    _letters.Waiting(
-                        offer.fit, "A person at this silo has to approve the fit first."
-                    )
-                )
+            if self.terms.approval:
+                said = self._memory.store.verdict(data, offer.shown(spent))
+                if said is None:
+                    reason = "A person at this silo has to approve the fit first."
+                    return pack(_letters.Waiting(offer.fit, reason))
+                if not said:
+                    raise Refused("A person at this silo refused the fit.")
             kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
             kept |= {"round": -1}
             own, public = self._keyed(offer) if offer.masked else (None, {})
             kept |= public
             self._memory.agree(offer.fit, kept, own)
             self._audit.add("agreed", **offer.shown(spent))
-        said = (kept["public"], kept["signature"]) if offer.masked else ()
-        return pack(_letters.Agreement(offer.fit, spent.epsilon, *said))
+        key = (kept["public"], kept["signature"]) if offer.masked else ()
+        return pack(_letters.Agreement(offer.fit, spent.epsilon, *key))
 
     def _keyed(self, offer: _letters.Offer) -> tuple[dict[str, str], dict[str, str]]:
         """Return a key for a masked fit, and its public part with the silo's signature."""
@@ -275,13 +274,6 @@ class Gate:
         with self._at_work():
             self._check_offer(offer, spent)
         return spent
-
-    def _is_approved(self, offer: _letters.Offer, data: bytes, spent: PrivacySpent) -> bool:
-        """Whether a person approved the fit."""
-        said = self._memory.store.verdict(data, offer.shown(spent))
-        if said is False:
-            raise Refused("A person at this silo refused the fit.")
-        return bool(said)
 
     def _check_budget(self, spent: PrivacySpent) -> None:
         """Raise if the ledger has too little left; only the log says how much."""

@@ -27,7 +27,8 @@ noise as without masks, and rounding to the grid is post-processing.
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,8 @@ def _long_pads(seeds: list[bytes], size: int) -> Iterator[tuple[slice, np.ndarra
     The ciphertext of zeros in Galois/counter mode equals that of counter mode, and OpenSSL computes
     it twice as fast. Each key is used once, so all may start from the same counter.
     """
-    Cipher, AES, GCM = _ciphers()
+    Cipher = from_extra("ciphers").Cipher
+    AES, GCM = from_extra("ciphers.algorithms").AES, from_extra("ciphers.modes").GCM
     keys = [hashlib.shake_256(_CIPHER + seed).digest(32) for seed in seeds]
     streams = [Cipher(AES(key), GCM(bytes(12))).encryptor() for key in keys]
     piece = np.empty(_PIECE + 2, "<u8")  # update_into needs room for one more block
@@ -154,10 +156,10 @@ def _derived(secret: bytes, label: bytes) -> bytes:
     return hmac.digest(key, label + b"\x01", "sha256")
 
 
-def needing_extra(load: Callable[[], Any]) -> Any:
-    """Return names from a module; raise an explaining error if it is not installed."""
+def from_extra(module: str) -> Any:
+    """Return a module of cryptography's primitives; raise an explaining error if there is none."""
     try:
-        return load()
+        return import_module(f"cryptography.hazmat.primitives.{module}")
     except ImportError as error:
         raise Refused(
             'Masked sums need the extra "secure" (pip install skdpfl[secure]), at every silo.'
@@ -165,15 +167,4 @@ def needing_extra(load: Callable[[], Any]) -> Any:
 
 
 def _keys() -> Any:
-    def load() -> Any:
-        from cryptography.hazmat.primitives.asymmetric import x25519
-
-        return x25519
-
-    return needing_extra(load)
-
-
-def _ciphers() -> tuple[Any, Any, Any]:
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
-    return Cipher, algorithms.AES, modes.GCM
+    return from_extra("asymmetric.x25519")

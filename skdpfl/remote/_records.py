@@ -114,8 +114,10 @@ class SiloRecords:
         self.neutral = _read_neutral(neutral, self.feature_names, raw)
         self.classes = None if classes is None else tuple(labels_of(classes).tolist())
         self._check_targets()
-        self.sample_weight = self._weights(sample_weight)
-        self.exposure = None if exposure is None else self._exposures(exposure)
+        self.sample_weight = self._each("sample_weight", sample_weight, positive=False)
+        if exposure is not None and (self.survival or self.classes is not None):
+            raise ValueError("exposure is for targets that are numbers.")
+        self.exposure = self._each("exposure", exposure, positive=True)
         read = read_persons(persons, len(self.X), owners)
         #: each record's person, by number in the order of ids; None if not known
         self.of_row = None if read is None else read.codes
@@ -134,28 +136,19 @@ class SiloRecords:
                 f"{len(others)} row(s), the first is row {others[0]}."
             )
 
-    def _weights(self, given: Any) -> np.ndarray | None:
+    def _each(self, name: str, given: Any, *, positive: bool) -> np.ndarray | None:
+        """Return a number for each record, if any."""
         if given is None:
             return None
-        weights = np.asarray(given, np.float64 if self.X.dtype == object else self.X.dtype)
-        if weights.shape != self.y.shape:
+        found, words = np.asarray(given, np.float64), "above" if positive else "of at least"
+        fine = np.isfinite(found) & (found > 0 if positive else found >= 0)
+        if found.shape != self.y.shape or not fine.all():
             raise ValueError(
-                f"sample_weight must have one number for each of the {len(self.y)} records."
+                f"{name} must be one finite number {words} 0 for each of the {len(self.y)} records."
             )
-        if not (np.isfinite(weights) & (weights >= 0)).all():
-            raise ValueError("sample_weight must hold finite numbers of at least 0.")
-        return weights
-
-    def _exposures(self, given: Any) -> np.ndarray:
-        if self.survival or self.classes is not None:
-            raise ValueError("exposure is for targets that are numbers.")
-        found = np.asarray(given, np.float64)
-        if found.shape != self.y.shape or not (np.isfinite(found) & (found > 0)).all():
-            raise ValueError(
-                f"exposure must be one finite number above 0 for each of the {len(self.y)} records."
-            )
-        limits = np.finfo(self.X.dtype if self.X.dtype.kind == "f" else np.float64)
-        return np.clip(found, limits.tiny, limits.max).astype(limits.dtype)
+        limits = np.finfo(np.float64 if self.X.dtype == object else self.X.dtype)
+        low = limits.tiny if positive else 0.0
+        return np.clip(found, low, limits.max).astype(limits.dtype)
 
     def __repr__(self) -> str:
         return f"SiloRecords({self.name!r}, {self.X.shape[1]} features)"

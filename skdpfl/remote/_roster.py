@@ -24,7 +24,7 @@ from typing import Any
 
 from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Offer, Part
-from skdpfl.remote._masks import needing_extra, pair_secrets
+from skdpfl.remote._masks import from_extra, pair_secrets
 from skdpfl.remote._terms import Refused, valid_key
 
 
@@ -149,9 +149,4 @@ def _signer(private: str) -> Any:
 
 
 def _ed25519() -> Any:
-    def load() -> Any:
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-
-        return ed25519
-
-    return needing_extra(load)
+    return from_extra("asymmetric.ed25519")

@@ -123,7 +123,12 @@ class Terms:
                 f"This silo's terms say that a person may have records in {self.silos_per_person} "
                 f"silos; the fit has silos_per_person={spent.silos_per_person}."
             )
-        self.check_price(spent)
+        if spent.delta > self.delta or spent.epsilon > self.epsilon:
+            raise Refused(
+                f"This silo's terms allow epsilon={self.epsilon:g} at delta={self.delta:g} per "
+                f"fit; as the silo computes it, this fit costs epsilon={at_most(spent.epsilon, 4)} "
+                f"at delta={at_most(spent.delta)}."
+            )
 
     def check_others(self, names: Collection[str], shared_with: int | None) -> None:
         """Raise unless the terms allow masked sums among these silos.
@@ -147,13 +152,4 @@ class Terms:
                 f"This silo's terms require colluding={self.colluding} at least, so that the noise "
                 "suffices if that many silos collude with the server; the fit has "
                 f"colluding={shared_with}."
-            )
-
-    def check_price(self, spent: Any) -> None:
-        """Raise if a fit costs too much."""
-        if spent.delta > self.delta or spent.epsilon > self.epsilon:
-            raise Refused(
-                f"This silo's terms allow epsilon={self.epsilon:g} at delta={self.delta:g} per "
-                f"fit; as the silo computes it, this fit costs epsilon={at_most(spent.epsilon, 4)} "
-                f"at delta={at_most(spent.delta)}."
             )
