@@ -48,7 +48,7 @@ from itertools import pairwise
 from math import inf, isfinite
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 #: terms of a sum of squares that NumPy adds up in one go, however many rows there are
 _AT_ONCE = 2**13
@@ -210,14 +210,24 @@ def clip_factors(
     norms = _layer_norm(*squared[0])
     for pair in squared[1:]:
         norms = np.hypot(norms, _layer_norm(*pair))
-    roundings = longest + ROUNDINGS * (len(squared) + 1)
-    margin = 1 + 2 * roundings * float(np.finfo(np.float64).eps)
-    margin += ROUNDINGS * max(float(np.finfo(part.dtype).eps) for pair in squared for part in pair)
+    coarsest = max((part.dtype for pair in squared for part in pair), key=lambda d: np.finfo(d).eps)
+    margin = clip_margin(len(squared), longest, coarsest)
     factors = np.divide(np.asarray(clip_norm, np.float64) / margin, norms)
     factors[np.isnan(factors)] = 0  # an infinite norm that is not clipped
     factors = np.minimum(factors, 1, out=factors).astype(dtype, copy=False)
     factors *= factors >= np.finfo(dtype).tiny
     return factors
+
+
+def clip_margin(n_layers: int, longest: int, dtype: DTypeLike) -> float:
+    """Return what clip norms are divided by, for the rounding of norms and factors in ``dtype``.
+
+    Norms are those of :func:`clip_factors`, formed in float64 by any square roots, products and
+    hypotenuses with errors of a few units in the last place.
+    """
+    roundings = longest + ROUNDINGS * (n_layers + 1)
+    margin = 1 + 2 * roundings * float(np.finfo(np.float64).eps)
+    return margin + ROUNDINGS * float(np.finfo(dtype).eps)
 
 
 def _layer_norm(entering: NDArray, slopes: NDArray) -> NDArray:

@@ -32,6 +32,8 @@ from skdpfl.torch._tape import Tape
 
 #: records of a block, the largest first; smaller ones are for what is left, whole
 SIZES = (128, 96, 80, 64, 48, 32, 24, 16, 8)
+#: and larger ones for devices, where a block of a thousand takes no longer than one of a hundred
+ON_DEVICES = (1024, 256)
 
 
 class Blocks(NamedTuple):
@@ -54,9 +56,10 @@ def blocks_for(
     """
     if tape.alone:
         return Blocks((1,), False)
-    m, sizes = len(rows), [size for size in SIZES if size <= most] or [most]
-    looked_for = False
     on_cpu = rows.device.type == "cpu"
+    m, known = len(rows), SIZES if on_cpu else (*ON_DEVICES, *SIZES[::3])
+    sizes = [size for size in known if size <= most] or [most]
+    looked_for = False
     if on_cpu:
         found = _seen(tape, params, rows, slopes)
         looked_for = found.used
@@ -103,22 +106,24 @@ def _bits(
     """Return the results for a block, with their bits as integers."""
     raw = tape.forward(params, rows)
     values = [raw.detach()]
+    if raw.device.type != "cpu":  # slopes of losses are computed there, too
+        values += [values[0].softmax(1)]
     for part in tape.parts(params, rows, raw, slopes):
         values += [part.right] if part.left is None else [part.left, part.right]
-        values += [torch.from_numpy(norms) for norms in part.squared_norms()]
+        values += part.squared_norms()
     kind = {torch.float32: torch.int32, torch.float64: torch.int64}
     return [v.detach().cpu().contiguous().view(kind[v.dtype]) for v in values]
 
 
-def cut(n: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
+def cut(rows: slice, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
     """Yield the records of each block, and its size: the largest, or the least for the rest.
 
     A second block of a few records would take longer than some empty rows.
     """
-    start = 0
-    while start < n:
-        size = min((size for size in sizes if size >= n - start), default=sizes[0])
-        yield slice(start, min(n, start + size)), size
+    start, stop = rows.start, rows.stop
+    while start < stop:
+        size = min((size for size in sizes if size >= stop - start), default=sizes[0])
+        yield slice(start, min(stop, start + size)), size
         start += size
 
 

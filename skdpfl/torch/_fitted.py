@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from torch import nn
 
 from skdpfl.models import Map, Maps
@@ -43,23 +43,21 @@ class Layout:
         """Number of parameters."""
         return sum(map(math.prod, self.shapes.values()))
 
-    def split(self, flat: NDArray, device: torch.device) -> Params:
-        """Return the parameters by name, as tensors."""
-        tensor, at, parts = torch.tensor(flat, device=device), 0, {}
+    def split(self, flat: torch.Tensor) -> Params:
+        """Return the parameters by name."""
+        at, parts = 0, {}
         for name, shape in self.shapes.items():
-            parts[name] = tensor[at : at + math.prod(shape)].reshape(shape)
+            parts[name] = flat[at : at + math.prod(shape)].reshape(shape)
             at += math.prod(shape)
         return parts
 
-    def joined(self, parts: Mapping[str, torch.Tensor], dtype: DTypeLike) -> NDArray:
-        """Return the flat vector; zeros for names that are missing."""
+    def joined(self, parts: Mapping[str, torch.Tensor], like: torch.Tensor) -> torch.Tensor:
+        """Return the flat vector, of the kind of ``like``; zeros for names that are missing."""
         flat = [
-            parts[name].detach().reshape(-1).cpu().numpy()
-            if name in parts
-            else np.zeros(math.prod(shape))
+            parts[name].detach().reshape(-1) if name in parts else like.new_zeros(math.prod(shape))
             for name, shape in self.shapes.items()
         ]
-        return np.concatenate(flat).astype(dtype, copy=False)
+        return torch.cat(flat).to(like)
 
     def mask(self, chosen: Callable[[str, Shape], bool]) -> NDArray:
         """Return 1 for parameters chosen by name and shape, 0 for others, flat."""

@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from itertools import chain, pairwise, starmap
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,17 +16,18 @@ from numpy.typing import DTypeLike, NDArray
 
 from skdpfl._warnings import warnings_off
 from skdpfl.losses import Loss
-from skdpfl.models import Architecture, Maps, Model, NetworkRules
+from skdpfl.models import Architecture, Maps, Model, NetworkRules, Records
 from skdpfl.privacy.randomness.streams import Stream
 from skdpfl.torch import _probe
-from skdpfl.torch._blocks import Blocks, blocks_for, cut, filled
+from skdpfl.torch._blocks import Blocks, blocks_for, cut
+from skdpfl.torch._device import Block, DrawnRecords, place_of
 from skdpfl.torch._fitted import FittedModule, Layout, Params, initialised_module, maps_of
-from skdpfl.torch._tape import WAYS, Tape, factors_of, full_precision, one_thread
+from skdpfl.torch._tape import WAYS, Tape
 
-#: numbers held at once for records' gradients, and records that predictions are made for at once
-_AT_ONCE, _PREDICTED = 2**24, 1024
-#: errors that follow from sizes, not from a record
-_SCARCE = MemoryError, torch.OutOfMemoryError
+#: records that predictions are made for at once
+_PREDICTED = 1024
+#: errors that follow from sizes, not from a record, or after which a device computes no more
+_SCARCE = MemoryError, torch.OutOfMemoryError, torch.AcceleratorError
 #: what is known of a network once its module was made
 _PREPARED = {
     "_layout", "_last", "_found", "_module", "_threads", "_blocks",
@@ -61,6 +63,7 @@ class TorchNetwork(Model):
 
     def __post_init__(self) -> None:
         self.device = _device(self.device)
+        self._place = place_of(self.device)
         self.factory = Factory(self.module_factory, self.n_features, self.n_outputs)
 
     def _prepare(self) -> TorchNetwork:
@@ -124,7 +127,8 @@ class TorchNetwork(Model):
         if stream is None:
             raise ValueError("A network starts with random weights: give a stream.")
         module = initialised_module(self.factory, int(stream.words(1)[0]) >> 1)
-        return self._layout.joined(dict(module.named_parameters()), dtype)
+        like = torch.empty(0, dtype=_torch_dtype(dtype))
+        return self._layout.joined(dict(module.named_parameters()), like).numpy()
 
     def penalty_mask(self) -> NDArray:
         """Return 0 for intercepts and scales (parameters of one axis), and 1 for others."""
@@ -144,7 +148,7 @@ class TorchNetwork(Model):
         out = np.empty((*shape, X.shape[-2], self.n_outputs), params.dtype)
         for i in np.ndindex(shape):
             tape = self._tape(X.dtype)
-            given = self._layout.split(params[i].astype(X.dtype), torch.device(self.device))
+            given = self._layout.split(self._place.tensor(params[i].astype(X.dtype)))
             for rows in _pieces(X.shape[-2], _PREDICTED):
                 out[i][rows] = self._raw(tape, given, X[i][rows])
         return out
@@ -153,7 +157,7 @@ class TorchNetwork(Model):
         """Return raw predictions (n, k); NaN for records that the module cannot take."""
         try:
             with warnings_off():
-                return self._checked(tape.raw(given, self._tensor(X))).cpu().numpy()
+                return self._place.array(self._checked(tape.raw(given, self._place.tensor(X))))
         except _SCARCE:
             raise
         except Exception:  # of any kind: an error would tell of the record
@@ -190,41 +194,70 @@ class TorchNetwork(Model):
         shares = np.ones(n, params.dtype) if weights is None else weights
         y, norms, shares = (np.broadcast_to(v, (*shape, n)) for v in (y, squared_norms, shares))
         out = np.zeros((*shape, self.size), params.dtype)
-        quiet, where = np.errstate(all="ignore"), torch.device(self.device)
-        with warnings_off(), quiet, full_precision(where), one_thread():
-            for i in np.ndindex(shape):
-                given = self._layout.split(params[i], torch.device(self.device))
-                for rows in _pieces(n, chunk or n):
-                    some = X[i][rows], y[i][rows], norms[i][rows], shares[i][rows]
-                    out[i] += self._chunk(given, *some, loss, float(clips[i]))
+        for i in np.ndindex(shape):
+            records = DrawnRecords(X[i], None, y[i], norms[i], shares[i])
+            out[i] = self._clipped_sum(params[i], records, loss, float(clips[i]), chunk)
         return out
 
-    def _chunk(
+    def clipped_gradient_sums(
         self,
-        given: Params,
-        X: NDArray,
+        params: NDArray,
+        records: Records,
         y: NDArray,
-        norms: NDArray,
-        shares: NDArray,
+        loss: Loss,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray,
+        chunk: int | None = None,
+    ) -> NDArray:
+        """See `Model.clipped_gradient_sums`; a device reads rows of its own copy of the table."""
+        if not self._place.is_apart:
+            return super().clipped_gradient_sums(
+                params, records, y, loss, clip_norm=clip_norm, squared_norms=squared_norms,
+                chunk=chunk,
+            )  # fmt: skip
+        edges = records.edges.tolist()
+        params = np.broadcast_to(params, (len(edges) - 1, self.size))
+        clips, ones = np.broadcast_to(clip_norm, len(params)), np.ones(len(y), params.dtype)
+        out = np.empty(params.shape, params.dtype)
+        for i, own in enumerate(starmap(slice, pairwise(edges))):
+            rows = records.index[own]
+            each = DrawnRecords(
+                records.table, rows, y[own], squared_norms[own], ones[own], kept=True
+            )
+            out[i] = self._clipped_sum(params[i], each, loss, float(clips[i]), chunk)
+        return out
+
+    def _clipped_sum(
+        self,
+        params: NDArray,
+        records: DrawnRecords,
         loss: Loss,
         clip_norm: float,
+        chunk: int | None,
     ) -> NDArray:
-        """Return the clipped sum of a chunk, block by block."""
-        total = np.zeros(self.size, X.dtype)
-        blocks = self._blocks_of(X.dtype)
-        with blocks.products():
-            for rows, size in cut(len(X), blocks.sizes):
-                weights = np.zeros(size, X.dtype)
-                weights[: rows.stop - rows.start] = shares[rows]
-                some = filled(X[rows], size), filled(y[rows], size), filled(norms[rows], size)
-                total += self._block(given, *some, weights, loss, clip_norm)
-        return total
+        """Return a silo's clipped sum, a chunk after the other."""
+        place, n = self._place, len(records.y)
+        with warnings_off(), np.errstate(all="ignore"), place.settings():
+            flat, blocks = place.tensor(params), self._blocks_of(records.X.dtype)
+            given, total = self._layout.split(flat), torch.zeros_like(flat)
+            # on a device a block may hold several chunks
+            within = place.is_apart and chunk is not None and blocks.sizes[0] % chunk == 0
+            most = chunk if within else None
+            for piece in _pieces(n, n if most or not chunk else chunk):
+                part = torch.zeros_like(total)
+                cuts = cut(piece, blocks.sizes)
+                with blocks.products():
+                    for block in place.blocks(records, loss, cuts):
+                        part += self._block(given, block, loss, clip_norm, most)
+                total += part
+            return place.array(total)
 
     def _blocks_of(self, dtype: np.dtype) -> Blocks:
         """Return the blocks for records, tested on made-up ones once per dtype."""
         if dtype not in self._blocks:
             like = {"dtype": _torch_dtype(dtype), "device": self.device}
-            most = max(1, _AT_ONCE // self.numbers_per_record)
+            most = max(1, self._place.at_once // self.numbers_per_record)
             given, rows, slopes = _probe.made_up(self._module, self._layout.shapes, self.n_features)
             given = {name: value.to(**like) for name, value in given.items()}
             self._blocks[dtype] = blocks_for(
@@ -233,71 +266,52 @@ class TorchNetwork(Model):
         return self._blocks[dtype]
 
     def _block(
-        self,
-        given: Params,
-        X: NDArray,
-        y: NDArray,
-        norms: NDArray,
-        shares: NDArray,
-        loss: Loss,
-        clip_norm: float,
-    ) -> NDArray:
+        self, given: Params, block: Block, loss: Loss, clip_norm: float, most: int | None
+    ) -> torch.Tensor:
         """Return a block's clipped sum; records that the module cannot take count as zero.
 
         The others keep their places and bits: copies of one that it takes, of weight zero, replace
         these.
         """
 
-        def total(rows: NDArray, shares: NDArray) -> NDArray:
-            return self._sum(given, X[rows], y[rows], norms[rows], shares, loss, clip_norm)
-
         def is_taken(j: int) -> bool:
             try:
-                total(np.full(len(X), j), shares)
+                alone = block.taken(np.full(size, j), np.ones(size, bool))
+                self._sum(given, alone, loss, clip_norm, most)
             except _SCARCE:
                 raise
             except Exception:
                 return False
             return True
 
-        everyone = np.arange(len(X))
         try:
-            return total(everyone, shares)
+            return self._sum(given, block, loss, clip_norm, most)
         except _SCARCE:
             raise
         except Exception:  # of any kind: an error would tell of a record
-            good = np.array([is_taken(j) for j in range(len(X))])
+            size = len(block.y)
+            good = np.array([is_taken(j) for j in range(size)])
         if not good.any():
-            return np.zeros(self.size, X.dtype)
-        return total(np.where(good, everyone, good.argmax()), np.where(good, shares, 0))
+            return self._layout.joined({}, block.X)
+        order = np.where(good, np.arange(size), good.argmax())
+        return self._sum(given, block.taken(order, good), loss, clip_norm, most)
 
     def _sum(
-        self,
-        given: Params,
-        X: NDArray,
-        y: NDArray,
-        norms: NDArray,
-        shares: NDArray,
-        loss: Loss,
-        clip_norm: float,
-    ) -> NDArray:
-        """Return a block's clipped sum; raise what the module raises."""
-        tape, records = self._tape(X.dtype), self._tensor(X)
-        raw = self._checked(tape.forward(given, records))
-        slopes = loss.gradient(y, raw.detach().cpu().numpy(), squared_norms=norms)
-        parts = tape.parts(given, records, raw, self._tensor(slopes))
-        finite = np.isfinite(norms) & np.isfinite(slopes).all(axis=-1)
-        if y.dtype.kind == "f":
-            finite &= np.isfinite(y)
+        self, given: Params, block: Block, loss: Loss, clip_norm: float, most: int | None
+    ) -> torch.Tensor:
+        """Return a block's clipped sum, ``most`` records at a time; raise what the module does."""
+        place, tape = self._place, self._tape(str(block.X.dtype).removeprefix("torch."))
+        raw = self._checked(tape.forward(given, block.X))
+        slopes, finite = place.slopes(loss, block, raw)
+        parts = tape.parts(given, block.X, raw, slopes)
         if not parts:  # raw predictions depend on no parameter
-            return np.zeros(self.size, X.dtype)
-        factors, good = factors_of(parts, clip_norm, finite)
-        if not good.all():
-            keep = self._tensor(good)[:, None]
-            parts = [part.masked(keep) for part in parts]
-        f = self._tensor(shares if factors is None else factors * shares)
-        sums = {name: total for part in parts for name, total in part.sums(f)}
-        return self._layout.joined(sums, X.dtype)
+            return self._layout.joined({}, block.X)
+        parts, factors = place.clipped(parts, clip_norm, finite, block.shares)
+        total = self._layout.joined({}, block.X)
+        for rows in _pieces(len(block.y), most or len(block.y)):
+            sums = (part.rows(rows).sums(factors[rows]) for part in parts)
+            total += self._layout.joined(dict(chain.from_iterable(sums)), block.X)
+        return total
 
     def fitted_attributes(
         self, params: NDArray, maps: Maps, *, is_classifier: bool
@@ -305,7 +319,7 @@ class TorchNetwork(Model):
         """Return ``module_``, which maps records to predictions in the original units."""
         module = copy.deepcopy(self._module).to(_torch_dtype(params.dtype))
         with torch.no_grad():
-            for name, value in self._layout.split(params, torch.device("cpu")).items():
+            for name, value in self._layout.split(torch.tensor(params)).items():
                 module.get_parameter(name).copy_(value)
         fitted = FittedModule(self.factory, module, maps_of(maps, self.n_features))
         return {"module_": fitted.to(self.device)}
@@ -320,9 +334,6 @@ class TorchNetwork(Model):
                 out.append(module(torch.tensor(X[rows]).to(like)).cpu().numpy())
         return np.concatenate(out)
 
-    def _tensor(self, values: NDArray) -> torch.Tensor:
-        return torch.tensor(values, device=self.device)
-
     def _tape(self, dtype: DTypeLike) -> Tape:
         """Return this thread's copy of the module."""
         kept: dict[np.dtype, Tape] | None = getattr(self._threads, "tapes", None)
@@ -336,7 +347,7 @@ class TorchNetwork(Model):
 
 
 def _pieces(n: int, most: int) -> list[slice]:
-    return [slice(start, start + most) for start in range(0, n, max(1, most))]
+    return [slice(start, min(n, start + most)) for start in range(0, n, max(1, most))]
 
 
 def _torch_dtype(dtype: DTypeLike) -> torch.dtype:
@@ -361,8 +372,11 @@ class TorchModel(Architecture):
         once for all fits. Weights that it loads must be public, like everything else in it.
     device : str, default="cpu"
         The device for gradients, such as "cuda"; on "cpu" each silo uses one thread, and the
-        estimator's ``n_jobs`` runs several silos. Noise is added on the CPU. A seed repeats a model
-        bit for bit on "cpu" only.
+        estimator's ``n_jobs`` runs several silos. A device keeps the table for the whole fit, if
+        it fits into half of its free memory, and brings back one sum a step; noise is drawn and
+        added on the CPU. A seed repeats a model bit for bit on "cpu" only. A record that a module
+        cannot take stops a "cuda" device, and the fit, where its code fails there: keep indices
+        within their range in the module.
 
     See Also
     --------

@@ -343,16 +343,21 @@ class GradientPart(NamedTuple):
     right: torch.Tensor
     kernel: tuple[int, ...] | None = None
 
-    def squared_norms(self) -> tuple[NDArray, NDArray]:
+    def squared_norms(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return both factors of the squared norm, (n,) each, in the dtype of the numbers."""
         right = _squared(self.right, 0.0)
         if self.left is None:
-            return np.ones_like(right), right
+            return torch.ones_like(right), right
         return _squared(self.left, float(len(self.names) == 2)), right
 
     def longest(self) -> int:
         """Return the number of terms of the longest sum in a norm."""
         return max(self.right.shape[1], 0 if self.left is None else self.left.shape[1] + 1)
+
+    def rows(self, rows: slice) -> GradientPart:
+        """Return the part of some records."""
+        left = None if self.left is None else self.left[rows]
+        return self._replace(left=left, right=self.right[rows])
 
     def masked(self, good: torch.Tensor) -> GradientPart:
         """Return the part with zeros for records that are not good."""
@@ -383,7 +388,7 @@ def factors_of(
     parts: list[GradientPart], clip_norm: float, finite: NDArray
 ) -> tuple[NDArray | None, NDArray]:
     """Return each record's clip factor (None: no clipping), and which records are finite."""
-    squared = [part.squared_norms() for part in parts]
+    squared = [(a.numpy(), d.numpy()) for a, d in (part.squared_norms() for part in parts)]
     good = finite.copy()
     for pair in squared:
         for norms in pair:
@@ -392,14 +397,13 @@ def factors_of(
     return clip_factors(squared, clip_norm, max(part.longest() for part in parts)), good
 
 
-def _squared(values: torch.Tensor, constant: float) -> NDArray:
+def _squared(values: torch.Tensor, constant: float) -> torch.Tensor:
     """Return |row|^2 + constant, computed in float64, plus a bound of what underflow loses."""
     some = len(values) if values.is_cuda else max(1, _SQUARED // values.shape[1])
     wide = (v.to(torch.float64, copy=True) for v in values.split(some))
-    total = torch.cat([v.mul_(v).sum(1) for v in wide]).cpu().numpy()
+    total = torch.cat([v.mul_(v).sum(1) for v in wide])
     kind = np.dtype(str(values.dtype).removeprefix("torch."))
-    total += constant + underflow(kind, values.shape[1])
-    return total.astype(kind)
+    return total.add_(constant + underflow(kind, values.shape[1])).to(values.dtype)
 
 
 @contextmanager

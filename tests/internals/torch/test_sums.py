@@ -22,19 +22,19 @@ pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:User
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_a_record_is_clipped_for_the_numbers_as_stored(name, dtype, scale, monkeypatch):
     """The exact norm of what is added up, all layers jointly, by fractions."""
-    from skdpfl.torch import _network
+    from skdpfl.torch import _device
 
     model, params, X, y = problem(name, AbsoluteError(), 1, n=8, dtype=dtype)  # a block
     X = (X * scale).astype(dtype)
     seen = []
-    original = _network.factors_of
+    original = _device.factors_of
 
     def watch(parts, clip_norm, finite):
         factors, good = original(parts, clip_norm, finite)
         seen.append((parts, factors))
         return factors, good
 
-    monkeypatch.setattr(_network, "factors_of", watch)
+    monkeypatch.setattr(_device, "factors_of", watch)
     clip = 0.1
     model.clipped_gradient_sum(params, X, y, AbsoluteError(), clip_norm=clip)
     ((parts, factors),) = seen
@@ -90,9 +90,9 @@ def test_a_module_does_not_know_a_records_place():
 def test_blocks_take_all_records_once():
     for sizes in (SIZES, (128, 32, 8), (128,), (1,)):
         for n in (0, 1, 8, 9, 89, 127, 128, 129, 300):
-            blocks = list(cut(n, sizes))
+            blocks = list(cut(slice(0, n), sizes))
             assert [i for rows, _ in blocks for i in range(n)[rows]] == list(range(n))
             assert all(rows.stop - rows.start <= size for rows, size in blocks)
             assert all(rows.stop - rows.start == sizes[0] for rows, _ in blocks[:-1])
-    found = {n: [size for _, size in cut(n, (128, 32, 8))] for n in (8, 9, 40, 150, 300)}
+    found = {n: [size for _, size in cut(slice(0, n), (128, 32, 8))] for n in (8, 9, 40, 150, 300)}
     assert found == {8: [8], 9: [32], 40: [128], 150: [128, 32], 300: [128, 128, 128]}
