@@ -63,7 +63,8 @@ class Cell:
     """One method in one setting at one epsilon; ``measure(seed, **point)`` fits it once.
 
     ``auto``: the library's own choice, ``measure(seed)``, is tried beside the lattice. ``like``:
-    the key of a cell before it that has the same fits, whose rows it takes.
+    the key of a cell before it that has the same fits, whose rows it takes. ``starts``: in place of
+    the figure's.
     """
 
     method: str
@@ -76,6 +77,7 @@ class Cell:
     fixed: bool = False
     auto: bool = False
     like: tuple[str, str, float, float] | None = None
+    starts: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def key(self) -> tuple[str, str, float, float]:
@@ -212,7 +214,7 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
 def starts(figure: Figure, cell: Cell) -> list[tuple[int, ...]]:
     """Return the places where a search starts."""
     n_axes = len(cell.axes)
-    near = itertools.product(*figure.starts[:n_axes])
+    near = itertools.product(*(cell.starts or figure.starts)[:n_axes])
     return [(*place, *(0,) * (n_axes - len(place))) for place in near]
 
 

@@ -20,7 +20,16 @@ from _common.claims import claim
 from _common.problem import Problem, parted
 from _common.table import chosen
 
-from isrl.methods import HETEROGENEITY, apart, cell, compared, fitted, sound
+from isrl.methods import (
+    HETEROGENEITY,
+    ONE_RECORD,
+    apart,
+    cell,
+    compared,
+    fitted,
+    one_record,
+    sound,
+)
 from skdpfl import ISRLDPRegressor
 from skdpfl.datasets import fetch_insurance
 from skdpfl.inspection import Heterogeneity, heterogeneity
@@ -86,6 +95,9 @@ def cells(quick: bool) -> list[Cell]:
             for method in compared(epsilon, everything, once=True):
                 fit = partial(relative_rmse, method, epsilon, n_silos)
                 found.append(cell(method, epsilon, fit, f"{n_silos} silos"))
+            if n_silos < 15 and epsilon <= 3 and not quick:
+                fit = partial(relative_rmse, ONE_RECORD, epsilon, n_silos)
+                found.append(one_record(fit, epsilon, f"{n_silos} silos", size))
     if quick:
         return found
     found += [apart(partial(spread, n), f"{n} silos") for n in N_SILOS]

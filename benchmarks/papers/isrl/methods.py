@@ -4,7 +4,10 @@ The paper draws M of N silos a round (the network does, in its words); here M / 
 the rounds that every silo takes part in, dealt like cards. delta = 1 / n^2 of a silo, as in the
 paper. "silos by the network" has the paper's cohorts instead: M of N, uniform, given from outside;
 the silo that answers most often pays most. "untuned" is the library as it comes. The paper's
-baselines without privacy clip as well: "clipped".
+baselines without privacy clip as well: "clipped". "local, one record a step" is the paper's local
+SGD: as many steps a round as a batch has records, each on one record in the mean (Poisson, which
+needs less noise than exactly one), in the paper's number of rounds. A fit takes thousands of steps,
+so its search starts from one place.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +27,7 @@ from skdpfl.privacy import epsilon_of
 STEP = Axis("learning_rate", 0.3, 3.0, 1e-4, 1e4)
 CLIP = Axis("clip_norm", 0.5, 2.0, 1e-2, 1e3)
 ROUNDS = Axis("n_rounds", 50, 2.0, 1, 400, whole=True)
+ONE_RECORD = "local, one record a step"
 SHUFFLED = {"trust": "shuffler", "sampling": "without_replacement"}
 ONE_PASS = {"solver": "accelerated", "sampling": "disjoint"}
 SHUFFLED_ONCE = {**ONE_PASS, "trust": "shuffler"}
@@ -34,6 +39,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "multistage": {"solver": "multistage", "alpha": 1e-3},
     "one pass, accelerated": ONE_PASS,
     "local, 5 steps": {"solver": "local", "local_steps": 5},
+    ONE_RECORD: {"solver": "local"},
     "minibatch, shuffled": SHUFFLED,
     "one pass, shuffled": SHUFFLED_ONCE,
     "minibatch, silos by the network": {},
@@ -60,6 +66,7 @@ def compared(
     names = PRIVATE if epsilon < np.inf else EXACT
     chosen = names if all_of_them else [name for name in names if name in FEW]
     chosen = [name for name in chosen if once or METHODS[name] is not SHUFFLED_ONCE]
+    chosen = [name for name in chosen if name != ONE_RECORD]
     return [name for name in chosen if not (everyone and "network" in name)]
 
 
@@ -68,6 +75,16 @@ def cell(method: str, epsilon: float, fit: Callable[..., float], setting: str) -
     tuned = axes(method, epsilon)
     auto = len(tuned) == len(axes("minibatch", 1.0)) and "network" not in method
     return Cell(method, epsilon, fit, tuned, setting, epsilon, auto=auto)
+
+
+def one_record(
+    fit: Callable[..., float], epsilon: float, setting: str, size: tuple[int, int, int]
+) -> Cell:
+    """Return the cell of the paper's local SGD; ``size``: its records, rounds and batch."""
+    n_records, rounds, batch = size
+    measure = partial(fit, local_steps=batch, sampling_rate=1 / n_records, n_rounds=rounds)
+    tuned = (STEP._replace(start=0.03), CLIP._replace(start=1.0))
+    return Cell(ONE_RECORD, epsilon, measure, tuned, setting, epsilon, starts=((0,), (0,)))
 
 
 #: the silos' upsilon^2 at the optimum, a row of its own
