@@ -44,6 +44,7 @@ HERE = Path(__file__).parent
 #: the cheapest first
 FIGURES = (
     "scaffold/table1", "scaffold/table4", "scaffold/accuracy", "scaffold/best", "scaffold/curves",
+    "scaffold/curves_100",
     "scaffold/theory", "scaffold/emnist", "scaffold/local_steps", "scaffold/emnist_paper",
     "scaffold/network", "scaffold/sweeps", "scaffold/protocol",
     "scaffold/dissimilarity",

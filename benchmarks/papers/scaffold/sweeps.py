@@ -20,6 +20,7 @@ from typing import Any
 from _common.cells import Cell, Figure, Fit
 from _common.emnist import one_class_silos
 from _common.problem import Problem
+from _common.watch import scores_by_round
 
 from scaffold.methods import QUICK_SIZE, STEP, model_of, synthetic
 from scaffold.network import CLIP_NORM, budgets, projected
@@ -29,6 +30,8 @@ from skdpfl.papers import noble2022_rounds
 #: method -> local steps, where its search starts
 METHODS = {"DP-SCAFFOLD": (10, 1.8), "DP-FedAvg": (10, 0.6), "DP-FedSGD": (1, 6.0)}
 SPREADS = (1.0, 5.0)
+#: the metric of the curves of figures 9 and 10
+BY_ROUND = "accuracy by round"
 SILO_SHARES, RECORD_SHARES = (0.08, 0.1, 0.12), (0.05, 0.1, 0.2)
 #: data -> epsilon, sigma_g, silos, records of each
 SWEPT = {
@@ -69,15 +72,20 @@ def accuracy(
     seed: int,
     **setting: Any,
 ) -> Fit:
-    """Return the test accuracy of one fit."""
+    """Return the test accuracy of one fit, and that of its rounds; tuning seeds without."""
     data = problem(seed)
     setting["clip_norm"] = CLIP_NORM if network else 1.0
     if network:
         epsilon = budgets(epsilon, data.delta)[1]
         setting["model"] = MLP((200,))
     model = model_of(method, epsilon, seed, data, **setting)
-    model.fit(data.X, data.y, silos=data.silos)
-    return Fit(model.score(data.X_test, data.y_test))
+    if seed >= 100:
+        model.fit(data.X, data.y, silos=data.silos)
+        return Fit(model.score(data.X_test, data.y_test))
+    scores = {BY_ROUND: lambda now, X, y: now.score(X, y)}
+    every = max(1, setting["n_rounds"] // 10)
+    model, points = scores_by_round(model, data, scores, every)
+    return Fit(model.score(data.X_test, data.y_test), points)
 
 
 def row(
@@ -135,5 +143,6 @@ FIGURE = Figure(
     "One thing changed at a time", "accuracy", cells, logx=False,
     xlabels=LABELS,
     starts=((0,),),
-    facts={"K": 10, "curves": "no"},
+    leave_out=(BY_ROUND,),
+    facts={"K": 10},
 )  # fmt: skip

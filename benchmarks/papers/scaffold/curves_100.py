@@ -1,0 +1,40 @@
+"""Figures 1, 3 and 4 with 100 local steps: ``scaffold/curves``, all else the same, no warm start.
+
+The search for the step starts where that of 50 local steps ended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+
+from _common.cells import Cell
+from _common.table import chosen
+
+from scaffold import curves
+
+K = 100
+ALGORITHMS = tuple(name for name in curves.ALGORITHMS if "warm" not in name)
+
+
+def cells(quick: bool) -> list[Cell]:
+    """Return a cell for each algorithm and data set; no small ones, which would be those of 50."""
+    return [] if quick else [cell(name, spread) for spread in curves.SPREADS for name in ALGORITHMS]
+
+
+def cell(name: str, spread: float) -> Cell:
+    """Return that of one algorithm on one data set."""
+    method, epsilon, _ = curves.ALGORITHMS[name]
+    setting = f"({spread:g}, {spread:g})"
+    axis = curves.step(method, epsilon)
+    found = chosen("scaffold/curves", (setting, name, epsilon, float("nan")))["learning_rate"]
+    return Cell(
+        name, epsilon, partial(curves.curves, name, spread, K, False),
+        (axis._replace(start=found),), setting, metric="last accuracy",
+    )  # fmt: skip
+
+
+FIGURE = dataclasses.replace(
+    curves.FIGURE, title="Synthetic silos, 100 local steps, over the rounds", cells=cells,
+    starts=((0,),), facts=curves.FIGURE.facts | {"K": K},
+)  # fmt: skip
