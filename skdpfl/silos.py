@@ -189,6 +189,7 @@ def _read(ids: Any, n_rows: int, X: Any, what: str) -> Silos:
     named = pd.Index(distinct, tupleize_cols=False)
     if what == "silo":  # public
         _warn_of_missing(named)
+        _refuse_alike(named)
     else:
         _refuse_mixed(named)
     return _sorted(codes, named)
@@ -204,9 +205,22 @@ def _warn_of_missing(ids: pd.Index) -> None:
         )
 
 
+def _refuse_alike(ids: pd.Index) -> None:
+    """Raise for a silo that is read as two, 7 and "7": each would be protected by itself."""
+    if ids.dtype.kind not in "biufmM":
+        known = dict[str, Any]()
+        for each in ids.tolist():
+            if (first := known.setdefault(str(each), each)) is not each:
+                raise ValueError(
+                    f"silos has both {first!r} and {each!r}. If they are one silo, read its ids "
+                    "as text; or else rename one of them."
+                )
+
+
 def _refuse_mixed(ids: pd.Index) -> None:
     """Raise for persons some of whose ids are text: 7 and "7" would be protected as two."""
-    types = set() if ids.dtype.kind in "biufmM" else set(map(type, ids.tolist()))
+    values = () if ids.dtype.kind in "biufmM" else ids.tolist()
+    types = {str if isinstance(each, str) else type(each) for each in values}
     if len(types) > 1 and any(issubclass(each, str | bytes) for each in types):
         raise ValueError(
             "persons has ids of several types, text among them, so that a person could be read as "

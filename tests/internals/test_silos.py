@@ -232,12 +232,15 @@ def test_missing_ids_that_became_text_are_warned_of(ids):
 
 
 @pytest.mark.parametrize("kind", [list, pd.Series, pd.Index, pd.Categorical])
-def test_no_person_is_read_as_two(kind):
+def test_no_person_or_silo_is_read_as_two(kind):
     """read_csv mixes numbers and text in a long column that has both."""
     with pytest.raises(ValueError, match="ids of several types, text among them"):
         read_persons(kind([7, "7", "8a", 9]), 4)
     assert len(read_persons(kind(["7", "7", "8a", "9"]), 4).ids) == 3
     assert len(read_persons(kind([7, 7.0, 8, 9.5]), 4).ids) == 3
+    assert len(read_persons(kind([np.str_("7"), "7", "8a", "9"]), 4).ids) == 3
+    with pytest.raises(ValueError, match=r"silos has both (7 and '7'|'7' and 7)"):
+        read_silos(kind([7, "7", "8a", 9]), 4)
 
 
 @pytest.mark.slow
