@@ -79,19 +79,19 @@ def _predictions(n: int, dtype: type) -> tuple[Fit, Fit]:
     return partial(ours.predict, X), partial(theirs.predict, X)
 
 
-def _grid(n: int) -> tuple[Fit, Fit]:
-    """Return a search over twenty penalties with silos by metadata routing, and a central one."""
+def _grid(n: int, penalties: int, folds: int) -> tuple[Fit, Fit]:
+    """Return a search over penalties with silos by metadata routing, and a central one."""
     (X, y), silos = _records(n), _ids(n, 10, even=True)
 
     def ours() -> object:
         with sklearn.config_context(enable_metadata_routing=True):
             model = skdpfl.ISRLDPClassifier(3.0, feature_bounds=(-4, 4), random_state=0)
             model.set_fit_request(silos=True)
-            search = GridSearchCV(model, {"alpha": np.logspace(-4, 0, 20)}, cv=5)
+            search = GridSearchCV(model, {"alpha": np.logspace(-4, 0, penalties)}, cv=folds)
             return search.fit(X, y, silos=silos)
 
     return ours, partial(
-        GridSearchCV(LogisticRegression(), {"C": np.logspace(-2, 2, 20)}).fit, X, y
+        GridSearchCV(LogisticRegression(), {"C": np.logspace(-2, 2, penalties)}, cv=folds).fit, X, y
     )
 
 
@@ -122,7 +122,7 @@ PAIRS: dict[str, Callable[[int], tuple[Fit, Fit]]] = {
         _central(10_000 // by),
     ),
     "20 penalties x 5 folds, silos routed / LogisticRegression, 2,000": lambda by: _grid(
-        2000 // min(by, 4)
+        2000 // min(by, 4), max(2, 20 // by), 5 if by == 1 else 2
     ),
     "additive / linear, 30,000, trusted server": lambda by: (
         _bounded(30_000 // by, "additive"),
