@@ -9,7 +9,7 @@ from what all silos released. Refusals depend on declarations only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,14 +44,7 @@ class SiloFrame:
                 "their models, need Schema(..., columns=...); other sums need a table of numbers, "
                 "or SiloRecords(..., raw=True)."
             )
-        names = [column.name for column in asked]
-        if lacking := [n for n in names if n not in self.declared and n not in self.neutral]:
-            raise Refused(
-                f"This silo has no column {lacking[0]!r}. Leave it out of the fit; or let this "
-                f"silo's operator declare a value for it, neutral={{{lacking[0]!r}: ...}}."
-            )
-        if not set(self.declared) <= set(names):  # the names stay secret
-            raise Refused("This silo's table has a column that the fit does not have.")
+        check_names(self.declared, self.neutral, [column.name for column in asked])
         for column in asked:
             if column.name in self.declared and not _agree(self.declared[column.name], column):
                 raise Refused(
@@ -76,6 +69,20 @@ class SiloFrame:
         """Return the frame, with neutral values for missing columns."""
         lacking = [name for name in asked if name not in self.declared]
         return self.frame if not lacking else _Widened(self.frame, self.neutral)
+
+
+def check_names(own: Collection[Any], neutral: Collection[Any], asked: Collection[Any]) -> None:
+    """Raise unless each asked column is one of a silo's own or neutral ones, and all own are."""
+    lacking = [name for name in asked if name not in own and name not in neutral]
+    if lacking:
+        more = ", ..." if len(lacking) > 5 else ""
+        raise Refused(
+            f"This silo has no column {', '.join(map(repr, lacking[:5]))}{more}. Leave it out of "
+            "the fit; or let this silo's operator declare a public value for it, "
+            f"SiloRecords(..., neutral={{{lacking[0]!r}: ...}})."
+        )
+    if not set(own) <= set(asked):  # their names are not told to whoever asks
+        raise Refused("This silo's table has a column that the fit does not have.")
 
 
 class _Widened:

@@ -14,7 +14,7 @@ from skdpfl._warnings import refusing_complex
 from skdpfl.encoding import Encoding
 from skdpfl.federation import rows_of_persons
 from skdpfl.losses import signed_times
-from skdpfl.remote._frames import SiloFrame, check_found, looked_for
+from skdpfl.remote._frames import SiloFrame, check_found, check_names, looked_for
 from skdpfl.remote._letters import Ask, Facts
 from skdpfl.remote._terms import Refused
 from skdpfl.silos import read_persons
@@ -224,15 +224,7 @@ class SiloRecords:
                     f"The fit has {facts.n_features} features, this silo {self.X.shape[1]}."
                 )
             return
-        lacking = [name for name in asked if name not in own and name not in self.neutral]
-        if lacking:
-            raise Refused(
-                f"This silo has no column {_some(lacking)}. Leave it out of the fit; or let this "
-                "silo's operator declare a public number for it, SiloRecords(..., "
-                f"neutral={{{lacking[0]!r}: ...}}), preferably the middle of its bounds."
-            )
-        if not set(own) <= set(asked):  # their names are not told to whoever asks
-            raise Refused("This silo's table has a column that the fit does not have.")
+        check_names(own, self.neutral, asked)
         if own != tuple(name for name in asked if name in own):
             raise Refused("The fit has this silo's columns in another order.")
 
@@ -320,10 +312,6 @@ def _read_neutral(
         if not (raw and (value is None or isinstance(value, str))) and not number:
             raise ValueError(f"neutral[{name!r}] must be a finite number; got {value!r}.")
     return found
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
 def _anything(X: Any) -> np.ndarray:

@@ -5,6 +5,7 @@ A :class:`Doorway` admits a few connections at a time. It has few imports: with 
 may start for each letter.
 """
 
+import queue
 import socket
 import struct
 import threading
@@ -247,25 +248,22 @@ class DirectCourier(Courier):
         """Return a silo's answer to a letter; raise an OSError if it is not there."""
 
     def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
-        answers: dict[str, bytes] = {}
-        errors: list[Exception] = []
+        came = queue.SimpleQueue[tuple[str, bytes | Exception]]()
 
         def take(name: str) -> None:
             try:
-                answers[name] = self._asked(name, letters[name])
-            except OSError:
-                pass  # without an answer
+                came.put((name, self._asked(name, letters[name])))
             except Exception as error:
-                errors.append(error)
+                came.put((name, error))
 
-        threads = [threading.Thread(target=take, args=(name,), daemon=True) for name in letters]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        return {name: answers[name] for name in letters if name in answers}
+        for name in letters:
+            threading.Thread(target=take, args=(name,), daemon=True).start()
+        answers = dict(came.get() for _ in letters)
+        for each in answers.values():
+            if isinstance(each, Exception) and not isinstance(each, OSError):
+                raise each
+        found = ((name, answers[name]) for name in letters)
+        return {name: each for name, each in found if isinstance(each, bytes)}
 
     def _asked(self, name: str, letter: bytes) -> bytes:
         """Ask a silo, again while it may be away."""

@@ -111,35 +111,30 @@ def _serve(settings: SiloSettings, asked: argparse.Namespace) -> int:
 def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
     """Read everything as the gate does, and print its settings; no letter is answered."""
     gate = make_gate(settings)
-    table, terms = settings.records, settings.terms
-    records = gate.records
-    classes = "numbers" if records.classes is None else f"classes {list(records.classes)}"
-    classes = "events and times" if records.survival else classes
-    print(f"silo      {table.name!r}, user {os.getuid()}, socket {settings.socket}")
-    size = f"{len(records.y)} rows of {len(table.features)} features"
-    size += "" if records.n_persons is None else f", {records.n_persons} persons"
-    print(f"records   {size}; target: {classes}")
-    if table.bounds:
-        print(f"bounds    kept by all rows: {', '.join(table.bounds)}")
-    print(
-        f"terms     at most epsilon={terms.epsilon:g} at delta={terms.delta:g} a fit, "
+    table, terms, records = settings.records, settings.terms, gate.records
+    target = "numbers" if records.classes is None else f"classes {list(records.classes)}"
+    persons = "" if records.n_persons is None else f", {records.n_persons} persons"
+    said = {
+        "silo": f"{table.name!r}, user {os.getuid()}, socket {settings.socket}",
+        "records": f"{len(records.y)} rows of {len(table.features)} features{persons}; target: "
+        + ("events and times" if records.survival else target),
+        "bounds": table.bounds and f"kept by all rows: {', '.join(table.bounds)}",
+        "terms": f"at most epsilon={terms.epsilon:g} at delta={terms.delta:g} a fit, "
         f"unit {terms.unit!r}, {terms.neighbours!r}"
-        + ("; a person approves each" if terms.approval else "")
-    )
-    print(f"ledger    {_left(settings)}")
-    users = sorted(allowed_users(settings))
-    print(f"letters   from users {users}")
-    if settings.roster.silos:
-        print(f"roster    {', '.join(settings.roster.silos)}, each with a key")
-    if os.getuid() == 0:
-        print("note      this is root: give the gate a user of its own")
-    if terms.allow_simulation:
-        print(
-            "note      simulations are allowed: the server may know the noise of whoever has them"
-        )
+        + ("; a person approves each" if terms.approval else ""),
+        "ledger": _left(settings),
+        "letters": f"from users {sorted(allowed_users(settings))}",
+        "roster": ", ".join(settings.roster.silos or ()),
+        "root": "" if os.getuid() else "give the gate a user of its own",
+        "seeds": terms.allow_simulation
+        and "simulations are allowed: the server may know the noise of whoever has them",
+    }
     if asked.offer is not None:
         spent = gate.price(asked.offer.read_bytes())
-        print(f"offer     would cost epsilon={spent.epsilon:.6g} at delta={spent.delta:g}")
+        said["offer"] = f"would cost epsilon={spent.epsilon:.6g} at delta={spent.delta:g}"
+    for name, words in said.items():
+        if words:
+            print(f"{name:10}{words}")
     return 0
 
 
