@@ -248,19 +248,19 @@ class DirectCourier(Courier):
         """Return a silo's answer to a letter; raise an OSError if it is not there."""
 
     def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
-        came = queue.SimpleQueue[tuple[str, bytes | Exception]]()
+        came = queue.SimpleQueue[tuple[str, bytes | BaseException]]()
 
         def take(name: str) -> None:
             try:
                 came.put((name, self._asked(name, letters[name])))
-            except Exception as error:
+            except BaseException as error:  # otherwise this waits for ever
                 came.put((name, error))
 
         for name in letters:
             threading.Thread(target=take, args=(name,), daemon=True).start()
         answers = dict(came.get() for _ in letters)
         for each in answers.values():
-            if isinstance(each, Exception) and not isinstance(each, OSError):
+            if isinstance(each, BaseException) and not isinstance(each, OSError):
                 raise each
         found = ((name, answers[name]) for name in letters)
         return {name: each for name, each in found if isinstance(each, bytes)}
