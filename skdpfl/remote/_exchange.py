@@ -19,6 +19,10 @@ _PAUSE, _BUSY = 5.0, 60.0
 class SilosMissing(RuntimeError):
     """Silos did not answer, or gave an invalid answer; the text names them and the reasons."""
 
+    def __init__(self, text: str, reasons: Mapping[str, str] | None = None) -> None:
+        each = (f"{name}: {reason}" for name, reason in sorted((reasons or {}).items()))
+        super().__init__(" ".join([text, *each]))
+
 
 def exchange(
     courier: Courier,
@@ -93,7 +97,3 @@ def odd_ones(answers: dict[str, Any]) -> dict[str, str]:
     usual = max(set(widths), key=widths.count, default=0)
     odd = [name for name, answer in answers.items() if answer.values.size != usual]
     return dict.fromkeys(odd, "an answer whose length differs from the others'")
-
-
-def in_words(reasons: dict[str, str]) -> str:
-    return " ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()))

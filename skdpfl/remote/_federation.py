@@ -20,7 +20,7 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.remote import _row
 from skdpfl.remote._declared import pack
-from skdpfl.remote._exchange import SilosMissing, exchange, in_words, odd_ones
+from skdpfl.remote._exchange import SilosMissing, exchange, odd_ones
 from skdpfl.remote._journal import FitJournal
 from skdpfl.remote._letters import (
     Agreement,
@@ -222,7 +222,7 @@ class RemoteFederation(federation.Federation):
             raise Refused(f"Offers to remote silos can have at most {LIMITS.offer_bytes:,} bytes.")
         agreed, reasons = self._exchange(letters, Agreement)
         if reasons:
-            raise SilosMissing(f"Some silos do not take part. {in_words(reasons)}")
+            raise SilosMissing("Some silos do not take part.", reasons)
         self.epsilons = {name: letter.epsilon for name, letter in agreed.items()}
         each = [agreed[name] for name in self.names]
         self._keys = tuple(letter.key or "" for letter in each)
@@ -250,7 +250,7 @@ class RemoteFederation(federation.Federation):
         answers, reasons = self._exchange(dict.fromkeys(self.names, ask), Answer)
         reasons |= odd_ones(answers)
         if reasons:
-            raise SilosMissing(f"This sum needs the answers of all silos. {in_words(reasons)}")
+            raise SilosMissing("This sum needs the answers of all silos.", reasons)
         yield from self._in_order(answers)
 
     def _on_frames(self, ask: Ask) -> Ask:
@@ -285,7 +285,7 @@ class RemoteFederation(federation.Federation):
         self.round_seconds.append(time.monotonic() - begin)
         if reasons and not (self.may_miss and answers):
             raise SilosMissing(
-                f"Round {round} lacks answers; silos that answered have paid. {in_words(reasons)}"
+                f"Round {round} lacks answers; silos that answered have paid.", reasons
             )
         self._absent = np.array([i for i in cohort.tolist() if self.names[i] not in answers], int)
         if part is None:
@@ -311,7 +311,8 @@ class RemoteFederation(federation.Federation):
             if len(left) < max(FEWEST, spare.colluding + 1):
                 raise SilosMissing(
                     f"{what} has {len(left)} silos left: a masked sum needs at least {FEWEST} "
-                    f"silos, and more than colluding={spare.colluding}. {paid} {in_words(reasons)}"
+                    f"silos, and more than colluding={spare.colluding}. {paid}",
+                    reasons,
                 )
             step = self._step(ask.clip_norm) if ask.purpose == "round" else 1.0
             letter = replace(ask, number=spare.number + failed)
@@ -325,7 +326,8 @@ class RemoteFederation(federation.Federation):
             if failed == spare.n:
                 raise SilosMissing(
                     f"{what} needs the answers of all silos. {paid} None of {spare.n} spare "
-                    f"attempts is left: SecureAggregation(spare_rounds=...). {in_words(missing)}"
+                    f"attempts is left: SecureAggregation(spare_rounds=...).",
+                    missing,
                 )
             self._failed[spare.purpose] = failed + 1
             gone = [i for i in left.tolist() if self.names[i] in missing]
@@ -407,7 +409,7 @@ class RemoteFederation(federation.Federation):
         letters = {name: End(fit, known[name]) for name in self.names if name in known}
         ended, reasons = self._ask_each(letters, Ended, self.n_attempts)
         if reasons:
-            raise SilosMissing(f"Some silos did not settle the fit. {in_words(reasons)}")
+            raise SilosMissing("Some silos did not settle the fit.", reasons)
         return {name: letter.epsilon for name, letter in ended.items()}
 
     def _exchange(
