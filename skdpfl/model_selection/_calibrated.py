@@ -78,7 +78,8 @@ class DPCalibratedClassifier(Prefit):
     [budget]
     method : {"sigmoid", "temperature"}, default="sigmoid"
         "sigmoid" (Platt scaling, two labels): the probability is that of a logistic regression on
-        the classifier's decision function, or on its log-odds. "temperature": log-probabilities are
+        the classifier's decision function, or on its log-odds, drawn to the classifier's own by the
+        part of the difference that is noise. "temperature": log-probabilities are
         divided by one number; for any number of labels, and less noisy.
     [shared]
 
@@ -99,7 +100,7 @@ class DPCalibratedClassifier(Prefit):
     Notes
     -----
     **Formal guarantee.** "sigmoid": each record is counted once in each of three noised sums of
-    radius 1 and diameter sqrt(2): in a cell of its score, twice, and in one of 32 bins of the
+    radius 1 and diameter sqrt(2): in a cell of its score, twice, and in one of 8 bins of the
     score, by its label. "temperature": one noised sum of the slopes of each record's log loss at
     eight temperatures, each within [-12, 12]. What is learnt is a function of these sums, which
     open ledgers are charged for before records are read. The classifier's own cost is in addition.
@@ -149,7 +150,7 @@ class DPCalibratedClassifier(Prefit):
         if self.method == "temperature":
             self.temperature_ = 1 / found.score
         elif found.measure.has_both(found.mean, found.noise):
-            self.slope_, self.intercept_ = fitted_line(found.measure.centres, found.mean)
+            self.slope_, self.intercept_ = fitted_line(found)
         else:
             warn(
                 "Noise leaves the calibration undefined, so probabilities stay as they are: give a "

@@ -35,8 +35,8 @@ from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
 from skdpfl.privacy.spending.spent import PrivacySpent
 
-#: bins of scores
-_BINS = 32
+#: bins of scores: a line needs few, and each adds noise
+_BINS = 8
 #: shares of the scores between which most are
 _MOST_SCORES = (0.1, 0.9)
 #: slopes per deviation of the scores; they are positive, so ranks never change
@@ -71,7 +71,7 @@ prefit_docs: Callable[[Any], Any] = filled_docs(
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable(federation.ScoreHistogram):
-    """Counts of scores by label in narrow bins, with a typical score of each bin."""
+    """Counts of scores by label in a few bins, with a typical score of each bin."""
 
     centres: np.ndarray | None = None
     reads: ClassVar[Any] = "log_odds"
@@ -201,14 +201,38 @@ def odds_of(model: Any, X: Any) -> np.ndarray:
     return log_odds(model.predict_proba(X)[:, 1])
 
 
-def fitted_line(centres: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
+def fitted_line(found: federation.Found) -> tuple[float, float]:
+    """Return slope and intercept of a logistic regression on the noisy counts of a score table.
+
+    The maximum likelihood differs from the classifier's own line, slope 1 and intercept 0, by
+    delta. With H the curvature of the log loss there and G the covariance of its gradient due to
+    noise, delta' H delta has about tr(H^-1 G) of noise; delta is shrunk by one less that part, as
+    James and Stein do, so counts that are mostly noise leave the classifier as it is.
+    """
+    assert isinstance(found.measure, ScoreTable) and found.measure.centres is not None
+    centres, counts = found.measure.centres, found.mean
+    counts = counts + (1 - counts.sum()) / counts.size  # what they sum to without noise
+    own = np.array([1.0, 0.0])
+    delta = np.array(_likeliest_line(centres, counts)) - own
+    columns = np.stack([centres, np.ones_like(centres)])
+    p = expit((own + delta) @ columns)
+    totals = np.maximum(counts.sum(axis=0), 0.0)
+    curvature = (columns * (totals * p * (1 - p))) @ columns.T
+    noise = found.noise**2 * (columns * (p**2 + (1 - p) ** 2)) @ columns.T
+    floor = np.finfo(float).eps * np.trace(curvature) + np.finfo(float).tiny
+    error = np.trace(np.linalg.solve(curvature + floor * np.eye(2), noise))
+    moved = max(float(delta @ curvature @ delta), np.finfo(float).tiny)
+    slope, intercept = own + max(0.0, 1.0 - error / moved) * delta
+    return float(slope), float(intercept)
+
+
+def _likeliest_line(centres: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     """Return slope and intercept of a logistic regression on noisy shares by label (2, n_bins).
 
-    First the shares are projected to what they satisfy without noise: they sum to 1, and those of
-    positives are in 0..1 and rise with the score, as the slope is positive. Otherwise noise could
-    make a bin's positives negative and the slope extreme.
+    First the shares are projected to what they satisfy without noise: those of positives are in
+    0..1 and rise with the score, as the slope is positive. Otherwise noise could make a bin's
+    positives negative and the slope extreme.
     """
-    counts = counts + (1 - counts.sum()) / counts.size
     totals = np.maximum(counts.sum(axis=0), 0.0)
     weights = np.maximum(totals, np.finfo(float).tiny)
     rising = isotonic_regression(np.clip(counts[1] / weights, 0.0, 1.0), sample_weight=weights)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
+from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from skdpfl import federation
@@ -27,8 +27,6 @@ from skdpfl.privacy.events import SecureAggregation
 
 _SCORINGS = ("balanced_accuracy", "accuracy", "f1")
 _ERRORS = ("false_negative", "false_positive")
-#: draws of noise for the difference of two cuts, and deviations of it that are clear
-_DRAWS, _CLEARLY = 200, 2.0
 
 
 @prefit_docs
@@ -63,7 +61,7 @@ class DPThresholdClassifier(Prefit):
     -----
     **Formal guarantee.** Each record is counted once in each of three noised sums of radius 1 and
     diameter sqrt(2) (:class:`skdpfl.federation.BoundedSum`): in a cell of the score, twice, and in
-    one of 32 bins of the score, by its label. The cut is a function of these counts, which open
+    one of 8 bins of the score, by its label. The cut is a function of these counts, which open
     ledgers are charged for before records are read. The classifier's own cost is in addition.
 
     Examples
@@ -104,8 +102,7 @@ class DPThresholdClassifier(Prefit):
         self._of_chances = hasattr(self.estimator, "predict_proba")
         cut = 0.0
         if self.costs is not None or found.measure.has_both(found.mean, found.noise):
-            gains = partial(gains_of_cuts, scoring=self.scoring, costs=self.costs)
-            cut = float(found.measure.edges[best_cut(found, gains)])
+            cut = best_cut(found, self.scoring, self.costs)
         else:
             warn(
                 "Noise leaves the best cut undefined, so it is the usual one: give a larger "
@@ -179,38 +176,53 @@ def _check_costs(costs: Any) -> None:
         )
 
 
-def best_cut(found: federation.Found, gains: Callable[[np.ndarray], np.ndarray]) -> int:
-    """Return the number of the edge to cut at, from noisy counts.
+def best_cut(found: federation.Found, scoring: str, costs: Any) -> float:
+    """Return the score to cut at, from noisy counts: where a positive is as likely as it has to be.
 
-    It is the best one if the shares of positives follow a logistic curve, which two numbers of low
-    noise describe, unless the counts show another to be better by more than their noise.
+    The best cut of each scoring is at one probability, where the rates of positives cross it.
     """
-    counts, centres = found.mean, found.measure.centres
-    slope, intercept = fitted_line(centres, counts)
+    centres, counts = found.measure.centres, np.maximum(found.mean, 0.0)
+    slope, intercept = fitted_line(found)
     raw = slope * centres + intercept
-    smooth = np.maximum(counts.sum(axis=0), 0.0) * np.stack([expit(-raw), expit(raw)])
+    rates = _rates(found, expit(raw))
+    wanted = float(logit(_wanted_rate(counts, rates, scoring, costs)))
+    odds = np.clip(logit(rates), raw[0], raw[-1])  # of no positives, or of nothing else
+    by_line = (wanted - intercept) / slope
+    if wanted <= odds[0]:
+        return min(by_line, float(centres[0]))
+    if wanted >= odds[-1]:
+        return max(by_line, float(centres[-1]))
+    return float(np.interp(wanted, odds, centres))
 
-    def inner(table: np.ndarray) -> np.ndarray:
-        return gains(table)[1:-1]
 
-    by_curve, by_counts = int(np.argmax(inner(smooth))), int(np.argmax(inner(counts)))
-    made_up = np.random.default_rng(0).normal(0.0, found.noise, (_DRAWS, *counts.shape))
-    tables = [counts, *(counts + each for each in made_up)]
-    better, *others = [(g := inner(table))[by_counts] - g[by_curve] for table in tables]
-    return by_counts if better > _CLEARLY * np.std(others) else by_curve
+def _rates(found: federation.Found, by_line: np.ndarray) -> np.ndarray:
+    """Return the rates of positives in bins, which rise: those of a line, moved to the counts.
+
+    Counts of k bins of which a line takes two numbers differ from it by k - 2 in squares of their
+    noise. The rates are moved by one less that part of the squares that they differ by.
+    """
+    totals = np.maximum(found.mean.sum(axis=0), np.finfo(float).tiny)
+    rest = found.mean[1] - totals * by_line
+    variance = found.noise**2 * (by_line**2 + (1 - by_line) ** 2)
+    squares = float((rest**2 / np.maximum(variance, np.finfo(float).tiny)).sum())
+    share = max(0.0, 1.0 - (len(rest) - 2) / max(squares, np.finfo(float).tiny))
+    moved = np.clip(by_line + share * rest / totals, 0.0, 1.0)
+    return np.asarray(isotonic_regression(moved, sample_weight=totals))
 
 
-def gains_of_cuts(counts: np.ndarray, scoring: str, costs: Any) -> np.ndarray:
-    """Return what each cut below, between and above bins is worth, from counts (2, n_bins)."""
-    below = np.concatenate([np.zeros((2, 1)), np.cumsum(counts, axis=1)], axis=1)
-    negative, positive = below[0], below[1, -1] - below[1]  # right ones
+def _wanted_rate(counts: np.ndarray, rates: np.ndarray, scoring: str, costs: Any) -> float:
+    """Return the probability from which on a record is a positive.
+
+    Costs: where both errors cost the same in the mean. Balanced accuracy: the share of positives,
+    since an error counts one over the number of its label. F1: half of the largest F1.
+    """
     if costs is not None:
-        false_positive, false_negative = below[0, -1] - negative, below[1, -1] - positive
-        worst = costs["false_positive"] * false_positive + costs["false_negative"] * false_negative
-        return np.asarray(-worst)
+        both = costs["false_positive"] + costs["false_negative"]
+        return float(costs["false_positive"] / both)
     if scoring == "accuracy":
-        return np.asarray(negative + positive)
+        return 0.5
     if scoring == "balanced_accuracy":
-        return np.asarray(negative / below[0, -1] + positive / below[1, -1])
-    predicted = positive + below[0, -1] - negative
-    return np.asarray(2 * positive / np.maximum(predicted + below[1, -1], 1e-300))
+        return float(counts[1].sum() / counts.sum())
+    totals = counts.sum(axis=0)[::-1]
+    hits, predicted = np.cumsum(totals * rates[::-1]), np.cumsum(totals)
+    return float((hits / np.maximum(predicted + hits[-1], np.finfo(float).tiny)).max())

@@ -27,7 +27,7 @@ MEASURES = {
     "risks": Concordance(horizon=2.0),
     "times and risks": Concordance(horizon=2.0, edges=np.linspace(-3, 3, 7)),
     "cells for a cut": DecisionTable(),
-    "bins for a cut": DecisionTable(edges=np.linspace(-3, 3, 31)),
+    "bins for a cut": DecisionTable(edges=np.linspace(-3, 3, 7)),
     "temperature": TemperatureSlopes(),
 }
 WILD = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-300, 1e300, -1e300, np.inf, -np.inf, np.nan, 7.0, 20.0, -3.0]

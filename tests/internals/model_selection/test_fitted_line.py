@@ -1,21 +1,74 @@
-"""The line of Platt's scaling from noisy counts: noise makes it no steeper than counts allow."""
+"""Platt's line and cuts from noisy counts: right without noise, and the classifier's own in it."""
+
+import math
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 
-from skdpfl.model_selection._prefit import fitted_line
+from skdpfl.federation import Found
+from skdpfl.model_selection._prefit import ScoreTable, fitted_line
+from skdpfl.model_selection._threshold import best_cut
 
-CENTRES = np.linspace(-3, 3, 32)
-EXACT = np.stack([expit(-CENTRES), expit(CENTRES)]) / 32
+CENTRES = np.linspace(-3, 3, 8)
+COSTS = {"false_positive": 1, "false_negative": 9}
 
 
-def test_without_noise_it_is_the_line_of_the_counts():
-    assert fitted_line(CENTRES, EXACT) == pytest.approx((1.0, 0.0), abs=1e-3)
+def counted(slope, intercept, noise=0.0, added=0.0):
+    """Counts of records that are equally many in all bins, of which positives follow a line."""
+    positives = expit(slope * CENTRES + intercept) / 8
+    counts = np.stack([1 / 8 - positives, positives])
+    return Found(ScoreTable(centres=CENTRES), counts + added, noise, counts, np.zeros(1))
+
+
+@pytest.mark.parametrize("line", [(1.0, 0.0), (0.3, 0.5), (2.0, -1.0)])
+def test_without_noise_it_is_the_line_of_the_counts(line):
+    assert fitted_line(counted(*line)) == pytest.approx(line, abs=2e-3)
+
+
+def test_noise_draws_it_to_the_classifiers_own_line():
+    """All the way where the difference is no larger than noise makes it."""
+    away = [fitted_line(counted(0.3, 0.5, noise))[0] for noise in (0.0, 0.01, 0.03, 0.3)]
+    assert away == sorted(away) and away[0] == pytest.approx(0.3, abs=1e-2)
+    assert fitted_line(counted(0.3, 0.5, 0.3)) == (1.0, 0.0)
 
 
 def test_noise_as_large_as_counts_gives_no_steep_line():
     """While positives of a bin could be negative, some slopes were at their bound."""
-    noise = np.random.default_rng(0).normal(0.0, 0.02, (200, 2, 32))
-    slopes = np.array([fitted_line(CENTRES, EXACT + each)[0] for each in noise])
-    assert 0.3 < np.median(slopes) < 3 and slopes.max() < 20
+    noise = np.random.default_rng(0).normal(0.0, 0.04, (200, 2, 8))
+    slopes = np.array([fitted_line(counted(1.0, 0.0, 0.04, each))[0] for each in noise])
+    assert 0.5 < np.median(slopes) < 2 and slopes.max() < 20
+
+
+@pytest.mark.parametrize(
+    ("scoring", "costs", "rate"),
+    [
+        ("accuracy", None, 0.5),
+        ("balanced_accuracy", None, float(expit(CENTRES - 0.5).mean())),
+        ("accuracy", COSTS, 0.1),
+        ("accuracy", {"false_positive": 0, "false_negative": 1}, 0.0),
+        ("accuracy", {"false_positive": 1, "false_negative": 0}, 1.0),
+    ],
+)
+def test_cuts_are_where_a_positive_is_as_likely_as_it_has_to_be(scoring, costs, rate):
+    cut = best_cut(counted(1.0, -0.5), scoring, costs)
+    assert cut == (pytest.approx(logit(rate) + 0.5, abs=0.02) if 0 < rate < 1 else logit(rate))
+
+
+def test_the_cut_of_f1_has_the_largest():
+    wide = np.linspace(-3.4, 3.4, 2001)
+    positive = expit(wide - 0.5)
+    hits = np.cumsum(positive[::-1])[::-1]
+    f1 = 2 * hits / (np.arange(len(wide), 0, -1) + positive.sum())
+    cut = best_cut(counted(1.0, -0.5), "f1", None)
+    assert np.interp(cut, wide, f1) > f1.max() - 0.002
+    assert not math.isclose(cut, 0.5, abs_tol=0.1)  # that of accuracy
+
+
+def test_cuts_follow_counts_that_are_no_line():
+    """Unless noise could be all that makes them differ from it."""
+    rates = np.array([0.01, 0.02, 0.02, 0.03, 0.9, 0.95, 0.95, 0.96])
+    counts = np.stack([1 - rates, rates]) / 8
+    for noise, limits in ((1e-4, (CENTRES[3], 0.0)), (0.2, (-2.3, -2.1))):
+        found = Found(ScoreTable(centres=CENTRES), counts, noise, counts, np.zeros(1))
+        assert limits[0] < best_cut(found, "accuracy", COSTS) < limits[1]
