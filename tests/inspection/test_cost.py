@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -191,6 +192,20 @@ def test_no_cost_is_below_what_a_ledger_saw(inner, outer):
     if inner == "plain" or outer == "alone":
         fitted(model, y)
         assert priced(model) == pytest.approx(said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("outer", ["vote", "stack", "bag", "labels", "outputs", "search"])
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
+def test_no_cost_follows_from_where_fits_ran(backend, outer):
+    y = BOTH if outer in MANY else Y
+    for inner, step in (("plain", scaler()), ("piped", scaler()), ("piped", StandardScaler())):
+        model = put_together(inner, outer, step, clf())
+        with parallel_config(backend, n_jobs=2):
+            ran = fitted(model, y)
+        known = not isinstance(step, StandardScaler)
+        assert priced(model) == (pytest.approx(epsilon(ran), rel=0.02) if known else np.inf)
+        assert priced(model) >= epsilon(ran) * (1 - 1e-9)
 
 
 HOW = {
