@@ -11,9 +11,9 @@ docs/papers/index.md has the counts and what is not whole.
 
 and the state is computed. A setting lists columns of the figures' tables, or facts that a figure
 states of itself (``Figure.facts``: data, K, rounds), each with the values that the paper has. Every
-combination must be there, on so many seeds. "whole": nothing lacks; "missing": no name and no row;
-else "partly", and why follows from the rows: values that no row has, combinations without rows, and
-too few seeds. So fewer rows make fewer whole.
+combination must be there, on so many seeds; `` & `` stands between two such lists. "whole": nothing
+lacks; "missing": no name and no row; else "partly", and why follows from the rows: values that no
+row has, combinations without rows, and too few seeds. So fewer rows make fewer whole.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def item_of(row: dict[str, str], folder: Path) -> Item:
     rows = pd.concat([rows_of(name, folder) for name in figures]) if figures else None
     lacking = [row["lacking"]] if row["lacking"] else []
     if row["setting"]:
-        lacking += lacks(wanted(row["setting"]), rows)
+        parts = [lacks(wanted(part), rows) for part in row["setting"].split(" & ")]
+        lacking += dict.fromkeys(why for part in parts for why in part)
     elif rows is not None and not len(rows):
         lacking.append("not run")
     nothing = not places or (rows is not None and not len(rows) and len(figures) == len(places))

@@ -7,6 +7,7 @@ can be read on a page that is 700 pixels wide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import wrap
@@ -107,10 +108,10 @@ def panel(figure: Figure, ax: Axes, part: pd.DataFrame, styles: dict[str, dict[s
 
 
 def few(axis: Axis, values: np.ndarray) -> None:
-    """Label at most six of the places where there are points, the last one always."""
+    """Label at most six of the places where there are points, evenly, the last one always."""
     places = np.unique(values[np.isfinite(values)])
     if 0 < len(places) < 20:
-        shown = places[np.unique(np.linspace(0, len(places) - 1, 6).round().astype(int))]
+        shown = places[:: -math.ceil(len(places) / 6)][::-1]
         axis.set_major_locator(FixedLocator(shown))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_locator(NullLocator())

@@ -33,6 +33,7 @@ STYLES = (
     (r"^multistage", "#44AA99", "d", "-"),
     (r"^localized", "#CC79A7", "P", "-"),
     (r"^local, .*clipped", "#CC6677", "s", ":"),
+    (r"^local, one record", "#999933", ">", "--"),
     (r"^local", "#D55E00", "s", "-"),
     (r"^untuned", "#000000", "*", ":"),
     (r"^order, noise by record", "#BBBBBB", "1", "--"),

@@ -9,7 +9,7 @@ import dataclasses
 from functools import partial
 
 from _common.cells import Cell
-from _common.table import chosen
+from _common.table import KEPT, Store
 
 from scaffold import curves
 
@@ -27,10 +27,12 @@ def cell(name: str, spread: float) -> Cell:
     method, epsilon, _ = curves.ALGORITHMS[name]
     setting = f"({spread:g}, {spread:g})"
     axis = curves.step(method, epsilon)
-    found = chosen("scaffold/curves", (setting, name, epsilon, float("nan")))["learning_rate"]
+    tuned = Store(KEPT, "scaffold/curves").tuned((setting, name, epsilon, float("nan")))
+    start = tuned.point["learning_rate"] if tuned else axis.start
     return Cell(
         name, epsilon, partial(curves.curves, name, spread, K, False),
-        (axis._replace(start=found),), setting, metric="last accuracy",
+        (axis._replace(start=start, low=start / 10, high=start * 10),), setting,
+        metric="last accuracy",
     )  # fmt: skip
 
 
