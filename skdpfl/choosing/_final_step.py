@@ -46,8 +46,6 @@ from skdpfl.silos import Silos
 
 #: with more columns than this a Gram matrix costs more than products with the data
 _COLUMNS, _POWERS, _BLOCK = 300, 40, 2**14
-#: step size times L with momentum where the curvature is not constant: larger ones may cycle
-_CHANGING_PACE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +174,8 @@ def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> 
         return 1.0
     if at_server or (n_steps == 1 and not isinstance(algorithm, FedExp)):
         momentum = settings.momentum if at_server else 0.0
-        pace = (
-            1.8 * (1 + momentum) if curvature.loss.is_quadratic or not momentum else _CHANGING_PACE
-        )
+        plain = curvature.loss.is_quadratic or not momentum
+        pace = 1.8 * (1 + momentum) if plain else 1.0  # longer steps may cycle
         drawn = curvature.drawn * (3 if isinstance(algorithm, Scaffold) else 1)
         return 1 / (curvature.whole / pace + drawn / (1 - momentum)) / server
     eta = 0.9 / curvature.steepest

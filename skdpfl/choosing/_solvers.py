@@ -39,8 +39,8 @@ MOST_ROUNDS = 100
 
 SOLVERS = ("minibatch", "accelerated", "multistage", "local", "localized")
 ACCELERATED = ("accelerated", "multistage", "localized")
-#: the fewest records of a silo in a phase, and the power p by which phases' penalties grow
-PHASE_RECORDS, PHASE_POWER = 16, 1.0
+#: the fewest records of a silo in a phase
+PHASE_RECORDS = 16
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ def phased(
     noise = plan.mechanism.noise_on_mean(plan) ** 2 * request.model.size
     penalties = theory.gao2024_penalties(
         n_phases=count, lipschitz=L, diameter=c.distance, n_records=request.facts.n_records,
-        variance=noise / n_rounds, power=PHASE_POWER,
+        variance=noise / n_rounds, power=1.0,
     )  # fmt: skip
     phases = []
     for i, penalty in enumerate(penalties):

@@ -43,9 +43,10 @@ from skdpfl.algorithms import is_vector
 from skdpfl.federation import BoundedSum, Federation, SiloBudgets, SiloData, SumPlan, Work
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._maps import Array
+from skdpfl.scaling._moments import STEP as STEP
 
-#: the largest cut, and what all terms are multiples of
-MOST, STEP = 4.0, 2.0**-20
+#: the largest cut
+MOST = 4.0
 #: records whose raw predictions are held at once
 _BLOCK = 2**12
 

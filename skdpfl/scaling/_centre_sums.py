@@ -50,10 +50,8 @@ from skdpfl._kinds import canonical, kind_of_labels, places_of, read_values
 from skdpfl.federation import BoundedSum, CellCounts, Middle, SiloBudgets, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._magnitudes import MagnitudeGrid
-from skdpfl.scaling._moments import A, B
+from skdpfl.scaling._moments import STEP, A, B
 
-#: terms are multiples of this
-STEP = 2.0**-20
 #: the most bins of a column
 MOST_BINS = 128
 #: the most declared values of a column

@@ -27,10 +27,9 @@ import numpy as np
 
 from skdpfl.federation import BoundedSum, Federation, SiloBudgets, SiloData, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling._magnitudes import HIGHEST, LOWEST
 from skdpfl.scaling._maps import Array
 
-#: powers of two that are told apart: 1e-6 to 1e12
-_LOWEST, _HIGHEST = -20, 40
 #: the share of mu that the histogram costs: a hundredth of mu^2
 _SHARE = 0.1
 #: smaller counts, in deviations of the noise, do not count
@@ -47,7 +46,7 @@ class ExposureCounts(BoundedSum):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (_HIGHEST - _LOWEST,)
+        return (HIGHEST - LOWEST,)
 
     def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, Array]]:
         """See `BoundedSum.sums`; counts are exact."""
@@ -56,7 +55,7 @@ class ExposureCounts(BoundedSum):
         with np.errstate(all="ignore"):
             octaves = np.floor(np.log2(data.exposure.astype(np.float64)))
         octaves[~np.isfinite(octaves)] = 0
-        bins = np.clip(octaves - _LOWEST, 0, self.shape[0] - 1).astype(np.intp)
+        bins = np.clip(octaves - LOWEST, 0, self.shape[0] - 1).astype(np.intp)
         for silo in np.flatnonzero(data.sizes).tolist():
             own = bins[data.rows_of(silo, slice(None))]
             yield np.array([silo]), np.bincount(own, minlength=self.shape[0])[None].astype(float)
@@ -91,5 +90,5 @@ def typical(shares: Array, noise: float) -> float:
     sure = np.maximum(shares - _SURE * noise, 0.0)
     if not sure.any():
         return 1.0
-    middles = np.arange(_LOWEST, _HIGHEST) + 0.5
+    middles = np.arange(LOWEST, HIGHEST) + 0.5
     return float(2.0 ** (sure @ middles / sure.sum()))

@@ -32,7 +32,7 @@ from scipy.special import gammainc, iti0k0, ndtr
 from skdpfl.scaling._maps import Array
 
 #: the grid covers magnitudes 2^-20 (1e-6) to 2^40 (1e12); the end bins hold all others
-_LOWEST, _HIGHEST = -20, 40
+LOWEST, HIGHEST = -20, 40
 #: the shares of real columns differ from those of the library by about this, where that has some,
 #: and where it has less than the last of these
 _MISFIT, _MISFIT_OUTSIDE, _SOME = 0.02, 0.005, 0.003
@@ -53,12 +53,12 @@ class MagnitudeGrid:
     @property
     def first(self) -> int:
         """Number of the lowest positive bin, which begins at 2^(first * octaves)."""
-        return int(np.floor(_LOWEST / self.octaves))
+        return int(np.floor(LOWEST / self.octaves))
 
     @property
     def n_positive(self) -> int:
         """The number of positive bins."""
-        return int(np.ceil(_HIGHEST / self.octaves)) - self.first
+        return int(np.ceil(HIGHEST / self.octaves)) - self.first
 
     @property
     def n_bins(self) -> int:

@@ -233,7 +233,7 @@ _FINEST_UNIT, _FINEST_TARGET = 0.15, 0.01
 #: the prior's variance of variances, in squares of their error: larger, as the prior may be wrong
 _LOOSER = 2.0
 #: all entries are multiples of this
-_BALL_STEP = 2.0**-20
+STEP = 2.0**-20
 #: lengths are cut slightly below their limits, so that rounding errors do not exceed them
 _BELOW = 1 - 2.0**-40
 
@@ -289,9 +289,9 @@ def contributions(columns: Array, boxes: Boxes, ball: RowBall) -> Array:
     lengths = np.maximum(np.sqrt(np.einsum("knd,knd->kn", both, both)), 1e-300)
     limits = _BELOW * np.array([ball.radius, ball.squares])[:, None]
     both *= np.minimum(1.0, limits / lengths)[..., None]
-    both /= _BALL_STEP
+    both /= STEP
     np.trunc(both, out=both)
-    both *= _BALL_STEP
+    both *= STEP
     return np.moveaxis(both, 0, -1)
 
 
