@@ -207,38 +207,43 @@ def _refused(of_table: Callable[[Any], Any], X: Any) -> np.ndarray:
     if not isinstance(X, pd.DataFrame | np.ndarray) or X.ndim != 2:
         return out
     table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X, copy=False)
-    kept = [_made_up(table.dtypes.iloc[j]) for j in range(table.shape[1])]
+    numbers = [(j, _floats(table.iloc[:, j])) for j in np.flatnonzero(_hold_floats(table))]
+    if all(np.isfinite(values).all() for _, values in numbers):
+        return out
+    row = _made_up(X) if table is X else np.zeros_like(X[:1])
+    cells = getattr(row, "iloc", row)
 
     def fails() -> bool:
-        row = pd.concat(kept, axis=1).set_axis(table.columns, axis=1)
-        return of_table(row if table is X else row.to_numpy()) is None
+        return of_table(row) is None
 
-    numbers = [(j, _floats(table.iloc[:, j])) for j, each in enumerate(kept) if _has_floats(each)]
-    if all(np.isfinite(values).all() for _, values in numbers) or fails():
+    if fails():
         return out
     for kind, has in ((np.nan, np.isnan), (np.inf, np.isposinf), (-np.inf, np.isneginf)):
         for j, values in numbers:
             if (own := has(values)).any():
-                kept[j], usual = pd.Series([kind], dtype=kept[j].dtype), kept[j]
+                cells[0, j] = kind
                 out |= own & fails()
-                kept[j] = usual
+                cells[0, j] = 0.0
     return out
 
 
-def _has_floats(column: pd.Series) -> bool:
-    return bool(pd.api.types.is_float_dtype(column.dtype))
+def _hold_floats(table: pd.DataFrame) -> list[bool]:
+    dense = [not isinstance(kind, pd.SparseDtype) for kind in table.dtypes]
+    return [d and pd.api.types.is_float_dtype(k) for d, k in zip(dense, table.dtypes, strict=True)]
 
 
 def _floats(column: pd.Series) -> np.ndarray:
     return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
 
 
-def _made_up(kind: Any) -> pd.Series:
-    """Return a value of a column's type: 0, an empty text, or a gap."""
-    if pd.api.types.is_numeric_dtype(kind):
-        return pd.Series([0], dtype=kind)
-    text = pd.api.types.is_string_dtype(kind) or pd.api.types.is_object_dtype(kind)
-    return pd.Series([""] if text else [None], dtype=kind)
+def _made_up(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row with the types of a table: 0, an empty text, or a gap."""
+    row = []
+    for kind in table.dtypes:
+        number = pd.api.types.is_numeric_dtype(kind)
+        text = pd.api.types.is_string_dtype(kind) or pd.api.types.is_object_dtype(kind)
+        row.append(pd.Series([0 if number else "" if text else None], dtype=kind))
+    return pd.concat(row, axis=1).set_axis(table.columns, axis=1).copy()  # an array for each type
 
 
 def _failing(at_once: Callable[[np.ndarray], Any], rows: np.ndarray) -> list[int]:
