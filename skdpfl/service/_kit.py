@@ -16,6 +16,8 @@ _KIT = Path(__file__).parent / "kit"
 _UNITS = "gate", "line"
 #: how a CSV file may be read
 _READING = "separator", "decimal", "encoding"
+#: folders that a unit sees only where it needs something in them
+_HOMES = "/home", "/root", "/run/user"
 
 
 def add_init(command: argparse.ArgumentParser) -> None:
@@ -50,6 +52,7 @@ def init(asked: argparse.Namespace) -> int:
             "carrier": asked.carrier or f"{asked.user}-line",
             "command": f"{sys.executable} -m skdpfl",
             "folder": folder,
+            "home": "read-only" if _is_home(folder, asked.records, sys.executable) else "yes",
             "server": asked.server,
         }
         for each in _UNITS:
@@ -62,6 +65,11 @@ def init(asked: argparse.Namespace) -> int:
     print(f"{folder}: look at hospital.toml; the line to send:", file=sys.stderr)
     print(line)
     return 0
+
+
+def _is_home(*paths: str | Path) -> bool:
+    """Whether one of these lies in somebody's home."""
+    return any(Path(path).absolute().is_relative_to(home) for path in paths for home in _HOMES)
 
 
 def _words_of(asked: argparse.Namespace) -> dict[str, str]:

@@ -74,6 +74,8 @@ class TorchNetwork(Model):
         exact = copy.deepcopy(module).double()
         _probe.refuse_single(exact, self.n_features)
         self._found = _probe.probe(exact, self._layout.shapes, self.n_features)
+        if self._place.is_apart:
+            _probe.refuse_on_device(exact, self._found.way, self.n_features)
         self._module, self._threads = module, threading.local()
         self._blocks: dict[np.dtype, Blocks] = {}
         return self
@@ -374,9 +376,9 @@ class TorchModel(Architecture):
         The device for gradients, such as "cuda"; on "cpu" each silo uses one thread, and the
         estimator's ``n_jobs`` runs several silos. A device keeps the table for the whole fit, if
         it fits into half of its free memory, and brings back one sum a step; noise is drawn and
-        added on the CPU. A seed repeats a model bit for bit on "cpu" only. A record that a module
-        cannot take stops a "cuda" device, and the fit, where its code fails there: keep indices
-        within their range in the module.
+        added on the CPU. A seed repeats a model bit for bit on "cpu" only. Modules that use whole
+        numbers as indices (embeddings), and those that vmap cannot run, are refused on other
+        devices: a record out of range would end the fit.
 
     See Also
     --------

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 from torch.nn.modules.dropout import _DropoutNd
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from skdpfl._apart import differences, shared_state
 from skdpfl._warnings import warn
@@ -208,6 +209,60 @@ _FORMED = 2**22
 _CHANGE = 1e-4
 #: gradients of made-up rows are those of a loop over records to this, relative to the largest
 _SAME = 1e-10
+
+
+class _Watched(TorchDispatchMode):
+    """Names the operations that could fail on a device for some values of a record.
+
+    These use whole numbers (as indices), or check numbers. Where all records pass the same
+    operations, those of made-up rows are all.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, kwargs = func.overloadpacket.__name__, kwargs or {}
+        of_one = torch.Tag.pointwise in func.tags or func.is_view or name in _CONVERSIONS
+        if any(word in name for word in _CHECKS) or (not of_one and any(map(_is_whole, args))):
+            self.names.append(name)
+        return func(*args, **kwargs)
+
+
+#: operations that take whole numbers of any size, beside views and those on single numbers
+_CONVERSIONS = "_to_copy", "copy_", "clone", "lift_fresh"
+#: parts of the names of operations that check what numbers are
+_CHECKS = "assert", "binary_cross_entropy", "multinomial", "bernoulli"
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether one of these is a tensor of whole numbers."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_whole, value))
+    return isinstance(value, torch.Tensor) and not (
+        value.is_floating_point() or value.is_complex() or value.dtype == torch.bool
+    )
+
+
+def refuse_on_device(module: nn.Module, way: str, n_features: int) -> None:
+    """Raise for modules that may fail on a device for some records.
+
+    There such a record would end the fit, which tells of it; on the CPU it counts as zero.
+    """
+    if way == "stacked":
+        return
+    reason = "its records may pass different operations"
+    if way != "alone":
+        with _Watched() as watched, torch.no_grad():
+            module(made_up_rows(module, n_features))
+        if not watched.names:
+            return
+        reason = f"{watched.names[0]} takes whole numbers, or checks numbers"
+    raise ValueError(
+        f"{type(module).__name__} may fail on a device for some records, which would end the fit "
+        f'and so tell of them: {reason}. Give device="cpu", where such a record counts as zero.'
+    )
 
 
 class Findings(NamedTuple):

@@ -8,14 +8,14 @@ torch = pytest.importorskip("torch")
 from skdpfl.losses import AbsoluteError, LogLoss  # noqa: E402
 from skdpfl.models import Records  # noqa: E402
 from skdpfl.torch import TorchModel  # noqa: E402
-from tests.torch.test_sums import LOSSES, MODULES, D, problem  # noqa: E402
+from tests.torch.test_sums import LOSSES, MODULES, NOT_ON_DEVICES, D, problem  # noqa: E402
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
     pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
 ]
 CLIP = 0.5
-on_all = pytest.mark.parametrize("name", [name for name in MODULES if name != "named"])
+on_all = pytest.mark.parametrize("name", sorted({*MODULES} - NOT_ON_DEVICES))
 in_both = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
@@ -41,15 +41,14 @@ def test_sums_are_those_of_the_cpu(name, dtype, loss, k):
     ]
     digits = {np.float32: 1e-4, np.float64: 1e-9}[dtype]
     np.testing.assert_allclose(sums[1], sums[0], atol=digits)
-    assert there._blocks_of(np.dtype(dtype)).sizes[0] == (1 if there._tape(dtype).alone else 1024)
+    assert there._blocks_of(np.dtype(dtype)).sizes[0] == 1024
 
 
 @on_all
 @in_both
 def test_a_record_moves_a_sum_by_no_more_than_is_priced(name, dtype):
     """It is replaced, by itself in other units, too; alone and with others it has the same bits."""
-    slow = TorchModel(MODULES[name]).build(D, 4)._found.way == "alone"
-    n = 8 if slow else 300
+    n = 300
     _, model, params, X, y = both(name, LogLoss(), 4, n, dtype)
     given = {"clip_norm": CLIP, "chunk": 256}
     before = model.clipped_gradient_sum(params, X, y, LogLoss(), **given)

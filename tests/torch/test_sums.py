@@ -222,6 +222,8 @@ MODULES = {
     "weight norm": lambda d, k: nn.Sequential(
         nn.utils.parametrizations.weight_norm(nn.Linear(d, 5)), nn.Tanh(), nn.Linear(5, k)),
 }  # fmt: skip
+#: what may fail on a device for some records
+NOT_ON_DEVICES = {"branches", "routed", "experts", "waves", "in place", "named"}
 #: and such as are slow, or for places only
 ALL = MODULES | {"placed": Placed, "recurrent": Recurrent}
 LOG = LogLoss()

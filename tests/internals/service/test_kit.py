@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("cryptography")
 
 from skdpfl.__main__ import main
-from skdpfl.service import commands
+from skdpfl.service import _kit, commands
 from skdpfl.service._consortium import write_roster
 from skdpfl.service._settings import read_settings
 from tests.service.hospital import ROOT, frame
@@ -71,6 +71,17 @@ def test_a_new_hospital_passes_its_check(kit, capsys):
     more = "--records", str(kit.parent / "records.csv"), "--target", "ill"
     with pytest.raises(SystemExit, match="File exists"):  # nothing is written over
         main(["silo", "init", "north", "--folder", str(kit), *more])
+
+
+@pytest.mark.parametrize("word", ["yes", "read-only"])
+def test_units_see_homes_only_if_they_need_something_there(tmp_path, monkeypatch, word):
+    monkeypatch.setattr(_kit, "_HOMES", (str(tmp_path) if word == "read-only" else "/nobody",))
+    records = tmp_path / "records.csv"
+    frame().to_csv(records, index=False)
+    command = ["silo", "init", "north", "--folder", str(tmp_path / "north"), "--target", "ill"]
+    assert main([*command, "--records", str(records)]) == 0
+    for unit in (tmp_path / "north").glob("*.service"):
+        assert f"\nProtectHome={word}\n" in unit.read_text()
 
 
 def test_systemd_and_the_program_read_the_units_of_a_kit(kit, monkeypatch):

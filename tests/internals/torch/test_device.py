@@ -1,18 +1,21 @@
 """A device gets each table once, and brings back one sum a step; the CPU stands in for one."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from sklearn.base import clone  # noqa: E402
+from torch import nn  # noqa: E402
 
 from skdpfl import DPFedAvgClassifier  # noqa: E402
 from skdpfl.losses import AbsoluteError, LogLoss, SquaredError, Weighted, with_weights  # noqa: E402
 from skdpfl.models import Records  # noqa: E402
 from skdpfl.torch import TorchModel, _network  # noqa: E402
 from skdpfl.torch._device import Device  # noqa: E402
-from tests.torch.test_sums import MODULES, D, problem  # noqa: E402
+from tests.torch.test_sums import MODULES, NOT_ON_DEVICES, D, problem  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 
@@ -106,3 +109,42 @@ def test_convolutions_are_in_full_precision_for_as_long_as_a_sum_takes():
         assert cudnn.deterministic
     after = cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision, cudnn.deterministic
     assert after == before
+
+
+class Reads(nn.Module):
+    """Reads a number of a record by a function of the record."""
+
+    def __init__(self, read, d, k):
+        super().__init__()
+        self.read, self.table, self.layer = read, nn.Embedding(4, 1), nn.LazyLinear(k)
+
+    def forward(self, x):
+        return self.layer(self.read(self, x))
+
+
+READS = {
+    "a token": lambda module, x: module.table(x.clamp(0, 3).long())[..., 0],
+    "one of its numbers": lambda module, x: x.gather(1, x.argmax(1, keepdim=True)),
+    "a position": lambda module, x: x + module.table(torch.zeros(D, dtype=torch.long))[:, 0],
+    "a share": lambda module, x: nn.functional.binary_cross_entropy(
+        x.sigmoid(), torch.zeros_like(x), reduction="none"),
+}  # fmt: skip
+TAKEN = {
+    "rounded": lambda module, x: (3 * x).long().to(x.dtype),
+    "the largest": lambda module, x: nn.functional.max_pool1d(x[:, None], 2)[:, 0],
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*parameters? .*not trained", "ignore:Lazy modules")
+def test_modules_that_may_fail_for_a_record_are_refused(monkeypatch):
+    """On a device its failure would end the fit; on the CPU the record counts as zero."""
+    modules = MODULES | {name: partial(Reads, read) for name, read in (READS | TAKEN).items()}
+    monkeypatch.setattr(_network, "place_of", lambda name: Watched())
+    refused = set()
+    for name in {*modules} - {"named"}:
+        try:
+            TorchModel(lambda d, k, make=modules[name]: make(d, k)).build(D, 4)
+        except ValueError as error:
+            assert "would end the fit" in str(error) and 'Give device="cpu"' in str(error)
+            refused.add(name)
+    assert refused == {*READS} | NOT_ON_DEVICES - {"named"}
