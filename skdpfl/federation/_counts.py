@@ -66,7 +66,8 @@ class CellCounts(BoundedSum):
         here, width = np.flatnonzero(data.sizes), 1 + math.prod(self.shape)
         n = max(1, _NUMBERS // max(1, data.X.shape[1]))
         ends = np.cumsum(data.sizes[here]) // n
-        for persons in np.split(here, np.flatnonzero(np.diff(ends)) + 1):
+        groups = np.split(here, np.flatnonzero(np.diff(ends)) + 1)
+        for persons in groups if len(here) else ():
             parts = [
                 np.unique(keys + low * width, return_counts=True)
                 for keys, low, _ in self._keys(data, persons, n)

@@ -104,10 +104,10 @@ class Labels(BoundedSum):
             raise ValueError("Labels are counted where there are two.")
 
     def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, Array]]:
-        here = np.flatnonzero(data.sizes)
-        rows, edges = data.rows_together(here)
-        halves = np.where(data.y[rows] == 1, 0.5, -0.5)
-        yield here, np.add.reduceat(halves, edges[:-1])
+        if len(here := np.flatnonzero(data.sizes)):
+            rows, edges = data.rows_together(here)
+            halves = np.where(data.y[rows] == 1, 0.5, -0.5)
+            yield here, np.add.reduceat(halves, edges[:-1])
 
 
 @dataclass(frozen=True, eq=False)

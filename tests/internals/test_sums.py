@@ -314,6 +314,15 @@ def test_counts_of_persons_are_the_means_of_their_counts(name, monkeypatch):
     assert whole.any() and (whole <= data.people.counts.reshape(-1, *[1] * len(what.shape))).all()
 
 
+@pytest.mark.parametrize("name", [n for n in SUMS if isinstance(SUMS[n][0], CellCounts | Labels)])
+def test_sums_of_no_persons_are_zero(name):
+    none = np.zeros(0, int)
+    data = SiloData.from_codes(np.zeros((0, D)), np.zeros(0), none, 3, of_row=none)
+    what, work, _ = SUMS[name]
+    assert not list(what.sums(data, work))
+    np.testing.assert_array_equal(what.of_persons(data, work), np.zeros((3, *what.shape)))
+
+
 @pytest.mark.parametrize("kind", [HazardScores, HazardCurvature])
 def test_sums_of_hazards_tell_nothing_of_how_many_records_others_have(kind):
     """To the last bit: a person is summed beside others, and how many rows it has is secret."""
