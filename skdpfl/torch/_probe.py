@@ -214,8 +214,8 @@ _SAME = 1e-10
 class _Watched(TorchDispatchMode):
     """Names the operations that could fail on a device for some values of a record.
 
-    These use whole numbers (as indices), or check numbers. Where all records pass the same
-    operations, those of made-up rows are all.
+    These use whole numbers or masks (as indices), check numbers, or are not PyTorch's. Where all
+    records pass the same operations, those of made-up rows are all.
     """
 
     def __init__(self) -> None:
@@ -225,24 +225,25 @@ class _Watched(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = func.overloadpacket.__name__, kwargs or {}
         of_one = torch.Tag.pointwise in func.tags or func.is_view or name in _CONVERSIONS
-        if any(word in name for word in _CHECKS) or (not of_one and any(map(_is_whole, args))):
+        indexed = not of_one and any(map(_is_whole, [*args, *kwargs.values()]))
+        if func.namespace != "aten" or indexed or any(word in name for word in _CHECKS):
             self.names.append(name)
         return func(*args, **kwargs)
 
 
 #: operations that take whole numbers of any size, beside views and those on single numbers
 _CONVERSIONS = "_to_copy", "copy_", "clone", "lift_fresh"
+#: gradients of the largest numbers, whose indices the operations found themselves
+_OF_GRADIENTS = "scatter", "scatter_", "max_pool2d_with_indices_backward"
 #: parts of the names of operations that check what numbers are
-_CHECKS = "assert", "binary_cross_entropy", "multinomial", "bernoulli"
+_CHECKS = "assert", "binary_cross_entropy", "multinomial", "bernoulli", "fractional_max_pool"
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether one of these is a tensor of whole numbers."""
+    """Whether one of these is a tensor of whole numbers, or a mask."""
     if isinstance(value, list | tuple):
         return any(map(_is_whole, value))
-    return isinstance(value, torch.Tensor) and not (
-        value.is_floating_point() or value.is_complex() or value.dtype == torch.bool
-    )
+    return isinstance(value, torch.Tensor) and not (value.is_floating_point() or value.is_complex())
 
 
 def refuse_on_device(module: nn.Module, way: str, n_features: int) -> None:
@@ -254,11 +255,16 @@ def refuse_on_device(module: nn.Module, way: str, n_features: int) -> None:
         return
     reason = "its records may pass different operations"
     if way != "alone":
-        with _Watched() as watched, torch.no_grad():
-            module(made_up_rows(module, n_features))
-        if not watched.names:
+        rows = made_up_rows(module, n_features)
+        with _Watched() as forward, torch.enable_grad():
+            total = module(rows).sum()
+        with _Watched() as backward:
+            if total.requires_grad:
+                total.backward()
+        names = forward.names + [n for n in backward.names if n not in _OF_GRADIENTS]
+        if not names:
             return
-        reason = f"{watched.names[0]} takes whole numbers, or checks numbers"
+        reason = f"{names[0]} uses whole numbers or masks, checks numbers, or is not PyTorch's"
     raise ValueError(
         f"{type(module).__name__} may fail on a device for some records, which would end the fit "
         f'and so tell of them: {reason}. Give device="cpu", where such a record counts as zero.'

@@ -122,16 +122,39 @@ class Reads(nn.Module):
         return self.layer(self.read(self, x))
 
 
+class Clipped(torch.autograd.Function):
+    """Its gradient reads a table at the record's numbers."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, slopes):
+        (x,) = ctx.saved_tensors
+        return slopes * torch.ones(4).to(slopes)[x.clamp(0, 3).long()]
+
+
 READS = {
     "a token": lambda module, x: module.table(x.clamp(0, 3).long())[..., 0],
     "one of its numbers": lambda module, x: x.gather(1, x.argmax(1, keepdim=True)),
     "a position": lambda module, x: x + module.table(torch.zeros(D, dtype=torch.long))[:, 0],
     "a share": lambda module, x: nn.functional.binary_cross_entropy(
         x.sigmoid(), torch.zeros_like(x), reduction="none"),
+    "the masked ones": lambda module, x: x.masked_scatter(x > 9, torch.zeros(4, dtype=x.dtype)),
+    "a gradient": lambda module, x: Clipped.apply(x * module.table.weight[0, 0]),
 }  # fmt: skip
 TAKEN = {
     "rounded": lambda module, x: (3 * x).long().to(x.dtype),
     "the largest": lambda module, x: nn.functional.max_pool1d(x[:, None], 2)[:, 0],
+    "of an image": lambda module, x: nn.functional.max_pool2d(x[:, None, None], (1, 2)).flatten(1),
+    "the sorted": lambda module, x: (x * module.table.weight[0, 0]).sort(1).values,
 }
 
 
