@@ -70,26 +70,8 @@ from skdpfl.privacy.release import (
 
 #: silos, and what each of them sends
 Answers = Iterator[tuple[np.ndarray, Any]]
-#: what only sums of this package say by themselves
-_ARITHMETIC = frozenset(
-    (
-        "sums",
-        "cells",
-        "of_persons",
-        "person_means",
-        "mean",
-        "operations",
-        "drift",
-        "noised",
-        "on_grid",
-        "entry",
-        "middle",
-        "slack",
-        "weight",
-        "_piece",
-        "_terms",
-    )
-)
+#: what a user's sum may define; everything else that a sum has decides how it is added and noised
+_OPEN = frozenset(("shape", "radius", "diameter", "terms", "check", "stackable", "of_words"))
 #: records that are added up at once, and the most that are read of a protected silo
 PIECE, MOST = 2**14, 2**25
 
@@ -173,7 +155,9 @@ class BoundedSum(ABC):
     of_words: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        kept = sorted(_ARITHMETIC & set(vars(cls)))
+        ours = (vars(kind) for kind in cls.__mro__[1:] if kind.__module__.startswith("skdpfl."))
+        named = {name for names in ours for name in names if not name.startswith("__")}
+        kept = sorted(named & set(vars(cls)) - _OPEN)
         if kept and not cls.__module__.startswith("skdpfl."):
             raise TypeError(
                 f"{cls.__name__} must not define {', '.join(kept)}, which the price depends on: a "

@@ -525,11 +525,12 @@ def test_a_sum_from_outside_cannot_mix_records(kind):
     assert (kind()._piece(rows, np.zeros(3)) == alone).all()
 
 
-def test_a_sum_from_outside_does_not_say_how_it_is_noised():
-    with pytest.raises(TypeError, match="must not define weight, which the price depends on"):
-
-        class Heavy(Raw):
-            weight = 100.0
+@pytest.mark.parametrize(("base", "name"), [
+    (Raw, "weight"), (Raw, "answers"), (Raw, "_std"), (CellCounts, "of_persons"), (Bins, "places"),
+])  # fmt: skip
+def test_a_sum_from_outside_does_not_say_how_it_is_noised(base, name):
+    with pytest.raises(TypeError, match=f"must not define {name}, which the price depends on"):
+        type("Heavy", (base,), {name: 100.0, "__module__": __name__, "radius": 1.0})
 
 
 TURNED = np.array([[-1.0, 0.0, 10.0, 1.0, 20.0]])
