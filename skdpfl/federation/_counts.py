@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpfl.federation._data import SiloData
-from skdpfl.federation._sums import PIECE, BoundedSum
+from skdpfl.federation._sums import BoundedSum
 
-#: counts in memory at once, and a table's numbers whose cells are counted together for persons
-_COUNTED, _NUMBERS = 2**22, 2**20
+#: counts in memory at once, and a table's numbers whose cells are counted together
+_COUNTED, _NUMBERS = 2**18, 2**20
 
 
 class CellCounts(BoundedSum):
@@ -40,7 +40,7 @@ class CellCounts(BoundedSum):
         for first in range(0, len(here), per_block):
             silos = here[first : first + per_block]
             counts = np.zeros((len(silos), width))
-            for keys, low, high in self._keys(data, silos, PIECE):
+            for keys, low, high in self._keys(data, silos, _rows_of(data) // 4):
                 found = np.bincount(keys.ravel(), minlength=(high - low) * width)
                 counts[low:high] += found.reshape(high - low, width)
             yield silos, counts[:, 1:].reshape(len(silos), *self.shape)
@@ -64,7 +64,7 @@ class CellCounts(BoundedSum):
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield persons, cells + 1, and how many of a person's records are in the cell."""
         here, width = np.flatnonzero(data.sizes), 1 + math.prod(self.shape)
-        n = max(1, _NUMBERS // max(1, data.X.shape[1]))
+        n = _rows_of(data)
         ends = np.cumsum(data.sizes[here]) // n
         groups = np.split(here, np.flatnonzero(np.diff(ends)) + 1)
         for persons in groups if len(here) else ():
@@ -80,9 +80,8 @@ class CellCounts(BoundedSum):
     ) -> Iterator[tuple[np.ndarray, int, int]]:
         """Yield numbers of silo and cell of up to n rows (n, columns), and the range of silos."""
         rows, edges = data.rows_together(silos)
-        owner = np.repeat(np.arange(len(silos)), np.diff(edges))
-        for i in range(0, len(owner), n):
-            own = owner[i : i + n]
+        for i in range(0, int(edges[-1]), n):
+            own = edges[1:].searchsorted(np.arange(i, min(i + n, edges[-1])), side="right")
             if isinstance(rows, slice):
                 some: Any = slice(rows.start + i, rows.start + i + len(own))
             else:
@@ -90,6 +89,11 @@ class CellCounts(BoundedSum):
             low, high = int(own[0]), int(own[-1]) + 1
             first = (own - low) * (1 + math.prod(self.shape))
             yield first[:, None] + 1 + self.cells(data, some), low, high
+
+
+def _rows_of(data: SiloData) -> int:
+    """Return how many rows are counted together."""
+    return max(4, _NUMBERS // max(1, data.X.shape[1]))
 
 
 def _merged(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

@@ -60,7 +60,8 @@ def test_numbers_that_are_none_are_refused(colluding, spare_rounds):
 @pytest.mark.parametrize("colluding", [0, 1, 3, 9])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize(
-    "options", [{"scaling": None, "calibrate": False}, {"feature_bounds": (-1, 1)}, {}],
+    "options",
+    [{"scaling": None, "calibrate": False}, {"feature_bounds": (-1, 1), "model": "linear"}, {}],
     ids=["rounds alone", "in bounds", "without bounds"],
 )  # fmt: skip
 def test_the_released_noise_is_a_trusted_servers_but_for_the_colluders(colluding, epsilon, options):

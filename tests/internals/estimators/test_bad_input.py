@@ -26,7 +26,7 @@ PARAMETERS = {
     "delta 0": ({"delta": 0}, r"delta must be a number in \(0, 1\).*got 0"),
     "delta 1": ({"delta": 1.0}, r"delta must be a number in \(0, 1\).*got 1.0"),
     "one silo's delta": ({"delta": {0: 2.0}}, r"delta must be .*got 2.0"),
-    "unit": ({"unit": "person"}, r"unit must be one of 'record', 'silo'; got 'person'"),
+    "unit": ({"unit": "person"}, r"""unit="person" needs the person of each row|got 'person'"""),
     "trust": ({"trust": "nobody"}, r"trust must be one of .*got 'nobody'"),
     "neighbours": ({"neighbours": "add"}, r"neighbours must be one of .*got 'add'"),
     "sampling": ({"sampling": "shuffle"}, r"sampling must be one of .*got 'shuffle'"),
