@@ -398,9 +398,9 @@ def test_deviance_is_twice_the_loss_above_that_of_the_target(loss):
 
 @every_case
 def test_predictions(loss, k):
-    _, raw, _ = records(loss, k, shape=(2, 30))
+    _, raw, _ = records(loss, k, shape=(2, 300))
     got = loss.predict(raw)
-    assert got.shape == (2, 30)
+    assert got.shape == (2, 300)
     if loss.is_classifier:
         assert set(np.unique(got)) == set(range(k + 1 if loss.one_slope else max(k, 2)))
     else:

@@ -73,13 +73,13 @@ FINE = {
 }
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("case", DROWNED)
-def test_a_fit_that_drowns_is_said(case, seed):
+def test_a_fit_that_drowns_is_said(case):
+    """Nothing is gained in the mean; a single fit may be lucky."""
     fit, data, epsilon, kw = DROWNED[case]
-    said, gain = told(fit, data, seed, epsilon, **kw)
-    assert said
-    assert gain < 0.05
+    said, gains = zip(*(told(fit, data, seed, epsilon, **kw) for seed in range(2)), strict=True)
+    assert all(said)
+    assert np.mean(gains) < 0.05
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -214,7 +214,7 @@ WRONG = {
     "one number": (lambda e: 2.0, "exposure must be one number for each"),
     "too few": (lambda e: e[:-1], "exposure must be one number for each"),
     "text": (lambda e: ["a"] * len(e), "exposure"),
-    "another index": (lambda e: pd.Series(e, index=np.arange(len(e)) + 5), "exposure"),
+    "another order": (lambda e: pd.Series(e, index=np.arange(len(e))[::-1]), "exposure"),
 }
 
 

@@ -20,7 +20,7 @@ SCALERS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:The scales of:UserWarning")
+@pytest.mark.filterwarnings("ignore:The scales of:UserWarning", "ignore:The values of:UserWarning")
 @parametrize_with_checks(SCALERS)
 def test_scikit_learn(estimator, check):
     check(estimator)
