@@ -233,8 +233,6 @@ class _Watched(TorchDispatchMode):
 
 #: operations that take whole numbers of any size, beside views and those on single numbers
 _CONVERSIONS = "_to_copy", "copy_", "clone", "lift_fresh"
-#: gradients of the largest numbers, whose indices the operations found themselves
-_OF_GRADIENTS = "scatter", "scatter_", "max_pool2d_with_indices_backward"
 #: parts of the names of operations that check what numbers are
 _CHECKS = "assert", "binary_cross_entropy", "multinomial", "bernoulli", "fractional_max_pool"
 
@@ -249,22 +247,22 @@ def _is_whole(value: Any) -> bool:
 def refuse_on_device(module: nn.Module, way: str, n_features: int) -> None:
     """Raise for modules that may fail on a device for some records.
 
-    There such a record would end the fit, which tells of it; on the CPU it counts as zero.
+    There such a record would end the fit, which tells of it; on the CPU it counts as zero. Layers
+    of plain stacks use no number of a record as an index but those that they find themselves.
     """
     if way == "stacked":
         return
     reason = "its records may pass different operations"
     if way != "alone":
         rows = made_up_rows(module, n_features)
-        with _Watched() as forward, torch.enable_grad():
+        with _Watched() as watched, torch.enable_grad():
             total = module(rows).sum()
-        with _Watched() as backward:
             if total.requires_grad:
                 total.backward()
-        names = forward.names + [n for n in backward.names if n not in _OF_GRADIENTS]
-        if not names:
+        if not watched.names:
             return
-        reason = f"{names[0]} uses whole numbers or masks, checks numbers, or is not PyTorch's"
+        name = watched.names[0]
+        reason = f"{name} uses whole numbers or masks, checks numbers, or is not PyTorch's"
     raise ValueError(
         f"{type(module).__name__} may fail on a device for some records, which would end the fit "
         f'and so tell of them: {reason}. Give device="cpu", where such a record counts as zero.'
