@@ -225,6 +225,9 @@ def server_app(
     facts: Schema,
     *,
     finished: Callable[[Any, RemoteFederation, Mapping[str, Any]], None],
+    requester: str = "",
+    purpose: str = "",
+    key: str | None = None,
     on_missing: Literal["fail", "skip"] = "fail",
     masked: bool = False,
     timeout: float = 60.0,
@@ -245,6 +248,10 @@ def server_app(
     finished : callable
         ``finished(estimator, federation, run_config)`` is called with the fitted estimator, to
         store it, and with its :class:`~skdpfl.remote.RemoteFederation`.
+    requester, purpose : str, default=""
+        Who asks for the fits, and for what.
+    key : str, optional
+        The requester's private key, which signs offers (:class:`skdpfl.remote.RemoteFederation`).
     on_missing : {"fail", "skip"}, default="fail"
         What to do if some silos do not answer in a round (:class:`skdpfl.remote.RemoteFederation`).
     masked : bool, default=False
@@ -289,6 +296,9 @@ def server_app(
             facts,
             classes=getattr(model, "classes", None),
             estimator=type(model).__name__,
+            requester=requester,
+            purpose=purpose,
+            key=key,
             on_missing=on_missing,
             masked=masked,
             n_attempts=n_attempts,

@@ -36,6 +36,7 @@ from skdpfl.remote._letters import (
     is_finite,
 )
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
+from skdpfl.remote._roster import requested
 from skdpfl.remote._socket import Courier
 from skdpfl.remote._terms import LIMITS, Refused
 
@@ -67,6 +68,9 @@ class RemoteFederation(federation.Federation):
         The name of the fit in the silos' ledgers.
     requester, purpose : str, default=""
         Who asks for the fits, and for what, as shown to the person who approves at a silo.
+    key : str, optional
+        The requester's private key (:func:`skdpfl.remote.new_silo_key` makes one), which signs the
+        offers, for silos whose operators listed the public one (``Terms(requesters=)``).
     on_missing : {"fail", "skip"}, default="fail"
         What to do if some silos do not answer in a round. "skip" continues with the others. It is
         for algorithms whose silos keep no state between rounds, and assumes that silos are missing
@@ -99,6 +103,7 @@ class RemoteFederation(federation.Federation):
         estimator: str = "fit",
         requester: str = "",
         purpose: str = "",
+        key: str | None = None,
         on_missing: Literal["fail", "skip"] = "fail",
         masked: bool = False,
         n_attempts: int = 3,
@@ -115,7 +120,7 @@ class RemoteFederation(federation.Federation):
         self.names = [_text(name) for name in facts.silo_sizes]
         self.on_missing, self.n_attempts, self.masked = on_missing, n_attempts, masked
         self._courier, self.facts, self.estimator = courier, facts, estimator
-        self._study = str(requester), str(purpose)
+        self._study, self._key = (str(requester), str(purpose)), key
         self.classes = None if classes is None else tuple(labels_of(classes).tolist())
         self._fit, self._started, self._keyed = "", set[str](), set[str]()
         self._task: Task | None = None
@@ -217,7 +222,8 @@ class RemoteFederation(federation.Federation):
                 columns,
             )
             about = self._fit, called, *self._study, Facts(*shape)
-            letters[row.name] = Offer(*about, row, i, seed, task)
+            offer = Offer(*about, row, i, seed, task)
+            letters[row.name] = offer if self._key is None else requested(self._key, offer)
         if max(map(len, map(pack, letters.values()))) > LIMITS.offer_bytes:
             raise Refused(f"Offers to remote silos can have at most {LIMITS.offer_bytes:,} bytes.")
         agreed, reasons = self._exchange(letters, Agreement)

@@ -27,7 +27,7 @@ from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned, planned
-from skdpfl.remote._roster import line_text, public_key, sign_text, signature
+from skdpfl.remote._roster import check_requester, line_text, public_key, sign_text, signature
 from skdpfl.remote._terms import LIMITS, Refused, Terms, in_words
 
 _LOG = logging.getLogger("skdpfl.remote")
@@ -183,7 +183,7 @@ class Gate:
         if not isinstance(letter, _ASKED):
             raise Refused("A silo answers only Hello, Offer, Ask, End and Done.")
         if isinstance(letter, _letters.Offer):
-            spent = self._priced(letter)  # it takes a while: before others have to wait
+            spent = self._priced(letter, data)  # it takes a while: before others have to wait
             with self._at_work():
                 return self._agreed(letter, data, spent)
         with self._at_work():
@@ -213,7 +213,9 @@ class Gate:
                     "This silo has paid for this fit, but its stored state of it is missing."
                 )
             if self.terms.approval:
-                said = self._memory.store.verdict(data, offer.shown(spent))
+                signed_by = None if self.terms.requesters is None else offer.requester
+                question = offer.shown(spent) | {"signed_by": signed_by}
+                said = self._memory.store.verdict(data, question)
                 if said is None:
                     reason = "A person at this silo has to approve the fit first."
                     return pack(_letters.Waiting(offer.fit, reason))
@@ -246,9 +248,10 @@ class Gate:
         offer.check_parts()
         self._check_budget(spent)
 
-    def _priced(self, offer: _letters.Offer) -> PrivacySpent:
+    def _priced(self, offer: _letters.Offer, data: bytes) -> PrivacySpent:
         """Price an offer by this silo's own computation; raise unless it is small, and for it."""
         offer.check_size()
+        check_requester(self.terms.requesters, offer, data)
         offer.check_silo(self.records.name, self.allow_simulation)
         return offer.row.spent(offer.seed)
 
@@ -270,7 +273,7 @@ class Gate:
         offer = unpack(data)
         if not isinstance(offer, _letters.Offer):
             raise Refused("This is not an offer of a fit.")
-        spent = self._priced(offer)
+        spent = self._priced(offer, data)
         with self._at_work():
             self._check_offer(offer, spent)
         return spent

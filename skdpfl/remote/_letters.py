@@ -221,7 +221,8 @@ class Offer:
 
     ``task`` is the fit's task before scales are found, None for sums: a silo that lacks its classes
     refuses here, before any silo has paid. With a whole plan, rounds are sums of masked messages
-    (:mod:`skdpfl.remote._masks`). ``requester`` and ``purpose`` are for the person who approves.
+    (:mod:`skdpfl.remote._masks`). ``requester`` and ``purpose`` are for the person who approves;
+    the ``signature`` is the requester's, of all other fields (:mod:`skdpfl.remote._roster`).
     """
 
     fit: str
@@ -234,6 +235,7 @@ class Offer:
     seed: int | None
     task: Task | None = None
     release: str = __version__
+    signature: str = ""
 
     @property
     def masked(self) -> bool:
@@ -244,13 +246,13 @@ class Offer:
     def agreed(self) -> bytes:
         """A digest of what all silos of the fit are offered alike.
 
-        It covers every field but the silo's number and size, and in fits without masks its row:
-        what silos sign, bind their masks to, and show to the person who approves.
+        It covers every field but the silo's number and size, the signature, and in fits without
+        masks its row: what silos sign, bind their masks to, and show to the person who approves.
         """
         common = self.row.common if self.masked else ()
         facts = replace(self.facts, n_units=None)
         alike = {each.name: getattr(self, each.name) for each in fields(self)}
-        alike |= {"index": 0, "facts": facts, "row": common}
+        alike |= {"index": 0, "facts": facts, "row": common, "signature": ""}
         return hashlib.sha256(b"skdpfl offer 2" + pack(alike)).digest()
 
     @property

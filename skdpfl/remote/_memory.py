@@ -150,6 +150,7 @@ class SiloStore:
         """Return a person's decision on an offer; None if there is none yet.
 
         The question is stored, and none pushes out another one; after some weeks it is asked anew.
+        Each requester whose signature was checked has places of its own.
         """
         path, oldest = self._question(_digest_of(offer)), time.time() - LIMITS.waiting_days * 86400
         for old in self.folder.glob("*.asked"):
@@ -158,7 +159,8 @@ class SiloStore:
         if path.exists():
             said: bool | None = json.loads(path.read_bytes())["yes"]
             return said
-        if len(self.questions()) >= LIMITS.waiting_offers:
+        others = [q.get("signed_by") for q in self.questions().values()]
+        if others.count(question.get("signed_by")) >= LIMITS.waiting_offers:
             raise Refused("Too many fits wait for the approval of a person at this silo.")
         replace_file(path, json.dumps({"asked": time.time(), **question, "yes": None}).encode())
         return None

@@ -6,6 +6,7 @@
     agreed      all that silos are offered alike    one digest: study, task, facts, whole plan
     signature   of (name, key of the fit, agreed)   by the name's key on the roster
     secrets     with each of the others             once all their signatures were checked
+    requester   signs each silo's whole offer       whose key the operator lists, if any
 
 **Formal guarantee.** A silo sends nothing that depends on its records before it has checked a
 signature of every silo of the fit. Assume that all silos that do not collude with the server keep
@@ -20,6 +21,7 @@ keys: what an old one signed is worth nothing to those who have the new roster.
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from skdpfl.remote._declared import pack
@@ -89,8 +91,29 @@ def signature(private: str, offer: Offer, key: str) -> str:
     return sign_text(private, _key_text(offer.agreed, offer.row.name, key))
 
 
+def requested(private: str, offer: Offer) -> Offer:
+    """Return an offer with its requester's signature."""
+    return replace(offer, signature=sign_text(private, _request_text(offer)))
+
+
+def check_requester(requesters: Mapping[str, str] | None, offer: Offer, data: bytes) -> None:
+    """Raise unless a listed requester signed an offer, if any are listed.
+
+    An offer that was signed has one form only, so nobody can make several of it.
+    """
+    if requesters is None:
+        return
+    signed = offer.signature
+    plain = signed == signed.lower() and len(signed) == 128 and pack(offer) == data
+    if not plain or not signed_by_silo(requesters, offer.requester, signed, _request_text(offer)):
+        raise Refused(
+            "This silo takes offers only from requesters that its operator listed, with their "
+            "signatures: RemoteFederation(..., requester=, key=)."
+        )
+
+
 def signed_by_silo(roster: Mapping[str, str], name: str, signature: str, text: str) -> bool:
-    """Whether a silo signed a text with its key on the roster, which is still valid."""
+    """Whether a silo, or a requester, signed a text with its listed key, which is still valid."""
     try:
         return signed_by(valid_key(name, roster[name]), signature, text)
     except (KeyError, ValueError):
@@ -139,6 +162,12 @@ def secrets_of(
 def _key_text(offered: bytes, name: str, key: str) -> str:
     """Return what a silo signs of its key for a fit."""
     return "skdpfl key of a fit 3 " + json.dumps([offered.hex(), name, key])
+
+
+def _request_text(offer: Offer) -> str:
+    """Return what a requester signs of an offer."""
+    whole = pack(replace(offer, signature=""))
+    return f"skdpfl offer of a requester 1 {hashlib.sha256(whole).hexdigest()}"
 
 
 def _signer(private: str) -> Any:

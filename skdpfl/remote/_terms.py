@@ -34,7 +34,8 @@ class FitLimits(NamedTuple):
     steps: int = 500_000
     #: releases of a fit beside its rounds
     releases: int = 64
-    #: fits that were agreed to and not begun: the oldest are forgotten
+    #: fits that were agreed to and not begun: the oldest are forgotten; offers of one requester
+    #: that wait for a person
     waiting_offers: int = 64
     waiting_bytes: int = 2**30
     waiting_days: int = 30
@@ -90,6 +91,10 @@ class Terms:
     colluding : int, default=1
         The least number of other silos that a fit with shared noise must assume to collude with the
         server (:class:`skdpfl.privacy.SecureAggregation`).
+    requesters : mapping, optional
+        The names and public keys of those who may ask for fits, like those of ``silos``
+        (``RemoteFederation(..., requester=, key=)``). Offers that none of them signed are refused
+        before they are priced or listed. By default any that a server sends.
     silos_per_person : int, default=1
         The least ``silos_per_person`` of fits with ``unit="person"``. Silos do not compare ids, so
         the operator has to know in how many silos a person may have records.
@@ -108,6 +113,7 @@ class Terms:
     approval: bool = False
     silos: Mapping[str, str] | None = None
     colluding: int = 1
+    requesters: Mapping[str, str] | None = None
     silos_per_person: int = 1
 
     def check(self, spent: Any) -> None:

@@ -32,6 +32,9 @@
     signed = "study.roster"                 # who may be in common sums, as a file that the
     signer = "64 hexadecimal digits"        # consortium signed; or [roster.silos] north = "key"
 
+    [roster.requesters]                     # who may ask for fits; left out: whoever has a server
+    ann = "64 hexadecimal digits"           # that users of above bring letters from
+
     [log]
     file = "gate.log"                       # JSON lines; left out: standard error
 
@@ -89,10 +92,11 @@ class RecordsTable:
 
 @dataclass(frozen=True)
 class TermsTable(Terms):
-    """The operator's terms; its silos are those of the roster."""
+    """The operator's terms; its silos and requesters are those of the roster."""
 
     epsilon: float = field()
     silos: None = field(default=None, init=False)
+    requesters: None = field(default=None, init=False)
     allow_simulation: bool = False
     pace: float = 0.0
 
@@ -110,14 +114,15 @@ class LedgerTable:
 
 @dataclass(frozen=True)
 class RosterTable:
-    """The operating system's users who may bring letters, and the silos of masked sums.
+    """The users who may bring letters, those who may ask for fits, and the silos of masked sums.
 
-    These are in ``silos``, or in a file that the consortium ``signed`` with the key ``signer``.
+    The silos are in ``silos``, or in a file that the consortium ``signed`` with the key ``signer``.
     """
 
     users: tuple[int | str, ...] = ()
     key: Path | None = None
     silos: Mapping[str, Any] | None = None
+    requesters: Mapping[str, Any] | None = None
     signed: Path | None = None
     signer: str = ""
     serial: int = field(default=0, init=False)
@@ -163,7 +168,8 @@ class SiloSettings:
     def agreed(self) -> Terms:
         """The terms, for a gate."""
         words = {each.name: getattr(self.terms, each.name) for each in fields(Terms)}
-        return Terms(**words | {"silos": self.roster.silos})
+        listed = {"silos": self.roster.silos, "requesters": self.roster.requesters}
+        return Terms(**words | listed)
 
 
 def read_settings(path: str | Path) -> SiloSettings:
@@ -221,10 +227,12 @@ def _problems(settings: SiloSettings) -> Iterator[str]:
             yield f"records.bounds has {name!r}, which is not a feature"
         if not (isinstance(pair, list) and len(pair) == 2 and pair[0] <= pair[1]):
             yield f"records.bounds.{name} must be a pair [low, high]"
-    for silo, key in (roster or {}).items():
+    keys = {f"silos.{name}": key for name, key in (roster or {}).items()}
+    asking = settings.roster.requesters or {}
+    for name, key in (keys | {f"requesters.{each}": asking[each] for each in asking}).items():
         if not (isinstance(key, str) and re.fullmatch(_KEY, key) and _is_date(key[71:])):
             yield (
-                f"roster.silos.{silo} must be a public key of 64 hexadecimal digits, with "
+                f"roster.{name} must be a public key of 64 hexadecimal digits, with "
                 '" until 2027-11-30" after it if it has a last day'
             )
     if roster is not None and records.name not in roster:

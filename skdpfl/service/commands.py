@@ -125,6 +125,7 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
         "ledger": _left(settings),
         "letters": f"from users {sorted(allowed_users(settings))}",
         "roster": ", ".join(settings.roster.silos or ()),
+        "asked by": ", ".join(settings.roster.requesters or ()),
         "root": "" if os.getuid() else "give the gate a user of its own",
         "seeds": terms.allow_simulation
         and "simulations are allowed: the server may know the noise of whoever has them",

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -21,8 +22,9 @@ from skdpfl.remote import (
     unpack,
 )
 from skdpfl.remote._audit import AuditLog
-from skdpfl.remote._terms import LIMITS
-from tests.remote.hostile_letters import with_field
+from skdpfl.remote._roster import requested
+from tests.internals.remote.test_limits import less
+from tests.remote.hostile_letters import message, parts, with_field
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
 from tests.service.hospital import Hospital
 
@@ -105,23 +107,58 @@ def test_refusals_do_not_fill_the_disk(tmp_path, monkeypatch):
     assert len(list(log.lines())) == 5 and log.path.stat().st_size < 3000
 
 
-@pytest.mark.slow
-def test_junk_does_not_push_out_a_fit_that_waits(tmp_path):
-    here = Here(tmp_path, problem(), terms=Terms(approval=True))
-    with pytest.raises(SilosMissing, match="has to approve"):
-        fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)
-    real = next(data for name, data in here.letters if name == "north")
-    gate = here.gate("north")
-    answers = [
-        unpack(gate.answer(with_field(real, "v", "fit", value=f"junk {i}")))
-        for i in range(LIMITS.waiting_offers + 5)
-    ]
-    assert "Too many fits wait" in answers[-1].reason
-    waiting = gate._memory.store.questions()
-    assert len(waiting) == LIMITS.waiting_offers
-    (mine,) = [d for d, q in waiting.items() if not q["fit"].startswith("junk")]
-    gate._memory.store.say(mine, True, "ann")
+KEYS = {name: new_silo_key() for name in ("ann", "bob")}
+ROSTER = {name: public_key(key) for name, key in KEYS.items()}
+#: what others make of an offer that ann signed
+JUNK = {
+    "not signed": lambda offer: pack(replace(offer, signature="")),
+    "not hexadecimal": lambda offer: pack(replace(offer, signature="z" * 128)),
+    "signed by another": lambda offer: pack(requested(KEYS["bob"], offer)),
+    "of nobody listed": lambda offer: pack(requested(KEYS["ann"], replace(offer, requester="eve"))),
+    "another fit": lambda offer: pack(replace(offer, fit="junk")),
+    "another price": lambda offer: with_field(pack(offer), "v", "seed", value=1),
+    "the same, in other digits": lambda offer: pack(
+        replace(offer, signature=offer.signature.upper())
+    ),
+    "the same, in other bytes": lambda offer: message(parts(pack(offer))[0], parts(pack(offer))[1]),
+}
+
+
+def ask(here, who, **key):
+    """Return why silos do not take part yet."""
+    with pytest.raises(SilosMissing) as missing:
+        fit_elsewhere(estimator(**PLAIN), here, n_attempts=1, requester=who, **key)
+    return str(missing.value)
+
+
+def test_junk_takes_no_place_from_a_fit_that_waits(tmp_path, monkeypatch):
+    """Neither before it comes nor after, not even by somebody else who may ask."""
+    less(monkeypatch, waiting_offers=2)
+    here = Here(tmp_path, problem(), terms=Terms(approval=True, requesters=ROSTER))
+    gate, store = here.gate("north"), here.gate("north")._memory.store
+    said = [ask(here, "bob", key=KEYS["bob"]) for _ in range(3)]
+    assert ["Too many fits wait" in each for each in said] == [False, False, True]
+    first = set(store.questions())
+    assert "has to approve" in ask(here, "ann", key=KEYS["ann"])
+    (mine,) = store.questions().keys() - first
+    real = [data for name, data in here.letters if name == "north"][-1]
+    for name, change in JUNK.items():
+        letter = change(unpack(real))
+        assert letter != real, name
+        assert "only from requesters" in unpack(gate.answer(letter)).reason, name
+    assert store.questions().keys() == first | {mine}
+    assert store.questions()[mine]["signed_by"] == "ann"
+    store.say(mine, True, "cem")
     assert type(unpack(gate.answer(real))).__name__ == "Agreement"
+
+
+def test_without_listed_requesters_those_who_were_first_stay(tmp_path, monkeypatch):
+    less(monkeypatch, waiting_offers=2)
+    here = Here(tmp_path, problem(), terms=Terms(approval=True))
+    said = [ask(here, who) for who in ("ann", "bob", "eve")]
+    assert ["Too many fits wait" in each for each in said] == [False, False, True]
+    waiting = here.gate("north")._memory.store.questions()
+    assert {each["requester"] for each in waiting.values()} == {"ann", "bob"}
 
 
 @pytest.mark.slow

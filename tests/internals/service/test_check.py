@@ -101,6 +101,11 @@ FILES = {
     ),
     "nobody of this name": ("users = []", 'users = ["nobody here"]', "no user 'nobody here'"),
     "a short key": ("users = []", 'silos = {north = "00"}', "north must be a public key of 64 hex"),
+    "a requester's key": (
+        "[roster]\n",
+        '[roster]\nrequesters = {ann = "12"}\n',
+        "roster.requesters.ann must be a public key of 64 hexadecimal digits",
+    ),
     "a roster of others": (
         "users = []",
         f'silos = {{x = "{"0" * 64}"}}',
