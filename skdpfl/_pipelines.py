@@ -54,6 +54,14 @@ NOTHING = (
     SparseRandomProjection,
 )
 
+#: what is said of functions that mix records, or choose columns
+MIXES = "mixes records: in a test on made-up rows, its output for one row changed with the others"
+ROW_BY_ROW = WAYS_OUT.partition("; or")[0] + "."
+CHOSEN = "a function of the records chooses the columns"
+BY_NAME = (
+    "Name them, choose them by make_column_selector, or declare the step by public=[{name!r}] if "
+    "they depend on the columns' names and types only."
+)
 #: packages whose classes and functions keep rows apart, if all that they hold does
 KNOWN = ("skdpfl", "sklearn", "numpy", "pandas", "scipy", "joblib", "builtins")
 #: what a subclass may have of its own: no fit runs it
@@ -301,17 +309,7 @@ def steps_inside(step: Any) -> list[tuple[str, Any]] | None:
 
 def tells_density(step: ColumnTransformer) -> bool:
     """Whether the records decide if the output is sparse, at which an estimator raises an error."""
-    if not step.sparse_threshold:
-        return False
-    steps = [part for _, part, *_ in step.transformers]
-    inside = [p for each in steps for p in ([each] if isinstance(each, str) else _all_in(each))]
-    return any(map(_has_secret_zeros, inside))
-
-
-def _all_in(step: Any) -> list[Any]:
-    """Return a step and the steps in it."""
-    parts = step.get_params().values() if hasattr(step, "get_params") else ()
-    return [step, *parts]
+    return step.sparse_threshold > 0 and any(map(_has_secret_zeros, step.get_params().values()))
 
 
 def _has_secret_zeros(step: Any) -> bool:
@@ -343,20 +341,17 @@ def is_declared(step: Any, path: str, public: Declared, like: Any) -> bool:
     """
     if not public.covers_part(path) or learns_nothing(step):
         return False
-    if not isinstance(step, FunctionTransformer | FrozenEstimator):
+    frozen = isinstance(step, FrozenEstimator)
+    if not frozen and not isinstance(step, FunctionTransformer):
         raise ValueError(
             f"public names {path!r}, but {type(step).__name__} learns from the records; only "
             "functions can be declared. If it was fitted on public data, give "
             "FrozenEstimator(fitted)."
         )
-    frozen = isinstance(step, FrozenEstimator)
-    inside = [part for _, part in leaves(step.estimator, path)] if frozen else [step]
-    functions = [part for part in inside if isinstance(part, FunctionTransformer)]
-    if any(mixes(each, None if frozen else like, _num_samples(like)) for each in functions):
-        raise ValueError(
-            f"public names {path!r}, but {name_of(step)} mixes records: in a test on made-up rows, "
-            f"its output for one row changed with the other rows. {WAYS_OUT.partition('; or')[0]}."
-        )
+    for _, part in leaves(step.estimator, path) if frozen else [(path, step)]:
+        seen = None if frozen else like
+        if isinstance(part, FunctionTransformer) and mixes(part, seen, _num_samples(like)):
+            raise ValueError(f"public names {path!r}, but {name_of(step)} {MIXES}. {ROW_BY_ROW}")
     return True
 
 
@@ -366,8 +361,4 @@ def check_columns_are_named(model: Any, public: Declared) -> None:
         for name in chosen_by_functions(part):
             place = f"{path}__{name}" if path else name
             if not public.covers_part(place):
-                raise ValueError(
-                    f"{place}: a function chooses the columns by the records, at no privacy cost. "
-                    "Name the columns, choose them by make_column_selector, or declare the step by "
-                    f"public=[{name!r}] if the choice depends on the columns' names and types only."
-                )
+                raise ValueError(f"{place}: {CHOSEN}. {BY_NAME.format(name=name)}")

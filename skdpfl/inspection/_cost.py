@@ -273,7 +273,7 @@ class _Bill:
                 self.add(member, here._replace(splits=_Splits(obj.cv, None, twins, kept=True)))
             elif all(member is not each for _, each in obj.estimators):  # a copy
                 self._note(*_parts.changed_after(at.path, obj, ["cv"]))
-        self._note(*_folds(obj, obj, at.path), *_repeats(obj, obj, at.path))
+        self._note(*self._of_splits(obj, at.path))
 
     def _search(self, search: BaseSearchCV, at: _At) -> None:
         """Add the cost of every fit of a search."""
@@ -284,26 +284,18 @@ class _Bill:
             splits = _Splits(cv, search.n_splits_, twins, kept=i == search.best_index_)
             self.add(clone(search.estimator).set_params(**params), at._replace(splits=splits))
         self.add(best, at)
-        self._note(*_repeats(search, best, at.path))
-        also = [f"Besides, {leak.what}. {leak.way_out}" for leak in _folds(search, best, at.path)]
-        way_out = " ".join([_parts.BY_SCORES, *also])
-        self._note(_parts.Leak(at.path, _parts.SCORES, way_out, paid=True))
+        self._note(_parts.Leak(at.path, _parts.SCORES, _parts.BY_SCORES, paid=True))
+        self._note(*self._of_splits(search, at.path))
 
-
-def _folds(obj: Any, fitted: Any, path: str) -> Iterator[_parts.Leak]:
-    """Yield leaks of folds that depend on what is protected."""
-    if _on_split.follows_labels(obj.cv, classifier=is_classifier(obj)):
-        yield _parts.Leak(path, _parts.BY_LABEL, _parts.BY_INDEX, paid=True)
-    whole = any(part.privacy_spent_.unit == "silo" for part in _parts.private_parts(fitted))
-    if whole and _on_split.follows_sizes(obj.cv):
-        yield _parts.Leak(path, _parts.BY_SIZE, _parts.BY_ID, paid=True)
-
-
-def _repeats(obj: Any, fitted: Any, path: str) -> Iterator[_parts.Leak]:
-    """Yield a leak if training sets may contain a record several times."""
-    single = any(part.privacy_spent_.unit == "record" for part in _parts.private_parts(fitted))
-    if single and not _on_split.draws_once(obj.cv):
-        yield _parts.Leak(path, _parts.REPEATS, _parts.BY_LIST)
+    def _of_splits(self, obj: Any, path: str) -> Iterator[_parts.Leak]:
+        """Yield leaks of folds that follow what is protected, or hold a record several times."""
+        units = {cost.unit for cost in self.costs}
+        if _on_split.follows_labels(obj.cv, classifier=is_classifier(obj)):
+            yield _parts.Leak(path, _parts.BY_LABEL, _parts.BY_INDEX, paid=True)
+        if "silo" in units and _on_split.follows_sizes(obj.cv):
+            yield _parts.Leak(path, _parts.BY_SIZE, _parts.BY_ID, paid=True)
+        if "record" in units and not _on_split.draws_once(obj.cv):
+            yield _parts.Leak(path, _parts.REPEATS, _parts.BY_LIST)
 
 
 def _nothing(paid: Sequence[PrivacySpent], *, exact: bool) -> PrivacySpent:

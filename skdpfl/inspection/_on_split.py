@@ -20,12 +20,7 @@ from sklearn.base import clone
 
 from skdpfl._pipelines import is_as_released, learns_nothing
 from skdpfl._warnings import warnings_off
-from skdpfl.model_selection import (
-    LeaveOneSiloOut,
-    SiloGroupKFold,
-    SiloKFold,
-    SiloStratifiedKFold,
-)
+from skdpfl.model_selection import LeaveOneSiloOut, SiloGroupKFold, SiloKFold
 from skdpfl.preprocessing import PayingTransformer
 from skdpfl.privacy.calibration import delta_of
 from skdpfl.privacy.events import Approximate, Composition, Gaussian
@@ -33,8 +28,6 @@ from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.as_fitted import differences, own_digests
 from skdpfl.privacy.spending.spent import PrivacySpent
 
-#: splitters that are told the silos
-_OF_SILOS = (LeaveOneSiloOut, SiloGroupKFold, SiloKFold, SiloStratifiedKFold)
 #: training and test sets themselves
 _LISTS = (list, tuple, np.ndarray)
 #: splitters whose folds follow the labels
@@ -141,12 +134,8 @@ def _silos_of(fitted: Any) -> tuple[np.ndarray, bool]:
     sizes = getattr(getattr(fitted, "plan_", None), "silo_sizes", None)
     if sizes is not None:
         return np.repeat(np.arange(len(sizes)), sizes), False
-    n, n_silos = getattr(fitted, "n_samples_seen_", None), _n_silos(fitted)
+    n, n_silos = getattr(fitted, "n_samples_seen_", None), len(fitted.silo_ids_)
     return np.arange(n_silos if n is None else n) % n_silos, n is None
-
-
-def _n_silos(fitted: Any) -> int:
-    return fitted.plan_.n_silos if hasattr(fitted, "plan_") else len(fitted.silo_ids_)
 
 
 def _sizes(cv: Any, silos: np.ndarray, persons: bool = False) -> list[int]:
@@ -157,18 +146,14 @@ def _sizes(cv: Any, silos: np.ndarray, persons: bool = False) -> list[int]:
     of_persons = isinstance(splitter, SiloGroupKFold)
     if of_persons != persons and not getattr(splitter, "_leaves_silos_out", False):
         return []  # secret: the number of records in folds of persons, of persons in folds of rows
-    owners = {"silo": silos, "person": np.arange(len(silos))}
-    columns = {what: getattr(splitter, f"{what}_column", None) for what in owners}
-    told = {
-        f"{what}s": ids
-        for what, ids in owners.items()
-        if isinstance(splitter, _OF_SILOS) and columns[what] is None
-    }
-    named = {column: owners[what] for what, column in columns.items() if column is not None}
-    table = pd.DataFrame(named) if named else np.zeros((len(silos), 1))
+    owners = {}
+    if hasattr(splitter, "silo_column"):
+        splitter.silo_column = splitter.person_column = None
+        owners = {"silos": silos, "persons": np.arange(len(silos))}
+    rows = np.zeros((len(silos), 1))
     with warnings_off():
         try:
-            found = splitter.split(table, np.zeros(len(silos)), **told)
+            found = splitter.split(rows, rows[:, 0], **owners)
             return [len(train) for train, _ in found]
         except (ValueError, TypeError, KeyError, IndexError):  # it needs labels or groups
             return []

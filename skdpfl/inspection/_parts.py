@@ -18,6 +18,10 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl._functions import WAYS_OUT, Declared, mixes, name_of
 from skdpfl._pipelines import (
+    BY_NAME,
+    CHOSEN,
+    MIXES,
+    ROW_BY_ROW,
     chosen_by_functions,
     fits_as_released,
     is_as_released,
@@ -52,8 +56,10 @@ Parts = list[tuple[str, Any]]
 
 def steps(obj: Any) -> Parts | None:
     """Return the parts of a pipeline and the like, fitted or not; None of anything else."""
-    if not is_as_released(obj) or (isinstance(obj, SelectFromModel) and _reads_more(obj)):
+    if not is_as_released(obj):
         return None
+    if any(callable(getattr(obj, name, None)) for name in ("max_features", "importance_getter")):
+        return None  # functions of a SelectFromModel may read more than the fitted model
     if not (names := _names(obj, STEPS)):
         return steps_of_columns(obj)
     end = "_" if hasattr(obj, names[0]) else ""
@@ -80,11 +86,6 @@ def _names(obj: Any, table: dict[Any, tuple[str, ...]]) -> tuple[str, ...]:
     return next((names for kinds, names in table.items() if isinstance(obj, kinds)), ())
 
 
-def _reads_more(selector: SelectFromModel) -> bool:
-    """Whether the selection may depend on more than the fitted model, such as X."""
-    return callable(selector.max_features) or callable(selector.importance_getter)
-
-
 def by_path(obj: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield path and part of an object and of what pipelines in it put together."""
     yield path, obj
@@ -109,13 +110,6 @@ def is_private(obj: Any) -> bool:
     believed.
     """
     return isinstance(obj, Recorded) and fits_as_released(obj)
-
-
-def private_parts(obj: Any) -> list[Any]:
-    """Return the fitted private estimators inside an object, without those inside searches."""
-    if isinstance(obj, Recorded):
-        return [obj]
-    return [each for _, part in members(obj) or () for each in private_parts(part)]
 
 
 class Leak(NamedTuple):
@@ -146,17 +140,11 @@ BY_LIST = "Give a splitter of scikit-learn or skdpfl, or a list of training sets
 WEIGHTED = "records were drawn by weights, divided by the sum of all records' weights"
 DRAWN_BEFORE = "earlier fits may have drawn a record any number of times"
 OUT_OF_BAG = "oob_score_ and the out-of-bag predictions were computed from the exact records"
-CHOSEN = "a function of the records chose the columns"
-BY_NAME = (
-    "Name them, choose them by make_column_selector, or declare the step by public=[{name!r}] if "
-    "they depend on the columns' names and types only."
-)
 RESTORE = "Restore the parameters, or fit again."
 DECLARE = (
     "Declare what it needs (categories, constants), use a private transformer, or name it in "
     "public=[{name!r}] if it was fitted on public data only. "
 )
-MIXES = "mixes records: in a test on made-up rows, its output for one row changed with the others"
 
 
 def leak_of(step: Any, path: str) -> Leak:
@@ -178,7 +166,7 @@ def leaks_of_declared(step: Any, path: str) -> Iterator[Leak]:
 
 
 def _mixing(step: FunctionTransformer, path: str) -> Leak:
-    return Leak(path, f"{name_of(step)} {MIXES}", WAYS_OUT.partition("; or")[0] + ".")
+    return Leak(path, f"{name_of(step)} {MIXES}", ROW_BY_ROW)
 
 
 def unknown(path: str, obj: Any, why: object) -> Leak:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skdpfl._arguments import check_choice
 from skdpfl.inspection._cost import privacy_spent
 from skdpfl.inspection._display import COLOURS, GREY, Display
-from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: the number of points of a curve over rounds or fits, about
 POINTS = 12
@@ -72,18 +72,22 @@ class PrivacySpentDisplay(Display):
         epsilons = np.asarray(self.epsilons, dtype=float)
         if self.kind == "silos":
             self._bars(epsilons, color)
+            self._line(epsilons.max(), "the whole fit")
         else:
             self.artists_ = self.ax_.plot(self.positions, epsilons, color=color, marker=".")
-            self.ax_.set(xlabel=self.kind, ylim=(0, None))
+            self.ax_.set_xlabel(self.kind)
             self.ax_.xaxis.get_major_locator().set_params(integer=True)
         if self.budget is not None:
-            self.ax_.axhline(self.budget, color=GREY, linestyle="--", linewidth=1, label="budget")
-            self.ax_.legend(frameon=False)
-            self.ax_.set_ylim(0, 1.05 * max(self.budget, *epsilons))
+            self._line(self.budget, "budget")
+        self.ax_.set_ylim(0, 1.15 * max(self.budget or 0, *epsilons))
         self.ax_.set_ylabel(f"privacy spent, ε at δ = {self.delta:g}")
 
+    def _line(self, height: float, label: str) -> None:
+        self.ax_.axhline(height, color=GREY, linestyle="--", linewidth=1, label=label)
+        self.ax_.legend(frameon=False, loc="upper right")
+
     def _bars(self, epsilons: np.ndarray, color: str) -> None:
-        """Draw one bar for each silo, and the largest as a line: the cost of the whole fit."""
+        """Draw one bar for each silo."""
         places = np.arange(len(epsilons))
         self.artists_ = self.ax_.bar(places, epsilons, color=color, width=0.7)
         self.ax_.set_xlabel("silo")
@@ -92,11 +96,6 @@ class PrivacySpentDisplay(Display):
             long = max(map(len, names)) > 6
             turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if long else {}
             self.ax_.set_xticks(places, names, **turned)
-        self.ax_.axhline(
-            epsilons.max(), color=GREY, linestyle="--", linewidth=1, label="the whole fit"
-        )
-        self.ax_.set_ylim(0, 1.15 * epsilons.max())
-        self.ax_.legend(frameon=False, loc="upper right")
 
     @classmethod
     def from_estimator(
@@ -120,7 +119,8 @@ class PrivacySpentDisplay(Display):
         PrivacySpentDisplay
         """
         check_choice("kind", kind, ("silos", "rounds"))
-        spent = _finite(privacy_spent(estimator))
+        spent = privacy_spent(estimator)
+        _check_finite(spent.epsilon)
         if kind == "rounds":
             plan = getattr(estimator, "plan_", None)
             if plan is None:
@@ -129,17 +129,14 @@ class PrivacySpentDisplay(Display):
                     "kind='silos'."
                 )
             rounds = np.unique(np.linspace(1, plan.n_rounds, POINTS).astype(int))
-            epsilons = [_after(plan, r) for r in rounds.tolist()]
-            display = cls(positions=rounds, epsilons=epsilons, delta=spent.delta, kind="rounds")
-            return display.plot(ax)
-        per_silo = spent.per_silo
-        if per_silo is None:
+            shown = pd.Series([_after(plan, r) for r in rounds.tolist()], rounds)
+        elif (shown := spent.per_silo) is None:
             raise ValueError(
                 "This cost has no values per silo: unit='silo' and searches have one cost for all "
                 "silos. Use kind='rounds' for a fit."
             )
-        display = cls(positions=per_silo.index, epsilons=per_silo.to_numpy(), delta=spent.delta)
-        return display.plot(ax)
+        epsilons = shown.to_numpy()
+        return cls(positions=shown.index, epsilons=epsilons, delta=spent.delta, kind=kind).plot(ax)
 
     @classmethod
     def from_ledger(cls, ledger: Any, *, ax: Any = None) -> PrivacySpentDisplay:
@@ -162,8 +159,7 @@ class PrivacySpentDisplay(Display):
         table = ledger.table()
         if not len(table):
             raise ValueError("No fit has been recorded: there is no cost to draw.")
-        if not np.isfinite(table["spent"]).all():
-            raise ValueError("This is not private (epsilon=inf): there is no cost to draw.")
+        _check_finite(table["spent"])
         shown = np.unique(np.linspace(1, len(table), POINTS).astype(int))
         return cls(
             positions=shown.tolist(),
@@ -174,10 +170,9 @@ class PrivacySpentDisplay(Display):
         ).plot(ax)
 
 
-def _finite(spent: PrivacySpent) -> PrivacySpent:
-    if not np.isfinite(spent.epsilon):
+def _check_finite(epsilons: Any) -> None:
+    if not np.isfinite(epsilons).all():
         raise ValueError("This is not private (epsilon=inf): there is no cost to draw.")
-    return spent
 
 
 def _after(plan: Any, n_rounds: int) -> float:

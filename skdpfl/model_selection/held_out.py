@@ -86,7 +86,8 @@ class HeldOut:
         check_budget_parameters(epsilon, delta)
         check_choice("trust", trust_name(trust), ("silo", "secagg", "server"))
         check_choice("neighbours", neighbours, ("replace", "add_remove"))
-        if unit == "record" and any(_is_for_persons(each) for each in _parts_of(model)):
+        costs = [getattr(each, "privacy_spent_", None) for each in _parts_of(model)]
+        if unit == "record" and any(getattr(each, "unit", None) == "person" for each in costs):
             warn(
                 "The model protects persons, but what is released here is priced for single "
                 'records. private_score(unit="person", persons=...) protects persons; otherwise '
@@ -223,10 +224,6 @@ def _parts_of(model: Any) -> Iterator[Any]:
             model = model.steps[-1][1]
         else:
             model = next((getattr(model, n) for n in _INSIDE if hasattr(model, n)), None)
-
-
-def _is_for_persons(model: Any) -> bool:
-    return getattr(getattr(model, "privacy_spent_", None), "unit", None) == "person"
 
 
 def is_survival(y: Any) -> bool:

@@ -250,9 +250,9 @@ def test_a_stack_pays_for_as_many_fits_as_its_splits_made(cv):
 @pytest.mark.parametrize(("cv", "told"), [(2, True), (KFold(2), False)])
 def test_folds_of_a_search_that_follow_the_labels_are_named(cv, told):
     search = GridSearchCV(clf(), {"clip_norm": [1.0]}, cv=cv).fit(X, y)
-    with pytest.warns(PrivacyLeakWarning, match="exact scores") as said:
+    with pytest.warns(PrivacyLeakWarning) as said:
         skdpfl.privacy_spent(search)
-    assert ("changing one label moves" in str(said[0].message)) == told
+    assert any("changing one label moves" in str(each.message) for each in said) == told
 
 
 @pytest.mark.parametrize(
@@ -270,9 +270,9 @@ def test_folds_that_follow_protected_sizes_are_named(cv, told):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         search = GridSearchCV(model, {"clip_norm": [1.0]}, cv=cv).fit(table, np.arange(24) % 2)
-    with pytest.warns(PrivacyLeakWarning, match="exact scores") as said:
+    with pytest.warns(PrivacyLeakWarning) as said:
         skdpfl.privacy_spent(search)
-    assert ("one silo's size moves" in str(said[0].message)) == told
+    assert any("one silo's size moves" in str(each.message) for each in said) == told
 
 
 def test_a_member_that_was_not_told_the_silos_trusts_who_has_all_rows():
@@ -374,7 +374,7 @@ def test_a_search_with_one_integer_seed_says_once_that_noise_repeats():
         skdpfl.privacy_spent(grid)
     words = [str(w.message) for w in caught]
     assert sum("5 fits drew their noise from random_state=3" in text for text in words) == 1
-    assert len(words) == 2  # the other: exact scores
+    assert len(words) == 3  # the others: exact scores, and folds by labels
 
 
 def test_steps_that_release_nothing_need_not_know_the_silos():

@@ -180,7 +180,7 @@ def test_columns_that_a_function_of_the_records_chooses_are_not_free():
     full = lambda D: D.columns[D.notna().all()].tolist()  # noqa: E731
     step = ColumnTransformer([("full", "passthrough", full)])
     pipe = fitted(step)
-    with pytest.warns(PrivacyLeakWarning, match="columntransformer__full: .* chose the columns"):
+    with pytest.warns(PrivacyLeakWarning, match="columntransformer__full: .* chooses the columns"):
         assert skdpfl.privacy_spent(pipe).epsilon == np.inf
     assert skdpfl.privacy_spent(pipe, public=["full"]) == pipe[-1].privacy_spent_
     with pytest.raises(ValueError, match="chooses the columns"):
@@ -264,7 +264,7 @@ OWN = {
 @pytest.mark.parametrize("name", OWN)
 def test_code_of_ones_own_around_an_estimator_is_not_free(name):
     model = OWN[name].fit(X, y)
-    with pytest.warns(PrivacyLeakWarning, match="learnt from the records|chose the columns"):
+    with pytest.warns(PrivacyLeakWarning, match="learnt from the records|chooses the columns"):
         assert skdpfl.privacy_spent(model).epsilon == np.inf
     if name in ("selector", "union", "pipeline"):
         with pytest.raises(ValueError, match=r"learns from the records|chooses the columns"):
@@ -349,6 +349,7 @@ SPEAKING = [
     (FunctionTransformer(np.log1p, inverse_func=np.expm1), "check_inverse=False"),
     (ColumnTransformer([("c", one_hot(handle_unknown="ignore"), ["w"])]), "sparse_threshold=0"),
     (ColumnTransformer([("c", make_pipeline(one_hot(drop="first")), ["w"])]), "sparse_threshold=0"),
+    (ColumnTransformer([], remainder=one_hot(handle_unknown="ignore")), "sparse_threshold=0"),
     (FunctionTransformer(np.log1p, inverse_func=np.expm1, check_inverse=False), ""),
     (ColumnTransformer([("c", one_hot(handle_unknown="ignore"), ["w"])], sparse_threshold=0), ""),
     (ColumnTransformer([("c", one_hot(handle_unknown="ignore", sparse_output=False), ["w"])]), ""),

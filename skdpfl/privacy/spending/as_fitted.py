@@ -11,7 +11,6 @@ import pickle
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,12 +55,7 @@ def differences(before: Digests, now: Digests) -> list[str]:
 
 def _digest(value: Any) -> str:
     """Return a digest of a parameter's value; the same for copies."""
-    return _digest_of(repr(_plain(value)))
-
-
-@lru_cache
-def _digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(repr(_plain(value)).encode()).hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:
