@@ -77,9 +77,13 @@ nvflare-demo: $(NVFLARE_VENV)/.installed  ## four hospitals on this computer by 
 # PyTorch, too: some 700 MB, in the version that the tests know
 TORCH_VENV ?= .venv-torch
 
-$(TORCH_VENV)/.installed: pyproject.toml
+$(TORCH_VENV)/.packages: pyproject.toml
 	$(PYTHON) -m venv $(TORCH_VENV)
-	$(TORCH_VENV)/bin/python -m pip install --quiet torch==2.13.0 pytest hypothesis
+	$(TORCH_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(TORCH_VENV)/bin/python -m pip install --quiet torch==2.13.0 pytest hypothesis scikit-learn pandas
+	touch $@
+
+$(TORCH_VENV)/.installed: $(TORCH_VENV)/.packages
 	PYTHONWARNINGS=ignore $(TORCH_VENV)/bin/python -m pip install --quiet --editable ".[torch]"
 	touch $@
 

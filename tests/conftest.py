@@ -17,8 +17,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 
-#: of a test's cases: those of two estimators are fast, and no more than this; the others are wide
-FAST_CASES = 3
+#: so many of a test's fast cases, and of its slow ones; the others are wide
+CASES = 2
 ESTIMATOR = re.compile(r"(DP|ISRL)\w*(Classifier|Regressor)")
 
 
@@ -31,20 +31,20 @@ def estimator_of(item):
     return None
 
 
-def fast_cases(test, items):
-    """Choose a test's fast cases, whatever their order: other tests choose other estimators."""
+def chosen_cases(test, items):
+    """Choose a test's cases, whatever their order: other tests choose other estimators."""
 
     def by_hash(name):
         return zlib.crc32(f"{test} {name}".encode())
 
     names = sorted({estimator_of(item) for item in items} - {None}, key=by_hash)
-    fast = {None, *names} if len(names) < 3 else {None}
+    two = {None, *names} if len(names) < 3 else {None}
     for kind in ("Classifier", "Regressor"):
-        fast |= set([name for name in names if name.endswith(kind)][:1])
-    chosen = [item for item in items if estimator_of(item) in fast]
+        two |= set([name for name in names if name.endswith(kind)][:1])
+    chosen = [item for item in items if estimator_of(item) in two]
     if items[0].get_closest_marker("every"):
         return chosen
-    return sorted(chosen, key=lambda item: by_hash(item.name))[:FAST_CASES]
+    return sorted(chosen, key=lambda item: by_hash(item.name))[:CASES]
 
 
 def pytest_addoption(parser):
@@ -54,15 +54,16 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)  # before slow ones are left out
 def pytest_collection_modifyitems(config, items):
-    """Mark as wide what shows no more than the fast cases of its test; wide ones are slow."""
+    """Mark as wide what shows no more than others of its test; wide ones are slow."""
     cases = defaultdict(list)
     for item in items:
         if item.get_closest_marker("wide"):
             item.add_marker("slow")
-        elif hasattr(item, "callspec") and not item.get_closest_marker("slow"):
-            cases[f"{item.path.name} {item.originalname}", item.path, item.cls].append(item)
+        elif hasattr(item, "callspec"):
+            slow = item.get_closest_marker("slow") is not None
+            cases[f"{item.path.name} {item.originalname}", item.path, item.cls, slow].append(item)
     for (test, *_), found in cases.items():
-        for item in set(found).difference(fast_cases(test, found)):
+        for item in set(found).difference(chosen_cases(test, found)):
             item.add_marker("wide")
             item.add_marker("slow")
     number, parts = map(int, config.getoption("part").split("/"))

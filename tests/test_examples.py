@@ -23,6 +23,7 @@ def run(script, *args, cwd):
     return done
 
 
+@pytest.mark.every
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
 def test_a_story_runs_without_warnings_and_all_is_paid_for(name, tmp_path):

@@ -111,6 +111,7 @@ def test_every_kind_of_release_is_met():
         assert any((one.deviation < 0).all() for one, _ in both) == (kind == "epsilon"), name
 
 
+@pytest.mark.every
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "method", "less"),

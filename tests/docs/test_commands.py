@@ -69,7 +69,7 @@ ELSEWHERE = {"papers", "demo", "networks"}
 SMALL = {name for name, row in benchmarks().BENCHMARKS.items() if row.quick is not None}
 
 
-@pytest.mark.slow
+@pytest.mark.wide  # minutes each, together: lanes take turns
 @pytest.mark.skipif("SKDPFL_DATA" not in os.environ, reason="some of them read real data")
 @pytest.mark.parametrize("name", sorted(SMALL - ELSEWHERE))
 def test_a_small_version_of_every_benchmark_runs(name):
@@ -83,7 +83,7 @@ def test_no_page_has_a_gap_left_to_fill():
         assert not re.search(r"@[A-Z]{3,}@|\b(TODO|FIXME|TBD)\b", page.read_text()), page
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_the_study_of_networks_in_quick_mode():
     command = [sys.executable, str(ROOT / "benchmarks" / "networks" / "study.py"), "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -11,6 +11,7 @@ import skdpfl
 MODULES = sorted(m.name for m in pkgutil.walk_packages(skdpfl.__path__, "skdpfl."))
 
 
+@pytest.mark.every
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):

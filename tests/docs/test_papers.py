@@ -130,7 +130,7 @@ def test_a_page_compares_the_printed_the_claim_and_ours(papers, tmp_path, monkey
     assert "old" not in text
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_the_price_of_a_person_takes_no_images_and_a_group_costs_more(papers):
     models, fits = papers("pfl.models"), papers("pfl.fits")
     copies = models.most_copies(models.tenths(60_000, 25, np.random.default_rng(0)))

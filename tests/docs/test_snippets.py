@@ -25,6 +25,7 @@ def snippets(page):
     return FENCE.findall(page.read_text())
 
 
+@pytest.mark.every
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=lambda p: p.name)
 def test_snippets_run(page, tmp_path, monkeypatch, capsys):

@@ -176,8 +176,9 @@ def test_the_engine_trains_it_under_noise_to_what_no_linear_model_learns():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [ISRLDPRegressor, DPScaffoldRegressor])
-@pytest.mark.parametrize("epsilon", [8.0, np.inf])
+@pytest.mark.parametrize(
+    ("make", "epsilon"), [(ISRLDPRegressor, np.inf), (DPScaffoldRegressor, 8.0)]
+)
 def test_estimators_need_no_more_than_the_model(make, epsilon):
     X, y = records(600)
     X, y, silos = 10 + 3 * X, 5 + 2 * y, np.arange(600) % 3

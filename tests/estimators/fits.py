@@ -1,7 +1,6 @@
 """All estimators and small data in silos, for tables of tests."""
 
 import numpy as np
-import pytest
 
 import skdpfl
 
@@ -12,13 +11,6 @@ RECORD = [n for n in ESTIMATORS if getattr(getattr(skdpfl, n), "unit", "record")
 CLASSIFIERS = sorted(name for name in RECORD if name.endswith("Classifier"))
 REGRESSORS = sorted(name for name in RECORD if name.endswith("Regressor"))
 ALL = CLASSIFIERS + REGRESSORS
-#: trust and neighbours: two pairs are fast, in which both occur
-GUARANTEES = [
-    ("silo", "replace"),
-    ("server", "add_remove"),
-    pytest.param("silo", "add_remove", marks=pytest.mark.slow),
-    pytest.param("server", "replace", marks=pytest.mark.slow),
-]
 
 
 def make(name, **kw):

@@ -77,6 +77,7 @@ def test_a_server_counts_levels_with_the_noise_of_the_strictest_silo(delta):
     assert [plan.setup_of(i)[0] for i in range(2)] == [strictest.setup_of(0)[0]] * 2
 
 
+@pytest.mark.slow
 def test_a_level_of_one_record_does_not_leave():
     """Its noisy count is above the threshold with probability delta / 100 at most."""
     frame, y, silos = raw(2000)

@@ -69,7 +69,7 @@ IDS = [
 
 
 @pytest.mark.slow
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=10, derandomize=True)
 @given(
     st.one_of(*(st.lists(ids, min_size=1, max_size=4) for ids in IDS), st.lists(st.one_of(*IDS)))
 )

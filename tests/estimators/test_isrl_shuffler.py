@@ -10,6 +10,7 @@ SIZES = np.array([20, 30, 50, 100])
 quiet = pytest.mark.filterwarnings("ignore:trust=.shuffler. gains nothing")
 
 
+@pytest.mark.slow
 @quiet
 @pytest.mark.parametrize("sampling", ["without_replacement", "disjoint"])
 def test_the_noise_is_that_of_the_sum_of_messages(sampling):

@@ -22,6 +22,7 @@ def rounds(J, eta, m, n, noise, rng, n_runs):
 CURVATURES = {"alike": np.eye(4), "flat": 0.02 * np.eye(4), "correlated": 0.3 * np.eye(4) + 0.7}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CURVATURES)
 def test_intervals_cover_for_linear_rounds(kind):
     J, eta, m, n, noise, rng = CURVATURES[kind], 0.05, 0.8, 100, 0.3, np.random.default_rng(0)
@@ -57,20 +58,18 @@ def logistic(n=2000):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n_fits", "kw"), [(500, {"epsilon": 1.0}), (300, {"epsilon": 8.0, "sampling_rate": 0.1})]
-)
-def test_intervals_cover_over_refits(n_fits, kw):
-    """Fits of the same data with new noise: 93 to 98 % of the intervals hold their mean."""
+@pytest.mark.parametrize("kw", [{"epsilon": 1.0}, {"epsilon": 8.0, "sampling_rate": 0.1}])
+def test_intervals_cover_over_refits(kw):
+    """150 fits of the same data with new noise: of 600 intervals, 90 to 99 % hold their mean."""
     X, y, silos = logistic()
     found = []
-    for seed in range(n_fits):
+    for seed in range(150):
         given = {"feature_bounds": (-5, 5), "model": "linear", "random_state": seed}
         model = make("ISRLDPClassifier", **given | kw)
         found.append(model.fit(X[:, :4], y, silos=silos).summary().to_numpy())
     coefficients, errors = np.moveaxis(found, 2, 0)
     covered = abs(coefficients - coefficients.mean(axis=0)) <= 1.96 * errors
-    assert 0.93 <= covered.mean() <= 0.98
+    assert 0.9 <= covered.mean() <= 0.99
 
 
 def test_units_and_classes():

@@ -55,6 +55,7 @@ def test_local_steps_drift_without_control_variates():
     assert np.abs(drifted.coef_ - optimum.coef_).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cohort", ["balanced", "uniform"])
 def test_scaffold_reaches_it_with_partial_cohorts(cohort):
     X, y, silos = data("DPScaffoldClassifier")

@@ -64,6 +64,7 @@ def absurd(epsilon, n, seeds):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [(2.0, 6000), (8.0, 4000)])
 @pytest.mark.filterwarnings("ignore::UserWarning")  # wide and sparse columns are told of
 def test_no_scale_is_off_by_ten(budget):
@@ -71,6 +72,7 @@ def test_no_scale_is_off_by_ten(budget):
     assert not absurd(*budget, range(10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 12])
 def test_bounds_that_miss_the_data_are_told_of(d):
     """Ages within (1000, 2000): by moments that were paid for, and not where bounds are right."""
@@ -95,6 +97,7 @@ def test_bounds_that_miss_the_data_are_told_of(d):
     assert told >= 3
 
 
+@pytest.mark.slow
 def test_no_column_of_many_within_its_bounds_is_said_to_be_outside():
     """Pixels of 0 in all records are at an end of their bounds; a warning would be an error."""
     X, y = load_digits(return_X_y=True)
@@ -104,6 +107,7 @@ def test_no_column_of_many_within_its_bounds_is_said_to_be_outside():
         assert np.unique(model.scaling_.scale).size > 1  # moments were read
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # many bounds are far too wide
 def test_no_scale_within_wide_bounds_is_too_small():
     """Bounds of up to a thousand times the range; noise of counts must not invent a small scale."""

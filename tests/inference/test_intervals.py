@@ -102,9 +102,9 @@ MADE = [
 
 @pytest.mark.slow
 def test_random_plans_with_intervals_keep_to_their_budgets():
-    """500 of them, with budgets of silos' own."""
+    """150 of them, with budgets of silos' own."""
     r, drawn = random.Random(0), 0
-    while drawn < 500:
+    while drawn < 150:
         make, known = r.choice(MADE)
         m, unit = r.choice([1, 2, 5, 12]), r.choice(["record", "person"])
         epsilon = 10 ** r.uniform(-1, 1.2)
@@ -247,6 +247,7 @@ def test_persons_have_intervals_of_clustered_records(kind):
     np.testing.assert_allclose(four, one, rtol=0.25)
 
 
+@pytest.mark.slow
 def test_bounds_of_a_data_sheet_refuse_nothing():
     """Ranges of +- 100 deviations: where a column's scale is missed, noise hides the table."""
     covered, widths, *_ = studies(CELLS["labels d5 wide bounds"], 12, seed=1)

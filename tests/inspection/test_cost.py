@@ -195,8 +195,17 @@ def test_no_cost_is_below_what_a_ledger_saw(inner, outer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("outer", ["vote", "stack", "bag", "labels", "outputs", "search"])
-@pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
+@pytest.mark.parametrize(
+    ("backend", "outer"),
+    [
+        ("loky", "stack"),
+        ("loky", "search"),
+        ("multiprocessing", "bag"),
+        ("multiprocessing", "labels"),
+        ("threading", "vote"),
+        ("threading", "outputs"),
+    ],
+)
 def test_no_cost_follows_from_where_fits_ran(backend, outer):
     y = BOTH if outer in MANY else Y
     for inner, step in (("plain", scaler()), ("piped", scaler()), ("piped", StandardScaler())):

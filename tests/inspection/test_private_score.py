@@ -124,6 +124,7 @@ def failing():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", ["unknown level", "state", "gap", "not row-wise"])
 def test_one_record_moves_a_score_by_one_record(name):
@@ -171,7 +172,7 @@ def test_what_is_refused_says_why():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("trust", ["silo", pytest.param("server", marks=pytest.mark.wide)])
 def test_the_noise_is_that_of_200_draws(trust):
     """Of 5,000 records at epsilon 1: right to 20 %, and the area within .03 + 3 noise."""
     rng = np.random.default_rng(1)
@@ -212,6 +213,7 @@ def test_a_person_is_one_record_however_many_rows():
                       epsilon=1.0, **given)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_scores_of_records_by_a_model_for_persons_warn(wrapped):
     """A score, a display and a threshold: each row of a person is priced by itself."""

@@ -125,6 +125,7 @@ def test_a_shared_budget_tells_silos_sizes_and_each_step():
         assert words in text, words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "words"),
     [(1.0, "as Gaussian mechanisms"), (0.1, "by their privacy loss distributions")],

@@ -154,19 +154,10 @@ MODELS = {
 
 
 ORDERS = "sorted", "mixed", "on disk"
-#: what the others add is each other's: slow
-HERE = {("batches", "mixed"), ("everybody", "sorted"), ("local steps", "on disk")}
-HERE |= {("scales found", "sorted")}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "order"),
-    [
-        pytest.param(*pair, marks=[] if pair in HERE else pytest.mark.slow)
-        for pair in product(MODELS, ORDERS)
-    ],
-)
+@pytest.mark.parametrize(("model", "order"), product(MODELS, ORDERS))
 def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
     """80 MB in 5 silos, large from 64 MB on: a quarter of X at most, y and ids included."""
     monkeypatch.setattr(_batches, "PART", 2**18)

@@ -440,8 +440,8 @@ def test_neighbours_are_as_hard_to_tell_apart_as_charged(name):
     """The best test between the two worst neighbours errs as often as mu-Gaussian DP says.
 
     The log likelihood ratio of a Gaussian mechanism is normal with mean +-mu^2/2 and variance
-    mu^2: checked on 1,500 messages of each data set with false alarms below 1e-7 (5.4 deviations).
-    Half the noise, or a sensitivity priced at half, moves the mean by hundreds of deviations.
+    mu^2: checked on 400 messages of each data set with false alarms below 1e-7 (5.4 deviations).
+    Half the noise, or a sensitivity priced at half, moves the mean by tens of deviations.
     """
     what, rows, codes = SUMS[name][0], np.zeros((65, D + 1)), np.repeat([0, 1, 2], [5, 20, 40])
     plan = plan_of(budgets_of([5, 20, 40]))
@@ -455,16 +455,16 @@ def test_neighbours_are_as_hard_to_tell_apart_as_charged(name):
     direction = (exact[1] - exact[0]) / std
     mu = np.linalg.norm(direction)
     assert mu == pytest.approx(0.7 * (1 - NORMALS), rel=1e-4)
-    statistic = np.empty((2, 1500))
+    statistic = np.empty((2, 400))
     for which, data in enumerate(ends):
-        for seed in range(1500):
+        for seed in range(400):
             sent = LocalFederation(data, streams_for(2 * seed + which))
             message = plan.question(0, what).each(sent, streams_for(0))[2]
             statistic[which, seed] = (direction * (message - exact[0])).sum() / std
-    error = mu / np.sqrt(1500)
+    error = mu / np.sqrt(400)
     assert abs(statistic[0].mean()) < norm.isf(5e-8) * error
     assert abs(statistic[1].mean() - mu**2) < norm.isf(5e-8) * error
-    low, high = chi2.ppf([5e-8, 1 - 5e-8], 1499) / 1499 * mu**2
+    low, high = chi2.ppf([5e-8, 1 - 5e-8], 399) / 399 * mu**2
     assert low < statistic[0].var(ddof=1) < high
 
 

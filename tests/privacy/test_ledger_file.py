@@ -432,14 +432,14 @@ def test_a_process_that_is_killed_at_any_step_has_paid_for_what_it_showed(tmp_pa
     assert int(done.stdout) > 20
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_attacks_in_full(tmp_path):
     table = attack(tmp_path, 300)
     assert {end for ends in table.values() for end in ends} == {"ledger error"}
     assert table["bit flip"].total() == table["truncation"].total() == 600
 
 
-@pytest.mark.slow
+@pytest.mark.wide  # each step that a kill may meet is met above
 def test_fifty_kills_at_random_moments(tmp_path):
     command = "from pathlib import Path; import benchmarks.ledger as l; import sys; "
     command += "print(dict(l.kills(Path(sys.argv[1]), 50)))"

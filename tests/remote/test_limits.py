@@ -25,11 +25,10 @@ def seconds_of_a_loop():
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-@pytest.mark.parametrize("seed", range(2))
-def test_hostile_letters_take_a_second_and_64_megabytes(tmp_path, seed):
+def test_hostile_letters_take_a_second_and_64_megabytes(tmp_path):
     """Those that took a minute or gigabytes, and letters with extreme values somewhere."""
-    count = 400
-    command = [sys.executable, "-m", "tests.remote.hostile_letters", tmp_path, seed, count]
+    count = 200
+    command = [sys.executable, "-m", "tests.remote.hostile_letters", tmp_path, 0, count]
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": "1"}
     ran = subprocess.run(
@@ -48,9 +47,6 @@ def test_hostile_letters_take_a_second_and_64_megabytes(tmp_path, seed):
     assert not [each for each in took if each[2] > seconds]
     answered = {each[0]: each[4] for each in took}
     assert answered["50,000 rounds"] == "Agreement"  # and not refused for another reason
-
-
-# ---- the table ----------------------------------------------------------------------------------
 
 
 # ---- and beside it ------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ from skdpfl.scaling._temperature import (
     rescale_towards_anchor,
     slope_terms,
 )
-from tests.estimators.fits import GUARANTEES
 from tests.estimators.test_temperature import BOUNDS, logistic, rare
 from tests.made_sums import Sending, budgets_of, exact_sums
 
@@ -127,7 +126,7 @@ def test_terms_are_cut_and_on_one_grid():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("trust", "neighbours"), GUARANTEES)
+@pytest.mark.parametrize(("trust", "neighbours"), [("silo", "replace"), ("server", "add_remove")])
 def test_the_noise_is_what_is_priced(trust, neighbours):
     """Each release's standard deviation, from 8,000 draws: 6 standard errors are 5 %."""
     plan, streams, n = plan_of(trust, neighbours), streams_for(3), 8000

@@ -41,10 +41,6 @@ SEARCHES = {
 }
 
 
-def some_slow(names, fast):
-    return [n if n in fast else pytest.param(n, marks=pytest.mark.slow) for n in names]
-
-
 @pytest.mark.slow
 def test_scores_of_searches_have_teeth(monkeypatch):
     kw = KW | apart()
@@ -56,7 +52,7 @@ def test_scores_of_searches_have_teeth(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some_slow(SEARCHES, {"regressor"}))
+@pytest.mark.parametrize("name", SEARCHES)
 def test_scores_without_noise_are_known_exactly(name, monkeypatch):
     """The attack computes what a search publishes; so each guess is right where it can be."""
     laws, judge = [], black_box.judged_numbers

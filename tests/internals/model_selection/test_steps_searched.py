@@ -87,6 +87,7 @@ def test_steps_are_fitted_in_each_run_and_paid_once(trust, shared, ran):
     assert len(later.entries) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["record", "person"])
 def test_no_value_makes_the_trial_of_steps_fail_before_it_is_paid(unit):
     frame = FRAME.assign(age=np.nan)
@@ -114,7 +115,7 @@ def test_steps_that_were_fitted_in_other_processes_pay_for_themselves_later():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of few records for small shares
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_random_plans_are_within_their_budgets(seed, ran):
     rng = np.random.default_rng(seed)
     imputing = {"strategy": rng.choice(["mean", "median"]).item()}

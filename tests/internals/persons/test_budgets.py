@@ -71,6 +71,7 @@ def test_a_budget_is_shared_by_steps_for_persons():
         SharedBudget(model, epsilon=3.0).fit(table, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [False, True])
 def test_a_search_keeps_a_persons_rows_together(steps, monkeypatch):
     """In training or in scoring; sizes, plan and price count persons."""
@@ -120,6 +121,7 @@ def test_one_person_moves_a_searchs_score_by_one_term(monkeypatch):
     assert abs(scores[0] - scores[1]) == pytest.approx(1 / 180, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [DPCalibratedClassifier, DPThresholdClassifier])
 def test_a_step_on_held_out_persons(make):
     """Its cost adds to the classifier's, for persons; records are another unit."""

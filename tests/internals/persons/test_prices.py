@@ -50,6 +50,7 @@ def test_gaussians(plan, wanted):
     assert plan.spent().unit == "person"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_sampled_silos_are_composed(trust):
     """k silos' sampled sums; at a server each with its part of the noise."""

@@ -155,6 +155,7 @@ def divergence_in_the_plane(alpha, rate, u, v, step=0.02, reach=9.0):
     return float(np.maximum(density(u) - alpha * density(v), 0).sum()) * step**2 / (2 * math.pi)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
 @pytest.mark.parametrize("alpha", [1.0, 1.1, 2.0])
 def test_no_replaced_record_is_easier_to_see_than_an_opposite_one(rate, alpha):

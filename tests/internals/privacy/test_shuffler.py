@@ -141,6 +141,7 @@ def test_a_silos_sum_has_the_noise_of_all_its_messages():
     assert half.mechanism.noise_on_mean(half) == pytest.approx(3.0 / np.sqrt(20))
 
 
+@pytest.mark.slow
 def test_calibration_is_within_a_percent_on_the_safe_side():
     spent = plan().calibrated(1.0).spent()
     assert 0.985 <= spent.epsilon <= 1.0

@@ -177,6 +177,7 @@ def test_leaving_a_silo_out_moves_the_sum_by_the_radius():
             assert np.linalg.norm(whole - part) * 6 <= radius * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", GAUSSIAN, ids=name_of)
 def test_noise_is_what_the_plan_says(mechanism):
     n, z, rounds = 4, 3.0, 1500

@@ -74,6 +74,7 @@ def test_what_is_free_for_a_group_is_not_free_25_times(k, above):
     assert exact * (1 - 1e-6) <= total([group] * 25).epsilon <= above * exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "k"), [("nothing but failures", 11), ("failures", 3), ("large epsilon", 50)]
 )

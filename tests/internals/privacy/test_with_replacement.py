@@ -111,6 +111,7 @@ def test_a_record_that_is_drawn_twice_counts_twice(monkeypatch):
     np.testing.assert_allclose(model.coef_, want, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_fit_keeps_its_budget_and_says_how_it_sampled():
     X, y, silos = data("ISRLDPClassifier", n=600)
     model = ISRLDPClassifier(3.0, **WITH, sampling_rate=0.1, scaling=None, n_rounds=10)
