@@ -27,7 +27,7 @@ def seconds_of_a_loop():
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_hostile_letters_take_a_second_and_64_megabytes(tmp_path):
     """Those that took a minute or gigabytes, and letters with extreme values somewhere."""
-    count = 200
+    count = 100
     command = [sys.executable, "-m", "tests.remote.hostile_letters", tmp_path, 0, count]
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": "1"}
