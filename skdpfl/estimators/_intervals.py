@@ -19,7 +19,7 @@ from skdpfl.federation import Federation, Work
 from skdpfl.inference import Interval, IntervalPlan, IntervalRun, NewtonStep
 from skdpfl.losses import LogLoss, Loss, PiecewiseExponential, Poisson, SquaredError
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.spending.report import keys, listed, number, require
+from skdpfl.privacy.spending.report import keys, listed, require
 from skdpfl.scaling import Scales
 
 COLUMNS = ["coefficient", "standard error", "lower", "upper", "p"]
@@ -88,11 +88,15 @@ class FittedIntervals:
         rows = len(listed(plain, "offsets", "intervals"))
         require(rows in (n, n + 1) and k > 0, "offsets", "are not one for each coefficient")
         shapes = {"pilot": (k,), "score": (k,), "curvature": (k, k), "meat": (k, k)}
-        shapes |= {"to_units": (rows, k), "offsets": (rows,)}
-        found = {name: _array(plain, name, shape) for name, shape in shapes.items()}
-        found |= {
-            name: number(plain, name, "intervals") for name in ("curvature_noise", "dispersion")
+        shapes |= {
+            "to_units": (rows, k),
+            "offsets": (rows,),
+            "curvature_noise": (),
+            "dispersion": (),
         }
+        found = {name: _array(plain, name, shape) for name, shape in shapes.items()}
+        least = min(found["curvature_noise"], found["dispersion"])
+        require(least >= 0, "curvature_noise or dispersion", "is below 0")
         noise, each = plain["score_noise"], plain["each"]
         found["score_noise"] = _array(plain, "score_noise", (k,) if isinstance(noise, list) else ())
         if each is not None:

@@ -44,7 +44,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl._arguments import check_number
+from skdpfl._arguments import check_count, check_number
 from skdpfl.privacy import events
 from skdpfl.privacy.pricing import loss_pairs
 
@@ -214,7 +214,7 @@ def _with_replacement(
         return 0.0, None
     if z < NO_NOISE:
         return math.inf, None
-    return 0.0, loss_pairs.WithReplacementPair(rate, 1.0 / z, event.batch)
+    return 0.0, loss_pairs.WithReplacementPair(rate, 1.0 / z, check_count("batch", event.batch))
 
 
 def _sampled(z: float, rate: float, neighbours: events.Neighbours, pair: Any) -> _Price:

@@ -5,17 +5,17 @@ each silo; the user guide describes its fields. Reading checks every field: none
 unknown or out of range, and derived values must agree.
 """
 
-import dataclasses
 import math
 from collections.abc import Collection, Iterable
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 
 from skdpfl import __version__
 from skdpfl.privacy import events
-from skdpfl.privacy.events import Composition, Event, Guarantee, Neighbours, Trust, Unit
-from skdpfl.privacy.spending.cost import Cost, SiloCosts, fields_of
+from skdpfl.privacy.events import Event, Guarantee, Neighbours
+from skdpfl.privacy.pricing.releases import releases
+from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
 
 def require(holds: bool, where: str, what: str) -> None:
@@ -29,14 +29,6 @@ def keys(item: Any, expected: Iterable[str], where: str) -> None:
     require(isinstance(item, dict), where, "is not a mapping")
     unlike = {*item} ^ {*expected}
     require(not unlike, where, f"lacks, or should not have, {', '.join(sorted(map(str, unlike)))}")
-
-
-def number(item: Any, name: Any, where: str = "report", most: float = math.inf) -> float:
-    """Return a number between 0 and ``most``; "inf" is infinity."""
-    value = math.inf if item[name] == "inf" else item[name]
-    fine = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
-    require(fine, f"{where}.{name}", f"is not a number from 0 to {most:g}")
-    return float(value)
 
 
 def whole(item: dict[str, Any], name: str, where: str = "report", least: int = 0) -> int:
@@ -78,21 +70,11 @@ EVENTS: dict[str, type[Event]] = {
     for kind in vars(events).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }
-#: the largest value of an event's fields; others end at infinity
-_AT_MOST = {"sampling_rate": 1.0, "delta": 1.0, "deltas": 1.0}
 
 #: the deltas at which a report states epsilon
 REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 #: tolerances for a stated epsilon: prices of other versions differ by less
 _LEAST, _LITTLE = 0.99, 1e-6
-
-_COSTS = {"epsilon", "delta", "accountant", "neighbours", "assignment", "compositions", "per_silo"}
-#: the keys of a record, and of a report
-RECORD = {"unit", "trust", "n_releases", "group_size", "noise_multiplier", "simulation", *_COSTS}
-RECORD |= {"outsider"}
-#: what a record also has where silos share noise, and where persons are protected
-_OF_SHARES, _OF_PERSONS = {"colluding"}, {"silos_per_person"}
-REPORT = {"schema", "version", "library", "epsilon_at", *RECORD}
 
 #: :class:`skdpfl.privacy.PrivacySpent`, which is made from this module's functions
 Spent = TypeVar("Spent", bound=SiloCosts)
@@ -111,50 +93,46 @@ def plain(value: Any) -> Any:
 
 def to_report(spent: Any) -> dict[str, Any]:
     """Return a cost as plain data, with all information for an audit."""
-    words = {"schema": SCHEMA, "version": VERSION, "library": f"skdpfl {__version__}"}
-    report: dict[str, Any] = {**words, **to_record(spent)}
-    if report["per_silo"] is not None:
-        report["per_silo"]["epsilon"] = plain(spent.per_silo.tolist())
-    report["epsilon_at"] = [
+    stated = [
         {"delta": delta, "epsilon": plain(spent.epsilon_at(delta))} for delta in REPORTED_DELTAS
     ]
-    return report
+    words = {"schema": SCHEMA, "version": VERSION, "library": f"skdpfl {__version__}"}
+    return {**words, **_with_epsilons(spent), "epsilon_at": stated}
 
 
-def from_report(kind: type[Spent], report: dict[str, Any]) -> Spent:
-    """Return the cost of a report; its prices are recomputed and compared."""
-    keys(report, REPORT | _more(report), "The report")
-    one_of(report, "schema", [SCHEMA])
-    one_of(report, "version", [VERSION])
-    require(isinstance(report["library"], str), "library", "is no text")
-    record, told = {name: report[name] for name in RECORD | _more(report)}, None
+def _with_epsilons(spent: Any) -> dict[str, Any]:
+    """Return the record of a cost, with the epsilon of each silo."""
+    record = to_record(spent)
     if record["per_silo"] is not None:
-        keys(record["per_silo"], {"silo", "composition", "epsilon"}, "per_silo")
-        record["per_silo"] = {**record["per_silo"]}
-        told = record["per_silo"].pop("epsilon")
-    spent = from_record(kind, record)
+        record["per_silo"]["epsilon"] = plain(spent.per_silo.tolist())
+    return record
+
+
+def from_report(kind: type[Spent], report: Any) -> Spent:
+    """Return the cost of a report; its prices are recomputed and compared."""
+    require(isinstance(report, dict), "The report", "is not a mapping")
+    words = tuple(report.get(name) for name in ("schema", "version"))
+    require(words == (SCHEMA, VERSION), "The report", f"is no {SCHEMA} of version {VERSION}")
+    also = {"schema", "version", "library", "epsilon_at"}
+    require(also <= report.keys(), "The report", f"lacks one of {', '.join(sorted(also))}")
+    require(isinstance(report["library"], str), "library", "is no text")
+    record = {name: value for name, value in report.items() if name not in also}
+    spent = _read(kind, record, frozenset())
+    _require_equal(record, _with_epsilons(spent))
     _check_prices(spent)
-    silos = spent.per_silo
-    agree = silos is None or plain(silos.tolist()) == told
-    require(agree, "per_silo.epsilon", "does not follow from compositions")
     for k, item in enumerate(listed(report, "epsilon_at")):
         where = f"epsilon_at[{k}]"
         keys(item, {"delta", "epsilon"}, where)
-        fresh = spent.epsilon_at(number(item, "delta", where, 1.0))
-        _check_price(number(item, "epsilon", where), fresh, where)
+        fresh = spent.epsilon_at(_number(item["delta"], f"{where}.delta", most=1.0))
+        _check_price(_number(item["epsilon"], f"{where}.epsilon"), fresh, where)
     return spent
 
 
-def _more(record: Any) -> set[str]:
-    """Return the additional keys of records of this unit and trust, and of plans with shares."""
-    if not isinstance(record, dict):
-        return set()
-    return _also(record.get("unit"), record.get("trust")) | (record.keys() & {"shares"})
-
-
-def _also(unit: Any, trust: Any) -> set[str]:
-    shares, persons = trust == "secagg", unit == "person"
-    return (_OF_SHARES if shares else set()) | (_OF_PERSONS if persons else set())
+def _require_equal(stated: dict[str, Any], fresh: dict[str, Any]) -> None:
+    """Raise ValueError unless what was read is written again as it was."""
+    for name in sorted(stated.keys() | fresh.keys()):
+        fine = name in stated and name in fresh and stated[name] == fresh[name]
+        require(fine, name, "does not follow from compositions")
 
 
 def _check_prices(spent: Any) -> None:
@@ -175,6 +153,9 @@ def _check_price(stated: float, fresh: float, where: str) -> None:
 
 def to_record(spent: Any) -> dict[str, Any]:
     """Return a cost as plain data, without the seeds."""
+    per_silo = None
+    if spent.silo_ids is not None and spent.silo_costs is not None:
+        per_silo = {"silo": plain(spent.silo_ids), "composition": list(spent.silo_costs)}
     return {
         "unit": spent.unit,
         "trust": spent.trust,
@@ -182,138 +163,109 @@ def to_record(spent: Any) -> dict[str, Any]:
         "group_size": spent.group_size,
         "noise_multiplier": plain(spent.noise_multiplier),
         "simulation": spent.simulation,
-        **costs_to_dict(spent),
-        **{name: getattr(spent, name) for name in _also(spent.unit, spent.trust)},
+        "epsilon": plain(spent.epsilon),
+        "delta": spent.delta,
+        "accountant": spent.accountant,
+        "neighbours": spent.neighbours,
+        "assignment": spent.assignment,
+        "compositions": [_cost_to_dict(cost) for cost in spent.costs],
+        "per_silo": per_silo,
+        **({"colluding": spent.colluding} if spent.shares_noise else {}),
+        **({"silos_per_person": spent.silos_per_person} if spent.unit == "person" else {}),
         **({"shares": dict(spent.shares)} if spent.shares else {}),
         "outsider": None if spent.outsider is None else to_record(spent.outsider),
-    }
-
-
-def from_record(kind: type[Spent], record: Any, seeds: frozenset[int] = frozenset()) -> Spent:
-    """Return the cost that :func:`to_record` wrote; ValueError says what is wrong with it."""
-    keys(record, RECORD | _more(record), "The record of a cost")
-    noise, outsider = record["noise_multiplier"], record["outsider"]
-    simulation = one_of(record, "simulation", [True, False])
-    paid = costs_from_dict(record)
-    words: dict[str, Any] = {
-        "n_releases": whole(record, "n_releases"),
-        "group_size": whole(record, "group_size", least=1),
-        "noise_multiplier": None if noise is None else number(record, "noise_multiplier"),
-        "outside": None if outsider is None else from_record(kind, outsider, seeds),
-        "simulation_seeds": seeds,
-        "unknown_seeds": simulation and not seeds,
-        "shares": _shares(record.get("shares", {})),
-    }
-    return kind(**words, **fields_of(paid))
-
-
-def _shares(parts: Any) -> tuple[tuple[str, float], ...]:
-    """Return the parts of a budget by purpose."""
-    require(isinstance(parts, dict), "shares", "is not a mapping")
-    return tuple((str(name), number(parts, name, "shares", 1.0)) for name in parts)
-
-
-def costs_to_dict(paid: SiloCosts) -> dict[str, Any]:
-    """Return the costs as lists, strings and numbers."""
-    per_silo = None
-    if paid.silo_ids is not None and paid.silo_costs is not None:
-        per_silo = {"silo": plain(paid.silo_ids), "composition": list(paid.silo_costs)}
-    return {
-        "epsilon": plain(paid.epsilon),
-        "delta": paid.delta,
-        "accountant": paid.accountant,
-        "neighbours": paid.neighbours,
-        "assignment": paid.assignment,
-        "compositions": [_cost_to_dict(cost) for cost in paid.costs],
-        "per_silo": per_silo,
     }
 
 
 def _cost_to_dict(cost: Cost) -> dict[str, Any]:
     releases = [
         {"event": type(event).__name__, "count": count}
-        | {field.name: plain(getattr(event, field.name)) for field in dataclasses.fields(event)}
+        | {name: plain(value) for name, value in vars(event).items()}
         for event, count in cost.composition
     ]
     return {"epsilon": plain(cost.epsilon), "delta": cost.delta, "events": releases}
 
 
-def costs_from_dict(data: dict[str, Any]) -> SiloCosts:
-    """Return the costs that ``data`` describes; ValueError says what is wrong with it."""
-    compositions = listed(data, "compositions")
-    require(bool(compositions), "compositions", "is empty")
-    costs = tuple(
-        _cost_from_dict(item, f"compositions[{k}]") for k, item in enumerate(compositions)
-    )
-    paid = SiloCosts(
-        guarantee=_guarantee(data),
-        costs=costs,
-        assignment=text_or_none(data, "assignment"),
-        **_silos(data["per_silo"], len(costs)),
-    )
-    for name in ("epsilon", "delta", "accountant"):
-        require(data[name] == plain(getattr(paid, name)), name, "does not follow from compositions")
-    return paid
+def from_record(kind: type[Spent], record: Any, seeds: frozenset[int] = frozenset()) -> Spent:
+    """Return the cost that :func:`to_record` wrote; ValueError says what is wrong with it."""
+    spent = _read(kind, record, seeds)
+    _require_equal(record, to_record(spent))
+    return spent
 
 
-def _guarantee(data: dict[str, Any]) -> Guarantee:
-    return Guarantee(
-        one_of(data, "unit", get_args(Unit)),
-        one_of(data, "trust", get_args(Trust)),
-        one_of(data, "neighbours", get_args(Neighbours)),
-        whole(data, "colluding") if "colluding" in _more(data) else 0,
-        whole(data, "silos_per_person", least=1) if "silos_per_person" in _more(data) else 1,
-    )
+def _read(kind: type[Spent], record: Any, seeds: frozenset[int]) -> Spent:
+    """Return the cost of a record, whose fields have still to be compared with what it writes."""
+    try:
+        return kind(**_fields(kind, record, seeds))
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(
+            f"The record of a cost lacks a field, or has a wrong one: {error}."
+        ) from error
 
 
-def _cost_from_dict(item: Any, where: str) -> Cost:
-    keys(item, {"epsilon", "delta", "events"}, where)
-    releases: Composition = tuple(
-        _release(release, f"{where}.events[{k}]")
-        for k, release in enumerate(listed(item, "events", where))
-    )
-    return Cost(releases, number(item, "delta", where, 1.0), number(item, "epsilon", where))
+def _fields(kind: type[Spent], record: Any, seeds: frozenset[int]) -> dict[str, Any]:
+    """Return the fields of a cost by name."""
+    words = "unit", "trust", "neighbours"
+    more = {n: record[n] for n in ("colluding", "silos_per_person") if n in record}
+    guarantee = Guarantee(**{name: record[name] for name in words}, **more)
+    costs = tuple(_cost(each, guarantee.neighbours) for each in record["compositions"])
+    require(bool(costs), "compositions", "is empty")
+    noise, outsider, silos = (record[n] for n in ("noise_multiplier", "outsider", "per_silo"))
+    of_silos: dict[str, Any] = {}
+    if silos is not None:
+        ids, positions = map(_tuple, (silos["silo"], silos["composition"]))
+        fine = all(type(k) is int and 0 <= k < len(costs) for k in positions)
+        require(fine and len(ids) == len(positions), "per_silo", "has no composition for each silo")
+        of_silos = {"silo_ids": ids, "silo_costs": positions}
+    shares = record.get("shares", {}).items()
+    return of_silos | {
+        "guarantee": guarantee,
+        "costs": costs,
+        "assignment": text_or_none(record, "assignment"),
+        "n_releases": whole(record, "n_releases"),
+        "group_size": whole(record, "group_size", least=1),
+        "noise_multiplier": None if noise is None else _number(noise, "noise_multiplier"),
+        "outside": None if outsider is None else from_record(kind, outsider, seeds),
+        "simulation_seeds": seeds,
+        "unknown_seeds": one_of(record, "simulation", [True, False]) and not seeds,
+        "shares": tuple((name, _number(share, "shares", most=1.0)) for name, share in shares),
+    }
 
 
-def _release(item: Any, where: str) -> tuple[Event, int]:
-    kind = EVENTS.get(str(item.get("event"))) if isinstance(item, dict) else None
-    if kind is None:
-        raise ValueError(f"{where} is not a release with one of the events {', '.join(EVENTS)}.")
-    fields = [field.name for field in dataclasses.fields(kind)]
-    keys(item, {"event", "count", *fields}, where)
-    values = {name: _field(item, name, where) for name in fields}
-    if "epsilons" in values:
-        pairs = zip(values["epsilons"], values["epsilons"][1:], strict=False)
-        increase = all(a < b for a, b in pairs)
-        alike = len(values["epsilons"]) == len(values["deltas"]) > 0
-        require(increase and alike, where, "is not a privacy profile")
-    return kind(**values), whole(item, "count", where, 1)
+def _cost(item: Any, neighbours: Neighbours) -> Cost:
+    composition = tuple(_release(each) for each in item["events"])
+    releases(composition, neighbours)  # raises for numbers that have no price
+    delta = _number(item["delta"], "delta", most=1.0)
+    return Cost(composition, delta, _number(item["epsilon"], "epsilon"))
 
 
-def _field(item: dict[str, Any], name: str, where: str) -> Any:
+def _release(item: Any) -> tuple[Event, int]:
+    if item["event"] not in EVENTS:
+        raise ValueError(f"event must be one of {', '.join(EVENTS)}; got {item['event']!r}.")
+    own = {name: _value(value, name) for name, value in item.items() if name not in _OUTSIDE}
+    return EVENTS[item["event"]](**own), whole(item, "count", least=1)
+
+
+#: the keys of a release that are not fields of its event
+_OUTSIDE = ("event", "count")
+
+
+def _value(value: Any, name: str) -> Any:
     """Return a number of an event, or a tuple of numbers."""
-    if name == "batch":
-        return whole(item, name, where, 1)
-    most = _AT_MOST.get(name, math.inf)
-    if name not in ("epsilons", "deltas"):
-        return number(item, name, where, most)
-    values = dict(enumerate(listed(item, name, where)))
-    return tuple(number(values, k, f"{where}.{name}", most) for k in values)
+    if isinstance(value, list):
+        return tuple(_number(each, name) for each in value)
+    number = _number(value, name)
+    return int(number) if name == "batch" else number
 
 
-def _silos(per_silo: Any, n_costs: int) -> dict[str, tuple[Any, ...]]:
-    if per_silo is None:
-        return {}
-    keys(per_silo, {"silo", "composition"}, "per_silo")
-    ids, positions = (
-        listed(per_silo, "silo", "per_silo"),
-        listed(per_silo, "composition", "per_silo"),
-    )
-    require(len(ids) == len(positions), "per_silo", "has lists of different lengths")
-    known = all(type(k) is int and 0 <= k < n_costs for k in positions)
-    require(known, "per_silo.composition", "is not the index of a composition")
-    return {"silo_ids": tuple(map(_hashable, ids)), "silo_costs": tuple(positions)}
+def _number(value: Any, where: str, most: float = math.inf) -> float:
+    """Return a number between 0 and ``most``; "inf" is infinity."""
+    value = math.inf if value == "inf" else value
+    fine = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
+    require(fine, where, f"is not a number from 0 to {most:g}")
+    return float(value)
 
 
-def _hashable(value: Any) -> Any:
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+def _tuple(value: Any) -> Any:
+    """Return lists as tuples, inside one another, too."""
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value
