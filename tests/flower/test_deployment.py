@@ -1,10 +1,12 @@
 """The files for systemd and Docker: read by their own tools; programs know their options."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,26 @@ def test_the_image_is_made_of_what_there_is():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = re.search(r"^ARG EXTRAS=(.*)$", IMAGE, re.MULTILINE)[1].split(",")
     assert set(extras) <= project["optional-dependencies"].keys() and "skdpfl" in project["scripts"]
+
+
+def test_of_several_wheels_the_newest_that_fits_is_installed(tmp_path):
+    """Its line by the shell and by pip, whose last step is shown and not taken."""
+    (tmp_path / "wheels").mkdir()
+    for version, tag in (("0.9.0", "py3-none"), ("0.10.0", "py3-none"), ("0.11.0", "cp27-cp27m")):
+        name = tmp_path / "wheels" / f"skdpfl-{version}-{tag}-any.whl"
+        with zipfile.ZipFile(name, "w") as file:
+            text = f"Metadata-Version: 2.1\nName: skdpfl\nVersion: {version}\n"
+            file.writestr(f"skdpfl-{version}.dist-info/METADATA", text)
+            file.writestr(f"skdpfl-{version}.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+    shown = f'case $1 in install) echo "$@";; *) exec "{sys.executable}" -m pip "$@";; esac\n'
+    (tmp_path / "pip").write_text(f"#!/bin/sh\n{shown}")
+    (tmp_path / "pip").chmod(0o700)
+    (line,) = re.findall(r"^RUN (pip .*)$", IMAGE, re.MULTILINE)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "EXTRAS": "grpc"}
+    command = ["sh", "-c", line.replace("/tmp/", f"{tmp_path}/")]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    assert "/skdpfl-0.10.0-py3-none-any.whl[grpc]" in said.stdout.splitlines()[-1]
+    assert not list(tmp_path.glob("wheel*"))
 
 
 def test_docker_reads_the_file():
