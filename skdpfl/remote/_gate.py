@@ -444,7 +444,8 @@ def _digest_of(records: SiloRecords) -> str:
         if values is not None:  # objects by their values: their bytes are addresses
             words = values.dtype == object
             digest.update(str(values.dtype).encode())
-            digest.update(repr(values.tolist()).encode() if words else values.tobytes())
+            plain = None if words else np.ascontiguousarray(values).view(np.uint8)
+            digest.update(repr(values.tolist()).encode() if plain is None else plain)
     digest.update(repr(sorted(records.neutral.items())).encode() if records.neutral else b"")
     return digest.hexdigest()
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from sklearn.utils import gen_batches
 
 from skdpfl._arguments import labels_of
 from skdpfl._survival_times import read_survival
@@ -18,6 +19,9 @@ from skdpfl.remote._frames import SiloFrame, check_found, check_names, looked_fo
 from skdpfl.remote._letters import Ask, Facts
 from skdpfl.remote._terms import Refused
 from skdpfl.silos import read_persons
+
+#: rows that are checked at a time: a mapped file may be larger than memory
+_BLOCK = 2**16
 
 
 class SiloRecords:
@@ -106,7 +110,8 @@ class SiloRecords:
             raise ValueError(
                 "X must be a table with at least one row, and y must have one entry per row."
             )
-        if not raw and not np.isfinite(self.X).all():
+        blocks = gen_batches(len(self.X), _BLOCK)
+        if not raw and not all(np.isfinite(self.X[each]).all() for each in blocks):
             raise ValueError(
                 "X holds values that are missing or not finite; fill them in first. For imputers "
                 "and encoders, which accept them, give raw=True."
@@ -129,7 +134,12 @@ class SiloRecords:
         if self.survival:
             raise ValueError("classes are those of labels; y has events and times.")
         known = set(self.classes)
-        others = [i for i, label in enumerate(self.y.tolist()) if label not in known]
+        others = [
+            each.start + i
+            for each in gen_batches(len(self.y), _BLOCK)
+            for i, label in enumerate(self.y[each].tolist())
+            if label not in known
+        ]
         if others:
             raise ValueError(
                 f"y holds labels that are not among classes {list(self.classes)}: in "
@@ -330,7 +340,8 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     try:
         if values.dtype.kind not in "mMc":  # dates would be counts of nanoseconds
             with refusing_complex():
-                return values if values.dtype == np.float32 else values.astype(np.float64)
+                wide = values.dtype != np.float32
+                return values.astype(np.float64, copy=False) if wide else values
     except (TypeError, ValueError, np.exceptions.ComplexWarning):
         pass
     raise ValueError(

@@ -76,7 +76,8 @@ def _words_of(asked: argparse.Namespace) -> dict[str, str]:
     """Return what is filled into a hospital's file."""
     records = asked.records.absolute()
     how = {key: value for key in _READING if (value := getattr(asked, key))}
-    columns = list(read_file(records, how.get("separator", ","), how.get("encoding", "utf-8"), 1))
+    first = next(read_file(records, how.get("separator", ","), how.get("encoding", "utf-8")))
+    columns = list(first)
     if asked.target not in columns:
         raise ValueError(f"{records}: there is no column {asked.target!r}; there are {columns}")
     labels = [each if each.lstrip("-").isdecimal() else _text(each) for each in asked.classes]

@@ -1,16 +1,19 @@
 """Read the operator's records: a CSV or Parquet file, or one query of SQLite or PostgreSQL.
 
-They are read once, when the gate starts. The digest of this snapshot is stored with each agreement,
-so that a fit cannot continue with other records.
+They are read once, when the gate starts, into a file of numbers that is mapped into memory, so they
+may be larger than that. The digest of this snapshot is stored with each agreement, so that a fit
+cannot continue with other records.
 """
 
 import os
 import sqlite3
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +21,8 @@ import pandas as pd
 from skdpfl.remote import SiloRecords
 from skdpfl.service._settings import BadFile, RecordsTable, SiloSettings
 
+#: rows that are read at a time, and bytes of a column of a Parquet file
+_ROWS, _BUFFER = 2**14, 2**18
 #: how a column says whether there was an event
 _EVENTS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
@@ -25,23 +30,13 @@ _EVENTS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "tr
 def read_records(settings: SiloSettings) -> SiloRecords:
     """Return the records; raise a BadFile that states columns and counts, but no values."""
     table = settings.records
-    frame = _frame(table)
-    others = filter(None, (table.weight, table.event, table.exposure, table.person))
-    columns = [*table.features, table.target, *others]
-    _check_has(frame, columns, table.source)
-    empty = [name for name in columns if frame[name].isna().any()]
-    if empty:
-        raise BadFile(
-            f"{table.source}: the column {empty[0]!r} has {int(frame[empty[0]].isna().sum())} "
-            "missing values; fill them in, or leave these rows out, by public rules"
-        )
-    X = np.column_stack([_numbers(table, frame[name]) for name in table.features])
+    X, frame = _loaded(table, settings.ledger.file.parent)
     y = _targets(table, frame)
     weights = _numbers(table, frame[table.weight]) if table.weight else None
     try:
         records = SiloRecords(
             table.name,
-            X.astype(table.dtype),
+            X,
             y,
             classes=table.classes,
             feature_names=table.features,
@@ -56,10 +51,52 @@ def read_records(settings: SiloSettings) -> SiloRecords:
     return records
 
 
+def _loaded(table: RecordsTable, folder: Path) -> tuple[np.ndarray, pd.DataFrame]:
+    """Return the features, in a mapped file, and the other columns.
+
+    The file is in ``folder``, open for this process and without a name, so it ends with it. The
+    features of all rows are never in memory at once.
+    """
+    named = table.target, table.weight, table.event, table.exposure, table.person
+    others = [*filter(None, named)]
+    columns = [*dict.fromkeys([*table.features, *others])]
+    gaps, rest = pd.Series(0, columns), [pd.DataFrame(columns=others)]
+    try:
+        with TemporaryFile(dir=folder) as file:
+            for frame in _blocks(table, columns):
+                _check_has(frame, columns, table.source)
+                gaps += frame[columns].isna().sum()
+                if not gaps.any():
+                    values = (_numbers(table, frame[name]) for name in table.features)
+                    file.write(np.column_stack([v.astype(table.dtype) for v in values]).data)
+                rest.append(frame[others].copy())  # without the memory of the whole block
+            _check_whole(table, gaps, n := sum(map(len, rest)))
+            file.flush()
+            X = np.memmap(file, table.dtype, "r", shape=(n, len(table.features)))
+    except BadFile:
+        raise
+    except (OSError, ValueError, sqlite3.Error, pd.errors.DatabaseError) as error:
+        kind = type(error).__name__
+        raise BadFile(
+            f"{table.source}: it cannot be read ({kind}); its numbers are copied into {folder}"
+        ) from error
+    return X, pd.concat(rest[1:], ignore_index=True)
+
+
+def _check_whole(table: RecordsTable, gaps: pd.Series, n: int) -> None:
+    for name in gaps[gaps > 0].index:
+        raise BadFile(
+            f"{table.source}: the column {name!r} has {gaps[name]} missing values; fill them in, "
+            "or leave these rows out, by public rules"
+        )
+    if not n:
+        raise BadFile(f"{table.source}: it has no rows")
+
+
 def read_features(settings: SiloSettings, rows: Path) -> pd.DataFrame:
     """Return the features of the rows of a CSV file."""
     table = settings.records
-    frame = read_file(rows, table.separator, table.encoding)
+    frame = pd.concat(read_file(rows, table.separator, table.encoding))
     _check_has(frame, table.features, str(rows))
     columns = {name: _numbers(table, frame[name]) for name in table.features}
     return pd.DataFrame(columns).astype(table.dtype)
@@ -70,7 +107,8 @@ def _check_has(frame: pd.DataFrame, columns: Sequence[str], source: str) -> None
         raise BadFile(f"{source}: there is no column {missing[0]!r}")
 
 
-def _frame(table: RecordsTable) -> pd.DataFrame:
+def _blocks(table: RecordsTable, columns: list[str]) -> Iterator[pd.DataFrame]:
+    """Yield the rows, some at a time; of Parquet only these columns are read."""
     file = table.file
     if file is not None and not file.exists():
         raise BadFile(f"{file}: there is no such file")
@@ -80,31 +118,38 @@ def _frame(table: RecordsTable) -> pd.DataFrame:
             'records.query must be a select with "order by", so that rows always have the same '
             "order"
         )
-    try:
-        if file is None:
-            return pd.read_csv(BytesIO(_asked(table)), dtype=str)
-        if is_table:
-            return read_file(file, table.separator, table.encoding)
-        return _queried(file, table.query)
-    except ImportError:
-        raise BadFile(f"{file}: Parquet needs pyarrow (the extra parquet)") from None
-    except (OSError, ValueError, sqlite3.Error, pd.errors.DatabaseError) as error:
-        raise BadFile(f"{table.source}: it cannot be read ({type(error).__name__})") from error
+    if file is None:
+        yield from _of_csv(BytesIO(_asked(table)))
+    elif is_table:
+        yield from read_file(file, table.separator, table.encoding, columns)
+    else:  # one query, which sees one moment of the database
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as base:
+            yield from pd.read_sql_query(table.query, base, chunksize=_ROWS)
 
 
 def read_file(
-    file: Path, separator: str = ",", encoding: str = "utf-8", rows: int | None = None
-) -> pd.DataFrame:
-    """Return the rows of a CSV or Parquet file, or the first ones; numbers in CSV are text."""
-    if file.suffix == ".parquet":
-        return pd.read_parquet(file).head(rows)
-    return pd.read_csv(file, dtype=str, sep=separator, encoding=encoding, nrows=rows)
+    file: Path, separator: str = ",", encoding: str = "utf-8", columns: list[str] | None = None
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a CSV or Parquet file, some at a time; numbers in CSV are text.
+
+    A Parquet dataset may be a folder of files, which are read in the order of their names.
+    """
+    if file.suffix != ".parquet":
+        yield from _of_csv(file, sep=separator, encoding=encoding)
+        return
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise BadFile(f"{file}: Parquet needs pyarrow (the extra parquet)") from None
+    for part in sorted(file.glob("*.parquet")) if file.is_dir() else [file]:
+        with ParquetFile(part, buffer_size=_BUFFER, pre_buffer=False) as opened:
+            for rows in opened.iter_batches(_ROWS, columns=columns, use_threads=False):
+                yield rows.to_pandas(ignore_metadata=True)
 
 
-def _queried(file: Path, query: str) -> pd.DataFrame:
-    """Return the rows of one query, a consistent snapshot of the database."""
-    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as base:
-        return pd.read_sql_query(query, base)
+def _of_csv(source: Any, **how: str) -> Iterator[pd.DataFrame]:
+    with pd.read_csv(source, dtype=str, chunksize=_ROWS, **how) as blocks:
+        yield from blocks
 
 
 def _asked(table: RecordsTable) -> bytes:
@@ -123,6 +168,8 @@ def _asked(table: RecordsTable) -> bytes:
 
 
 def _numbers(table: RecordsTable, column: pd.Series) -> np.ndarray:
+    if column.dtype.kind in "fiub":
+        return column.to_numpy(np.float64)
     values = column.tolist()
     try:
         if table.decimal == "," and values and isinstance(values[0], str):
