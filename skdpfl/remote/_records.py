@@ -1,13 +1,12 @@
 """A silo's records, its name, and what its operator declares about them."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.utils import gen_batches
 
 from skdpfl._arguments import labels_of
 from skdpfl._survival_times import read_survival
@@ -110,8 +109,7 @@ class SiloRecords:
             raise ValueError(
                 "X must be a table with at least one row, and y must have one entry per row."
             )
-        blocks = gen_batches(len(self.X), _BLOCK)
-        if not raw and not all(np.isfinite(self.X[each]).all() for each in blocks):
+        if not raw and not all(np.isfinite(self.X[rows]).all() for rows in _blocks(len(self.X))):
             raise ValueError(
                 "X holds values that are missing or not finite; fill them in first. For imputers "
                 "and encoders, which accept them, give raw=True."
@@ -135,9 +133,9 @@ class SiloRecords:
             raise ValueError("classes are those of labels; y has events and times.")
         known = set(self.classes)
         others = [
-            each.start + i
-            for each in gen_batches(len(self.y), _BLOCK)
-            for i, label in enumerate(self.y[each].tolist())
+            i
+            for rows in _blocks(len(self.y))
+            for i, label in enumerate(self.y[rows].tolist(), rows.start)
             if label not in known
         ]
         if others:
@@ -298,6 +296,10 @@ class SiloRecords:
         classes = np.unique(np.asarray(facts.classes))
         codes = np.searchsorted(classes, self.y)
         return codes.astype(np.int8 if len(classes) == 2 else np.min_scalar_type(len(classes)))
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, start + _BLOCK) for start in range(0, n, _BLOCK))
 
 
 def _targets_of(y: Any) -> tuple[np.ndarray, bool]:
