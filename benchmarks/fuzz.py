@@ -159,7 +159,7 @@ def value_of(rng: Rng, name: str) -> Any:
     """Return a value for a parameter: a sound one, mostly."""
     odd = name not in VALUES or rng.random() < 0.03
     values = ODD if odd else VALUES[name]
-    if name in ("scoring", "cohort"):  # a function of the caller's raises errors of its own
+    if name == "scoring":  # a function of the caller's raises errors of its own
         values = [value for value in values if not callable(value)]
     return pick(rng, values)
 

@@ -11,14 +11,14 @@ of the silos in each round: noise and sampling enter through 1 / m_r, and 1 / l 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from skdpfl._arguments import check_choice, is_auto
+from skdpfl._arguments import check_choice
 from skdpfl.algorithms.theory import effective_silos
 from skdpfl.encoding import Encoding
 
@@ -124,12 +124,10 @@ def check_cohort(params: Mapping[str, Any]) -> None:
     if isinstance(cohort, str) or cohort is None:
         check_choice("cohort", cohort, ("auto", "balanced", "uniform", "poisson"))
         return
-    listed = isinstance(cohort, Mapping) or callable(cohort)
-    if not listed and not _is_table_of_answers(cohort):
+    if not _is_table_of_answers(cohort):
         raise ValueError(
-            'cohort must be "auto", "balanced", "uniform", "poisson", a mapping silo -> rounds, an '
-            "array (n_rounds, n_silos) of True and False, or a callable (round, silo_sizes); got "
-            f"{cohort!r}."
+            'cohort must be "auto", "balanced", "uniform", "poisson", or a table of True and False '
+            f"(n_rounds, n_silos); got {cohort!r}."
         )
     if params["unit"] == "silo":
         raise ValueError(
@@ -140,10 +138,6 @@ def check_cohort(params: Mapping[str, Any]) -> None:
         raise ValueError(
             "cohort states which silos answer in each round, so silo_fraction must be 1.0; got "
             f"{params['silo_fraction']!r}."
-        )
-    if listed and is_auto(params["n_rounds"]):
-        raise ValueError(
-            'cohort as a mapping or a callable needs n_rounds as an integer, not "auto".'
         )
 
 
@@ -162,9 +156,8 @@ def read_taking_part(params: Mapping[str, Any], facts: PublicFacts) -> TakingPar
     """Return how silos take part; "auto" is "poisson" only if a secret draw amplifies privacy."""
     cohort, n_rounds = params["cohort"], params["n_rounds"]
     if not isinstance(cohort, str):
-        chosen = tuple(
-            _cohorts(cohort, facts, None if isinstance(n_rounds, str) else int(n_rounds))
-        )
+        answers = _answers(cohort, facts, None if isinstance(n_rounds, str) else int(n_rounds))
+        chosen = tuple(np.flatnonzero(row) for row in answers)
         sizes = np.array([len(silos) for silos in chosen if len(silos)])
         if not sizes.size:
             raise ValueError("cohort: no silo answers in any round.")
@@ -175,57 +168,8 @@ def read_taking_part(params: Mapping[str, Any], facts: PublicFacts) -> TakingPar
     return TakingPart(cohort, float(params["silo_fraction"]))
 
 
-def _cohorts(cohorts: Any, facts: PublicFacts, n_rounds: int | None) -> Iterator[np.ndarray]:
-    """Yield each round's silos, as indices."""
-    if isinstance(cohorts, Mapping):
-        rows: Iterable[np.ndarray] = _from_mapping(cohorts, facts, n_rounds or 0)
-    elif callable(cohorts):
-        rows = _from_callable(cohorts, facts, n_rounds or 0)
-    else:
-        rows = _from_array(cohorts, facts, n_rounds)
-    for row in rows:
-        yield np.flatnonzero(row)
-
-
-def _from_mapping(
-    rounds_of: Mapping[Any, Iterable[int]], facts: PublicFacts, n_rounds: int
-) -> Iterable[np.ndarray]:
-    answers = np.zeros((n_rounds, facts.n_silos), dtype=bool)
-    for i, silo in enumerate(facts.silo_ids.tolist()):
-        if silo not in rounds_of:
-            raise ValueError(
-                f"cohort has no entry for silo {silo!r}; give every silo in the data its rounds, "
-                "[] for a silo that never answers."
-            )
-        rounds = rounds_of[silo]
-        numbers = np.atleast_1d(
-            np.asarray(list(rounds) if isinstance(rounds, Iterable) else rounds)
-        )
-        fine = not numbers.size or numbers.dtype.kind in "iu"
-        if not fine or ((numbers < 0) | (numbers >= n_rounds)).any():
-            raise ValueError(
-                f"cohort[{silo!r}] must be round numbers, integers from 0 to {n_rounds - 1} "
-                f"(n_rounds={n_rounds}); got {rounds_of[silo]!r}."
-            )
-        answers[numbers.astype(int), i] = True
-    return answers
-
-
-def _from_callable(
-    choose: Callable[[int, pd.Series], Any], facts: PublicFacts, n_rounds: int
-) -> Iterator[np.ndarray]:
-    for r in range(n_rounds):
-        sizes = pd.Series(facts.silo_sizes.copy(), index=facts.silo_ids)
-        answers = np.asarray(choose(r, sizes))
-        if answers.dtype != bool or answers.shape != (facts.n_silos,):
-            raise ValueError(
-                "cohort(round, silo_sizes) must return True or False for each of the "
-                f"{facts.n_silos} silos; in round {r} it returned {answers!r}."
-            )
-        yield answers
-
-
-def _from_array(table: Any, facts: PublicFacts, n_rounds: int | None) -> np.ndarray:
+def _answers(table: Any, facts: PublicFacts, n_rounds: int | None) -> np.ndarray:
+    """Return who answers, of shape (n_rounds, n_silos)."""
     if isinstance(table, pd.DataFrame):
         missing = [silo for silo in facts.silo_ids.tolist() if silo not in table.columns]
         if missing:

@@ -192,10 +192,9 @@ cohort : {"auto", "balanced", "uniform", "poisson"}, or who answers, default="au
     often; "uniform": a fixed number at random; "poisson": each independently. "auto" is "balanced",
     except for ``unit="silo"`` with ``trust="server"``, where "poisson" amplifies privacy. With
     another ``unit``, it may also state which silos answer in which round, if public and
-    independent of the records: a mapping from silo id to the numbers of its rounds (from 0), an
-    array of True and False of shape (n_rounds, n_silos) in the order of the sorted silo ids (or a
-    frame with a column for each), or a callable ``(round, silo_sizes)`` that returns True or False
-    for each silo. There is no amplification then; each silo pays for the rounds it is in.
+    independent of the records: an array of True and False of shape (n_rounds, n_silos) in the order
+    of the sorted silo ids, or a frame with a column for each. There is no amplification then; each
+    silo pays for the rounds it is in.
 silo_weights : {"auto", "size", "uniform"} or mapping, default="auto"
     The silos' public weights in the objective. "auto" is "size" (with ``unit="person"`` the number
     of persons), and "uniform" with ``unit="silo"``. If silos have different budgets, "auto" depends
