@@ -64,11 +64,17 @@ def _central(n: int) -> Fit:
     return partial(LogisticRegression().fit, *_records(n))
 
 
-def _bounded(n: int, model: str, dtype: type = np.float64) -> Fit:
+def _bounded(n: int, model: str, dtype: type = np.float64, m: int = 1) -> Fit:
     """Return a fit with a trusted server, and with curves if the model is additive."""
     X, y = _records(n)
     bounds = {"feature_bounds": (-4, 4), "trust": "server", "random_state": 0}
-    return partial(skdpfl.ISRLDPClassifier(3.0, model=model, **bounds).fit, X.astype(dtype), y)
+    classifier = skdpfl.ISRLDPClassifier(3.0, model=model, **bounds)
+    return partial(classifier.fit, X.astype(dtype), y, silos=_ids(n, m, even=True))
+
+
+def _additive(n: int, dtype: type, m: int, by: int) -> tuple[Fit, Fit]:
+    """Return a fit with curves and one without."""
+    return _bounded(n // by, "additive", dtype, m), _bounded(n // by, "linear", dtype, m)
 
 
 def _predictions(n: int, dtype: type) -> tuple[Fit, Fit]:
@@ -124,14 +130,13 @@ PAIRS: dict[str, Callable[[int], tuple[Fit, Fit]]] = {
     "20 penalties x 5 folds, silos routed / LogisticRegression, 2,000": lambda by: _grid(
         2000 // min(by, 4), max(2, 20 // by), 5 if by == 1 else 2
     ),
-    "additive / linear, 30,000, trusted server": lambda by: (
-        _bounded(30_000 // by, "additive"),
-        _bounded(30_000 // by, "linear"),
-    ),
-    "additive / linear, 1,000,000 of float32": lambda by: (
-        _bounded(1_000_000 // by, "additive", np.float32),
-        _bounded(1_000_000 // by, "linear", np.float32),
-    ),
+    **{
+        f"additive / linear, {n:,} of {dtype.__name__}, {m} silo{'s' * (m > 1)}": partial(
+            _additive, n, dtype, m
+        )
+        for n, dtype in ((30_000, np.float64), (1_000_000, np.float32))
+        for m in (1, 10)
+    },
     "predictions / LogisticRegression, 1,000,000 of float32": lambda by: _predictions(
         1_000_000 // by, np.float32
     ),

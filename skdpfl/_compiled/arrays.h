@@ -11,8 +11,9 @@
 #include <string.h>
 
 struct arguments {
-    Py_buffer held[12];
+    Py_buffer held[20];
     int count;
+    void *space; /* to be freed */
 };
 
 #define ROW_OF(view, s) ((void *)((char *)(view)->buf + (s) * (view)->strides[0]))
@@ -39,6 +40,7 @@ static int code_of(const Py_buffer *view)
         return view->itemsize == 8 ? 'Q' : 0;
     case 'f':
     case 'd':
+    case 'B':
         return *format;
     default:
         return 0;
@@ -69,20 +71,21 @@ static Py_buffer *hold(struct arguments *arguments, PyObject *argument, const ch
     return NULL;
 }
 
-/* Return the type of an array argument, or -1 with an error set. */
-static int peek(PyObject *argument)
+/* Return the type of an array argument of floats, or -1 with an error set. */
+static int real(PyObject *argument, const char *name)
 {
     Py_buffer view;
     if (PyObject_GetBuffer(argument, &view, PyBUF_STRIDES | PyBUF_FORMAT)) return -1;
     const int code = code_of(&view);
     PyBuffer_Release(&view);
-    return code;
+    return code == 'f' || code == 'd' ? code : complain(name, "wrong type");
 }
 
 /* Let go of the arguments; return None if all was done, else NULL. */
 static PyObject *finish(struct arguments *arguments, int done)
 {
     for (int i = 0; i < arguments->count; i++) PyBuffer_Release(&arguments->held[i]);
+    free(arguments->space);
     if (!done) return NULL;
     Py_RETURN_NONE;
 }

@@ -3,21 +3,36 @@
        raw[c][j]  = sum_i x_j[i] W[i][c] + b[c]       i < d, c < k <= FEW
        sums[i][c] = sum_j a_j[i] slopes[c][j]         a_j = (x_j, 1)
 
-   Included for each precision, with REAL, NAME, MASKED (a load of some lanes, the others zero) and
-   what e^x needs of the precision defined. A raw prediction is one chain of operations, the same for all records: products of
-   features i = q, q + LANES, .. are added one after the other for each lane q, by fused
-   multiply-adds, then the lanes, then b[c]. So it depends neither on which other records, outputs
-   or silos are computed beside it, nor on how many there are. A sum adds the products of its own
-   silo's records in their order; the slopes themselves are added lane by lane, then the lanes. */
-
-#define LANES ((ptrdiff_t)(32 / sizeof(REAL)))
-#define INLINE WITH_AVX2 __attribute__((always_inline)) static inline
+   Included after tiles.h, of whose macros it uses some, for each precision, with REAL, INTEGER and
+   MASKED (a load of some lanes, the others zero) defined. A raw prediction is one chain, the same
+   for all records: products of features i = q, q + LANES, .. are added in turn for each lane q, by
+   fused multiply-adds, then the lanes, then b[c]. So it depends neither on which other records,
+   outputs or silos are computed beside it, nor on how many there are. A sum adds the products of its
+   own silo's records in their order; slopes themselves are added lane by lane, then the lanes. */
 
 typedef REAL NAME(vector) __attribute__((vector_size(32)));
 typedef REAL NAME(half) __attribute__((vector_size(16)));
 typedef INTEGER NAME(integers) __attribute__((vector_size(32)));
 /* the same at any address */
 typedef REAL NAME(unaligned) __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
+
+/* Write all columns of a record, and up to a vector beyond. In a function of its own, for which
+   multiplications and additions are never fused, so that NumPy computes the same. */
+__attribute__((target("avx2"), noinline)) static void
+NAME(expand)(const struct curves *of, const void *values, const uint8_t *cells, void *line)
+{
+    const REAL *x = values, *factors = of->factors, *slopes = of->slopes, *levels = of->levels;
+    const ptrdiff_t m = of->m;
+    REAL *to = line;
+    for (ptrdiff_t i = 0; i < of->before; i++) *to++ = x[i] * factors[i];
+    for (ptrdiff_t f = 0; f < of->count; f++, to += m, slopes += m, levels += CELLS * m) {
+        const REAL u = x[of->where[f]], *level = levels + cells[f] * m;
+        for (ptrdiff_t k = 0; k < m; k += LANES)
+            *(NAME(unaligned) *)(to + k) = u * *(const NAME(unaligned) *)(slopes + k) +
+                                           *(const NAME(unaligned) *)(level + k);
+    }
+    memcpy(to, x + of->before, (of->stored - of->before) * sizeof(REAL));
+}
 
 /* Add the products of a vector of features of `rows` records and of `count` outputs. */
 INLINE void NAME(add)(NAME(vector) sum[][FEW], const NAME(vector) *x, const NAME(vector) *w,
@@ -61,7 +76,7 @@ INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, const NAME(vecto
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
             _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) sum[r][c] = none;
         for (int r = 0; r < rows; r++)
-            at[r] = ROW(X, j + (r < height ? r : 0));
+            at[r] = row(X, j + (r < height ? r : 0), r);
         ptrdiff_t i = 0;
         for (; i + LANES <= d; i += LANES, weights += count) {
             _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
@@ -80,7 +95,7 @@ INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, const NAME(vecto
 }
 
 /* A silo's raw predictions in `k` rows of `out`, `wide` numbers apart. */
-WITH_AVX2 static void NAME(raw)(struct records X, const REAL *params, ptrdiff_t k, REAL *out,
+WITH_32 static void NAME(raw)(struct records X, const REAL *params, ptrdiff_t k, REAL *out,
                                 ptrdiff_t wide, void *space)
 {
     const ptrdiff_t n = X.n, d = X.d, last = n % 8 < 5 ? n % 8 : 0; /* fewer to fill up */
@@ -124,7 +139,7 @@ INLINE void NAME(gather)(const struct records *X, ptrdiff_t j, const REAL *slope
     const REAL *x[8];
     ptrdiff_t i = 0;
     for (int r = 0; r < rows; r++)
-        x[r] = slopes[j + r] == 0 ? ZEROS(sum, X->d) : ROW(X, j + r);
+        x[r] = slopes[j + r] == 0 ? ZEROS(sum, X->d) : row(X, j + r, r);
     for (; i + LANES <= X->d; i += LANES, sum++) {
         NAME(vector) total = *sum; /* in a register: what is read could be what was written */
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
@@ -138,7 +153,7 @@ INLINE void NAME(gather)(const struct records *X, ptrdiff_t j, const REAL *slope
 }
 
 /* A silo's sums of slopes in `k` rows, `wide` numbers apart, at most `chunk` records at a time. */
-WITH_AVX2 static void NAME(sum)(const struct records *X, ptrdiff_t k, const REAL *slopes,
+WITH_32 static void NAME(sum)(const struct records *X, ptrdiff_t k, const REAL *slopes,
                                 ptrdiff_t wide, ptrdiff_t chunk, REAL *to, void *space)
 {
     const ptrdiff_t d = X->d, parts = (X->n + chunk - 1) / chunk;
@@ -174,7 +189,7 @@ static void NAME(sums)(const struct call *call, const Py_buffer *slopes, const P
 INLINE NAME(vector) NAME(exponential)(NAME(vector) x)
 {
     const NAME(vector) shifted = x * (REAL)1.4426950408889634074 + SHIFT, n = shifted - SHIFT;
-    const NAME(vector) r = (x - n * (REAL)LOG2_HIGH) - n * (REAL)LOG2_LOW;
+    const NAME(vector) r = (x - n * LOG2_HIGH) - n * LOG2_LOW;
     NAME(vector) sum = r * (1 / (REAL)TERMS) + 1;
     _Pragma("GCC unroll 16") for (int i = TERMS - 1; i > 0; i--) sum = sum * r * (1 / (REAL)i) + 1;
     return (NAME(vector))((NAME(integers))sum + ((NAME(integers))shifted << MANTISSA));
@@ -189,11 +204,11 @@ INLINE NAME(vector) NAME(choose)(NAME(integers) mask, NAME(vector) a, NAME(vecto
 /* Replace raw predictions z, with room for whole vectors, by slopes z - y, or 1 / (1 + e^-z) - y,
    cut to `limits`; by 0 where anything is not finite, the limits in that they are NaN. LABEL_FREE
    slopes are first multiplied by min(1, limit / largest slope over both labels). */
-WITH_AVX2 static void NAME(slopes)(REAL *z, const REAL *y, const REAL *limits, ptrdiff_t n,
+WITH_32 static void NAME(slopes)(REAL *z, const REAL *y, const REAL *limits, ptrdiff_t n,
                                    enum link link)
 {
     const __m256i left = NAME(tail)(n), all = _mm256_set1_epi32(-1);
-    const NAME(vector) none = {0}, one = none + 1, far = none + (REAL)LARGEST;
+    const NAME(vector) none = {0}, one = none + 1, far = none + LARGEST;
     for (ptrdiff_t j = 0; j < n; j += LANES) {
         const int whole = j + LANES <= n;
         NAME(vector) *at = (NAME(vector) *)(z + j), s = *at;
@@ -233,7 +248,7 @@ static void NAME(step)(const struct call *call, const struct slopes *of, ptrdiff
 /* Add what a person's records j to end give together to `part`: the sum or mean of z times (x, 1),
    scaled to norm at most `clip`, nothing if it is not finite. With `norms` of the records it is
    scaled by the larger norm that bounds it for either label. */
-WITH_AVX2 static void NAME(person)(const struct records *X, ptrdiff_t j, ptrdiff_t end,
+WITH_32 static void NAME(person)(const struct records *X, ptrdiff_t j, ptrdiff_t end,
                                    const REAL *z, const REAL *limits, const REAL *norms, REAL clip,
                                    int mean, NAME(unaligned) *part, void *space)
 {
@@ -268,11 +283,11 @@ WITH_AVX2 static void NAME(person)(const struct records *X, ptrdiff_t j, ptrdiff
 /* Each silo's sums over persons, at most `chunk` at a time; blocks of records are in the cache. */
 static void NAME(persons)(const struct call *call, const struct slopes *of,
                           const struct persons *persons, const Py_buffer *params,
-                          const Py_buffer *out, void *space, REAL *z)
+                          const Py_buffer *out, void *space, void *more)
 {
+    REAL *z = more, *part = z + (call->n / LANES + 1) * LANES;
     const int64_t *edges = persons->edges;
     const ptrdiff_t d = call->X.d, last = (d + LANES - 1) / LANES * LANES;
-    REAL *part = z + (call->n / LANES + 1) * LANES;
     for (ptrdiff_t s = 0, p = 0, held = 0; s < call->silos; s++) {
         const struct records X = silo(call, s);
         REAL *to = ROW_OF(out, s);
@@ -321,10 +336,11 @@ __attribute__((noinline)) static void NAME(move)(const struct descent *by, ptrdi
 
 /* Each silo's sums, or how far steps lead; `z` has room for slopes and three sums. */
 static void NAME(steps)(const struct call *call, const struct slopes *of, const struct descent *by,
-                        const Py_buffer *params, const Py_buffer *out, void *space, REAL *z)
+                        const Py_buffer *params, const Py_buffer *out, void *space, void *more)
 {
     const ptrdiff_t size = call->X.d + call->X.intercept;
-    REAL *at = z + (call->n / LANES + 1) * LANES, *sum = at + size, *velocity = sum + size;
+    REAL *z = more, *at = z + (call->n / LANES + 1) * LANES;
+    REAL *sum = at + size, *velocity = sum + size;
     for (ptrdiff_t s = 0; s < call->silos; s++) {
         const REAL *from = ROW_OF(params, s);
         REAL *to = ROW_OF(out, s);
@@ -342,15 +358,6 @@ static void NAME(steps)(const struct call *call, const struct slopes *of, const 
     }
 }
 
-#undef LANES
-#undef MANTISSA
-#undef SHIFT
-#undef TERMS
-#undef LARGEST
-#undef LOG2_HIGH
-#undef LOG2_LOW
-#undef INTEGER
-#undef INLINE
 #undef REAL
+#undef INTEGER
 #undef MASKED
-#undef NAME

@@ -6,6 +6,19 @@
 #include <float.h>
 #include <math.h>
 
+/* What makes d columns of `stored` values and of `count` cells: `before` values times factors; for
+   each curve its value, at `where`, times m slopes plus m levels of its cell; the other values. */
+#define CELLS 256 /* those that each curve has room for */
+#define BEYOND 16 /* numbers after the last one that may be read, or written */
+struct curves {
+    const void *factors, *slopes, *levels;
+    const int64_t *where;
+    const Py_buffer *cells;
+    ptrdiff_t before, stored, count, m, size;
+    char *space;
+    void (*expand)(const struct curves *of, const void *values, const uint8_t *cells, void *to);
+};
+
 /* Records of one silo: rows of a table with a stride in bytes. */
 struct records {
     const char *table;
@@ -13,9 +26,20 @@ struct records {
     const int64_t *rows;
     ptrdiff_t n, d;
     int intercept;
+    struct curves of;
 };
 
 #define ROW(X, j) ((const void *)((X)->table + (X)->rows[j] * (X)->stride))
+
+/* All columns of a record: in the table, or written to the `place`-th of 8 lines. */
+static inline const void *row(const struct records *X, ptrdiff_t j, ptrdiff_t place)
+{
+    const struct curves *of = &X->of;
+    if (of->cells == NULL) return ROW(X, j);
+    void *to = of->space + place * (X->d + BEYOND) * of->size;
+    of->expand(of, ROW(X, j), ROW_OF(of->cells, X->rows[j]), to);
+    return to;
+}
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(_WIN32) /* which aligns no vectors */
 #define HAVE_TILES 1
@@ -38,6 +62,12 @@ typedef __int128 large;
 
 /* bytes of a row of the widest block */
 #define MOST 192
+
+/* names of functions for each precision, and for each width of vectors */
+#define PASTED(x, y) x##_##y
+#define JOINED(x, y) PASTED(x, y)
+static void few_expand_float(const struct curves *, const void *, const uint8_t *, void *);
+static void few_expand_double(const struct curves *, const void *, const uint8_t *, void *);
 
 /* What both functions work on. */
 struct call {
@@ -97,6 +127,13 @@ static Py_buffer *hold_flat(struct call *call, PyObject *argument, const char *n
     return NULL;
 }
 
+static int hold_chunk(struct call *call, PyObject *number)
+{
+    const ptrdiff_t chunk = PyLong_AsSsize_t(number);
+    call->chunk = chunk <= call->n ? chunk : call->n + 1;
+    return chunk > 0 ? 0 : PyErr_Occurred() ? -1 : complain("chunk", "must be positive");
+}
+
 /* A number for each record. */
 static const void *hold_each(struct call *call, PyObject *argument, const char *name)
 {
@@ -131,10 +168,49 @@ static void *hold_packed(struct call *call, PyObject *argument, int writable)
     return NULL;
 }
 
-static int hold_records(struct call *call, PyObject *table, PyObject *numbers)
+/* What a table stores beside values, a tuple of seven after them: cells, factors, slopes, levels,
+   where, the number of values before those columns, space. */
+static int hold_curves(struct call *call, PyObject *table, const Py_buffer *values)
 {
-    const Py_buffer *rows, *all = hold(&call->given, table, "table", 2, call->type, 0);
-    if (all == NULL || (rows = hold(&call->given, numbers, "rows", 1, 'q', 0)) == NULL) return -1;
+    struct curves *of = &call->X.of;
+    const Py_buffer *part[7];
+    if (PyTuple_Size(table) != 8) return complain("table", "must have 8 parts");
+    for (int i = 0; i < 7; i++) {
+        PyObject *given = PyTuple_GetItem(table, i + 1);
+        part[i] = i == 0   ? hold(&call->given, given, "cells", 2, 'B', 0)
+                  : i == 4 ? hold(&call->given, given, "where", 1, 'q', 0)
+                  : i == 5 ? NULL
+                           : hold_reals(call, given, "table", 1, i == 6);
+        if (i == 5) of->before = PyLong_AsSsize_t(given);
+        if (PyErr_Occurred()) return -1;
+    }
+    const ptrdiff_t count = part[4]->shape[0];
+    of->stored = call->X.d, of->count = count, of->size = values->itemsize;
+    of->expand = call->type == 'f' ? few_expand_float : few_expand_double;
+    of->m = count ? (part[2]->shape[0] - BEYOND) / count : 0;
+    of->cells = part[0], of->factors = part[1]->buf, of->slopes = part[2]->buf;
+    of->levels = part[3]->buf, of->where = part[4]->buf, of->space = part[6]->buf;
+    call->X.d += count * of->m;
+    int fine = part[0]->shape[0] == values->shape[0] && part[0]->shape[1] == count &&
+               part[1]->shape[0] == of->before && 0 <= of->before && of->before <= of->stored &&
+               of->m >= 0 && part[2]->shape[0] == (large)count * of->m + BEYOND &&
+               part[3]->shape[0] == (large)count * of->m * CELLS + BEYOND &&
+               part[6]->shape[0] >= 8 * ((large)call->X.d + BEYOND);
+    for (ptrdiff_t f = 0; fine && f < count; f++)
+        fine = 0 <= of->where[f] && of->where[f] < of->stored;
+    return fine ? 0 : complain("table", "its parts do not fit");
+}
+
+/* Records of some silos, of single or of double precision: a table, or a tuple as above. */
+static int hold_records(struct call *call, PyObject *table, PyObject *numbers, PyObject *ends)
+{
+    PyObject *stored = PyTuple_Check(table) ? PyTuple_GetItem(table, 0) : table;
+    if (stored == NULL || (call->type = real(stored, "table")) < 0) return -1;
+    const Py_buffer *rows, *all;
+    if (hold_edges(call, ends) ||
+        (all = hold(&call->given, stored, "table", 2, call->type, 0)) == NULL ||
+        (rows = hold(&call->given, numbers, "rows", 1, 'q', 0)) == NULL)
+        return -1;
     if (rows->shape[0] != call->n) return complain("rows", "edges must end with their number");
     call->X.table = all->buf;
     call->X.stride = all->strides[0];
@@ -143,7 +219,7 @@ static int hold_records(struct call *call, PyObject *table, PyObject *numbers)
     for (ptrdiff_t j = 0; j < call->n; j++)
         if (call->X.rows[j] < 0 || call->X.rows[j] >= all->shape[0])
             return complain("rows", "must be rows of the table");
-    return 0;
+    return stored == table ? 0 : hold_curves(call, table, all);
 }
 
 static struct records silo(const struct call *call, ptrdiff_t s)
@@ -154,47 +230,23 @@ static struct records silo(const struct call *call, ptrdiff_t s)
     return X;
 }
 
-/* Settle whether numbers are of single or of double precision. */
-static int settle_type(struct call *call, PyObject *argument, const char *name)
-{
-    call->type = peek(argument);
-    if (call->type == 'f' || call->type == 'd') return 0;
-    return call->type < 0 ? -1 : complain(name, "wrong type");
-}
-
 #define LINES(call) (((call)->X.d + (call)->X.intercept + LANES - 1) / LANES * LANES)
 #define STRIDE(view) ((view)->strides[0] / (view)->itemsize)
 
-/* 24 of 32 registers hold sums */
-#define WITH_AVX512 __attribute__((target("avx512f")))
-#define REAL float
+/* sums are in 24 of 32 registers, or in 12 of 16 */
+#define WITH_64 __attribute__((target("avx512f")))
+#define WITH_32 __attribute__((target("avx2,fma")))
+#define NAME(x) JOINED(JOINED(x, REAL), BYTES)
 #define BYTES 64
-#define TILE 8
-#define FAST WITH_AVX512
-#define NAME(x) x##_float_512
-#include "tiles.h"
-
-#define REAL double
-#define BYTES 64
-#define TILE 8
-#define FAST WITH_AVX512
-#define NAME(x) x##_double_512
-#include "tiles.h"
-
-/* 12 of 16 do */
-#define WITH_AVX2 __attribute__((target("avx2,fma")))
 #define REAL float
-#define BYTES 32
-#define TILE 4
-#define FAST WITH_AVX2
-#define NAME(x) x##_float_256
 #include "tiles.h"
-
 #define REAL double
+#include "tiles.h"
+#undef BYTES
 #define BYTES 32
-#define TILE 4
-#define FAST WITH_AVX2
-#define NAME(x) x##_double_256
+#define REAL float
+#include "tiles.h"
+#define REAL double
 #include "tiles.h"
 
 /* The mean target of a raw prediction: itself, or a probability, whose slopes are cut by the larger
@@ -227,28 +279,23 @@ struct persons {
 /* bytes to work in: weights, or a sum; then a record of zeros, which nobody writes to */
 #define FOR_FEW(d) (64 * ((size_t)(d) + 16))
 #define ZEROS(space, d) ((const void *)((const char *)(space) + FOR_FEW(d) / 2))
+/* what e^x needs: n log(2) is the sum of two products, of which the first is exact */
+#define OF_PRECISION(single, precise) ((REAL)(sizeof(REAL) == 4 ? (single) : (precise)))
+#define MANTISSA (sizeof(REAL) == 4 ? 23 : 52)
+#define TERMS (sizeof(REAL) == 4 ? 7 : 13)
+#define LARGEST OF_PRECISION(87, 708)
+#define SHIFT OF_PRECISION(0x1.8p23, 0x1.8p52)
+#define LOG2_HIGH OF_PRECISION(0x1.62e4p-1, 0x1.62e42feep-1)
+#define LOG2_LOW OF_PRECISION(0x1.7f7d1cp-20, 0x1.a39ef35793c76p-33)
+#undef NAME
+#define NAME(x) JOINED(few_##x, REAL)
 #define REAL float
 #define INTEGER int32_t
-#define MANTISSA 23
-#define SHIFT 0x1.8p23f
-#define TERMS 7
-#define LARGEST 87
-#define LOG2_HIGH 0x1.62e4p-1f /* of so few bits that products with n are exact */
-#define LOG2_LOW 0x1.7f7d1cp-20f
 #define MASKED(x, mask) _mm256_maskload_ps(x, mask)
-#define NAME(x) few_##x##_float
 #include "dots.h"
-
 #define REAL double
 #define INTEGER int64_t
-#define MANTISSA 52
-#define SHIFT 0x1.8p52
-#define TERMS 13
-#define LARGEST 708
-#define LOG2_HIGH 0x1.62e42feep-1
-#define LOG2_LOW 0x1.a39ef35793c76p-33
 #define MASKED(x, mask) _mm256_maskload_pd(x, mask)
-#define NAME(x) few_##x##_double
 #include "dots.h"
 
 static int narrow; /* whether AVX2 is used where there is AVX-512 */
@@ -264,8 +311,15 @@ static PyObject *set_narrow(PyObject *self, PyObject *given)
 /* The function of the call's precision for this processor. */
 #define OF_CALL(name, call)                                                                      \
     (!narrow && __builtin_cpu_supports("avx512f")                                                \
-         ? ((call).type == 'f' ? name##_float_512 : name##_double_512)                           \
-         : ((call).type == 'f' ? name##_float_256 : name##_double_256))
+         ? ((call).type == 'f' ? name##_float_64 : name##_double_64)                             \
+         : ((call).type == 'f' ? name##_float_32 : name##_double_32))
+
+/* Return memory to work in, zeros in the first bytes, or NULL with an error set. */
+static void *space_of(struct call *call, size_t bytes, size_t zeros)
+{
+    void *space = call->given.space = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    return space ? memset(space, 0, zeros) : PyErr_NoMemory();
+}
 
 static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
@@ -274,69 +328,38 @@ static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
     void *packed = NULL, *space;
     if (count != 7) return PyErr_Format(PyExc_TypeError, "raw takes 7 arguments");
     call.X.intercept = PyObject_IsTrue(given[6]);
-    if (call.X.intercept < 0 || settle_type(&call, given[0], "table") ||
-        hold_edges(&call, given[2]) || hold_records(&call, given[0], given[1]) ||
+    if (call.X.intercept < 0 || hold_records(&call, given[0], given[1], given[2]) ||
         (out = hold_by_class(&call, given[4], "out", 1)) == NULL ||
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
-        (given[5] != Py_None && (packed = hold_packed(&call, given[5], 1)) == NULL))
+        (given[5] != Py_None && (packed = hold_packed(&call, given[5], 1)) == NULL) ||
+        (space = space_of(&call, MOST * ((size_t)call.X.d + 1) + FOR_FEW(call.X.d), 0)) == NULL)
         return finish(&call.given, 0);
-    if ((space = aligned_alloc(64, MOST * ((size_t)call.X.d + 1))) == NULL) {
-        PyErr_NoMemory();
-        return finish(&call.given, 0);
-    }
     Py_BEGIN_ALLOW_THREADS
-    OF_CALL(raws, call)(&call, params, out, packed, space);
+    if (packed || call.k > FEW)
+        OF_CALL(raws, call)(&call, params, out, packed, space);
+    else
+        (call.type == 'f' ? few_raws_float : few_raws_double)(&call, params, out, space);
     Py_END_ALLOW_THREADS
-    free(space);
     return finish(&call.given, 1);
 }
 
-/* Both functions of a few outputs: raw predictions if `forward`, else sums. */
-static PyObject *with_few(PyObject *const *given, Py_ssize_t count, int forward)
+static PyObject *row_sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     struct call call = {0};
     const Py_buffer *flat, *by_class;
     void *space;
-    if (count != 7 - forward)
-        return PyErr_Format(PyExc_TypeError, "few%s takes %d arguments", forward ? "" : "_sums",
-                            7 - forward);
+    if (count != 7) return PyErr_Format(PyExc_TypeError, "row_sums takes 7 arguments");
     call.X.intercept = PyObject_IsTrue(given[5]);
-    call.chunk = forward ? 1 : PyLong_AsSsize_t(given[6]);
-    if (PyErr_Occurred()) return NULL;
-    if (call.chunk < 1) return PyErr_Format(PyExc_ValueError, "chunk");
-    if (settle_type(&call, given[0], "table") || hold_edges(&call, given[2]) ||
-        hold_records(&call, given[0], given[1]) ||
-        (by_class = hold_by_class(&call, given[4], "by class", forward)) == NULL ||
-        (flat = hold_flat(&call, given[3], "flat", !forward)) == NULL)
+    if (call.X.intercept < 0 || hold_records(&call, given[0], given[1], given[2]) ||
+        (by_class = hold_by_class(&call, given[4], "slopes", 0)) == NULL ||
+        (flat = hold_flat(&call, given[3], "out", 1)) == NULL ||
+        hold_chunk(&call, given[6]) || (call.k > FEW && complain("slopes", "more than 4 rows")) ||
+        (space = space_of(&call, FOR_FEW(call.X.d), FOR_FEW(call.X.d))) == NULL)
         return finish(&call.given, 0);
-    call.chunk = call.chunk <= call.n ? call.chunk : call.n + 1;
-    if (call.k > FEW) {
-        complain("by class", "more than 4 outputs");
-        return finish(&call.given, 0);
-    }
-    if ((space = aligned_alloc(64, FOR_FEW(call.X.d))) == NULL) {
-        PyErr_NoMemory();
-        return finish(&call.given, 0);
-    }
-    memset(space, 0, FOR_FEW(call.X.d));
     Py_BEGIN_ALLOW_THREADS
-    if (forward)
-        (call.type == 'f' ? few_raws_float : few_raws_double)(&call, flat, by_class, space);
-    else
-        (call.type == 'f' ? few_sums_float : few_sums_double)(&call, by_class, flat, space);
+    (call.type == 'f' ? few_sums_float : few_sums_double)(&call, by_class, flat, space);
     Py_END_ALLOW_THREADS
-    free(space);
     return finish(&call.given, 1);
-}
-
-static PyObject *few(PyObject *self, PyObject *const *given, Py_ssize_t count)
-{
-    return with_few(given, count, 1);
-}
-
-static PyObject *few_sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
-{
-    return with_few(given, count, 0);
 }
 
 /* What a descent has beyond a step. */
@@ -397,14 +420,11 @@ static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int how)
         return PyErr_Format(PyExc_TypeError, "%s takes %d arguments", names[how], counts[how]);
     const long link = PyLong_AsLong(given[10]);
     call.X.intercept = PyObject_IsTrue(given[8]);
-    call.chunk = PyLong_AsSsize_t(given[9]);
     call.k = 1;
     if (PyErr_Occurred()) return NULL;
-    if (call.chunk < 1) return PyErr_Format(PyExc_ValueError, "chunk");
     if (link < IDENTITY || link > LABEL_FREE) return PyErr_Format(PyExc_ValueError, "link");
     of.link = (enum link)link;
-    if (settle_type(&call, given[0], "table") || hold_edges(&call, given[2]) ||
-        hold_records(&call, given[0], given[1]) ||
+    if (hold_records(&call, given[0], given[1], given[2]) || hold_chunk(&call, given[9]) ||
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
         (out = hold_flat(&call, given[4], "out", 1)) == NULL ||
         (of.y = hold_each(&call, given[5], "y")) == NULL ||
@@ -413,43 +433,28 @@ static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int how)
         (how == 1 && hold_descent(&call, given + 11, &by)) ||
         (how == 2 && hold_persons(&call, given + 11, &who)))
         return finish(&call.given, 0);
-    call.chunk = call.chunk <= call.n ? call.chunk : call.n + 1;
     const size_t first = FOR_FEW(call.X.d), sums = 24 * ((size_t)call.X.d + 1);
-    if ((space = aligned_alloc(64, first + 64 * ((size_t)call.n / 8 + sums / 64 + 3))) == NULL) {
-        PyErr_NoMemory();
+    if ((space = space_of(&call, first + 64 * ((size_t)call.n / 8 + sums / 64 + 3), first)) == NULL)
         return finish(&call.given, 0);
-    }
-    memset(space, 0, first);
     Py_BEGIN_ALLOW_THREADS
-    if (how == 2 && call.type == 'f')
-        few_persons_float(&call, &of, &who, params, out, space, (float *)(space + first));
-    else if (how == 2)
-        few_persons_double(&call, &of, &who, params, out, space, (double *)(space + first));
-    else if (call.type == 'f')
-        few_steps_float(&call, &of, how ? &by : NULL, params, out, space,
-                        (float *)(space + first));
+    if (how == 2)
+        (call.type == 'f' ? few_persons_float : few_persons_double)(&call, &of, &who, params, out,
+                                                                    space, space + first);
     else
-        few_steps_double(&call, &of, how ? &by : NULL, params, out, space,
-                         (double *)(space + first));
+        (call.type == 'f' ? few_steps_float : few_steps_double)(&call, &of, how ? &by : NULL,
+                                                                params, out, space, space + first);
     Py_END_ALLOW_THREADS
-    free(space);
     return finish(&call.given, 1);
 }
 
-static PyObject *step(PyObject *self, PyObject *const *given, Py_ssize_t count)
-{
-    return with_slopes(given, count, 0);
-}
-
-static PyObject *descent(PyObject *self, PyObject *const *given, Py_ssize_t count)
-{
-    return with_slopes(given, count, 1);
-}
-
-static PyObject *persons(PyObject *self, PyObject *const *given, Py_ssize_t count)
-{
-    return with_slopes(given, count, 2);
-}
+#define WITH_SLOPES(name, how)                                                                   \
+    static PyObject *name(PyObject *self, PyObject *const *given, Py_ssize_t count)              \
+    {                                                                                            \
+        return with_slopes(given, count, how);                                                   \
+    }
+WITH_SLOPES(step, 0)
+WITH_SLOPES(descent, 1)
+WITH_SLOPES(persons, 2)
 
 static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
@@ -459,23 +464,17 @@ static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
     if (count != 7) return PyErr_Format(PyExc_TypeError, "sums takes 7 arguments");
     call.X.intercept = PyObject_IsTrue(given[5]);
     call.X.d = PyLong_AsSsize_t(given[4]);
-    call.chunk = PyLong_AsSsize_t(given[6]);
     if (PyErr_Occurred()) return NULL;
-    if (call.X.d < 0 || call.chunk < 1) return PyErr_Format(PyExc_ValueError, "n_features, chunk");
-    if (settle_type(&call, given[0], "packed") || hold_edges(&call, given[1]) ||
+    if (call.X.d < 0) return PyErr_Format(PyExc_ValueError, "n_features");
+    if ((call.type = real(given[0], "packed")) < 0 || hold_edges(&call, given[1]) ||
         (slopes = hold_by_class(&call, given[2], "slopes", 0)) == NULL ||
         (out = hold_flat(&call, given[3], "out", 1)) == NULL ||
-        (packed = hold_packed(&call, given[0], 0)) == NULL)
+        (packed = hold_packed(&call, given[0], 0)) == NULL || hold_chunk(&call, given[6]) ||
+        (space = space_of(&call, MOST * (size_t)call.chunk, 0)) == NULL)
         return finish(&call.given, 0);
-    call.chunk = call.chunk <= call.n ? call.chunk : call.n + 1;
-    if ((space = aligned_alloc(64, MOST * (size_t)call.chunk)) == NULL) {
-        PyErr_NoMemory();
-        return finish(&call.given, 0);
-    }
     Py_BEGIN_ALLOW_THREADS
     OF_CALL(sums, call)(&call, packed, slopes, out, space);
     Py_END_ALLOW_THREADS
-    free(space);
     return finish(&call.given, 1);
 }
 
@@ -485,8 +484,7 @@ static PyMethodDef methods[] = {
     {"available", available, METH_NOARGS, NULL},
 #ifdef HAVE_TILES
     {"raw", (PyCFunction)(void (*)(void))raw, METH_FASTCALL, NULL},
-    {"few", (PyCFunction)(void (*)(void))few, METH_FASTCALL, NULL},
-    {"few_sums", (PyCFunction)(void (*)(void))few_sums, METH_FASTCALL, NULL},
+    {"row_sums", (PyCFunction)(void (*)(void))row_sums, METH_FASTCALL, NULL},
     {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL, NULL},
     {"descent", (PyCFunction)(void (*)(void))descent, METH_FASTCALL, NULL},
     {"persons", (PyCFunction)(void (*)(void))persons, METH_FASTCALL, NULL},

@@ -2,9 +2,14 @@
 
 Arrays are all float32 or all float64, their last axes contiguous; ``rows`` and ``edges`` are int64,
 and nothing is written where they lie. Silo s's records are numbers edges[s] to edges[s + 1].
+A table may be a tuple: what `skdpfl.models.ExpandedTable.for_compiled` returns.
 """
 
+from typing import Any
+
 from numpy.typing import NDArray
+
+Table = NDArray | tuple[Any, ...]
 
 def available() -> bool:
     """Whether the processor can run what was compiled."""
@@ -13,7 +18,7 @@ def narrow(yes: bool, /) -> bool:
     """Use AVX2 where there is AVX-512, for tests: the same bits. Return whether there is."""
 
 def raw(
-    table: NDArray,
+    table: Table,
     rows: NDArray,
     edges: NDArray,
     params: NDArray,
@@ -25,22 +30,12 @@ def raw(
     """Write raw predictions (k, n or more) of the table's ``rows`` (n,), and a copy of them.
 
     ``params`` (S, P) are the silos' flat parameters. The copy, for ``sums``, takes a multiple of 64
-    bytes a record, the intercept's 1 included, and ``packed`` has 64 bytes to spare; None: no copy.
+    bytes a record, the intercept's 1 included, and ``packed`` has 64 bytes to spare; None: no copy,
+    and at most 4 outputs are those of `row_sums` and `step`.
     """
 
-def few(
-    table: NDArray,
-    rows: NDArray,
-    edges: NDArray,
-    params: NDArray,
-    out: NDArray,
-    intercept: bool,
-    /,
-) -> None:
-    """Write raw predictions of at most 4 outputs, as ``raw`` does, but without a copy."""
-
-def few_sums(
-    table: NDArray,
+def row_sums(
+    table: Table,
     rows: NDArray,
     edges: NDArray,
     out: NDArray,
@@ -57,7 +52,7 @@ def few_sums(
     """
 
 def step(
-    table: NDArray,
+    table: Table,
     rows: NDArray,
     edges: NDArray,
     params: NDArray,
@@ -70,7 +65,7 @@ def step(
     link: int,
     /,
 ) -> None:
-    """Write each silo's sums (S, P) of one output's slopes, clipped: `few`, slopes, `few_sums`.
+    """Write each silo's sums (S, P) of one output's slopes, clipped: `raw`, slopes, `row_sums`.
 
     Slopes s are z - y of raw predictions z (``link`` 0), or 1 / (1 + e^-z) - y (1), times
     min(1, limit / max(|s|, 1 - |s|)) for labels of 0 and 1 (2); cut to the record's limit (n,), and
@@ -79,7 +74,7 @@ def step(
     """
 
 def descent(
-    table: NDArray,
+    table: Table,
     rows: NDArray,
     edges: NDArray,
     params: NDArray,
@@ -105,7 +100,7 @@ def descent(
     """
 
 def persons(
-    table: NDArray,
+    table: Table,
     rows: NDArray,
     edges: NDArray,
     params: NDArray,

@@ -3,14 +3,16 @@
        raw[c][j]  = b[c] + sum_i x_j[i] W[i][c]            i < d, c < k
        sums[i][c] = sum_j a_j[i] slopes[c][j]              a_j = (x_j, 1)
 
-   Included for each precision and width of vectors, with REAL, BYTES (of a vector), TILE, FAST and
-   NAME defined. TILE by WIDE vectors are in registers at once. Records are read where they are: x_j
+   Included for each precision and width of vectors, with REAL and BYTES (of a vector) defined. TILE
+   by WIDE vectors are in registers at once. Records are read where they are: x_j
    is row rows[j] of a table, and nobody gathers it. Every number is one chain of fused
    multiply-adds, over i or over j in order, that starts from b[c] or from 0: it depends neither on
    which other records, classes or silos are computed beside it, nor on the width of vectors. */
 
 #define LANES ((ptrdiff_t)(BYTES / sizeof(REAL)))
 #define WIDE 3
+#define TILE (BYTES / 8)
+#define FAST JOINED(WITH, BYTES)
 #define INLINE FAST __attribute__((always_inline)) static inline
 
 typedef REAL NAME(vector) __attribute__((vector_size(BYTES)));
@@ -81,7 +83,7 @@ INLINE void NAME(raw_block)(const struct records *X, const REAL *params, ptrdiff
         REAL out[TILE][WIDE * LANES];
         const ptrdiff_t left = X->n - j, height = left < TILE ? left : TILE;
         for (int r = 0; r < TILE; r++) {
-            x[r] = ROW(X, j + (r < height ? r : 0));
+            x[r] = row(X, j + (r < height ? r : 0), r);
             next[r] = ROW(X, j + (r + TILE < left ? r + TILE : 0));
         }
         NAME(raw_tile)(X, x, next, height, (const NAME(vector) *)w,
@@ -180,14 +182,4 @@ static void NAME(sums)(const struct call *call, const void *packed, const Py_buf
     }
 }
 
-#undef ADD_PRODUCTS
-#undef OF_RECORD
-#undef OF_FEATURE
-#undef LANES
-#undef WIDE
-#undef INLINE
 #undef REAL
-#undef BYTES
-#undef TILE
-#undef FAST
-#undef NAME

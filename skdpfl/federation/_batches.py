@@ -191,9 +191,9 @@ class GroupBatches:
             return [partial(self._all, silos, kept)] * len(steps)
         if self._draws_together(silos):
             return [self._ahead.get(self._draw, silos, t, stop) for t in steps]
-        X = self._batches.data.X
+        table = self._batches.data.table
         drawn = [[self._batches.draw_rows(silo, t) for silo in silos.tolist()] for t in steps]
-        return [partial(self._in_parts, Records.of_silos(X, rows)) for rows in drawn]
+        return [partial(self._in_parts, Records.of_silos(table, rows)) for rows in drawn]
 
     def _draws_together(self, silos: np.ndarray) -> bool:
         """Whether batches of several steps are drawn at once."""
@@ -205,7 +205,7 @@ class GroupBatches:
 
     def _draw(self, silos: np.ndarray, steps: range) -> list[Draw]:
         """Draw the Poisson batches of several steps."""
-        table, (rows, starts) = self._batches.data.X, self._batches.together(silos, steps)
+        table, (rows, starts) = self._batches.data.table, self._batches.together(silos, steps)
         each = [starts[i : i + len(silos) + 1] for i in range(0, len(starts) - 1, len(silos))]
         if not self._in_place:
             cut = [Records(table, rows[own[0] : own[-1]], own - own[0]) for own in each]
@@ -223,7 +223,7 @@ class GroupBatches:
                 kept[int(silos[0])] = silos, groups, False
             return groups
         data = self._batches.data
-        records = Records(data.X, *data.rows_together(silos))
+        records = Records(data.table, *data.rows_together(silos))
         parts = self._in_parts(records)
         if kept is None or records.edges[-1] > self._at_once:
             return parts
@@ -269,7 +269,7 @@ class GroupBatches:
         """Return the silos' records; products gather and convert them unless done here."""
         batches, data, rows = self._batches, self._batches.data, records.rows
         if not self._in_place:
-            X = data.at(rows, None if self._as_is else batches.dtype)[0]
+            X = data.read(rows) if self._as_is else data.at(rows, batches.dtype)[0]
             records = Records(X, slice(0, len(X)), records.edges)
         limits = None if self._clipping is None else self._clipping[rows]
         return Batch(records, data.targets(rows), batches.squared_norms[rows], limits)
@@ -357,10 +357,10 @@ class PersonBatches(GroupBatches):
         one = [data.people.rows[each] == 1 for each in persons]
         pairs = list(zip(persons, one, strict=True))
         rows, ends, _ = data.of_persons([each[mask] for each, mask in pairs])
-        batch = self._as_group(Records(data.X, rows, ends))
+        batch = self._as_group(Records(data.table, rows, ends))
         if all(mask.all() for mask in one):
             return batch
         rows, ends, edges = data.of_persons([each[~mask] for each, mask in pairs])
-        group = self._as_group(Records(data.X, rows, ends))
+        group = self._as_group(Records(data.table, rows, ends))
         several = Several(group.records, group.y, group.squared_norms, edges)
         return batch._replace(several=several)

@@ -18,6 +18,7 @@ import numpy as np
 
 from skdpfl.federation._people import People, in_order
 from skdpfl.losses import with_offsets, with_weights
+from skdpfl.models import Columns, ExpandedTable
 
 #: larger data, in memory or mapped, are gathered and transformed batch by batch, never copied whole
 LARGE = 2**28
@@ -47,10 +48,12 @@ class SiloData:
         The rows silo by silo; None: they are already in this order.
     transform : callable, optional
         Applied to every batch of features.
-    coder : callable, optional
-        Returns the whole numbers that ``transform`` reads in addition to rows of features.
-    codes : ndarray of shape (n, n_codes), optional
-        These numbers of all rows, set by :meth:`coded`; None: there are none.
+    expand : callable, optional
+        Returns the table whose columns ``transform`` returns, of rows and their cells.
+    cells : ndarray of shape (n, n_curves), optional
+        The cells of all rows, set by :meth:`with_cells`; None: there are none.
+    columns : Columns, optional
+        What makes columns of X and cells, after :meth:`in_order`; None: X has all of them.
     y_dtype : dtype, optional
         The dtype of returned targets; None: unchanged.
     weights : ndarray of shape (n,), optional
@@ -78,8 +81,9 @@ class SiloData:
     exposure: np.ndarray | None = None
     typical_exposure: float = 1.0
     people: People | None = None
-    coder: Transform | None = None
-    codes: np.ndarray | None = None
+    expand: Callable[..., ExpandedTable] | None = None
+    cells: np.ndarray | None = None
+    columns: Columns | None = None
 
     @classmethod
     def from_codes(
@@ -150,7 +154,7 @@ class SiloData:
             self,
             y=y,
             transform=transform,
-            coder=getattr(features, "codes", None),
+            expand=getattr(features, "expanded", None),
             y_dtype=y_dtype or self.y_dtype,
             class_weights=factors,
             typical_exposure=getattr(target, "exposure", 1.0),
@@ -193,9 +197,16 @@ class SiloData:
         return rows if self.order is None else self.order[rows].astype(np.intp), ends, edges
 
     @cached_property
+    def table(self) -> np.ndarray | ExpandedTable:
+        """All features as they are stored, for products that read them in place."""
+        if self.cells is None or self.columns is None:
+            return self.X
+        return ExpandedTable(self.X, self.cells, self.columns)
+
+    @cached_property
     def width(self) -> int:
         """The number of features of a record after maps."""
-        return int(self._given(slice(0)).shape[1])
+        return int(self.read(slice(0)).shape[1])
 
     @cached_property
     def is_by_row(self) -> bool:
@@ -226,29 +237,43 @@ class SiloData:
         """Return a transformed copy in which the records of each silo are consecutive."""
         if self.order is None and self.transform is None and self.is_by_row:
             return self
-        X, order = np.empty((len(self.X), self.width), self.X.dtype), self.order
+        order = self.order
         y = self.y if order is None else self.y[order]
         weights, exposure = (
             each if order is None or each is None else each[order]
             for each in (self.weights, self.exposure)
         )
+        X, cells, columns = self._moved()
+        own = replace(self, X=X, cells=cells, columns=columns, transform=None, expand=None)
+        return replace(own, y=y, order=None, weights=weights, exposure=exposure)
+
+    def _moved(self) -> tuple[np.ndarray, np.ndarray | None, Columns | None]:
+        """Return features after maps in the silos' order: X, cells and columns."""
+        n, part, cells, columns = len(self.X), self.read(slice(0)), None, None
+        if isinstance(part, ExpandedTable):
+            cells = np.empty((n, part.cells.shape[1]), part.cells.dtype)
+            columns, part = part.columns, part.values
+        X = np.empty((n, part.shape[1]), part.dtype)
         if not self.is_by_row:
             X.fill(0)  # allocates memory from front to back, which is ten times faster
         rows = _as_items(X)
         for read, write in self._moves():
-            rows[write] = _as_items(self._given(read))
-        own = replace(self, X=X, y=y, order=None, transform=None, coder=None, codes=None)
-        return replace(own, weights=weights, exposure=exposure)
+            part = self.read(read)
+            if isinstance(part, ExpandedTable):
+                assert cells is not None
+                cells[write], part = part.cells, part.values
+            rows[write] = _as_items(part)
+        return X, cells, columns
 
-    def coded(self) -> SiloData:
-        """Return the records with their codes, if their map has any."""
-        if self.coder is None:
+    def with_cells(self) -> SiloData:
+        """Return the records with their cells, if their map has any."""
+        if self.expand is None:
             return self
-        none = self.coder(np.zeros((0, self.X.shape[1]), self.X.dtype))
-        codes = np.empty((len(self.X), none.shape[1]), none.dtype)
+        none = self.expand(self._rows(slice(0))).cells
+        cells = np.empty((len(self.X), none.shape[1]), none.dtype)
         for block in _blocks(*self.X.shape):
-            codes[block] = self.coder(np.ascontiguousarray(self.X[block]))
-        return replace(self, codes=codes)
+            cells[block] = self.expand(np.ascontiguousarray(self.X[block])).cells
+        return replace(self, cells=cells)
 
     def _moves(self) -> Iterator[tuple[Rows, Rows]]:
         """Yield blocks of rows to read, and their positions in the silos' order.
@@ -337,20 +362,30 @@ class SiloData:
 
     def _given(self, rows: Rows) -> np.ndarray:
         """Return features in C order and in their own dtype."""
+        X = self.read(rows)
+        return X.dense() if isinstance(X, ExpandedTable) else X
+
+    def read(self, rows: Rows) -> np.ndarray | ExpandedTable:
+        """Return the features at ``rows``; columns of curves are not made yet."""
+        X, cells = self._rows(rows), self.cells
+        if cells is not None:
+            cells = cells[rows] if isinstance(rows, slice) else cells.take(rows, axis=0)
+            if self.columns is not None:
+                return ExpandedTable(X, cells, self.columns)
+        if self.expand is not None:
+            return self.expand(X, cells)
+        return X if self.transform is None else np.ascontiguousarray(self.transform(X))
+
+    def _rows(self, rows: Rows) -> np.ndarray:
+        """Return rows as they are stored, in C order."""
+        X = self.X
         if isinstance(rows, slice):
-            X = np.ascontiguousarray(self.X[rows])
-        elif self.is_by_row:
-            X = self.X.take(rows, axis=0, mode="clip")
-        elif self.has_whole_rows:  # take() would copy the whole table
-            X = _as_items(self.X)[rows].view(self.X.dtype).reshape(*rows.shape, -1)
-        else:
-            X = np.ascontiguousarray(self.X[rows])
-        if self.transform is None:
-            return X
-        if self.codes is None:
-            return np.ascontiguousarray(self.transform(X))
-        own = self.codes[rows] if isinstance(rows, slice) else self.codes.take(rows, axis=0)
-        return self.transform(X, codes=own)
+            return np.ascontiguousarray(X[rows])
+        if self.is_by_row:
+            return X.take(rows, axis=0, mode="clip")
+        if self.has_whole_rows:  # take() would copy the whole table
+            return _as_items(X)[rows].view(X.dtype).reshape(*rows.shape, -1)
+        return np.ascontiguousarray(X[rows])
 
 
 def in_rows(

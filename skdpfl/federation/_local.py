@@ -115,8 +115,6 @@ MANY_PASSES = 4
 FEW = 16
 #: smaller data, in bytes, are always copied into the silos' order
 SMALL = 2**22
-#: maps that add columns are applied batch by batch if all columns would exceed these bytes
-EXPANDED = 2**26
 #: numbers whose row norms are computed at once
 AT_ONCE = 2**19
 
@@ -201,7 +199,7 @@ class LocalFederation(Federation):
             work.features, work.target, work.target_dtype, work.class_weights
         )
         worth = self._worth_copying()
-        self._data = self._data.in_order() if worth else self._data.by_row().coded()
+        self._data = self._data.in_order() if worth else self._data.by_row().with_cells()
         copied = self._data.X is not self._given.X
         if copied and work.features is None and work.target is None:
             self._given = self._data  # do not keep the records twice
@@ -329,8 +327,6 @@ class LocalFederation(Federation):
         data = self._data
         if data.X.nbytes > LARGE:
             return False
-        if data.coder is not None:
-            return len(data.y) * data.width * data.X.itemsize <= EXPANDED
         if data.transform is not None:
             return True
         room = data.X.nbytes <= SMALL or len(data.y) >= FEW * self.n_silos

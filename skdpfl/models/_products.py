@@ -43,6 +43,7 @@ from scipy.sparse import csr_array
 
 from skdpfl._compiled import products as compiled
 from skdpfl.models._clipping import zero_unless
+from skdpfl.models._expanded import ExpandedTable
 
 #: rows that are multiplied at once where nothing is compiled
 BLOCK = 16
@@ -60,9 +61,6 @@ def products_by_class(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray
         _by_numpy(np.ascontiguousarray(X, kind), edges, np.ascontiguousarray(weights, kind), out)
         return
     X, flat = _in_lines(X, kind), _in_lines(weights.reshape(-1, d * k), kind)
-    if k <= FEW:
-        compiled.few(X, np.arange(n), edges, flat, out, False)
-        return
     compiled.raw(X, np.arange(n), edges, flat, out, None, False)
 
 
@@ -184,7 +182,7 @@ class Records:
     Silo s has those from edges[s] to edges[s + 1]; ``edges`` (S + 1,) are int64.
     """
 
-    table: NDArray
+    table: NDArray | ExpandedTable
     rows: NDArray | slice
     edges: NDArray
 
@@ -195,7 +193,7 @@ class Records:
         return cls(table, slice(0, int(edges[-1])), edges)
 
     @classmethod
-    def of_silos(cls, table: NDArray, each: Sequence[NDArray | slice]) -> Records:
+    def of_silos(cls, table: NDArray | ExpandedTable, each: Sequence[NDArray | slice]) -> Records:
         """Return the records with each silo's rows; adjacent slices are one."""
         lengths = [r.stop - r.start if isinstance(r, slice) else len(r) for r in each]
         edges = np.array([0, *accumulate(lengths)], dtype=np.int64)
@@ -225,11 +223,15 @@ class Records:
 
     def copied(self) -> Records:
         """Return the records as a contiguous copy; slices are not copied."""
-        X = self.gathered()
+        X = self._own()
         return Records(X, slice(0, len(X)), self.edges)
 
     def gathered(self) -> NDArray:
-        """Return the records (n, d); slices are not copied."""
+        """Return the records (n, d); slices of arrays are not copied."""
+        X = self._own()
+        return X.dense() if isinstance(X, ExpandedTable) else X
+
+    def _own(self) -> NDArray | ExpandedTable:
         if isinstance(self.rows, slice):
             return self.table[self.rows]
         return self.table.take(self.rows, axis=0, mode="clip")
@@ -314,10 +316,16 @@ class CompiledProducts:
 
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
         self._n_outputs, self._intercept = n_outputs, intercept
-        self._table, self._rows, self._edges = records.table, records.index, records.edges
-        in_lines = self._table.strides[1] == self._table.itemsize
-        if not (in_lines and self._table.flags.aligned):
-            self._hold(records.gathered())
+        self._rows, self._edges, table = records.index, records.edges, records.table
+        self._dtype, self._width, self._records = table.dtype, table.shape[1], records
+        self._copy: NDArray | None = None
+        self._table: NDArray | tuple[Any, ...]
+        if isinstance(table, ExpandedTable):
+            self._table = table.for_compiled()
+        else:
+            self._table = table
+            if not (table.strides[1] == table.itemsize and table.flags.aligned):
+                self._hold(records.gathered())
 
     def step(
         self,
@@ -335,7 +343,7 @@ class CompiledProducts:
         Slopes, by their ``link`` (see products.pyi), are cut to ``limits``. They are 0 where
         anything is not finite or the limit is NaN, whatever the record holds.
         """
-        kind = self._table.dtype
+        kind = self._dtype
         params = self._of_each(params)
         y = y if y.dtype == kind and y.flags.c_contiguous else np.ascontiguousarray(y, kind)
         out = np.empty(params.shape, kind)
@@ -375,7 +383,7 @@ class CompiledProducts:
         chunk: int | None,
     ) -> NDArray:
         """Return the sums (S, P) of persons' slopes of one output; see products.pyi."""
-        kind = self._table.dtype
+        kind = self._dtype
         params = self._of_each(params)
         out = np.empty(params.shape, kind)
         compiled.persons(
@@ -399,24 +407,22 @@ class CompiledProducts:
 
     def raw(self, params: NDArray, n_columns: int) -> NDArray:
         params = self._of_each(params)
-        n, lanes = len(self._rows), LINE // self._table.itemsize
-        by_class = np.empty((self._n_outputs, n_columns), self._table.dtype)
+        n, lanes = len(self._rows), LINE // self._dtype.itemsize
+        by_class = np.empty((self._n_outputs, n_columns), self._dtype)
         by_class[:, n:] = 0
+        if self._n_outputs > FEW:
+            wide = -(-(self._width + self._intercept) // lanes) * lanes
+            self._copy = np.empty(wide * n + lanes, self._dtype)
         where = self._table, self._rows, self._edges, params, by_class
-        if self._n_outputs <= FEW:
-            compiled.few(*where, self._intercept)
-            return by_class
-        wide = -(-(self._table.shape[1] + self._intercept) // lanes) * lanes
-        self._copy = np.empty(wide * n + lanes, self._table.dtype)
         compiled.raw(*where, self._copy, self._intercept)
         return by_class
 
     def drop_unless(self, good: NDArray) -> None:
         if self._n_outputs <= FEW:  # records of slope 0 are not read
             return
-        n, size = len(self._rows), (self._table.shape[1] + self._intercept) * self._n_outputs
-        self._hold(zero_unless(good[:n], self._table.take(self._rows, axis=0, mode="clip")))
-        self.raw(np.zeros((len(self._edges) - 1, size), self._table.dtype), n)  # for its copy
+        n, size = len(self._rows), (self._width + self._intercept) * self._n_outputs
+        self._hold(zero_unless(good[:n], self._records.gathered()))
+        self.raw(np.zeros((len(self._edges) - 1, size), self._dtype), n)  # for its copy
 
     def with_edges(self, edges: NDArray) -> CompiledProducts:
         other = copy.copy(self)
@@ -424,11 +430,11 @@ class CompiledProducts:
         return other
 
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
-        d, intercept, at_once = self._table.shape[1], self._intercept, chunk or len(self._rows) or 1
+        d, intercept, at_once = self._width, self._intercept, chunk or len(self._rows) or 1
         out = np.empty((len(self._edges) - 1, (d + intercept) * self._n_outputs), by_class.dtype)
         if self._n_outputs <= FEW:
             where = self._table, self._rows, self._edges
-            compiled.few_sums(*where, out, by_class, intercept, at_once)
+            compiled.row_sums(*where, out, by_class, intercept, at_once)
         else:
             compiled.sums(self._copy, self._edges, by_class, out, d, intercept, at_once)
         return out

@@ -19,8 +19,8 @@ the columns. The linear model of the columns is then a sum of curves, one per fe
 products. The noisy counts are smoothed first (:func:`denoise_histogram`): cells that do not stand
 out from the noise are pooled.
 
-A value and its cell determine all columns of its curve. So an expanded table has one small whole
-number for each value, and its columns are computed when they are read::
+A value and its cell determine all columns of its curve: so a table for training has values and
+cells, and its columns are made when they are read (:class:`skdpfl.models.ExpandedTable`)::
 
     scaled column k of a curve     (x - mean) B_0k + T_ck     of a value x in cell c
     T_ck                           sum over rank and bins i of (column i of cell c - mean_i) B_ik
@@ -37,6 +37,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpfl.models import CELLS, Columns, ExpandedTable
 from skdpfl.scaling._cells import (
     Cells,
     cell_of,
@@ -160,17 +161,20 @@ class Expansion:
 
         These are the rows of ``table`` for their cells, and the products of values.
         """
-        d, n_pairs = self.low.size, len(self.pairs)
+        d = self.low.size
         out = np.empty((len(X), self.width), X.dtype)
         if self.curves:
             found = table.take(codes + self.starts, axis=0, mode="clip")
             n_added = codes.shape[1] * table.shape[1]
             out[:, d : d + n_added] = found.reshape(len(X), n_added)
-        if n_pairs:
-            u = self.coded(X)
-            a, b = (u.take(each, axis=1) for each in self.pairs.T)
-            out[:, -n_pairs:] = a * b
+        out[:, self.width - len(self.pairs) :] = self.products(X)
         return out
+
+    def products(self, X: Array) -> Array:
+        """Return the products (n, pairs) of rows of features."""
+        u = self.coded(X) if len(self.pairs) else X
+        a, b = (u.take(each, axis=1) for each in self.pairs.T)
+        return a * b
 
     @cached_property
     def columns(self) -> np.ndarray:
@@ -246,6 +250,7 @@ class Expansion:
             fine = fine and 0 <= curve.column < n_features and is_rising(curve.knots)
             fine = fine and is_rising(curve.cuts) and curve.knots.size > 0
             fine = fine and is_rising(curve.edges) and curve.edges.size == curve.shares.size + 1
+            fine = fine and curve.shares.size <= CELLS
             fine = fine and curve.heights.shape == curve.knots.shape
             fine = fine and curve.heights.dtype == np.float64
             fine = fine and bool(np.isfinite(curve.heights).all())
@@ -296,31 +301,22 @@ class CurveScaling(Scaling):
         n_bent = sum(bool(block[:, 1:].any()) for block in self.blocks)
         return None if self.row_norm is None else self.row_norm**2 - n_bent
 
-    def transform(
-        self, X: Array, out: Array | None = None, codes: np.ndarray | None = None
-    ) -> Array:
-        """Return the scaled columns (n, width) of rows (n, d), whose cells may be known."""
-        X = as_floats(X)
-        curves, (slopes, levels, first) = self.curves, self._scaled
-        values = curves.clipped(X)
-        codes = curves.codes(values) if codes is None else codes
-        found = curves.added(X, codes, levels.astype(X.dtype))
-        centred = curves.own(values) - self._means.astype(X.dtype)
-        lines = np.repeat(centred, slopes.shape[1] - 1, axis=1)
-        lines *= slopes[:, 1:].astype(X.dtype).ravel()
-        d = values.shape[1]
-        found[:, d : d + lines.shape[1]] += lines
-        if len(self._others):
-            found[:, self._others] = self._outside.transform(X[:, self._others])
-        centred *= slopes[:, 0].astype(X.dtype)
-        if first.any():
-            centred += first.astype(X.dtype).take(codes + curves.starts, mode="clip")
-        curves.put(found, centred)
-        return found
+    def transform(self, X: Array, out: Array | None = None) -> Array:
+        """Return the scaled columns (n, width) of rows (n, d)."""
+        return self.expanded(X).dense()
 
-    def codes(self, X: Array) -> np.ndarray:
-        """Return the cells (n, curves) of rows."""
-        return self.curves.codes(self.curves.clipped(as_floats(X)))
+    def expanded(self, X: Array, cells: np.ndarray | None = None) -> ExpandedTable:
+        """Return the scaled columns, made when they are read; the rows' cells may be known."""
+        X, curves = as_floats(X), self.curves
+        clipped = curves.clipped(X)
+        cells = curves.codes(clipped) if cells is None else cells
+        values = np.empty((len(X), X.shape[1] + len(curves.pairs)), X.dtype)
+        values[:, : X.shape[1]] = clipped
+        curves.put(values, curves.own(clipped) - self._means.astype(X.dtype))
+        if len(self._others):
+            values[:, self._others] = self._outside.transform(X[:, self._others])
+        values[:, X.shape[1] :] = curves.products(X)
+        return ExpandedTable(values, cells, self._scaled.astype(X.dtype))
 
     def within(self, X: Array) -> Array:
         """Return the columns to which coefficients refer."""
@@ -350,18 +346,18 @@ class CurveScaling(Scaling):
         return np.repeat(np.reshape(each, (-1, 1 + curves.n_bins)), sizes, axis=0)
 
     @cached_property
-    def _scaled(self) -> tuple[Array, Array, Array]:
-        """The factors of values, the terms of cells, and the terms of cells for the value itself.
-
-        There is a row of factors per curve and an entry of terms per cell; whitened values have
-        zeros in the last.
-        """
-        if not self.blocks:
-            return np.zeros((0, 2 + self.curves.n_bins)), self.curves.table, np.zeros(0)
-        centred = np.split(self.curves.table - self._offsets, self.curves.starts[1:])
-        added = [cells @ block[1:] for cells, block in zip(centred, self.blocks, strict=True)]
-        whole = np.concatenate(added)
-        return np.array([block[0] for block in self.blocks]), whole[:, 1:], whole[:, 0]
+    def _scaled(self) -> Columns:
+        """How scaled columns follow from centred values and cells."""
+        curves, blocks = self.curves, self.blocks
+        factors, m = np.ones(curves.low.size), 1 + curves.n_bins
+        levels = np.zeros((len(blocks), CELLS, m))
+        if blocks:
+            factors[curves.columns] = [block[0, 0] for block in blocks]
+            centred = np.split(curves.table - self._offsets, curves.starts[1:])
+            for own, cells, block in zip(levels, centred, blocks, strict=True):
+                own[: len(cells)] = (cells @ block[1:])[:, 1:]
+        slopes = np.array([block[0, 1:] for block in blocks]).reshape(-1, m)
+        return Columns.of(factors, slopes, levels, curves.columns)
 
     @cached_property
     def _others(self) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdpfl._compiled import products
-from skdpfl.models import Records
+from skdpfl.models import CELLS, Columns, ExpandedTable, Records
 from skdpfl.models._products import CompiledProducts, NumpyProducts
 
 pytestmark = pytest.mark.skipif(products is None, reason="no compiled products here")
@@ -136,13 +136,13 @@ def test_few_outputs_at_any_numbers_of_records_and_features(d, k, dtype):
     for intercept in (True, False):
         flat = params if intercept else params[:, : d * k]
         out = np.full((k + 1, len(rows) + 1), 7, dtype)
-        products.few(table, rows, edges, flat, out[:k], intercept)
+        products.raw(table, rows, edges, flat, out[:k], None, intercept)
         assert (out[k] == 7).all() and (out[:, -1] == 7).all()
         of_record = np.repeat(np.arange(8), lengths)
         for j, s in enumerate(of_record):
             one, x = np.empty((k, 1), dtype), np.append(table[rows[j]], intercept).astype(float)
             alone = table[rows[j]][None], np.zeros(1, int), np.array([0, 1])
-            products.few(*alone, flat[s : s + 1], one, intercept)
+            products.raw(*alone, flat[s : s + 1], one, None, intercept)
             np.testing.assert_array_equal(one[:, 0], out[:k, j])
             want = x @ params[s].reshape(d + 1, k).astype(float)
             np.testing.assert_allclose(one[:, 0], want, rtol=0, atol=50 * np.finfo(dtype).eps)
@@ -162,12 +162,12 @@ def test_sums_of_few_outputs_are_each_silos_own(d, k, dtype):
     slopes = rng.standard_normal((k, len(rows))).astype(dtype)
     for intercept, chunk in product((True, False), (1, 5, 8, 100)):
         out = np.full((9, (d + intercept) * k), 7, dtype)
-        products.few_sums(table, rows, edges, out[:8], slopes, intercept, chunk)
+        products.row_sums(table, rows, edges, out[:8], slopes, intercept, chunk)
         assert (out[8] == 7).all()
         for s, (a, b) in enumerate(pairwise(edges)):
             alone, ends = np.empty_like(out[:1]), np.array([0, b - a])
             mine = np.ascontiguousarray(table[rows[a:b]]), np.arange(b - a), ends
-            products.few_sums(*mine, alone, slopes[:, a:b].copy(), intercept, chunk)
+            products.row_sums(*mine, alone, slopes[:, a:b].copy(), intercept, chunk)
             np.testing.assert_array_equal(alone[0], out[s])
             X = np.column_stack([table[rows[a:b]], np.ones((b - a, int(intercept)))])
             want = (X.T.astype(float) @ slopes[:, a:b].T.astype(float)).ravel()
@@ -175,11 +175,11 @@ def test_sums_of_few_outputs_are_each_silos_own(d, k, dtype):
 
 
 def step_of(table, rows, edges, params, y, limits, weights, chunk, link):
-    """The sums of `step`, and by `few`, NumPy's slopes and `few_sums`."""
+    """The sums of `step`, and by `raw`, NumPy's slopes and `row_sums`."""
     out, raw, want = np.full_like(params, 7), np.empty((1, len(rows)), y.dtype), params.copy()
     given = y, limits, weights, True, chunk, link
     products.step(table, rows, edges, params, out, *given)
-    products.few(table, rows, edges, params, raw, True)
+    products.raw(table, rows, edges, params, raw, None, True)
     with np.errstate(all="ignore"):
         slopes = (1 / (1 + np.exp(-raw)) if link else raw) - y
         if link == 2:
@@ -187,7 +187,7 @@ def step_of(table, rows, edges, params, y, limits, weights, chunk, link):
             slopes *= np.minimum(1, limits / largest)
     slopes = np.where(np.isfinite(slopes), np.minimum(np.maximum(slopes, -limits), limits), 0)
     slopes *= 1 if weights is None else weights
-    products.few_sums(table, rows, edges, want, slopes.astype(y.dtype), True, chunk)
+    products.row_sums(table, rows, edges, want, slopes.astype(y.dtype), True, chunk)
     return out, want
 
 
@@ -371,8 +371,11 @@ def arguments(function):
     if function == "raw":
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, packed, True]
     if function == "few":
-        return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, True]
-    if function == "few_sums":
+        return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, None, True]
+    if function == "curves":  # two values and one curve of three columns
+        table = curved(4, 2, [0], 3, single).for_compiled()
+        return [table, np.array([0, 3, 1]), edges, np.zeros((1, 12), single), wide, None, True]
+    if function == "row_sums":
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, True, 5]
     if function in ("step", "descent"):
         table, rows, each = np.zeros((4, 3), single), np.array([0, 3, 1]), np.zeros(3, single)
@@ -381,6 +384,57 @@ def arguments(function):
         more = [2, np.ones(1, single), np.zeros(4, single), flat.copy(), 0.1, 0.5]
         return step if function == "step" else step + more
     return [packed, edges, wide, flat, 2, True, 5]
+
+
+def curved(n, n_values, where, m, dtype, before=None, seed=0):
+    """A table of curves of m columns each, of the values at ``where``."""
+    rng, c = np.random.default_rng(seed), len(where)
+    before = n_values if before is None else before
+    shapes = (before,), (c, m), (c, CELLS, m)
+    columns = Columns.of(*map(rng.standard_normal, shapes), np.array(where, np.int64))
+    cells = rng.integers(0, 256, (n, c)).astype(np.uint8)
+    values = rng.standard_normal((n, n_values)).astype(dtype)
+    return ExpandedTable(values, cells, columns.astype(np.dtype(dtype)))
+
+
+def part_of(table, number, part):
+    """A tuple with another part."""
+    return (*table[:number], part, *table[number + 1 :])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("k", [1, 3, 20])
+@pytest.mark.parametrize(
+    ("n_values", "where", "m", "before"),
+    [(4, [2, 0, 3], 7, 3), (20, range(20), 7, 20), (3, [], 1, 2), (2, [1], 33, 1), (5, [4], 1, 5)],
+)
+def test_columns_of_curves_have_the_bits_of_a_table_of_all(dtype, k, n_values, where, m, before):
+    """In both products and in a step; of rows in any order and as a slice, and of the only one."""
+    table = curved(60, n_values, list(where), m, dtype, before)
+    table.values[7] = np.nan
+    dense, rng = table.dense(), np.random.default_rng(1)
+    d = table.shape[1]
+    for column, (f, i) in enumerate(product(range(len(where)), range(m)), start=before):
+        B, T = table.columns.slopes[f * m + i], table.columns.levels[f * CELLS * m :]
+        want = table.values[:, list(where)[f]] * B + T[table.cells[:, f].astype(int) * m + i]
+        np.testing.assert_array_equal(dense[:, column], want)
+    for rows in ([np.array([5, 0, 59, 5]), rng.integers(0, 60, 30)], [slice(3, 20), slice(20, 60)]):
+        both_tables = [Records.of_silos(each, rows) for each in (table, dense)]
+        np.testing.assert_array_equal(both_tables[0].gathered(), both_tables[1].gathered())
+        np.testing.assert_array_equal(both_tables[0].copied().gathered(), both_tables[1].gathered())
+        n = int(both_tables[0].edges[-1])
+        params = rng.standard_normal((2, (d + 1) * k)).astype(dtype)
+        slopes = rng.standard_normal((k, n)).astype(dtype)
+        slopes[:, np.isnan(both_tables[0].gathered()).any(axis=1)] = 0
+        kept = slopes if k < 5 else np.where(slopes[0] == 0, 1, slopes)  # a copy is read
+        each = [both(CompiledProducts, part, params, kept, chunk=5) for part in both_tables]
+        for a, b in zip(*each, strict=True):
+            np.testing.assert_array_equal(a, b)
+        if k == 1:
+            y, limits = rng.standard_normal(n).astype(dtype), np.ones(n, dtype)
+            made = [CompiledProducts(part, 1, True) for part in both_tables]
+            a, b = (each.step(params, y, limits=limits, link=0) for each in made)
+            np.testing.assert_array_equal(a, b)
 
 
 def read_only(array):
@@ -425,15 +479,33 @@ REFUSED = {
     "weights of another type": ("few", 3, lambda a: a.astype(np.float64)),
     "too few weights": ("few", 3, lambda a: a[:, :5].copy()),
     "five outputs": ("few", 4, lambda a: np.zeros((5, 3), np.float32)),
+    "a row too far for curves": ("curves", 1, lambda a: np.array([0, 4, 1])),
+    "no part of a table": ("curves", 0, lambda a: ()),
+    "too few parts of a table": ("curves", 0, lambda a: a[:7]),
+    "fewer cells than values": ("curves", 0, lambda a: part_of(a, 1, a[1][:3])),
+    "cells of another type": ("curves", 0, lambda a: part_of(a, 1, a[1].astype(np.int8))),
+    "cells of more curves": ("curves", 0, lambda a: part_of(a, 1, a[1].repeat(2, axis=1))),
+    "fewer factors than values": ("curves", 0, lambda a: part_of(a, 2, a[2][:1])),
+    "too few slopes of curves": ("curves", 0, lambda a: part_of(a, 3, a[3][:-1])),
+    "no slopes of curves": ("curves", 0, lambda a: part_of(a, 3, a[3][:0])),
+    "too few levels": ("curves", 0, lambda a: part_of(a, 4, a[4][:-1])),
+    "levels of another type": ("curves", 0, lambda a: part_of(a, 4, a[4].astype(float))),
+    "a curve of no value": ("curves", 0, lambda a: part_of(a, 5, a[5] + 2)),
+    "a curve of a value before": ("curves", 0, lambda a: part_of(a, 5, a[5] - 1)),
+    "more values before than there are": ("curves", 0, lambda a: part_of(a, 6, 3)),
+    "fewer values before than none": ("curves", 0, lambda a: part_of(a, 6, -1)),
+    "a number of values that is none": ("curves", 0, lambda a: part_of(a, 6, "2")),
+    "too little space": ("curves", 0, lambda a: part_of(a, 7, a[7][:-1])),
+    "space to be kept": ("curves", 0, lambda a: part_of(a, 7, read_only(a[7]))),
     "raw predictions to be kept": ("few", 4, read_only),
     "too few columns for few": ("few", 4, lambda a: a[:, :2].copy()),
-    "a row too far to be added": ("few_sums", 1, lambda a: np.array([0, 4, 1])),
-    "few sums of another length": ("few_sums", 3, lambda a: a[:, :5].copy()),
-    "few sums to be kept": ("few_sums", 3, read_only),
-    "too few slopes of few": ("few_sums", 4, lambda a: a[:, :2].copy()),
-    "slopes of five outputs": ("few_sums", 4, lambda a: np.zeros((5, 3), np.float32)),
-    "few chunks of nothing": ("few_sums", 6, lambda a: 0),
-    "few in chunks of no number": ("few_sums", 6, lambda a: "5"),
+    "a row too far to be added": ("row_sums", 1, lambda a: np.array([0, 4, 1])),
+    "few sums of another length": ("row_sums", 3, lambda a: a[:, :5].copy()),
+    "few sums to be kept": ("row_sums", 3, read_only),
+    "too few slopes of few": ("row_sums", 4, lambda a: a[:, :2].copy()),
+    "slopes of five outputs": ("row_sums", 4, lambda a: np.zeros((5, 3), np.float32)),
+    "few chunks of nothing": ("row_sums", 6, lambda a: 0),
+    "few in chunks of no number": ("row_sums", 6, lambda a: "5"),
     "a row too far for a step": ("step", 1, lambda a: np.array([0, 4, 1])),
     "parameters of another length": ("step", 3, lambda a: a[:, :2].copy()),
     "steps to be kept": ("step", 4, read_only),
@@ -473,10 +545,11 @@ REFUSED = {
 def test_what_does_not_fit_is_refused(function, place, change):
     """Nothing is read or written outside an array."""
     given = arguments(function)
-    getattr(products, function)(*given)
+    call = getattr(products, {"few": "raw", "curves": "raw"}.get(function, function))
+    call(*given)
     given[place] = change(given[place])
-    with pytest.raises((ValueError, TypeError, BufferError)):
-        getattr(products, function)(*given)
+    with pytest.raises((ValueError, TypeError, BufferError, IndexError)):
+        call(*given)
 
 
 def test_edges_that_fall_are_refused():
@@ -505,7 +578,7 @@ def test_sizes_whose_product_overflows_are_refused(features):
         ("sums", 3, 1),
         ("few", 4, 1),
         ("few", 4, 2),
-        ("few_sums", 3, 2),
+        ("row_sums", 3, 2),
         ("step", 4, 1),
         ("step", 4, 2),
         ("descent", 4, 1),

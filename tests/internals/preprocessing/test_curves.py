@@ -54,9 +54,10 @@ def test_scaled_columns_are_those_of_the_blocks(dtype):
         places = scaling.curves.places(number)
         want[:, places] = columns[:, places].astype(float) @ block
     np.testing.assert_allclose(found, want, atol=100 * np.finfo(dtype).eps)
-    coded = scaling.codes(X)
-    assert coded.nbytes == X.size
-    np.testing.assert_array_equal(scaling.transform(X, codes=coded), found)
+    table = scaling.expanded(X)
+    assert table.cells.nbytes == X.size
+    again = scaling.expanded(X[::-1], table.cells[::-1])
+    np.testing.assert_array_equal(again.dense(), found[::-1])
     np.testing.assert_array_equal(scaling.transform(X[5:6]), found[5:6])
     gap = X[:1] * np.nan
     assert np.isnan(scaling.transform(gap)).all()
@@ -82,7 +83,7 @@ def test_a_flag_among_numbers_keeps_its_own_map():
 @pytest.mark.parametrize("sampling_rate", [0.2, 1.0])
 @pytest.mark.parametrize("silos", [1, 7])
 def test_where_columns_are_made_changes_no_bit(monkeypatch, sampling_rate, silos):
-    """At the start, or batch by batch from cells, as in large tables."""
+    """From the silos' own values and cells, or batch by batch from the table, as in large ones."""
     rng = np.random.default_rng(0)
     X, who = rng.standard_normal((5000, 3)).astype(np.float32), rng.integers(0, silos, 5000)
     model = ISRLDPClassifier(
@@ -94,6 +95,6 @@ def test_where_columns_are_made_changes_no_bit(monkeypatch, sampling_rate, silos
         sampling_rate=sampling_rate,
     )
     first = model.fit(X, np.abs(X[:, 0]) > 1, silos=who).coef_
-    monkeypatch.setattr(_local, "EXPANDED", 0)
+    monkeypatch.setattr(_local, "LARGE", 0)
     second = model.fit(X, np.abs(X[:, 0]) > 1, silos=who).coef_
     np.testing.assert_array_equal(first, second)

@@ -1,0 +1,116 @@
+"""Tables of additive models: columns that are made from values and cells as they are read.
+
+A table stores the values of columns and, for each curve, the cell of its value. These and public
+numbers determine all columns::
+
+    columns of values      x_i factor_i                                 i < before
+    columns of curve f     u B_fk + T_fck      u = x_where(f), c its cell, k < m
+    other columns          x_i                                          i >= before
+
+So a table has one byte per value beside the values, however many columns there are. Products read
+a few records at a time, whose columns stay in the processor's cache.
+
+**Formal guarantee.** A row's columns follow from its own values and cells: each is one product,
+rounded, and one sum, rounded. NumPy and compiled code give the same bits, so that squared norms are
+those of the rows that are summed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: cells that each curve has room for, and numbers that compiled code may read beyond the last one
+CELLS, BEYOND = 256, 16
+#: lines of a record that compiled code writes at once
+_LINES = 8
+
+
+class Columns(NamedTuple):
+    """How columns follow from values and cells.
+
+    ``factors`` (before,); ``slopes`` B (curves, m); ``levels`` T (curves, CELLS, m); ``where``
+    (curves,) is the index of each curve's value. The last numbers of flat arrays are not used.
+    """
+
+    factors: NDArray
+    slopes: NDArray
+    levels: NDArray
+    where: NDArray
+
+    @classmethod
+    def of(cls, factors: NDArray, slopes: NDArray, levels: NDArray, where: NDArray) -> Columns:
+        """Return the columns of arrays in these shapes."""
+        flat, cells = (np.append(each.ravel(), np.zeros(BEYOND)) for each in (slopes, levels))
+        return cls(factors, flat, cells, where.astype(np.int64))
+
+    def astype(self, dtype: np.dtype) -> Columns:
+        """Return the numbers in a dtype."""
+        factors, slopes, levels = (each.astype(dtype, copy=False) for each in self[:3])
+        return Columns(factors, slopes, levels, self.where)
+
+    @property
+    def added(self) -> int:
+        """The number of columns of curves."""
+        return len(self.slopes) - BEYOND
+
+
+@dataclass(frozen=True, eq=False)
+class ExpandedTable:
+    """Rows of columns, from ``values`` (n, before or more) and ``cells`` (n, curves) of bytes."""
+
+    values: NDArray
+    cells: NDArray
+    columns: Columns
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return len(self.values), self.values.shape[1] + self.columns.added
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of values and columns."""
+        return self.values.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """The size of what is stored."""
+        return self.values.nbytes + self.cells.nbytes
+
+    def __getitem__(self, rows: slice) -> ExpandedTable:
+        return ExpandedTable(self.values[rows], self.cells[rows], self.columns)
+
+    def take(self, rows: NDArray, axis: int, mode: Any) -> ExpandedTable:
+        """Return some rows."""
+        values = self.values.take(rows, axis=axis, mode=mode)
+        return ExpandedTable(values, self.cells.take(rows, axis=axis, mode=mode), self.columns)
+
+    def dense(self) -> NDArray:
+        """Return all columns (n, width)."""
+        factors, slopes, levels, where = self.columns
+        (n, width), before, added = self.shape, len(factors), self.columns.added
+        out = np.empty((n, width), self.dtype)
+        np.multiply(self.values[:, :before], factors, out=out[:, :before])
+        out[:, before + added :] = self.values[:, before:]
+        if added:
+            m = added // len(where)
+            places = self.cells + CELLS * np.arange(len(where))
+            found = levels[:-BEYOND].reshape(-1, m).take(places, axis=0, mode="clip")
+            lines = np.repeat(self.values[:, where], m, axis=1)
+            lines *= slopes[:added]
+            lines += found.reshape(n, added)
+            out[:, before : before + added] = lines
+        return out
+
+    def for_compiled(self) -> tuple[Any, ...]:
+        """Return what compiled products take for a table."""
+        factors, slopes, levels, where = self.columns
+        space = np.empty(_LINES * (self.shape[1] + BEYOND), self.dtype)
+        return self.values, self.cells, factors, slopes, levels, where, len(factors), space
