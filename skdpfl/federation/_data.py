@@ -18,7 +18,7 @@ import numpy as np
 
 from skdpfl.federation._people import People, in_order
 from skdpfl.losses import with_offsets, with_weights
-from skdpfl.models import Columns, ExpandedTable
+from skdpfl.models import CurveColumns, ExpandedTable
 
 #: larger data, in memory or mapped, are gathered and transformed batch by batch, never copied whole
 LARGE = 2**28
@@ -52,7 +52,7 @@ class SiloData:
         Returns the table whose columns ``transform`` returns, of rows and their cells.
     cells : ndarray of shape (n, n_curves), optional
         The cells of all rows, set by :meth:`with_cells`; None: there are none.
-    columns : Columns, optional
+    columns : CurveColumns, optional
         What makes columns of X and cells, after :meth:`in_order`; None: X has all of them.
     y_dtype : dtype, optional
         The dtype of returned targets; None: unchanged.
@@ -83,7 +83,7 @@ class SiloData:
     people: People | None = None
     expand: Callable[..., ExpandedTable] | None = None
     cells: np.ndarray | None = None
-    columns: Columns | None = None
+    columns: CurveColumns | None = None
 
     @classmethod
     def from_codes(
@@ -247,7 +247,7 @@ class SiloData:
         own = replace(self, X=X, cells=cells, columns=columns, transform=None, expand=None)
         return replace(own, y=y, order=None, weights=weights, exposure=exposure)
 
-    def _moved(self) -> tuple[np.ndarray, np.ndarray | None, Columns | None]:
+    def _moved(self) -> tuple[np.ndarray, np.ndarray | None, CurveColumns | None]:
         """Return features after maps in the silos' order: X, cells and columns."""
         n, part, cells, columns = len(self.X), self.read(slice(0)), None, None
         if isinstance(part, ExpandedTable):

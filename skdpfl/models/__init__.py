@@ -2,7 +2,7 @@
 
 from skdpfl.models._base import Architecture, Model
 from skdpfl.models._clipping import clip_factors, clip_margin, underflow
-from skdpfl.models._expanded import CELLS, Columns, ExpandedTable
+from skdpfl.models._expanded import CELLS, CurveColumns, ExpandedTable
 from skdpfl.models._linear import Additive, LinearModel
 from skdpfl.models._network import ACTIVATIONS, MLP, Activation, Network, TemperedSigmoid
 from skdpfl.models._one_by_one import fitted_one_by_one, one_by_one

@@ -29,7 +29,7 @@ CELLS, BEYOND = 256, 16
 _LINES = 8
 
 
-class Columns(NamedTuple):
+class CurveColumns(NamedTuple):
     """How columns follow from values and cells.
 
     ``factors`` (before,); ``slopes`` B (curves, m); ``levels`` T (curves, CELLS, m); ``where``
@@ -42,15 +42,15 @@ class Columns(NamedTuple):
     where: NDArray
 
     @classmethod
-    def of(cls, factors: NDArray, slopes: NDArray, levels: NDArray, where: NDArray) -> Columns:
+    def of(cls, factors: NDArray, slopes: NDArray, levels: NDArray, where: NDArray) -> CurveColumns:
         """Return the columns of arrays in these shapes."""
         flat, cells = (np.append(each.ravel(), np.zeros(BEYOND)) for each in (slopes, levels))
         return cls(factors, flat, cells, where.astype(np.int64))
 
-    def astype(self, dtype: np.dtype) -> Columns:
+    def astype(self, dtype: np.dtype) -> CurveColumns:
         """Return the numbers in a dtype."""
         factors, slopes, levels = (each.astype(dtype, copy=False) for each in self[:3])
-        return Columns(factors, slopes, levels, self.where)
+        return CurveColumns(factors, slopes, levels, self.where)
 
     @property
     def added(self) -> int:
@@ -64,7 +64,7 @@ class ExpandedTable:
 
     values: NDArray
     cells: NDArray
-    columns: Columns
+    columns: CurveColumns
 
     def __len__(self) -> int:
         return len(self.values)

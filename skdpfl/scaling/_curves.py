@@ -37,7 +37,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpfl.models import CELLS, Columns, ExpandedTable
+from skdpfl.models import CELLS, CurveColumns, ExpandedTable
 from skdpfl.scaling._cells import (
     Cells,
     cell_of,
@@ -346,7 +346,7 @@ class CurveScaling(Scaling):
         return np.repeat(np.reshape(each, (-1, 1 + curves.n_bins)), sizes, axis=0)
 
     @cached_property
-    def _scaled(self) -> Columns:
+    def _scaled(self) -> CurveColumns:
         """How scaled columns follow from centred values and cells."""
         curves, blocks = self.curves, self.blocks
         factors, m = np.ones(curves.low.size), 1 + curves.n_bins
@@ -357,7 +357,7 @@ class CurveScaling(Scaling):
             for own, cells, block in zip(levels, centred, blocks, strict=True):
                 own[: len(cells)] = (cells @ block[1:])[:, 1:]
         slopes = np.array([block[0, 1:] for block in blocks]).reshape(-1, m)
-        return Columns.of(factors, slopes, levels, curves.columns)
+        return CurveColumns.of(factors, slopes, levels, curves.columns)
 
     @cached_property
     def _others(self) -> np.ndarray:

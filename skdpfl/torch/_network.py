@@ -218,6 +218,7 @@ class TorchNetwork(Model):
                 params, records, y, loss, clip_norm=clip_norm, squared_norms=squared_norms,
                 chunk=chunk,
             )  # fmt: skip
+        assert isinstance(records.table, np.ndarray)  # only linear models have curves
         edges = records.edges.tolist()
         params = np.broadcast_to(params, (len(edges) - 1, self.size))
         clips, ones = np.broadcast_to(clip_norm, len(params)), np.ones(len(y), params.dtype)

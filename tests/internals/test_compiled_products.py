@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdpfl._compiled import products
-from skdpfl.models import CELLS, Columns, ExpandedTable, Records
+from skdpfl.models import CELLS, CurveColumns, ExpandedTable, Records
 from skdpfl.models._products import CompiledProducts, NumpyProducts
 
 pytestmark = pytest.mark.skipif(products is None, reason="no compiled products here")
@@ -391,7 +391,7 @@ def curved(n, n_values, where, m, dtype, before=None, seed=0):
     rng, c = np.random.default_rng(seed), len(where)
     before = n_values if before is None else before
     shapes = (before,), (c, m), (c, CELLS, m)
-    columns = Columns.of(*map(rng.standard_normal, shapes), np.array(where, np.int64))
+    columns = CurveColumns.of(*map(rng.standard_normal, shapes), np.array(where, np.int64))
     cells = rng.integers(0, 256, (n, c)).astype(np.uint8)
     values = rng.standard_normal((n, n_values)).astype(dtype)
     return ExpandedTable(values, cells, columns.astype(np.dtype(dtype)))
