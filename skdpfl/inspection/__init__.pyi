@@ -7,7 +7,7 @@ from skdpfl.inspection._coefficients import CoefficientDisplay as CoefficientDis
 from skdpfl.inspection._score_displays import (
     DPCalibrationDisplay as DPCalibrationDisplay,
 )
-from skdpfl.inspection._convergence import ConvergenceDisplay as ConvergenceDisplay
+from skdpfl.inspection._utility import ConvergenceDisplay as ConvergenceDisplay
 from skdpfl.inspection._cost import privacy_spent as privacy_spent
 from skdpfl.inspection._describe import (
     correlation as correlation,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import accuracy_score, check_scoring, r2_score
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
-from sklearn.utils.multiclass import type_of_target
 
 from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import LeftOut, new_silos_expected
@@ -122,19 +121,6 @@ def score_label(scoring: str) -> str:
     known = {"r2": "R²", "roc auc": "ROC AUC", "f1": "F1"}
     words = scoring.removeprefix("neg_").removesuffix("_score").replace("_", " ")
     return ("negative " if scoring.startswith("neg_") else "") + known.get(words, words)
-
-
-def predicted_scores(
-    y_true: Any, y_pred: Mapping[Any, Any], metric: Callable[..., float] | None
-) -> tuple[dict[float, float], str]:
-    """Return the score of each model's predictions, and its name."""
-    if metric is None:
-        fractions = any(type_of_target(p).startswith("continuous") for p in y_pred.values())
-        numbers = fractions or np.asarray(y_true).dtype.kind == "f"
-        metric = r2_score if numbers else accuracy_score
-    name = getattr(metric, "__name__", "score")
-    score = {float(value): float(metric(y_true, p)) for value, p in y_pred.items()}
-    return score, score_label(name)
 
 
 def constant_score(

@@ -1,17 +1,20 @@
-"""Scores over epsilon: the privacy-utility trade-off."""
+"""Scores over epsilon (the privacy-utility trade-off), and over rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+import pandas as pd
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from skdpfl._arguments import check_number
-from skdpfl._pipelines import private_step
+from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import _display
@@ -22,7 +25,7 @@ from skdpfl.silos import read_silos, split_silo_column
 class PrivacyUtilityDisplay(_display.Display):
     """Scores over epsilon with a band, and the score without privacy.
 
-    Make one with :meth:`from_estimator` or :meth:`from_predictions`.
+    Make one with :meth:`from_estimator`, or of scores that you have.
 
     Parameters
     ----------
@@ -185,46 +188,166 @@ class PrivacyUtilityDisplay(_display.Display):
             step=prefix.removesuffix("__") or None,
         ).plot(ax)
 
+
+#: new records that are all among the training records are rarer than this
+_BY_CHANCE = 1e-6
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ConvergenceDisplay(_display.Display):
+    """Scores of the rounds' models on held-out records.
+
+    Make one with :meth:`from_estimator`, or of scores that you have. The held-out records should be
+    public, or the figure kept secret. If training records are scored, there is a warning, and the
+    label says so, since no budget covers their scores.
+
+    Parameters
+    ----------
+    rounds : array-like of shape (n_rounds,)
+        The rounds' numbers, from 1.
+    scores : array-like of shape (n_rounds,) or (n_rounds, n_repeats)
+        The scores after each round. Repeats are drawn as their mean with a band.
+    score_name : str, default="score"
+        Name of the score.
+    estimator_name : str, default=None
+        Label of the line.
+    records : str, default="held-out records"
+        The records that were scored, for the label.
+
+    Attributes
+    ----------
+    line_, band_ : matplotlib artists
+        The artists of the plot; ``band_`` is None without repeats.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes and the figure.
+    estimator_ : estimator
+        The fitted clone; only from :meth:`from_estimator`.
+
+    Examples
+    --------
+    >>> from skdpfl import ISRLDPClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(3, 200, n_classes=2, n_features=5, random_state=0)
+    >>> from skdpfl.inspection import ConvergenceDisplay
+    >>> clf = ISRLDPClassifier(epsilon=2.0, delta=1e-4, n_rounds=10, feature_bounds=(-9, 9))
+    >>> new = make_federated_classification(3, 50, n_classes=2, n_features=5, random_state=0)
+    >>> display = ConvergenceDisplay.from_estimator(
+    ...     clf, data.data, data.target, silos=data.silos, X_test=new.data, y_test=new.target
+    ... )
+    >>> len(display.scores)
+    10
+
+    See Also
+    --------
+    PrivacyUtilityDisplay : Scores over epsilon.
+    PrivacySpentDisplay : The cost of each silo, round or fit.
+    """
+
+    rounds: Any
+    scores: Any
+    score_name: str = "score"
+    estimator_name: str | None = None
+    records: str = "held-out records"
+    estimator_: Any = field(init=False)
+
+    def _draw(self, color: str | None) -> None:
+        rounds, line = np.asarray(self.rounds), {"color": color, "label": self.estimator_name}
+        self.line_, self.band_ = _display.draw_scores(self.ax_, rounds, self.scores, **line)
+        repeats = "" if self.band_ is None else "\n(mean ± standard deviation)"
+        self.ax_.set_ylabel(f"{self.score_name} on {self.records}{repeats}")
+        self.ax_.set_xlabel("round")
+        self.ax_.xaxis.get_major_locator().set_params(integer=True)
+        if self.estimator_name:
+            self.ax_.legend(frameon=False)
+
     @classmethod
-    def from_predictions(
+    def from_estimator(
         cls,
-        y_true: Any,
-        y_pred: Mapping[float, Any],
+        estimator: Any,
+        X: Any,
+        y: Any,
         *,
-        metric: Any = None,
-        name: str | None = None,
+        X_test: Any,
+        y_test: Any,
+        silos: Any = None,
+        scoring: Any = None,
         ax: Any = None,
-    ) -> PrivacyUtilityDisplay:
-        """Draw the scores of predictions of models with several budgets.
+    ) -> ConvergenceDisplay:
+        """Fit a clone and draw its score on held-out records after each round.
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            The truth.
-        y_pred : mapping from float to array-like
-            The predictions for each epsilon; ``inf`` is the baseline without privacy.
-        metric : callable, default=None
-            ``metric(y_true, y_pred)``; by default accuracy for labels, R² for numbers.
-        name : str, default=None
-            Label of the line.
+        estimator : estimator
+            An estimator of this library, or a pipeline that ends in one; it is cloned, and the fit
+            of the clone costs its budget.
+        X, y : array-like
+            The training records.
+        X_test, y_test : array-like
+            The held-out records.
+        silos : array-like of shape (n_samples,), default=None
+            Each training record's silo.
+        scoring : str or callable, default=None
+            The score; by default that of the estimator's ``score``.
         ax : matplotlib Axes, default=None
             Where to draw.
 
         Returns
         -------
-        PrivacyUtilityDisplay
+        ConvergenceDisplay
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            X_test holds records of X.
         """
-        score, score_name = _display.predicted_scores(y_true, y_pred, metric)
-        budgets = sorted(e for e in score if np.isfinite(e))
-        same = None
-        if metric is None:  # another may ask for more than one answer
-            counts = np.unique(np.asarray(y_true), return_counts=True)[1]
-            same = [counts.max() / counts.sum() if score_name == "accuracy" else 0.0]
-        return cls(
-            epsilons=budgets,
-            scores=[[score[e]] for e in budgets],
-            constant=same,
-            baseline=[score[np.inf]] if np.inf in score else None,
-            score_name=score_name,
-            estimator_name=name,
-        ).plot(ax)
+        model, scores = clone(estimator), []
+        _, inner = private_step(model)
+        trained_on = _same_records(X, X_test)
+        if trained_on:
+            warn(
+                "X_test contains training records: the privacy cost does not cover their scores, "
+                "which also say little about new records. Give held-out records.",
+                PrivacyLeakWarning,
+            )
+
+        def watch(current: Any) -> None:
+            records = model[:-1].transform(X_test) if isinstance(model, Pipeline) else X_test
+            scores.append(float(check_scoring(current, scoring=scoring)(current, records, y_test)))
+
+        inner._watch = watch
+        try:
+            model.fit(X, y, **silos_argument(model, silos))
+        finally:
+            del inner._watch
+        display = cls(
+            rounds=np.arange(1, len(scores) + 1),
+            scores=scores,
+            score_name=_display.name_of_score(scoring, estimator),
+            estimator_name=type(inner).__name__,
+            records="training records" if trained_on else "held-out records",
+        )
+        display.estimator_ = model
+        return display.plot(ax)
+
+
+def _same_records(X: Any, X_test: Any) -> bool:
+    """Whether the scored records are the training records, or some of them."""
+    if X is X_test:
+        return True
+    train, test = np.asarray(X), np.asarray(X_test)
+    if train.ndim != 2 or test.ndim != 2:
+        return False  # fit raises a better error
+    overlap = train.dtype.kind in "biuf" and np.shares_memory(train, test)
+    if overlap or (train.shape == test.shape and bool((train == test).all())):
+        return True
+    return train.shape[1] == test.shape[1] and _drawn_from(train, test)
+
+
+def _drawn_from(train: np.ndarray, test: np.ndarray) -> bool:
+    """Whether all rows of ``test`` are in ``train``, and new ones would hardly be.
+
+    A new row is in ``train`` about as often as one of its rows has another like it.
+    """
+    known, asked = (pd.util.hash_pandas_object(pd.DataFrame(t), index=False) for t in (train, test))
+    repeated = float(known.duplicated(keep=False).mean())
+    return bool(asked.isin(known).all()) and repeated ** len(asked) < _BY_CHANCE

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.inspection._convergence import _same_records
+from skdpfl.inspection._utility import _same_records
 from tests.inspection.test_displays import X, y
 
 
