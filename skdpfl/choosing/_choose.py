@@ -527,7 +527,7 @@ def _settings(
     elif clip is None:
         clip = rules.clip_norm(noise, task, request.alpha)
     if momentum is None:
-        momentum = rules.momentum(sum(steps), noise) if method.has_momentum(request) else 0.0
+        momentum = rules.momentum(sum(steps)) if method.has_momentum(request) else 0.0
     sampling = method.sampling(request, sum(steps))
     if sampling is None:
         sampling = sampling_of(request.sampling, rate, sum(steps))

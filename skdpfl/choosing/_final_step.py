@@ -37,7 +37,7 @@ import numpy as np
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
 from skdpfl.choosing._choose import plan_calibration
-from skdpfl.choosing._method import Committed, Measured, Method, Training, smoothed
+from skdpfl.choosing._method import Committed, Measured, Method, Settings, Training, smoothed
 from skdpfl.choosing._noise_level import noise_of_plan
 from skdpfl.losses import Loss
 from skdpfl.privacy.sampling import Disjoint
@@ -245,25 +245,29 @@ def _with_step(committed: Committed, method: Method, measure: Measure) -> Commit
         return measure(committed, method.algorithm(request, committed.settings))
     if not request.chooses_step:
         return committed
-    return replace(committed, settings=replace(committed.settings, learning_rate=_step(committed)))
+    return replace(committed, settings=_with_rate(committed))
 
 
-def _step(committed: Committed) -> float:
-    """Return the learning rate of the model's rules, for the noise of the plan."""
+def _with_rate(committed: Committed) -> Settings:
+    """Return the settings with the model's rules' step and momentum, for the noise of the plan."""
     request, now, noise = committed.request, committed.settings, noise_of_plan(committed.plan)
     task = request.task(committed.squared_row - request.fit_intercept, committed.largest_square)
     rules, server = request.model.rules, now.server_step
     if request.promise.hides_silos:
         eta = rules.silo_learning_rate(now.steps, noise, task)
-        return rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
+        rate = rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
+        return replace(now, learning_rate=rate)
     split = request.global_learning_rate is None and server > 1
     most = max(now.steps) if split else 1
     # a round's gradients near one model are one step, or few, which the curvature bounds as a whole
     together = max(1.0, most / rules.steps_at_once(now.clip_norm, len(now.steps), task))
     n_steps = sum(now.steps) / together
-    eta = rules.learning_rate(now.clip_norm, n_steps, now.momentum, noise, task) / together
-    pace = max(1.0, server * most)
-    return rules.with_penalty(eta / server, request.alpha, pace, now.momentum)
+    momentum = now.momentum
+    if request.momentum is None:
+        momentum = min(momentum, rules.needed_momentum(now.clip_norm, n_steps, noise, task))
+    eta = rules.learning_rate(now.clip_norm, n_steps, momentum, noise, task) / together
+    rate = rules.with_penalty(eta / server, request.alpha, max(1.0, server * most), momentum)
+    return replace(now, learning_rate=rate, momentum=momentum)
 
 
 def _warn_if_penalty_diverges(committed: Committed) -> None:

@@ -67,9 +67,31 @@ def test_fewer_steps_are_enough_where_noise_limits_two_classes():
     assert NetworkRules().enough_steps(0.1, binary) == math.inf
 
 
-def test_momentum_needs_steps_and_noise_limits_it():
-    found = [RULES.momentum(n, noise) for n, noise in [(10, 1.0), (4, 1.0), (10**3, 1.0), (200, 0)]]
-    assert found == pytest.approx([0.5, 0.0, 0.8, 0.95])
+LABEL_FREE = LABELS._replace(label_free=True)
+
+
+def test_a_gradient_is_felt_for_the_root_of_the_steps():
+    assert [RULES.momentum(n) for n in (1, 4, 100, 400)] == pytest.approx([0.0, 0.5, 0.9, 0.95])
+
+
+@pytest.mark.parametrize(
+    ("task", "noise", "needed"),
+    [
+        (NUMBERS, 1e-3, 0.8),  # 1 / (1e-3 100 2) = 5, and 3 / 4 are stable: 4.25 / 5.75 is enough
+        (NUMBERS, 1e-4, 49.25 / 50.75),
+        (LABEL_FREE, 0.1, 0.8),
+        (LABEL_FREE, 1e-4, 56.09 / 60.09),  # 1.5 (0.3 / 0.5)^0.5 / (1e-4 100 2), and 4 2 / 4
+        (LABELS, 1e-4, 0.8),  # slopes saturate: no longer steps by momentum
+        (NUMBERS, 0.0, 1.0),
+    ],
+)
+def test_momentum_is_what_stable_steps_need_for_the_path(task, noise, needed):
+    """The step (1 - m) a that goes it is then (1 + m) b, the longest one."""
+    assert RULES.needed_momentum(1.0, 100, noise, task) == pytest.approx(needed, abs=1e-4)
+
+
+def test_momentum_of_networks_does_not_follow_a_curvature():
+    assert NetworkRules().needed_momentum(1.0, 100, 1e-4, NUMBERS) == 0.8
 
 
 @pytest.mark.parametrize(("steepest", "rate"), [(None, 3.6), (4.0, 3.6), (2.5, 5.76)])
