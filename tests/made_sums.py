@@ -1,9 +1,9 @@
-"""Noised sums in tests: exact ones of made records, and noisy means of sums that are given."""
+"""Noised sums in tests: exact ones of made records."""
 
 import numpy as np
 
 from skdpfl import federation
-from skdpfl.federation import Federation, SiloBudgets
+from skdpfl.federation import SiloBudgets
 from skdpfl.privacy import Guarantee
 
 
@@ -21,30 +21,3 @@ def exact_sums(what, data, unit="record", work=None, **more):
     for silos, sums in federation.exact_sums(what, data, budgets, work):
         found[silos] = sums
     return found * what.weight
-
-
-class Sending(Federation):
-    """Silos whose exact sums are given; they add their noise."""
-
-    def __init__(self, exact, streams):
-        self.exact, self.streams = np.asarray(exact, float), streams
-
-    @property
-    def n_silos(self):
-        return len(self.exact)
-
-    def start(self, work):
-        raise NotImplementedError
-
-    def round(self, round, shared, cohort, clip_norm):
-        raise NotImplementedError
-
-    def ask(self, question):
-        silos = np.arange(self.n_silos)
-        sums = self.exact.reshape(self.n_silos, *question.what.shape)
-        if question.shared is not None:
-            sums = question.hidden(silos, sums, self.streams)
-        elif not question.plan.budgets.as_one:
-            noised = question.plan.noised(question.number, question.what)
-            sums = question.added(noised, silos, sums, self.streams)
-        yield silos, sums.reshape(self.n_silos, -1)

@@ -16,7 +16,7 @@ from skdpfl.privacy.release import NoisedSum
 
 CASES = {case.name: case for case in cases()}
 #: an estimator's settings by turns, so that each is met
-FAST = sorted(set(sorted(CASES)[::9]) | {
+SOME = sorted(set(sorted(CASES)[::9]) | {
     "DPConfusionMatrixDisplay", "DPFedEXP regression PrivUnit", "DPRocCurveDisplay",
     "ISRLDP two intervals", "ISRLDP regression intervals",
     "ISRLDP two shuffled batches", "ISRLDP regression shuffled sums", "describe bounds",
@@ -32,13 +32,15 @@ def replayed(case, seed=0):
         pytest.skip(f"refused: {error}"[:80])
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.slow
+@pytest.mark.every
+@pytest.mark.parametrize("name", SOME)
 def test_a_record_tells_what_was_priced(name):
     assert replayed(CASES[name]) == []
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("name", sorted(set(CASES) - set(FAST)))
+@pytest.mark.parametrize("name", sorted(set(CASES) - set(SOME)))
 def test_a_record_tells_what_was_priced_in_all_cases(name):
     assert replayed(CASES[name], seed=1) == []
 

@@ -12,7 +12,7 @@ from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.mechanisms import NoPrivacy, mechanism_for
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import PoissonSampling, draw_cohorts
+from skdpfl.privacy.sampling import PoissonSampling
 from tests.guaranteed import plan_of
 
 SIZES = np.array([10, 30, 60, 200])
@@ -51,23 +51,6 @@ def test_the_mean_over_cohorts_is_the_gradient_of_the_weighted_objective(size):
     cohorts = list(itertools.combinations(range(4), size))
     moves = [fit(MinibatchSGD(1.0), [cohort]) for cohort in cohorts]
     np.testing.assert_allclose(np.mean(moves, axis=0), X.T @ y / len(y), rtol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cohort", ["uniform", "poisson", "balanced"])
-def test_random_cohorts_find_the_weighted_optimum(cohort):
-    X, y, _ = problem()
-    optimum = np.linalg.lstsq(X, y, rcond=None)[0]
-    uniform = np.mean([np.linalg.lstsq(X[i], y[i], rcond=None)[0] for i in _rows()], axis=0)
-    schedule = list(draw_cohorts(cohort, 0.5, 4, 2500, streams_for(1).stream("cohorts")))
-    rates = tuple((0.3 / (1 + r / 20)) for r in range(2500))
-    found = fit(MinibatchSGD(rates), schedule)
-    assert np.linalg.norm(found - optimum) < 0.2 * np.linalg.norm(uniform - optimum)
-
-
-def _rows():
-    ends = np.cumsum(SIZES)
-    return [slice(end - size, end) for end, size in zip(ends, SIZES, strict=True)]
 
 
 def test_batches_are_proportional_to_sizes_and_every_record_counts_alike():

@@ -31,20 +31,11 @@ def network(name, **kw):
     return getattr(skdpfl, name)(model=MLP((4,)), n_rounds=3, **kw)
 
 
-FIRST, *OTHERS = [network(name) for name in ESTIMATORS]
-checked = pytest.mark.filterwarnings("ignore::UserWarning")
-
-
-@checked
-@parametrize_with_checks([FIRST], expected_failed_checks=lambda estimator: EXPECTED)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@parametrize_with_checks(
+    [network(ESTIMATORS[0])], expected_failed_checks=lambda estimator: EXPECTED
+)
 def test_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.wide
-@checked
-@parametrize_with_checks(OTHERS, expected_failed_checks=lambda estimator: EXPECTED)
-def test_checks_of_the_others(estimator, check):
     check(estimator)
 
 

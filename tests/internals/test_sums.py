@@ -245,6 +245,8 @@ def distances(terms):
     return np.linalg.norm(terms[:, None] - terms[None], axis=-1)
 
 
+@pytest.mark.slow
+@pytest.mark.every
 @NAMES
 @settings(max_examples=60)
 @given(rows=ROWS)
@@ -256,6 +258,7 @@ def test_no_record_reaches_further_than_it_says(name, rows):
     assert np.abs(terms).max() <= what.entry * (1 + 1e-14)
 
 
+@pytest.mark.every
 @NAMES
 def test_the_worst_records_reach_as_far(name):
     """Were the promise smaller, it would be broken here."""

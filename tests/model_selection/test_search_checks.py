@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import ISRLDPClassifier
 from skdpfl.model_selection import DPRandomizedSearchCV
 
 CLIPS = {"clip_norm": [0.5, 1.0]}
@@ -21,17 +21,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeW
 
 @parametrize_with_checks([search(ISRLDPClassifier(n_rounds=3))])
 def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.wide
-@parametrize_with_checks(
-    [
-        search(ISRLDPClassifier(n_rounds=3, trust="server", sampling_rate=1.0)),
-        search(ISRLDPRegressor(n_rounds=3, target_bounds=(-10, 10))),
-    ]
-)
-def test_scikit_learn_checks_of_others(estimator, check):
     check(estimator)
 
 

@@ -17,6 +17,7 @@ X0 = np.zeros((1000, 400))
 Y0 = np.arange(1000) % 2
 FOUR = np.arange(1000) % 4
 N_SEEDS = 14
+LOCAL = ["DPFedAvgClassifier", "DPScaffoldRegressor"]
 GRADIENTS_ON_THE_SUM = [name for name in ALL if "Scaffold" not in name]
 
 
@@ -30,60 +31,46 @@ def deviation(name, X=X0, silos=FOUR, **kw):
     return np.sqrt(np.mean([np.mean(fit.coef_.astype(float) ** 2) for fit in fits]))
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_noise_of_one_round(name):
-    assert deviation(name) == pytest.approx(5 / 250 / np.sqrt(4), rel=0.05)
+UNEQUAL = np.repeat([0, 1, 2, 3], [100, 200, 300, 400])
+SCHEDULED = np.sqrt(1 + 1 / 4 + 1 / 16)
+#: estimators, options and the deviation: 5 / 250 of a silo, over the root of four
+NOISES = {
+    "one round": (ALL, {}, 0.01),
+    "single precision": (ALL, {"X": X0.astype(np.float32)}, 0.01),
+    "on the sum": (GRADIENTS_ON_THE_SUM, {"trust": "server"}, 5 / 1000),
+    "partial cohorts": (ALL, {"silo_fraction": 0.5}, 5 / 250 / np.sqrt(2)),
+    # unbalanced silos, uniform weights: each silo's mean gradient has its own noise
+    "unequal silos": (
+        ALL,
+        {"silos": UNEQUAL, "silo_weights": "uniform"},
+        np.sqrt(sum((5 / n / 4) ** 2 for n in (100, 200, 300, 400))),
+    ),
+    # variances 1, 1/4 and 1/16 of the first round's, or of its first step's
+    "a schedule": (
+        [name for name in ALL if "ISRL" not in name],
+        {"n_rounds": 3, "noise_schedule": ("round", 0.25, 1)},
+        0.01 * SCHEDULED,
+    ),
+    "local steps": (LOCAL, {"local_steps": 3}, 0.01 * np.sqrt(3)),
+    "a schedule of steps": (
+        LOCAL,
+        {"local_steps": 3, "noise_schedule": ("step", 0.25, 0)},
+        0.01 * SCHEDULED,
+    ),
+}
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_noise_of_large_silos_in_threads(name, monkeypatch):
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    assert deviation(name, n_jobs=2) == pytest.approx(0.01, rel=0.05)
-
-
-@pytest.mark.parametrize("together", [True, False])
-@pytest.mark.parametrize("name", ALL)
-def test_noise_in_single_precision(name, together, monkeypatch):
-    if not together:
+@pytest.mark.parametrize("threads", [False, True])
+@pytest.mark.parametrize("kind", NOISES)
+def test_noise_is_as_planned(kind, threads, monkeypatch):
+    """By two estimators, silo by silo in threads or together."""
+    names, options, expected = NOISES[kind]
+    if threads:
         monkeypatch.setattr(_batches, "GROUP", 1)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    assert deviation(name, X=X0.astype(np.float32)) == pytest.approx(0.01, rel=0.05)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", GRADIENTS_ON_THE_SUM)
-def test_noise_on_the_sum(name, dtype):
-    """Once in all instead of once a silo: 5 / 250 / 4."""
-    got = deviation(name, X=X0.astype(dtype), trust="server")
-    assert got == pytest.approx(5 / 1000, rel=0.05)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_noise_of_partial_cohorts(name):
-    assert deviation(name, silo_fraction=0.5) == pytest.approx(5 / 250 / np.sqrt(2), rel=0.05)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_noise_of_the_busiest_silos_budget(name):
-    """Unbalanced silos, uniform weights: each silo's mean gradient has its own noise."""
-    silos = np.repeat([0, 1, 2, 3], [100, 200, 300, 400])
-    expected = np.sqrt(sum((5 / n / 4) ** 2 for n in (100, 200, 300, 400)))
-    assert deviation(name, silos=silos, silo_weights="uniform") == pytest.approx(expected, rel=0.05)
-
-
-@pytest.mark.parametrize("name", [name for name in ALL if "ISRL" not in name])
-def test_noise_of_a_schedule(name):
-    """Variances 1, 1/4 and 1/16 of the first round's."""
-    got = deviation(name, n_rounds=3, noise_schedule=("round", 0.25, 1))
-    assert got == pytest.approx(0.01 * np.sqrt(1 + 1 / 4 + 1 / 16), rel=0.05)
-
-
-@pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPScaffoldRegressor"])
-def test_noise_of_local_steps(name):
-    """Steps of one round add up independently."""
-    assert deviation(name, local_steps=3) == pytest.approx(0.01 * np.sqrt(3), rel=0.05)
-    stepwise = deviation(name, local_steps=3, noise_schedule=("step", 0.25, 0))
-    assert stepwise == pytest.approx(0.01 * np.sqrt(1 + 1 / 4 + 1 / 16), rel=0.05)
+        options = options | {"n_jobs": 2}
+    for name in (names[0], names[-1]):
+        assert deviation(name, **options) == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -48,19 +48,6 @@ def test_a_width_whose_half_underflows_makes_no_sum_nan(value):
     assert np.isfinite(found).all() and found[1] == 0
 
 
-@pytest.mark.parametrize("at_server", [False, True])
-def test_noise_is_what_the_sensitivity_needs(at_server):
-    """A chi-square test of the noise's variance over 200 columns; false alarms below 1e-7."""
-    budgets = budgets_of([30, 50, 20], 0.5, trust="server" if at_server else "silo")
-    centres = Centres(budgets, 0.5, read_feature_bounds((-1, 1), 200), "mean")
-    total, std = centres._total(source_of(np.zeros((100, 200)), [30, 50, 20]), 0, centres.first)
-    low, high = chi2.ppf([5e-8, 1 - 5e-8], 200)
-    assert low < (total[1] ** 2).sum() / std**2 < high
-    alone = std / math.sqrt(1 if at_server else 3)
-    least = 2.0 * math.sqrt(200) / 0.5
-    assert alone == pytest.approx(least, rel=1e-3) and alone > least
-
-
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("d", [1, 4])
 def test_the_gaussian_part_pays_for_two_counts_of_each_column(d, relation):
