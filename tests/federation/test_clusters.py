@@ -17,7 +17,7 @@ def test_a_cross_validation_is_distributed_by_dask():
     data = make_federated_classification(4, 100, n_classes=2, n_features=5, random_state=0)
     model = ISRLDPClassifier(3.0, feature_bounds=(-9, 9), n_rounds=5, random_state=0)
     given = {"params": {"silos": data.silos}, "cv": 4}
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with config_context(enable_metadata_routing=True):
         here = cross_val_score(model, data.data, data.target, **given)
         with distributed.Client(distributed.LocalCluster(**options)), parallel_config("dask"):
