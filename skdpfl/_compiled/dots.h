@@ -7,8 +7,8 @@
    MASKED (a load of some lanes, the others zero) defined. A raw prediction is one chain, the same
    for all records: products of features i = q, q + LANES, .. are added in turn for each lane q, by
    fused multiply-adds, then the lanes, then b[c]. So it depends neither on which other records,
-   outputs or silos are computed beside it, nor on how many there are. A sum adds the products of its
-   own silo's records in their order; slopes themselves are added lane by lane, then the lanes. */
+   outputs or silos are computed beside it, nor on how many there are. A sum adds the products of
+   its own silo's records in their order; slopes are added lane by lane, then the lanes. */
 
 typedef REAL NAME(vector) __attribute__((vector_size(32)));
 typedef REAL NAME(half) __attribute__((vector_size(16)));
@@ -16,22 +16,31 @@ typedef INTEGER NAME(integers) __attribute__((vector_size(32)));
 /* the same at any address */
 typedef REAL NAME(unaligned) __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
 
-/* Write all columns of a record, and up to a vector beyond. In a function of its own, for which
+/* Write the columns of curves: one vector or two for each curve, or as many as it has. */
+__attribute__((target("avx2"), always_inline)) static inline void
+NAME(lines)(const struct curves *of, const REAL *x, const uint8_t *cells, REAL *to, const int count)
+{
+    const REAL *slopes = of->slopes, *levels = of->levels;
+    const ptrdiff_t m = of->m, most = count < 3 ? count * LANES : m;
+    for (ptrdiff_t f = 0; f < of->count; f++, to += m, slopes += m, levels += CELLS * m) {
+        const NAME(vector) u = x[of->where[f]] - (NAME(vector)){0};
+        const REAL *level = levels + cells[f] * m;
+        _Pragma("GCC unroll 2") for (ptrdiff_t k = 0; k < most; k += LANES)
+            *(NAME(unaligned) *)(to + k) = u * *(const NAME(unaligned) *)(slopes + k) +
+                                           *(const NAME(unaligned) *)(level + k);
+    }
+}
+
+/* Write all columns of a record, and less than BEYOND more. In a function of its own, for which
    multiplications and additions are never fused, so that NumPy computes the same. */
 __attribute__((target("avx2"), noinline)) static void
 NAME(expand)(const struct curves *of, const void *values, const uint8_t *cells, void *line)
 {
-    const REAL *x = values, *factors = of->factors, *slopes = of->slopes, *levels = of->levels;
-    const ptrdiff_t m = of->m;
-    REAL *to = line;
-    for (ptrdiff_t i = 0; i < of->before; i++) *to++ = x[i] * factors[i];
-    for (ptrdiff_t f = 0; f < of->count; f++, to += m, slopes += m, levels += CELLS * m) {
-        const REAL u = x[of->where[f]], *level = levels + cells[f] * m;
-        for (ptrdiff_t k = 0; k < m; k += LANES)
-            *(NAME(unaligned) *)(to + k) = u * *(const NAME(unaligned) *)(slopes + k) +
-                                           *(const NAME(unaligned) *)(level + k);
-    }
-    memcpy(to, x + of->before, (of->stored - of->before) * sizeof(REAL));
+    const REAL *x = values, *restrict factors = of->factors;
+    REAL *restrict to = line, *after = to + of->before;
+    for (ptrdiff_t i = 0; i < of->before; i++) to[i] = x[i] * factors[i];
+    IN_VECTORS(of->m, NAME(lines), of, x, cells, after);
+    memcpy(after + of->count * of->m, x + of->before, (of->stored - of->before) * sizeof(REAL));
 }
 
 /* Add the products of a vector of features of `rows` records and of `count` outputs. */

@@ -119,9 +119,8 @@ static Py_buffer *hold_reals(struct call *call, PyObject *argument, const char *
 static Py_buffer *hold_flat(struct call *call, PyObject *argument, const char *name, int writable)
 {
     Py_buffer *view = hold_reals(call, argument, name, 2, writable);
-    if (view == NULL) return NULL;
-    if (view->shape[0] == call->silos &&
-        view->shape[1] == ((large)call->X.d + call->X.intercept) * call->k)
+    if (view == NULL || (view->shape[0] == call->silos &&
+                         view->shape[1] == ((large)call->X.d + call->X.intercept) * call->k))
         return view;
     complain(name, "must be (silos, (d + intercept) k)");
     return NULL;
@@ -168,34 +167,32 @@ static void *hold_packed(struct call *call, PyObject *argument, int writable)
     return NULL;
 }
 
-/* What a table stores beside values, a tuple of seven after them: cells, factors, slopes, levels,
-   where, the number of values before those columns, space. */
+/* What a table stores beside values, a tuple of seven after them: cells, where, factors, slopes,
+   levels, space, and the number of values before those columns. */
 static int hold_curves(struct call *call, PyObject *table, const Py_buffer *values)
 {
     struct curves *of = &call->X.of;
-    const Py_buffer *part[7];
+    const Py_buffer *part[6];
     if (PyTuple_Size(table) != 8) return complain("table", "must have 8 parts");
     for (int i = 0; i < 7; i++) {
         PyObject *given = PyTuple_GetItem(table, i + 1);
-        part[i] = i == 0   ? hold(&call->given, given, "cells", 2, 'B', 0)
-                  : i == 4 ? hold(&call->given, given, "where", 1, 'q', 0)
-                  : i == 5 ? NULL
-                           : hold_reals(call, given, "table", 1, i == 6);
-        if (i == 5) of->before = PyLong_AsSsize_t(given);
+        if (i == 6) of->before = PyLong_AsSsize_t(given);
+        else part[i] = i > 1 ? hold_reals(call, given, "table", 1, i == 5)
+                             : hold(&call->given, given, "table", 2 - i, i ? 'q' : 'B', 0);
         if (PyErr_Occurred()) return -1;
     }
-    const ptrdiff_t count = part[4]->shape[0];
+    const ptrdiff_t count = part[1]->shape[0];
     of->stored = call->X.d, of->count = count, of->size = values->itemsize;
     of->expand = call->type == 'f' ? few_expand_float : few_expand_double;
-    of->m = count ? (part[2]->shape[0] - BEYOND) / count : 0;
-    of->cells = part[0], of->factors = part[1]->buf, of->slopes = part[2]->buf;
-    of->levels = part[3]->buf, of->where = part[4]->buf, of->space = part[6]->buf;
+    of->m = count ? (part[3]->shape[0] - BEYOND) / count : 0;
+    of->cells = part[0], of->where = part[1]->buf, of->factors = part[2]->buf;
+    of->slopes = part[3]->buf, of->levels = part[4]->buf, of->space = part[5]->buf;
     call->X.d += count * of->m;
     int fine = part[0]->shape[0] == values->shape[0] && part[0]->shape[1] == count &&
-               part[1]->shape[0] == of->before && 0 <= of->before && of->before <= of->stored &&
-               of->m >= 0 && part[2]->shape[0] == (large)count * of->m + BEYOND &&
-               part[3]->shape[0] == (large)count * of->m * CELLS + BEYOND &&
-               part[6]->shape[0] >= 8 * ((large)call->X.d + BEYOND);
+               part[2]->shape[0] == of->before && 0 <= of->before && of->before <= of->stored &&
+               of->m >= 0 && part[3]->shape[0] == (large)count * of->m + BEYOND &&
+               part[4]->shape[0] == (large)count * of->m * CELLS + BEYOND &&
+               part[5]->shape[0] >= 8 * ((large)call->X.d + BEYOND);
     for (ptrdiff_t f = 0; fine && f < count; f++)
         fine = 0 <= of->where[f] && of->where[f] < of->stored;
     return fine ? 0 : complain("table", "its parts do not fit");
@@ -212,10 +209,8 @@ static int hold_records(struct call *call, PyObject *table, PyObject *numbers, P
         (rows = hold(&call->given, numbers, "rows", 1, 'q', 0)) == NULL)
         return -1;
     if (rows->shape[0] != call->n) return complain("rows", "edges must end with their number");
-    call->X.table = all->buf;
-    call->X.stride = all->strides[0];
-    call->X.d = all->shape[1];
-    call->X.rows = rows->buf;
+    call->X.table = all->buf, call->X.stride = all->strides[0];
+    call->X.d = all->shape[1], call->X.rows = rows->buf;
     for (ptrdiff_t j = 0; j < call->n; j++)
         if (call->X.rows[j] < 0 || call->X.rows[j] >= all->shape[0])
             return complain("rows", "must be rows of the table");
@@ -408,7 +403,6 @@ static int hold_persons(struct call *call, PyObject *const *given, struct person
 /* Both products of one output and the slopes between: once, in a descent, or by persons (2). */
 static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int how)
 {
-    static const char *const names[] = {"step", "descent", "persons"};
     static const int counts[] = {11, 17, 15};
     struct call call = {0};
     struct slopes of = {0};
@@ -417,7 +411,7 @@ static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int how)
     const Py_buffer *params, *out;
     char *space;
     if (count != counts[how])
-        return PyErr_Format(PyExc_TypeError, "%s takes %d arguments", names[how], counts[how]);
+        return PyErr_Format(PyExc_TypeError, "takes %d arguments", counts[how]);
     const long link = PyLong_AsLong(given[10]);
     call.X.intercept = PyObject_IsTrue(given[8]);
     call.k = 1;

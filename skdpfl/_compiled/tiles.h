@@ -19,6 +19,12 @@ typedef REAL NAME(vector) __attribute__((vector_size(BYTES)));
 /* the same at any address */
 typedef REAL NAME(unaligned) __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
 
+/* Call a function for so many numbers in one, two or three vectors. */
+#define IN_VECTORS(numbers, function, ...)                                                       \
+    ((numbers) > 2 * LANES ? function(__VA_ARGS__, 3)                                            \
+     : (numbers) > LANES   ? function(__VA_ARGS__, 2)                                            \
+                           : function(__VA_ARGS__, 1))
+
 /* sum[r][v] += x w[v], for TILE numbers x in turn: EACH(r) is the r-th. */
 #define ADD_PRODUCTS(sum, w, count, EACH)                                                        \
     do {                                                                                         \
@@ -129,13 +135,8 @@ FAST static void NAME(raw)(const struct records *X, const REAL *params, ptrdiff_
     for (ptrdiff_t c = 0; c < k; c += WIDE * LANES) {
         const ptrdiff_t left = k - c, columns = left < WIDE * LANES ? left : WIDE * LANES;
         const REAL *from = params + c;
-        REAL *to = raw + c * stride;
-        if (columns > 2 * LANES)
-            NAME(raw_block)(X, from, k, columns, to, stride, c ? NULL : packed, space, 3);
-        else if (columns > LANES)
-            NAME(raw_block)(X, from, k, columns, to, stride, c ? NULL : packed, space, 2);
-        else
-            NAME(raw_block)(X, from, k, columns, to, stride, c ? NULL : packed, space, 1);
+        IN_VECTORS(columns, NAME(raw_block), X, from, k, columns, raw + c * stride, stride,
+                   c ? NULL : packed, space);
     }
 }
 
@@ -147,12 +148,8 @@ FAST static void NAME(sum)(const struct records *X, ptrdiff_t from, ptrdiff_t to
     for (ptrdiff_t c = 0; c < k; c += WIDE * LANES) {
         const ptrdiff_t left = k - c, columns = left < WIDE * LANES ? left : WIDE * LANES;
         const REAL *s = slopes + c * stride;
-        if (columns > 2 * LANES)
-            NAME(sum_block)(X, from, to, packed, s, stride, k, columns, sums + c, space, 3);
-        else if (columns > LANES)
-            NAME(sum_block)(X, from, to, packed, s, stride, k, columns, sums + c, space, 2);
-        else
-            NAME(sum_block)(X, from, to, packed, s, stride, k, columns, sums + c, space, 1);
+        IN_VECTORS(columns, NAME(sum_block), X, from, to, packed, s, stride, k, columns, sums + c,
+                   space);
     }
 }
 

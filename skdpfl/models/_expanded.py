@@ -113,4 +113,4 @@ class ExpandedTable:
         """Return what compiled products take for a table."""
         factors, slopes, levels, where = self.columns
         space = np.empty(_LINES * (self.shape[1] + BEYOND), self.dtype)
-        return self.values, self.cells, factors, slopes, levels, where, len(factors), space
+        return self.values, self.cells, where, factors, slopes, levels, space, len(factors)

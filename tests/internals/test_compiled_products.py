@@ -386,6 +386,11 @@ def arguments(function):
     return [packed, edges, wide, flat, 2, True, 5]
 
 
+def taking(function):
+    """The function that takes these arguments."""
+    return getattr(products, "raw" if function in ("few", "curves") else function)
+
+
 def curved(n, n_values, where, m, dtype, before=None, seed=0):
     """A table of curves of m columns each, of the values at ``where``."""
     rng, c = np.random.default_rng(seed), len(where)
@@ -485,18 +490,18 @@ REFUSED = {
     "fewer cells than values": ("curves", 0, lambda a: part_of(a, 1, a[1][:3])),
     "cells of another type": ("curves", 0, lambda a: part_of(a, 1, a[1].astype(np.int8))),
     "cells of more curves": ("curves", 0, lambda a: part_of(a, 1, a[1].repeat(2, axis=1))),
-    "fewer factors than values": ("curves", 0, lambda a: part_of(a, 2, a[2][:1])),
-    "too few slopes of curves": ("curves", 0, lambda a: part_of(a, 3, a[3][:-1])),
-    "no slopes of curves": ("curves", 0, lambda a: part_of(a, 3, a[3][:0])),
-    "too few levels": ("curves", 0, lambda a: part_of(a, 4, a[4][:-1])),
-    "levels of another type": ("curves", 0, lambda a: part_of(a, 4, a[4].astype(float))),
-    "a curve of no value": ("curves", 0, lambda a: part_of(a, 5, a[5] + 2)),
-    "a curve of a value before": ("curves", 0, lambda a: part_of(a, 5, a[5] - 1)),
-    "more values before than there are": ("curves", 0, lambda a: part_of(a, 6, 3)),
-    "fewer values before than none": ("curves", 0, lambda a: part_of(a, 6, -1)),
-    "a number of values that is none": ("curves", 0, lambda a: part_of(a, 6, "2")),
-    "too little space": ("curves", 0, lambda a: part_of(a, 7, a[7][:-1])),
-    "space to be kept": ("curves", 0, lambda a: part_of(a, 7, read_only(a[7]))),
+    "fewer factors than values": ("curves", 0, lambda a: part_of(a, 3, a[3][:1])),
+    "too few slopes of curves": ("curves", 0, lambda a: part_of(a, 4, a[4][:-1])),
+    "no slopes of curves": ("curves", 0, lambda a: part_of(a, 4, a[4][:0])),
+    "too few levels": ("curves", 0, lambda a: part_of(a, 5, a[5][:-1])),
+    "levels of another type": ("curves", 0, lambda a: part_of(a, 5, a[5].astype(float))),
+    "a curve of no value": ("curves", 0, lambda a: part_of(a, 2, a[2] + 2)),
+    "a curve of a value before": ("curves", 0, lambda a: part_of(a, 2, a[2] - 1)),
+    "more values before than there are": ("curves", 0, lambda a: part_of(a, 7, 3)),
+    "fewer values before than none": ("curves", 0, lambda a: part_of(a, 7, -1)),
+    "a number of values that is none": ("curves", 0, lambda a: part_of(a, 7, "2")),
+    "too little space": ("curves", 0, lambda a: part_of(a, 6, a[6][:-1])),
+    "space to be kept": ("curves", 0, lambda a: part_of(a, 6, read_only(a[6]))),
     "raw predictions to be kept": ("few", 4, read_only),
     "too few columns for few": ("few", 4, lambda a: a[:, :2].copy()),
     "a row too far to be added": ("row_sums", 1, lambda a: np.array([0, 4, 1])),
@@ -545,7 +550,7 @@ REFUSED = {
 def test_what_does_not_fit_is_refused(function, place, change):
     """Nothing is read or written outside an array."""
     given = arguments(function)
-    call = getattr(products, {"few": "raw", "curves": "raw"}.get(function, function))
+    call = taking(function)
     call(*given)
     given[place] = change(given[place])
     with pytest.raises((ValueError, TypeError, BufferError, IndexError)):
@@ -596,7 +601,7 @@ def test_what_is_written_lies_on_no_row_number(function, place, numbers, backwar
     def call(start):
         there = memory[start : start + length].view(np.int64)
         there[:] = given[numbers]
-        getattr(products, function)(*given[:numbers], there, *given[numbers + 1 :])
+        taking(function)(*given[:numbers], there, *given[numbers + 1 :])
 
     call(400 - length)
     call(stop)
