@@ -99,8 +99,8 @@ class PoissonSampling(Sampling):
 
 
 @dataclass(frozen=True)
-class WithoutReplacement(Sampling):
-    """A uniform batch of fixed size, fresh in each step. Priced under replace-one only."""
+class _FixedSize(Sampling):
+    """Batches of fixed size, fresh in each step. Priced under replace-one only."""
 
     rate: float
 
@@ -110,6 +110,11 @@ class WithoutReplacement(Sampling):
 
     def expected_size(self, n: int) -> float:
         return float(self.batch_size(n))
+
+
+@dataclass(frozen=True)
+class WithoutReplacement(_FixedSize):
+    """A uniform batch of fixed size, fresh in each step. Priced under replace-one only."""
 
     def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
         size = self.batch_size(n)
@@ -121,22 +126,13 @@ class WithoutReplacement(Sampling):
 
 
 @dataclass(frozen=True)
-class WithReplacement(Sampling):
+class WithReplacement(_FixedSize):
     """Independent uniform draws, fresh in each step: a record may be drawn more than once.
 
     A record that is drawn k times moves the sum k times as far, so this costs more than a batch
     without replacement; the proof is in :mod:`skdpfl.privacy.pricing.loss_pairs`. Priced under
     replace-one only.
     """
-
-    rate: float
-
-    def batch_size(self, n: int) -> int:
-        """Return b = max(1, round(rate n)), the same for each step."""
-        return min(n, max(1, round(self.rate * n)))
-
-    def expected_size(self, n: int) -> float:
-        return float(self.batch_size(n))
 
     def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
         size = self.batch_size(n)

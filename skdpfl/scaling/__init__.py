@@ -55,7 +55,6 @@ from skdpfl.scaling._curves import (
     CurveScaling,
     Expansion,
 )
-from skdpfl.scaling._exposure import ExposureCounts, ExposurePlan
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import (
     AffineScaling,
@@ -76,6 +75,6 @@ from skdpfl.scaling._run import (
     values_of,
 )
 from skdpfl.scaling._second_moments import RowMean, ScaledMoments, SecondMoments, cut
-from skdpfl.scaling._target_bins import LinearGrid
+from skdpfl.scaling._target_bins import ExposureCounts, ExposurePlan, LinearGrid
 from skdpfl.scaling._temperature import Labels, ShrinkPlan, Slopes, TemperaturePlan, rarity
 from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, ones, threshold

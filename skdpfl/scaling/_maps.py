@@ -34,9 +34,10 @@ class Scaling(ABC):
     affine: ClassVar[bool]
 
     @property
-    @abstractmethod
     def row_norm(self) -> float | None:
-        """Expected norm of a transformed row, from public or released numbers; None: unknown."""
+        """Root mean square norm of a transformed row, where a ``spread`` is known; else None."""
+        spread = getattr(self, "spread", None)
+        return None if spread is None else float(np.linalg.norm(spread))
 
     @property
     def largest_square(self) -> float | None:
@@ -47,9 +48,9 @@ class Scaling(ABC):
     def transform(self, X: Array, out: Array | None = None) -> Array:
         """Map rows ``X`` (n, d); float32 stays float32, ``out`` may be ``X`` itself."""
 
-    @abstractmethod
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Coefficients (k, d) and intercepts (k,) in the original units if possible."""
+        return np.asarray(coef), np.asarray(intercept)
 
     def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Undo :meth:`unscale`; columns that are ignored keep their coefficients."""
@@ -68,14 +69,9 @@ class Scaling(ABC):
 
 @dataclass(frozen=True)
 class IdentityScaling(Scaling):
-    """No scaling."""
+    """No scaling; nothing is known about the features."""
 
     affine: ClassVar[bool] = True
-
-    @property
-    def row_norm(self) -> float | None:
-        """None: nothing is known about the features."""
-        return None
 
     def transform(self, X: Array, out: Array | None = None) -> Array:
         """Return ``X``, or a copy in ``out``."""
@@ -85,10 +81,6 @@ class IdentityScaling(Scaling):
         if out is not X:
             np.copyto(out, X)
         return out
-
-    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Return both unchanged."""
-        return np.asarray(coef), np.asarray(intercept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +125,6 @@ class AffineScaling(Scaling):
 
     def __repr__(self) -> str:
         return f"AffineScaling({self.center.size} features)"
-
-    @property
-    def row_norm(self) -> float | None:
-        """Root mean square norm of a transformed row, where ``spread`` is known."""
-        return None if self.spread is None else float(np.linalg.norm(self.spread))
 
     def transform(self, X: Array, out: Array | None = None) -> Array:
         """Map rows ``X`` (n, d); subtracts first, so that large offsets cost no precision."""
@@ -199,11 +186,6 @@ class SquashScaling(Scaling):
     def __repr__(self) -> str:
         return "SquashScaling()"
 
-    @property
-    def row_norm(self) -> float | None:
-        """Root mean square norm of a transformed row, where ``spread`` is known."""
-        return None if self.spread is None else float(np.linalg.norm(self.spread))
-
     def transform(self, X: Array, out: Array | None = None) -> Array:
         """Map rows ``X`` (n, d)."""
         out = squash(as_floats(X), out)
@@ -212,10 +194,6 @@ class SquashScaling(Scaling):
         if self.scale is not None:
             out /= self.scale.astype(out.dtype)
         return out
-
-    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Return both unchanged: they refer to ``transform(X)``."""
-        return np.asarray(coef), np.asarray(intercept)
 
 
 def squash(X: Array, out: Array | None = None) -> Array:
