@@ -34,6 +34,6 @@ from skdpfl.choosing._method import (
     control_rate,
 )
 from skdpfl.choosing._noise_level import noise_of_plan
-from skdpfl.choosing._plan import make_plan, within_budget
+from skdpfl.choosing._plan import MOST_ROUNDS, make_plan, within_budget
 from skdpfl.choosing._request import Request, read_request, spends_budget
 from skdpfl.choosing._solvers import ACCELERATED, SOLVERS, Solver

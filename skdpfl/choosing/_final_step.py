@@ -39,13 +39,14 @@ from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
 from skdpfl.choosing._choose import plan_calibration
 from skdpfl.choosing._method import Committed, Measured, Method, Settings, Training, smoothed
 from skdpfl.choosing._noise_level import noise_of_plan
+from skdpfl.federation import PIECE
 from skdpfl.losses import Loss
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos
 
 #: with more columns than this a Gram matrix costs more than products with the data
-_COLUMNS, _POWERS, _BLOCK = 300, 40, 2**14
+_COLUMNS, _POWERS = 300, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +66,9 @@ class Curvature:
         weights = self.committed.plan.weights / self._sizes
 
         def blocks() -> Iterator[np.ndarray]:
-            for i in range(0, len(self.X), _BLOCK):
-                codes = self.silos.codes[i : i + _BLOCK]
-                yield self._rows(slice(i, i + _BLOCK)) * np.sqrt(weights[codes])[:, None]
+            for i in range(0, len(self.X), PIECE):
+                codes = self.silos.codes[i : i + PIECE]
+                yield self._rows(slice(i, i + PIECE)) * np.sqrt(weights[codes])[:, None]
 
         return self._curvature_along(largest_eigenvalue(blocks))
 
@@ -117,8 +118,8 @@ class Curvature:
     @cached_property
     def _longest(self) -> float:
         """The largest curvature of a single record."""
-        starts = range(0, len(self.X), _BLOCK)
-        blocks = (self._rows(slice(i, i + _BLOCK)) for i in starts)
+        starts = range(0, len(self.X), PIECE)
+        blocks = (self._rows(slice(i, i + PIECE)) for i in starts)
         longest = max(float(np.square(rows).sum(axis=1).max()) for rows in blocks)
         return (
             self._curvature_along(longest) - self.committed.request.alpha

@@ -61,7 +61,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
     return plan if exact else _noised(plan, promise.epsilon, size)
 
 
-#: rounds of a fit until its budget is spent
+#: the most rounds: cohorts are drawn, and prices computed, for each of them
 MOST_ROUNDS = 100_000
 
 

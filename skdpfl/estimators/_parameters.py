@@ -19,7 +19,7 @@ from skdpfl._arguments import (
 )
 from skdpfl._surface import Missing
 from skdpfl._warnings import warn
-from skdpfl.choosing import ACCELERATED, check_cohort, spends_budget
+from skdpfl.choosing import ACCELERATED, MOST_ROUNDS, check_cohort, spends_budget
 from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import NAMED, Loss, Weighted
 from skdpfl.models import Additive, Architecture
@@ -32,9 +32,6 @@ _ROUNDED = 0.02
 
 #: A budget above this one is probably a mistake.
 _MUCH = 50.0
-
-#: The largest number of rounds: cohorts are drawn, and prices computed, for each round.
-_MOST_ROUNDS = 100_000
 
 #: The largest target bound whose squares, and sums of them, are finite.
 _LARGEST_TARGET = 1e150
@@ -130,7 +127,7 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
     check_number("silo_fraction", params["silo_fraction"], low=0, high=1, open_low=True)
     if not (is_auto(params["n_rounds"]) or spends_budget(params)):
         check_count("n_rounds", params["n_rounds"], words=' (or "auto" or "budget")')
-        _check_bound("n_rounds", params["n_rounds"], _MOST_ROUNDS)
+        _check_bound("n_rounds", params["n_rounds"], MOST_ROUNDS)
     step = params["learning_rate"]
     if not (isinstance(step, str) and step in learning_rates):
         known = " or ".join(f'"{word}"' for word in learning_rates)

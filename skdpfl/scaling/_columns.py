@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpfl.federation import BoundedSum, CellCounts, Question, SiloBudgets, SiloData
+from skdpfl.federation import PIECE, BoundedSum, CellCounts, Question, SiloBudgets, SiloData
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._curves import Expansion
@@ -37,8 +37,6 @@ TARGET_WEIGHT = 2.0
 #: the largest block of messages and of rows, in numbers: larger blocks leave the cache, and
 #: allocating them takes longer than the computation
 _MESSAGES, _ROWS = 2**18, 2**16
-#: rows per exact sum
-_PIECE = 2**14
 #: bins of counts are no narrower and no wider than so many octaves, and a target has so few
 _NARROWEST, _WIDEST, _MOST_BINS = 2.0**-6, 2.0**6, 64
 
@@ -274,8 +272,8 @@ class ExactMoments(Question):
     def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for i in np.flatnonzero(data.sizes).tolist():
             total = np.zeros((self.columns.is_feature.size, 2))
-            for start in range(0, int(data.sizes[i]), _PIECE):
-                rows = slice(start, min(start + _PIECE, int(data.sizes[i])))
+            for start in range(0, int(data.sizes[i]), PIECE):
+                rows = slice(start, min(start + PIECE, int(data.sizes[i])))
                 total += self._sums(self.columns.of(data, data.rows_of(i, rows)))
             yield np.array([i]), total.reshape(1, -1)
 
