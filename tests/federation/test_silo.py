@@ -279,7 +279,7 @@ def test_a_state_fits_one_silo_its_records_and_its_fit():
 
 def test_silos_under_secret_streams_go_on_with_fresh_ones():
     """Nothing of a secret is saved; the deal is."""
-    p, s = problem(sizes=(8, 8)), setting(Disjoint(9), weights=np.full(2, 0.5), z=[1.0] * 2)
+    p, s = problem(sizes=(18, 18)), setting(Disjoint(9), weights=np.full(2, 0.5), z=[1.0] * 2)
     s.steps, s.n_rounds = [1, 2, 2, 3], 4
     work = work_of("fedavg", p, s)
     silo = alone(work, p, 0, None)

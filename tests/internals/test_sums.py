@@ -541,12 +541,15 @@ UNFIT = {
     "edges that fall": (Bins(np.arange(D) == 0, 90, TURNED), "increasing bin edges"),
     "edges of NaN": (Bins(np.arange(D) == 0, 90, TURNED * np.nan), "increasing bin edges"),
     "a length below zero": (SecondMoments(np.zeros(D), -1.0, True), "does not fit"),
+    "a shift without end": (Below(PARAMS, np.inf), "must be a finite number"),
+    "few parameters": (Below(PARAMS[1:], 0.1), "needs a model"),
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("case", UNFIT)
 def test_numbers_with_which_a_sum_has_no_bound_are_refused(case):
     """The bin of a record would depend on the one before; a row at the center would be NaN."""
     what, words = UNFIT[case]
     with pytest.raises(ValueError, match=words):
-        what.check(D, None, None)
+        what.check(D, None, LEVELS)
