@@ -71,14 +71,14 @@ static Py_buffer *hold(struct arguments *arguments, PyObject *argument, const ch
     return NULL;
 }
 
-/* Return the type of an array argument of floats, or -1 with an error set. */
-static int real(PyObject *argument, const char *name)
+/* Return the type of an array argument, one of these, or -1 with an error set. */
+static int peek(PyObject *argument, const char *name, const char *types)
 {
     Py_buffer view;
     if (PyObject_GetBuffer(argument, &view, PyBUF_STRIDES | PyBUF_FORMAT)) return -1;
     const int code = code_of(&view);
     PyBuffer_Release(&view);
-    return code == 'f' || code == 'd' ? code : complain(name, "wrong type");
+    return code && strchr(types, code) ? code : complain(name, "wrong type");
 }
 
 /* Let go of the arguments; return None if all was done, else NULL. */

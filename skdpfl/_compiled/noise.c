@@ -90,7 +90,7 @@ static PyObject *normals(PyObject *self, PyObject *const *given, Py_ssize_t coun
     struct arguments held = {0};
     const Py_buffer *words, *table, *out;
     if (count != 3) return PyErr_Format(PyExc_TypeError, "normals takes 3 arguments");
-    const int type = peek(given[2]);
+    const int type = peek(given[2], "out", "iq");
     if (type < 0 || (words = hold(&held, given[0], "words", 2, 'Q', 0)) == NULL ||
         (table = hold(&held, given[1], "table", 1, 'i', 0)) == NULL ||
         (out = hold(&held, given[2], "out", 2, type == 'q' ? 'q' : 'i', 1)) == NULL)
@@ -119,7 +119,7 @@ static PyObject *release(PyObject *self, PyObject *const *given, Py_ssize_t coun
     struct arguments held = {0};
     const Py_buffer *sums, *units, *grids, *factors, *out;
     if (count != 5) return PyErr_Format(PyExc_TypeError, "release takes 5 arguments");
-    const int type = peek(given[0]) == 'f' ? 'f' : 'd';
+    const int type = peek(given[0], "sums", "fd") == 'f' ? 'f' : 'd';
     if (PyErr_Occurred() || (sums = hold(&held, given[0], "sums", 2, type, 0)) == NULL ||
         (units = hold(&held, given[1], "units", 2, type == 'f' ? 'i' : 'q', 0)) == NULL ||
         (grids = hold(&held, given[2], "grids", 1, type, 0)) == NULL ||

@@ -202,7 +202,7 @@ static int hold_curves(struct call *call, PyObject *table, const Py_buffer *valu
 static int hold_records(struct call *call, PyObject *table, PyObject *numbers, PyObject *ends)
 {
     PyObject *stored = PyTuple_Check(table) ? PyTuple_GetItem(table, 0) : table;
-    if (stored == NULL || (call->type = real(stored, "table")) < 0) return -1;
+    if (stored == NULL || (call->type = peek(stored, "table", "fd")) < 0) return -1;
     const Py_buffer *rows, *all;
     if (hold_edges(call, ends) ||
         (all = hold(&call->given, stored, "table", 2, call->type, 0)) == NULL ||
@@ -460,7 +460,7 @@ static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
     call.X.d = PyLong_AsSsize_t(given[4]);
     if (PyErr_Occurred()) return NULL;
     if (call.X.d < 0) return PyErr_Format(PyExc_ValueError, "n_features");
-    if ((call.type = real(given[0], "packed")) < 0 || hold_edges(&call, given[1]) ||
+    if ((call.type = peek(given[0], "packed", "fd")) < 0 || hold_edges(&call, given[1]) ||
         (slopes = hold_by_class(&call, given[2], "slopes", 0)) == NULL ||
         (out = hold_flat(&call, given[3], "out", 1)) == NULL ||
         (packed = hold_packed(&call, given[0], 0)) == NULL || hold_chunk(&call, given[6]) ||
