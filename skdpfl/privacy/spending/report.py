@@ -5,6 +5,7 @@ each silo; the user guide describes its fields. Reading checks every field: none
 unknown or out of range, and derived values must agree.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
@@ -234,7 +235,14 @@ def _fields(kind: type[Spent], record: Any, seeds: frozenset[int]) -> dict[str, 
 
 def _cost(item: Any, neighbours: Neighbours) -> Cost:
     composition = tuple(_release(each) for each in item["events"])
-    releases(composition, neighbours)  # raises for numbers that have no price
+    for event, count in composition:  # raise for numbers that have no price
+        if isinstance(event, events.Profile):  # whose pair takes long to make
+            points, most = event.epsilons, max(event.deltas, default=2.0)
+            fine = len(points) == len(event.deltas) and most <= 1
+            fine = fine and all(a < b for a, b in itertools.pairwise(points))
+            require(fine, "events", "has what is not a privacy profile")
+        else:
+            releases(((event, count),), neighbours)
     delta = _number(item["delta"], "delta", most=1.0)
     return Cost(composition, delta, _number(item["epsilon"], "epsilon"))
 
