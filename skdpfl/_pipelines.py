@@ -314,6 +314,8 @@ def tells_density(step: ColumnTransformer) -> bool:
 
 def _has_secret_zeros(step: Any) -> bool:
     """Whether a step's output is sparse, with a number of zeros that follows from the records."""
+    if isinstance(step, FrozenEstimator):  # it does not tell the parameters of what it holds
+        return any(map(_has_secret_zeros, (step.estimator, *step.estimator.get_params().values())))
     if isinstance(step, OneHotEncoder):
         return step.sparse_output and (step.handle_unknown != "error" or step.drop is not None)
     hashing = isinstance(step, FeatureHasher | HashingVectorizer)

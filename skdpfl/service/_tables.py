@@ -58,7 +58,7 @@ def _loaded(table: RecordsTable, folder: Path) -> tuple[np.ndarray, pd.DataFrame
     features of all rows are never in memory at once.
     """
     named = table.target, table.weight, table.event, table.exposure, table.person
-    others = [*filter(None, named)]
+    others = [*dict.fromkeys(filter(None, named))]
     columns = [*dict.fromkeys([*table.features, *others])]
     gaps, rest = pd.Series(0, columns), [pd.DataFrame(columns=others)]
     try:

@@ -16,6 +16,7 @@ from sklearn.compose import (
 )
 from sklearn.ensemble import BaggingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
@@ -345,11 +346,18 @@ def one_hot(**how):
     return OneHotEncoder(categories=[["a", "b"]], **how)
 
 
+def frozen_rare():
+    """A pipeline inside what tells no parameters of it."""
+    rare = make_pipeline(one_hot(handle_unknown="ignore"))
+    return FrozenEstimator(rare.fit(pd.DataFrame({"w": ["a", "b"]})))
+
+
 SPEAKING = [
     (FunctionTransformer(np.log1p, inverse_func=np.expm1), "check_inverse=False"),
     (ColumnTransformer([("c", one_hot(handle_unknown="ignore"), ["w"])]), "sparse_threshold=0"),
     (ColumnTransformer([("c", make_pipeline(one_hot(drop="first")), ["w"])]), "sparse_threshold=0"),
     (ColumnTransformer([], remainder=one_hot(handle_unknown="ignore")), "sparse_threshold=0"),
+    (ColumnTransformer([("c", frozen_rare(), ["w"])]), "sparse_threshold=0"),
     (FunctionTransformer(np.log1p, inverse_func=np.expm1, check_inverse=False), ""),
     (ColumnTransformer([("c", one_hot(handle_unknown="ignore"), ["w"])], sparse_threshold=0), ""),
     (ColumnTransformer([("c", one_hot(handle_unknown="ignore", sparse_output=False), ["w"])]), ""),
@@ -357,6 +365,7 @@ SPEAKING = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("step, way_out", SPEAKING)
 def test_steps_whose_warnings_and_errors_tell_of_a_record_are_leaks(step, way_out):
     """359 known values of 400 made a sparse table, at which the fit raised; 360 did not."""

@@ -151,7 +151,9 @@ EDITS = {
     "a silo without a cost": lambda r: r["per_silo"]["composition"].__setitem__(0, 7),
     "a silo too many": lambda r: r["per_silo"]["silo"].append("z"),
     "no silos": lambda r: r.update(per_silo={}),
+    "silos as one text": lambda r: r["per_silo"].update(silo="ab"),
     "another version": lambda r: r.update(version=2),
+    "a yes for a version": lambda r: r.update(version=True),
     "another schema": lambda r: r.update(schema="x"),
     "something missing": lambda r: r.pop("trust"),
     "something added": lambda r: r.update(epsilom=0.1),
@@ -162,6 +164,7 @@ EDITS = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 def test_an_edited_report_is_refused(edit):
     report = as_json(REPORTED["outsider"])

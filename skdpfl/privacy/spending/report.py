@@ -112,10 +112,10 @@ def _with_epsilons(spent: Any) -> dict[str, Any]:
 def from_report(kind: type[Spent], report: Any) -> Spent:
     """Return the cost of a report; its prices are recomputed and compared."""
     require(isinstance(report, dict), "The report", "is not a mapping")
-    words = tuple(report.get(name) for name in ("schema", "version"))
-    require(words == (SCHEMA, VERSION), "The report", f"is no {SCHEMA} of version {VERSION}")
     also = {"schema", "version", "library", "epsilon_at"}
     require(also <= report.keys(), "The report", f"lacks one of {', '.join(sorted(also))}")
+    one_of(report, "schema", [SCHEMA])
+    one_of(report, "version", [VERSION])
     require(isinstance(report["library"], str), "library", "is no text")
     record = {name: value for name, value in report.items() if name not in also}
     spent = _read(kind, record, frozenset())
@@ -215,7 +215,8 @@ def _fields(kind: type[Spent], record: Any, seeds: frozenset[int]) -> dict[str, 
     of_silos: dict[str, Any] = {}
     if silos is not None:
         ids, positions = map(_tuple, (silos["silo"], silos["composition"]))
-        fine = all(type(k) is int and 0 <= k < len(costs) for k in positions)
+        fine = isinstance(ids, tuple) and isinstance(positions, tuple)
+        fine = fine and all(type(k) is int and 0 <= k < len(costs) for k in positions)
         require(fine and len(ids) == len(positions), "per_silo", "has no composition for each silo")
         of_silos = {"silo_ids": ids, "silo_costs": positions}
     shares = record.get("shares", {}).items()

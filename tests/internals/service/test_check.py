@@ -264,6 +264,8 @@ def test_targets_can_be_words_or_numbers(hospital):
     records = read_records(read_settings(hospital.file))
     assert records.classes is None and (records.sample_weight == 2).all()
     assert (records.exposure == 3).all()
+    change(hospital, 'exposure = "t"', 'exposure = "w"')  # one column for both
+    assert (read_records(read_settings(hospital.file)).exposure == 2).all()
 
 
 def test_persons_are_a_column(hospital, capsys):
