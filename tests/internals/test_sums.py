@@ -385,6 +385,7 @@ def plan_of(budgets, n=1, mu=0.7):
     return SumPlan(budgets, "test", (np.broadcast_to(mu, budgets.mu.shape) * 1.0,) * n)
 
 
+@pytest.mark.every
 @NAMES
 @pytest.mark.parametrize("protected", PROTECTED, ids="-".join)
 def test_noise_is_what_the_price_needs(name, protected):

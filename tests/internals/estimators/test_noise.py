@@ -60,6 +60,7 @@ NOISES = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("threads", [False, True])
 @pytest.mark.parametrize("kind", NOISES)
 def test_noise_is_as_planned(kind, threads, monkeypatch):
