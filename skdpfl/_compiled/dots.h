@@ -17,7 +17,7 @@ typedef INTEGER NAME(integers) __attribute__((vector_size(32)));
 typedef REAL NAME(unaligned) __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
 
 /* Write the columns of curves: one vector or two for each curve, or as many as it has. */
-__attribute__((target("avx2"), always_inline)) static inline void
+ROUNDED __attribute__((always_inline)) static inline void
 NAME(lines)(const struct curves *of, const REAL *x, const uint8_t *cells, REAL *to, const int count)
 {
     const REAL *slopes = of->slopes, *levels = of->levels;
@@ -31,9 +31,8 @@ NAME(lines)(const struct curves *of, const REAL *x, const uint8_t *cells, REAL *
     }
 }
 
-/* Write all columns of a record, and less than BEYOND more. In a function of its own, for which
-   multiplications and additions are never fused, so that NumPy computes the same. */
-__attribute__((target("avx2"), noinline)) static void
+/* Write all columns of a record, as NumPy computes them, and less than BEYOND more. */
+ROUNDED __attribute__((noinline)) static void
 NAME(expand)(const struct curves *of, const void *values, const uint8_t *cells, void *line)
 {
     const REAL *x = values, *restrict factors = of->factors;
@@ -326,11 +325,10 @@ static void NAME(persons)(const struct call *call, const struct slopes *of,
     }
 }
 
-/* One step on a sum: v = momentum v + sum / divisor + penalty at + correction, moved -= rate v. Not
-   inlined where multiplications and additions would be fused, so each is rounded as in NumPy. */
-__attribute__((noinline)) static void NAME(move)(const struct descent *by, ptrdiff_t s,
-                                                 ptrdiff_t size, const REAL *at, REAL *sum,
-                                                 REAL *restrict velocity, REAL *restrict moved)
+/* One step on a sum: v = momentum v + sum / divisor + penalty at + correction, moved -= rate v. */
+ROUNDED __attribute__((noinline)) static void
+NAME(move)(const struct descent *by, ptrdiff_t s, ptrdiff_t size, const REAL *at, REAL *sum,
+           REAL *restrict velocity, REAL *restrict moved)
 {
     const REAL *penalty = by->penalty;
     const REAL *correction = by->correction ? ROW_OF(by->correction, s) : NULL;

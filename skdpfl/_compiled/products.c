@@ -231,6 +231,8 @@ static struct records silo(const struct call *call, ptrdiff_t s)
 /* sums are in 24 of 32 registers, or in 12 of 16 */
 #define WITH_64 __attribute__((target("avx512f")))
 #define WITH_32 __attribute__((target("avx2,fma")))
+/* products and sums are rounded one by one, whatever processor the compiler is told to build for */
+#define ROUNDED __attribute__((target("avx2,no-fma,no-fma4,no-avx512f")))
 #define NAME(x) JOINED(JOINED(x, REAL), BYTES)
 #define BYTES 64
 #define REAL float
