@@ -119,8 +119,8 @@ def from_report(kind: type[Spent], report: Any) -> Spent:
     require(isinstance(report["library"], str), "library", "is no text")
     record = {name: value for name, value in report.items() if name not in also}
     spent = _read(kind, record, frozenset())
-    _require_equal(record, _with_epsilons(spent))
     _check_prices(spent)
+    _require_equal(record, _with_epsilons(spent))
     for k, item in enumerate(listed(report, "epsilon_at")):
         where = f"epsilon_at[{k}]"
         keys(item, {"delta", "epsilon"}, where)
