@@ -18,21 +18,10 @@ from typing import Any, Literal
 from flwr.app import Context, Message, MessageType
 from flwr.serverapp import Grid, ServerApp
 
+from skdpfl import remote
 from skdpfl._pipelines import check_fits_elsewhere
 from skdpfl.federation import Schema
 from skdpfl.flower._client import content_of, letter_in
-from skdpfl.remote import (
-    Courier,
-    Hello,
-    Introduction,
-    LineServer,
-    RemoteFederation,
-    SiloLine,
-    SilosMissing,
-    introduction_in,
-    new_identity,
-    pack,
-)
 
 #: poll interval, in seconds
 _PAUSE = 0.3
@@ -47,7 +36,7 @@ _AGAIN = 3.0
 Told = queue.SimpleQueue[tuple[str, bytes | None]]
 
 
-class FlowerCourier(Courier):
+class FlowerCourier(remote.Courier):
     """Takes letters to silos that run as SuperNodes.
 
     A restarted SuperNode is a new node with the same silo. So nodes are asked for their silo's name
@@ -71,11 +60,13 @@ class FlowerCourier(Courier):
         self._grid, self._timeout = grid, timeout
         #: of tokens, the nodes that were invited by them; silos that opened a line
         self._invited: dict[bytes, int] = {}
-        self._new: queue.SimpleQueue[tuple[int, Introduction, SiloLine]] = queue.SimpleQueue()
+        self._new: queue.SimpleQueue[tuple[int, remote.Introduction, remote.SiloLine]] = (
+            queue.SimpleQueue()
+        )
         self._door = None if line is None else self._opened(line)
         #: of each silo, its node, its line if it has one, and the mark of its memory
         self._nodes: dict[str, int] = {}
-        self._lines: dict[str, SiloLine] = {}
+        self._lines: dict[str, remote.SiloLine] = {}
         self._marks: dict[str, str] = {}
         #: when each node is asked for its silo's name, and the messages that ask
         self._due: dict[int, float] = {}
@@ -109,13 +100,15 @@ class FlowerCourier(Courier):
         if self._door is not None:
             self._door[1].close()
 
-    def _opened(self, address: str) -> tuple[dict[str, str], LineServer]:
+    def _opened(self, address: str) -> tuple[dict[str, str], remote.LineServer]:
         """Open the port for lines; return what invitations to it say."""
-        key, certificate = new_identity(address.rpartition(":")[0])
+        key, certificate = remote.new_identity(address.rpartition(":")[0])
         invitation = {"address": address, "certificate": certificate.decode()}
-        return invitation, LineServer(address, (key, certificate), self._admit)
+        return invitation, remote.LineServer(address, (key, certificate), self._admit)
 
-    def _admit(self, token: bytes, silo: Introduction, challenge: str, line: SiloLine) -> bool:
+    def _admit(
+        self, token: bytes, silo: remote.Introduction, challenge: str, line: remote.SiloLine
+    ) -> bool:
         """Take in a line of a node that was invited."""
         node = self._invited.pop(token, None)
         if node is not None:
@@ -158,7 +151,7 @@ class FlowerCourier(Courier):
         sent |= self._push(messages, others)
         return dict.fromkeys(lines, math.inf) | dict.fromkeys(others, again)
 
-    def _carry(self, name: str, line: SiloLine, letter: bytes, told: Told) -> None:
+    def _carry(self, name: str, line: remote.SiloLine, letter: bytes, told: Told) -> None:
         """Report a silo's answer; None if its line is closed."""
         try:
             told.put((name, line.ask(letter, self._timeout)))
@@ -176,7 +169,7 @@ class FlowerCourier(Courier):
 
     def _question(self, node: int) -> Message:
         """Return the message that asks a node for its silo, and invites it to open a line."""
-        hello, kind = pack(Hello()), MessageType.QUERY
+        hello, kind = remote.pack(remote.Hello()), MessageType.QUERY
         if self._door is None:
             return self._message(node, hello, kind)
         token = secrets.token_bytes(32)
@@ -196,7 +189,7 @@ class FlowerCourier(Courier):
         """Return the silos that said where they are, in a message or by a line."""
         met = set[str]()
         for node, letter in self._pulled(self._open):
-            if (silo := introduction_in(letter)) is not None:
+            if (silo := remote.introduction_in(letter)) is not None:
                 met.add(self._placed(silo, node))
             else:  # its gate may be there later
                 self._due[node] = time.monotonic() + _AGAIN
@@ -209,10 +202,10 @@ class FlowerCourier(Courier):
             self._lines[silo.name] = line
         return met
 
-    def _placed(self, silo: Introduction, node: int) -> str:
+    def _placed(self, silo: remote.Introduction, node: int) -> str:
         """Note a silo's node; raise if two silos have its name: a restarted one has its memory."""
         if self._marks.setdefault(silo.name, silo.mark) != silo.mark:
-            raise SilosMissing(
+            raise remote.SilosMissing(
                 f"Two silos have the name {silo.name!r}, or one lost its memory. Each silo needs "
                 "its own name, and has to keep the folder beside its ledger."
             )
@@ -224,7 +217,7 @@ def server_app(
     estimator: Any,
     facts: Schema,
     *,
-    finished: Callable[[Any, RemoteFederation, Mapping[str, Any]], None],
+    finished: Callable[[Any, remote.RemoteFederation, Mapping[str, Any]], None],
     requester: str = "",
     purpose: str = "",
     key: str | None = None,
@@ -291,7 +284,7 @@ def server_app(
         model: Any = estimator(config) if made else estimator
         check_fits_elsewhere(model)
         courier = FlowerCourier(grid, timeout=timeout, line=_said(line, config))
-        federation = RemoteFederation(
+        federation = remote.RemoteFederation(
             courier,
             facts,
             classes=getattr(model, "classes", None),

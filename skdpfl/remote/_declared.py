@@ -6,16 +6,7 @@ from typing import Any
 from skdpfl import algorithms, federation, inference, losses, models, scaling
 from skdpfl._codec import declare, pack, unpack
 from skdpfl.algorithms import theory
-from skdpfl.privacy import sampling
-from skdpfl.privacy.events import Guarantee
-from skdpfl.privacy.mechanisms import (
-    LearntClip,
-    PrivUnitMessages,
-    SharedGradients,
-    SharedMessages,
-    SiloGradients,
-    SiloMessages,
-)
+from skdpfl.privacy import events, mechanisms, sampling
 
 __all__ = ["declare", "pack", "unpack"]
 
@@ -26,34 +17,23 @@ def _is_sent(kind: Any) -> bool:
     return (dataclasses.is_dataclass(kind) and kind not in bases) or hasattr(kind, "_fields")
 
 
-declare(*losses.LOSSES)
-declare(models.LinearModel, models.OneSlope, models.Network, models.Start)
-declare(models.TemperedSigmoid, *map(type, models.ACTIVATIONS.values()))
+declare(*losses.LOSSES, *map(type, models.ACTIVATIONS.values()))
 declare(*filter(_is_sent, (getattr(algorithms, name) for name in algorithms.__all__)))
-declare(theory.Stage, theory.Phase)
-declare(
-    sampling.Everyone,
-    sampling.PoissonSampling,
-    sampling.WithoutReplacement,
-    sampling.WithReplacement,
-)
-declare(sampling.Disjoint, sampling.Halving)
-declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
-declare(SharedGradients, SharedMessages)
-declare(Guarantee)
-_OF_SCALING = (
-    "Bins ExposureCounts Known Levels LifeTable Magnitudes Means Spreads ValueCounts ScaledMoments "
-    "Columns SecondMoments Boxes LinearGrid MagnitudeGrid Counts Moments RowMoments Labels Slopes "
-    "Below AffineScaling AffineTarget IdentityScaling RatioTarget SquashScaling Curve CurveScaling "
-    "Expansion Histogram"
-)
-_OF_SUMS = (
-    "Accuracy BalancedAccuracy Closeness Confusion R2 D2Poisson RocAuc AveragePrecision "
-    "Concordance CalibrationError SiloBudgets SumPlan"
-)
-declare(*(getattr(scaling, name) for name in _OF_SCALING.split()))
-declare(*(getattr(federation, name) for name in _OF_SUMS.split()))
-declare(inference.PilotScores, inference.PilotCurvature, inference.PilotMeat)
-declare(inference.HazardScores, inference.HazardCurvature, inference.HazardMeat)
-declare(inference.LinearMoments, inference.LinearMeat, inference.ResidualSize)
-declare(inference.PersonMeat, inference.PersonHazardMeat, inference.PersonLinearMeat)
+_NAMES = {
+    models: "LinearModel OneSlope Network Start TemperedSigmoid",
+    theory: "Stage Phase",
+    events: "Guarantee",
+    sampling: "Everyone PoissonSampling WithoutReplacement WithReplacement Disjoint Halving",
+    mechanisms: "SiloGradients SiloMessages PrivUnitMessages LearntClip SharedGradients "
+    "SharedMessages",
+    scaling: "Bins ExposureCounts Known Levels LifeTable Magnitudes Means Spreads ValueCounts "
+    "ScaledMoments Columns SecondMoments Boxes LinearGrid MagnitudeGrid Counts Moments RowMoments "
+    "Labels Slopes Below AffineScaling AffineTarget IdentityScaling RatioTarget SquashScaling "
+    "Curve CurveScaling Expansion Histogram",
+    federation: "Accuracy BalancedAccuracy Closeness Confusion R2 D2Poisson RocAuc "
+    "AveragePrecision Concordance CalibrationError SiloBudgets SumPlan",
+    inference: "PilotScores PilotCurvature PilotMeat HazardScores HazardCurvature HazardMeat "
+    "LinearMoments LinearMeat ResidualSize PersonMeat PersonHazardMeat PersonLinearMeat",
+}
+for _module, _names in _NAMES.items():
+    declare(*(getattr(_module, name) for name in _names.split()))

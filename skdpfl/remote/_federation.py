@@ -18,23 +18,10 @@ from skdpfl.encoding import EncodedColumn, Encoding
 from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.remote import _row
+from skdpfl.remote import _letters, _row
 from skdpfl.remote._declared import pack
 from skdpfl.remote._exchange import SilosMissing, exchange, odd_ones
 from skdpfl.remote._journal import FitJournal
-from skdpfl.remote._letters import (
-    Agreement,
-    Answer,
-    Ask,
-    Done,
-    End,
-    Ended,
-    Facts,
-    Offer,
-    Part,
-    Task,
-    is_finite,
-)
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
 from skdpfl.remote._roster import requested
 from skdpfl.remote._socket import Courier
@@ -123,7 +110,7 @@ class RemoteFederation(federation.Federation):
         self._study, self._key = (str(requester), str(purpose)), key
         self.classes = None if classes is None else tuple(labels_of(classes).tolist())
         self._fit, self._started, self._keyed = "", set[str](), set[str]()
-        self._task: Task | None = None
+        self._task: _letters.Task | None = None
         self._keys: tuple[str, ...] = ()
         self._signatures: tuple[str, ...] = ()
         self._weights, self._clip_norm = np.zeros(0), 1.0
@@ -154,7 +141,7 @@ class RemoteFederation(federation.Federation):
     ) -> None:
         if self._written is not None:
             raise Refused("A journal is for one fit: give each fit a federation of its own.")
-        task = Task.of(work)
+        task = _letters.Task.of(work)
         _check_declared(task, "The fit has a part")
         shared = work.plan if work.plan.shares_noise else None
         self._check_masked(shared is not None, smallest_cohort(work.plan), self.masked)
@@ -193,7 +180,7 @@ class RemoteFederation(federation.Federation):
         rows: Sequence[_row.Row],
         seed: int | None,
         called: str,
-        task: Task | None,
+        task: _letters.Task | None,
     ) -> None:
         """Offer each silo its row of the plan; raise unless all agree."""
         self._written = None if task is None else self._journal
@@ -221,12 +208,12 @@ class RemoteFederation(federation.Federation):
                 task is not None and self.has_exposure,
                 columns,
             )
-            about = self._fit, called, *self._study, Facts(*shape)
-            offer = Offer(*about, row, i, seed, task)
+            about = self._fit, called, *self._study, _letters.Facts(*shape)
+            offer = _letters.Offer(*about, row, i, seed, task)
             letters[row.name] = offer if self._key is None else requested(self._key, offer)
         if max(map(len, map(pack, letters.values()))) > LIMITS.offer_bytes:
             raise Refused(f"Offers to remote silos can have at most {LIMITS.offer_bytes:,} bytes.")
-        agreed, reasons = self._exchange(letters, Agreement)
+        agreed, reasons = self._exchange(letters, _letters.Agreement)
         if reasons:
             raise SilosMissing("Some silos do not take part.", reasons)
         self.epsilons = {name: letter.epsilon for name, letter in agreed.items()}
@@ -246,20 +233,20 @@ class RemoteFederation(federation.Federation):
         return self.encoding.columns
 
     def ask(self, question: federation.Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        ask = Ask(self._fit, question.purpose, question.number, question.asked, np.inf)
+        ask = _letters.Ask(self._fit, question.purpose, question.number, question.asked, np.inf)
         ask = self._on_frames(ask)
         if isinstance(question, federation.SumQuestion) and question.shared is not None:
             budgets, everyone = question.plan.budgets, np.arange(self.n_silos)
             spare = Spare(ask.purpose, ask.number, budgets.spare, budgets.colluding)
             yield self._total(f"The sum for the {ask.purpose}", spare, everyone, ask)
             return
-        answers, reasons = self._exchange(dict.fromkeys(self.names, ask), Answer)
+        answers, reasons = self._exchange(dict.fromkeys(self.names, ask), _letters.Answer)
         reasons |= odd_ones(answers)
         if reasons:
             raise SilosMissing("This sum needs the answers of all silos.", reasons)
         yield from self._in_order(answers)
 
-    def _on_frames(self, ask: Ask) -> Ask:
+    def _on_frames(self, ask: _letters.Ask) -> _letters.Ask:
         """Return a letter that says how frames are encoded, if silos have frames."""
         known = None if self.facts.columns is None else self.encoding
         return ask if known is None else replace(ask, columns=known.columns)
@@ -270,7 +257,7 @@ class RemoteFederation(federation.Federation):
                 f"{type(work.algorithm).__name__} keeps a state in each silo, which a missing "
                 'answer would make inconsistent with the server\'s: give on_missing="fail".'
             )
-        self._task, self._weights = Task.of(work), work.plan.weights
+        self._task, self._weights = _letters.Task.of(work), work.plan.weights
         self._clip_norm = float(work.plan.clip_norm)
         self._width = work.model.size + work.plan.mechanism.n_extra
 
@@ -279,14 +266,14 @@ class RemoteFederation(federation.Federation):
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         _check_finite(shared)
         begin = time.monotonic()
-        ask = self._on_frames(Ask(self._fit, "round", round, shared, float(clip_norm)))
+        ask = self._on_frames(_letters.Ask(self._fit, "round", round, shared, float(clip_norm)))
         if (plan := self._shared) is not None:
             spare = Spare("round", round, plan.spare_rounds, plan.colluding)
             left, messages = self._total(f"Round {round}", spare, cohort, ask)
             self.round_seconds.append(time.monotonic() - begin)
             yield left, messages
             return
-        part = Part(cohort, round, self._step(ask.clip_norm)) if self.masked else None
+        part = _letters.Part(cohort, round, self._step(ask.clip_norm)) if self.masked else None
         answers, reasons = self._asked(ask, cohort, part, self.may_miss)
         self.round_seconds.append(time.monotonic() - begin)
         if reasons and not (self.may_miss and answers):
@@ -302,7 +289,7 @@ class RemoteFederation(federation.Federation):
         yield cohort, messages / np.maximum(self._weights[cohort], 1e-300)[:, None]
 
     def _total(
-        self, what: str, spare: Spare, cohort: np.ndarray, ask: Ask
+        self, what: str, spare: Spare, cohort: np.ndarray, ask: _letters.Ask
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the remaining silos of a cohort and their masked sum, after spare attempts if any.
 
@@ -322,7 +309,7 @@ class RemoteFederation(federation.Federation):
                 )
             step = self._step(ask.clip_norm) if ask.purpose == "round" else 1.0
             letter = replace(ask, number=spare.number + failed)
-            part = Part(left, ask.number, step)
+            part = _letters.Part(left, ask.number, step)
             answers, missing = self._asked(letter, left, part, failed < spare.n)
             if not missing:
                 self._absent = np.intersect1d(cohort, self._gone)
@@ -339,9 +326,13 @@ class RemoteFederation(federation.Federation):
             gone = [i for i in left.tolist() if self.names[i] in missing]
             self._gone = np.union1d(self._gone, gone).astype(int)
 
-    def _asked(self, ask: Ask, cohort: np.ndarray, part: Part | None, final: bool) -> Came:
+    def _asked(
+        self, ask: _letters.Ask, cohort: np.ndarray, part: _letters.Part | None, final: bool
+    ) -> Came:
         """Ask a cohort once; return valid messages, and the reasons why others are missing."""
-        answers, reasons = self._exchange(self._letters(ask, cohort, part), Answer, final=final)
+        answers, reasons = self._exchange(
+            self._letters(ask, cohort, part), _letters.Answer, final=final
+        )
         self._keyed |= answers.keys() if part is not None else set()
         if ask.purpose != "round":
             return answers, reasons | odd_ones(answers)
@@ -351,12 +342,14 @@ class RemoteFederation(federation.Federation):
             reasons[name] = "a message whose length differs from the model's"
         return answers, reasons
 
-    def _letters(self, ask: Ask, cohort: np.ndarray, part: Part | None) -> dict[str, Ask]:
+    def _letters(
+        self, ask: _letters.Ask, cohort: np.ndarray, part: _letters.Part | None
+    ) -> dict[str, _letters.Ask]:
         """Return a cohort's letters: a silo's first one has the task, and that of masks all keys.
 
         Equal letters are one object, which is serialised once.
         """
-        made: dict[tuple[bool, bool], Ask] = {}
+        made: dict[tuple[bool, bool], _letters.Ask] = {}
         found = {}
         for name in (self.names[i] for i in cohort.tolist()):
             kind = started, keyed = name in self._started, name in self._keyed
@@ -391,7 +384,9 @@ class RemoteFederation(federation.Federation):
         if not any(self._keys):
             return
         left = [name for i, name in enumerate(self.names) if i not in self._gone]
-        self._exchange(dict.fromkeys(left, Done(self._fit)), Done, final=True, n_attempts=1)
+        self._exchange(
+            dict.fromkeys(left, _letters.Done(self._fit)), _letters.Done, final=True, n_attempts=1
+        )
 
     def settle(self) -> dict[str, float]:
         """End the journal's fit early: each silo then pays for the rounds that ran only.
@@ -412,8 +407,8 @@ class RemoteFederation(federation.Federation):
         if self._journal is None:
             raise ValueError("settle needs the fit's journal: RemoteFederation(..., journal=...).")
         known, fit = self._journal.rounds(), self._journal.fit
-        letters = {name: End(fit, known[name]) for name in self.names if name in known}
-        ended, reasons = self._ask_each(letters, Ended, self.n_attempts)
+        letters = {name: _letters.End(fit, known[name]) for name in self.names if name in known}
+        ended, reasons = self._ask_each(letters, _letters.Ended, self.n_attempts)
         if reasons:
             raise SilosMissing("Some silos did not settle the fit.", reasons)
         return {name: letter.epsilon for name, letter in ended.items()}
@@ -441,7 +436,7 @@ def _as_one(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def _check_finite(shared: Any) -> None:
     """Raise before a round is spent on a model that is not finite."""
-    if not is_finite(shared):
+    if not _letters.is_finite(shared):
         raise Refused(
             "The model is not finite: the steps diverged, so the fit stops before the next round. "
             "Give a smaller learning_rate."

@@ -20,18 +20,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from skdpfl.federation import SumPlan, SumQuestion
+from skdpfl.privacy import sampling
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms import SiloGradients, SiloMessages
 from skdpfl.privacy.person_releases import of_person
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import PrecisionError
-from skdpfl.privacy.sampling import (
-    Disjoint,
-    Halving,
-    PoissonSampling,
-    WithoutReplacement,
-    WithReplacement,
-)
 from skdpfl.privacy.silo_releases import composition_of
 from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.remote._terms import Refused, in_words
@@ -333,20 +327,20 @@ def _check_cohorts(row: Row) -> None:
 
 def _check_rounds(row: Row, plan: PrivacyPlan) -> None:
     """Raise unless batches can be drawn in every step, also if failed rounds are repeated."""
-    sampling, spare = plan.sampling, plan.spare_rounds
-    if isinstance(sampling, PoissonSampling | WithoutReplacement | WithReplacement):
-        _check(0 < sampling.rate <= 1)
-    if isinstance(sampling, Halving):
-        k, n = sampling.n_phases, sampling.n_steps
+    rule, spare = plan.sampling, plan.spare_rounds
+    if hasattr(rule, "rate"):
+        _check(0 < rule.rate <= 1)
+    if isinstance(rule, sampling.Halving):
+        k, n = rule.n_phases, rule.n_steps
         _check(row.rounds is None and 1 <= k <= n and sum(plan.steps) <= n)
         _check((row.size is None or row.size >> k >= 1) and not spare)
-    if isinstance(sampling, Disjoint):
+    if isinstance(rule, sampling.Disjoint):
         own = range(plan.n_rounds) if row.rounds is None else row.rounds
         size = math.inf if row.size is None else row.size
-        _check(sum(plan.steps[r] for r in own) + spare <= sampling.n_parts <= size)
+        _check(sum(plan.steps[r] for r in own) + spare <= rule.n_parts <= size)
     if spare and plan.noise_schedule is not None:
         raise Refused("Spare rounds of remote silos need noise_schedule=None.")
-    if spare and isinstance(sampling, Disjoint) and row.rounds is not None:
+    if spare and isinstance(rule, sampling.Disjoint) and row.rounds is not None:
         raise Refused('Spare rounds with sampling="disjoint" need all silos in each round.')
 
 

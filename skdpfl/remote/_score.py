@@ -14,13 +14,7 @@ from skdpfl._survival_times import refuse_survival
 from skdpfl.federation import Measure, SiloBudgets, ask_score, measure_of, score_plan
 from skdpfl.losses import Loss
 from skdpfl.models import Model
-from skdpfl.privacy.events import (
-    Neighbours,
-    SecureAggregation,
-    read_guarantee,
-    spare_rounds_of,
-    trust_name,
-)
+from skdpfl.privacy import events
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.remote._declared import pack
@@ -77,8 +71,8 @@ def score_federation(
     delta: float = 1e-5,
     measure: str | None = None,
     bound: float | None = None,
-    trust: str | SecureAggregation = "silo",
-    neighbours: Neighbours = "replace",
+    trust: str | events.SecureAggregation = "silo",
+    neighbours: events.Neighbours = "replace",
     unit: Literal["record", "person"] = "record",
     silos_per_person: int = 1,
     random_state: int | None = None,
@@ -144,11 +138,11 @@ def score_federation(
     predictor = _predictor(model)
     what = _measure(measure, federation.classes, bound, model)
     n = np.array([int(size) for size in federation.facts.silo_sizes.values()])
-    check_choice("trust", trust_name(trust), ("silo", "secagg"))
+    check_choice("trust", events.trust_name(trust), ("silo", "secagg"))
     check_choice("unit", unit, ("record", "person"))
-    guarantee = read_guarantee(unit, trust, neighbours, silos_per_person)
+    guarantee = events.read_guarantee(unit, trust, neighbours, silos_per_person)
     mu = gaussian_mu(float(epsilon), float(delta)) * guarantee.share_in_silo(len(n))
-    budgets = SiloBudgets.of(guarantee, n, mu, spare_rounds_of(trust))
+    budgets = SiloBudgets.of(guarantee, n, mu, events.spare_rounds_of(trust))
     plan = score_plan(what, budgets, mu)
     made = partial(Scored, model=predictor)
     federation.encoding = getattr(model, "schema_", None)
