@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 import os
-import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Literal
 
 from flwr.app import Context, Message, MessageType
@@ -32,15 +31,12 @@ _LATE = 0.25
 #: retry delay for unreachable silos, in seconds
 _AGAIN = 3.0
 
-#: answers by silo; None where its line is no more
-Told = queue.SimpleQueue[tuple[str, bytes | None]]
 
-
-class FlowerCourier(remote.Courier):
+class FlowerCourier(remote.DirectCourier):
     """Takes letters to silos that run as SuperNodes.
 
     A restarted SuperNode is a new node with the same silo. So nodes are asked for their silo's name
-    before they get a letter, and again if an answer is missing. While lines answer, Flower is not
+    before they get a letter, and again if its line was closed. While lines answer, Flower is not
     asked for anything.
 
     Parameters
@@ -57,41 +53,33 @@ class FlowerCourier(remote.Courier):
     def __init__(self, grid: Grid, *, timeout: float = 60.0, line: str | None = None) -> None:
         if not 0 < timeout < float("inf"):
             raise ValueError(f"timeout must be a finite number of seconds, got {timeout!r}.")
-        self._grid, self._timeout = grid, timeout
-        #: of tokens, the nodes that were invited by them; silos that opened a line
-        self._invited: dict[bytes, int] = {}
-        self._new: queue.SimpleQueue[tuple[int, remote.Introduction, remote.SiloLine]] = (
-            queue.SimpleQueue()
-        )
+        super().__init__(timeout=timeout, absence=timeout)
+        self._grid, self._turn, self._next = grid, threading.RLock(), 0.0
         self._door = None if line is None else self._opened(line)
-        #: of each silo, its node, its line if it has one, and the mark of its memory
-        self._nodes: dict[str, int] = {}
-        self._lines: dict[str, remote.SiloLine] = {}
-        self._marks: dict[str, str] = {}
-        #: when each node is asked for its silo's name, and the messages that ask
-        self._due: dict[int, float] = {}
-        self._open: dict[str, int] = {}
+        #: of tokens, the nodes that were invited by them; of silos, their lines
+        self._invited, self._lines = dict[bytes, int](), dict[str, remote.SiloLine]()
+        #: of silos, the marks of their memories, and their answers
+        self._marks, self._came = dict[str, str](), dict[str, bytes]()
+        #: of silos, their nodes; when each node is asked for its silo's name
+        self._nodes, self._due = dict[str, int](), dict[int, float]()
+        #: who replies to a message: a node, or a silo
+        self._open = dict[str, int | str]()
 
-    def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
-        end, told = time.monotonic() + self._timeout, Told()
-        due, sent, answers = dict.fromkeys(letters, 0.0), dict[str, str](), dict[str, bytes]()
-        quiet = not letters.keys() <= self._lines.keys()
-        while due and time.monotonic() < end:
-            if quiet:
-                self._ask_nodes()
-            due |= dict.fromkeys(self._met() & due.keys(), 0.0)
-            now = time.monotonic()
-            ready = [n for n, when in due.items() if when <= now and n in self._nodes]
-            due |= self._send({name: letters[name] for name in ready}, sent, told)
-            came = self._told(told)
-            quiet = not came
-            for name, letter in came or self._pulled(sent):
-                if letter:
-                    answers[name] = letter
-                    due.pop(name, None)
-                elif name in due:  # its gate is being started
-                    due[name] = time.monotonic() + _AGAIN
-        return answers
+    def ask(self, name: str, letter: bytes) -> bytes:
+        if (line := self._lines.get(name)) is None:
+            answer = self._asked_by_message(name, letter)
+        else:
+            try:
+                answer = line.ask(letter, self._timeout)
+            except ConnectionError:  # its node is invited again
+                with self._turn:
+                    self._lines.pop(name, None)
+                    self._due.pop(self._nodes.pop(name, -1), None)
+                raise
+        if not answer:
+            time.sleep(_AGAIN)
+            raise ConnectionError(f"The gate of {name!r} is being started.")
+        return answer
 
     def close(self) -> None:
         """Close all lines, which ends the silos' apps."""
@@ -99,6 +87,81 @@ class FlowerCourier(remote.Courier):
             line.close()
         if self._door is not None:
             self._door[1].close()
+
+    def _meet(self, name: str) -> None:
+        """Raise unless a silo has said where it is."""
+        if name not in self._lines:
+            self._look()
+        if name not in self._nodes:
+            raise ConnectionError(f"No node has the silo {name!r}.")
+
+    def _asked_by_message(self, name: str, letter: bytes) -> bytes:
+        """Return a silo's answer to a message, which is sent again where it is late or moved."""
+        end, again, node = time.monotonic() + self._timeout, 0.0, -1
+        self._forget({name})  # answers to earlier letters
+        self._came.pop(name, None)
+        while (now := time.monotonic()) < end and name not in self._lines:
+            if now >= again or self._nodes.get(name) != node:
+                node, again = self._nodes[name], now + self._timeout * _LATE
+                self._push([self._message(node, letter, MessageType.TRAIN)], [name])
+            self._look()
+            if (answer := self._came.pop(name, None)) is not None:
+                return answer
+            time.sleep(_PAUSE / 10)
+        raise TimeoutError(f"The silo {name!r} has not answered.")
+
+    def _look(self) -> None:
+        """Ask nodes for their silos, and take in replies; not more often than needed."""
+        with self._turn:
+            if (now := time.monotonic()) < self._next:
+                return
+            self._next = now + _PAUSE
+            asked = [n for n in self._grid.get_node_ids() if self._due.get(n, now) <= now]
+            self._due |= dict.fromkeys(asked, now + self._timeout / 3)
+            self._forget(asked)
+            self._push([self._question(node) for node in asked], asked)
+            for each in self._grid.pull_messages(list(self._open)) if self._open else []:
+                who, letter = self._open.pop(each.metadata.reply_to_message_id, -1), letter_in(each)
+                if isinstance(who, str):
+                    self._came[who] = letter
+                elif (silo := remote.introduction_in(letter)) is not None:
+                    self._place(silo, who)
+                else:  # its gate may be there later
+                    self._due[who] = time.monotonic() + _AGAIN
+
+    def _place(self, silo: remote.Introduction, node: int) -> None:
+        """Note a silo's node; raise if two silos have its name: a restarted one has its memory."""
+        if self._marks.setdefault(silo.name, silo.mark) != silo.mark:
+            raise remote.SilosMissing(
+                f"Two silos have the name {silo.name!r}, or one lost its memory. Each silo needs "
+                "its own name, and has to keep the folder beside its ledger."
+            )
+        self._nodes[silo.name], self._due[node] = node, math.inf
+
+    def _push(self, messages: Sequence[Message], to: Sequence[int | str]) -> None:
+        """Push messages, and note whose replies are open: of those that Flower accepted."""
+        with self._turn:
+            ids = self._grid.push_messages(messages) if messages else []
+            self._open |= {m: who for m, who in zip(ids, to, strict=True) if m is not None}
+
+    def _forget(self, who: Collection[int | str]) -> None:
+        """Wait no longer for replies of these."""
+        with self._turn:
+            self._open = {m: each for m, each in self._open.items() if each not in who}
+
+    def _message(self, node: int, letter: bytes, kind: str, **invitation: str | bytes) -> Message:
+        """Return a message; later than the timeout it is of no use to anybody."""
+        content, ttl = content_of(letter, invitation or None), self._timeout
+        return Message(content, dst_node_id=node, message_type=kind, ttl=ttl)
+
+    def _question(self, node: int) -> Message:
+        """Return the message that asks a node for its silo, and invites it to open a line."""
+        hello, kind = remote.pack(remote.Hello()), MessageType.QUERY
+        if self._door is None:
+            return self._message(node, hello, kind)
+        token = secrets.token_bytes(32)
+        self._invited[token] = node
+        return self._message(node, hello, kind, token=token, **self._door[0])
 
     def _opened(self, address: str) -> tuple[dict[str, str], remote.LineServer]:
         """Open the port for lines; return what invitations to it say."""
@@ -111,106 +174,15 @@ class FlowerCourier(remote.Courier):
     ) -> bool:
         """Take in a line of a node that was invited."""
         node = self._invited.pop(token, None)
-        if node is not None:
-            self._new.put((node, silo, line))
-        return node is not None
-
-    def _told(self, told: Told) -> list[tuple[str, bytes]]:
-        """Return the answers of lines; empty ones if there is no gate, or the line is no more."""
-        heard = []
-        with suppress(queue.Empty):
-            heard.append(told.get(timeout=_PAUSE))
-            while True:
-                heard.append(told.get_nowait())
-        for name, letter in heard:
-            if letter is None:  # its node is invited again
-                self._lines.pop(name, None)
-                self._due.pop(self._nodes.pop(name, -1), None)
-        return [(name, letter or b"") for name, letter in heard]
-
-    def _pulled(self, sent: dict[str, Any]) -> list[tuple[Any, bytes]]:
-        """Return who replied to messages by Flower, and the letters of the replies."""
-        messages = self._grid.pull_messages(list(sent)) if sent else []
-        who = [sent.pop(each.metadata.reply_to_message_id, None) for each in messages]
-        return [(w, letter_in(m)) for w, m in zip(who, messages, strict=True) if w is not None]
-
-    def _send(
-        self, letters: Mapping[str, bytes], sent: dict[str, str], told: Told
-    ) -> dict[str, float]:
-        """Send letters, and return when they are sent again.
-
-        ``told`` receives the answers of lines, ``sent`` the silo of each message.
-        """
-        lines = {name: self._lines[name] for name in letters if name in self._lines}
-        for name, line in lines.items():
-            carry = name, line, letters[name], told
-            threading.Thread(target=self._carry, args=carry, daemon=True).start()
-        others = [name for name in letters if name not in lines]
-        train, again = MessageType.TRAIN, time.monotonic() + self._timeout * _LATE
-        messages = [self._message(self._nodes[n], letters[n], train) for n in others]
-        sent |= self._push(messages, others)
-        return dict.fromkeys(lines, math.inf) | dict.fromkeys(others, again)
-
-    def _carry(self, name: str, line: remote.SiloLine, letter: bytes, told: Told) -> None:
-        """Report a silo's answer; None if its line is closed."""
-        try:
-            told.put((name, line.ask(letter, self._timeout)))
-        except ConnectionError:
-            told.put((name, None))
-
-    def _push(self, messages: Sequence[Message], to: Sequence[Any]) -> dict[str, Any]:
-        """Push messages and return their receivers, without those that Flower did not accept."""
-        ids = self._grid.push_messages(messages) if messages else []
-        return {m: who for m, who in zip(ids, to, strict=True) if m is not None}
-
-    def _message(self, node: int, letter: bytes, kind: str) -> Message:
-        ttl = self._timeout  # later it is of no use to anybody
-        return Message(content_of(letter), dst_node_id=node, message_type=kind, ttl=ttl)
-
-    def _question(self, node: int) -> Message:
-        """Return the message that asks a node for its silo, and invites it to open a line."""
-        hello, kind = remote.pack(remote.Hello()), MessageType.QUERY
-        if self._door is None:
-            return self._message(node, hello, kind)
-        token = secrets.token_bytes(32)
-        self._invited[token] = node
-        invitation = self._door[0] | {"token": token}
-        return Message(content_of(hello, invitation), dst_node_id=node, message_type=kind)
-
-    def _ask_nodes(self) -> None:
-        """Ask nodes for their silos: new ones, and those that named none for a while."""
-        now = time.monotonic()
-        asked = [n for n in self._grid.get_node_ids() if self._due.get(n, now) <= now]
-        self._due |= dict.fromkeys(asked, now + self._timeout / 3)
-        self._open = {message: n for message, n in self._open.items() if n not in asked}
-        self._open |= self._push([self._question(node) for node in asked], asked)
-
-    def _met(self) -> set[str]:
-        """Return the silos that said where they are, in a message or by a line."""
-        met = set[str]()
-        for node, letter in self._pulled(self._open):
-            if (silo := remote.introduction_in(letter)) is not None:
-                met.add(self._placed(silo, node))
-            else:  # its gate may be there later
-                self._due[node] = time.monotonic() + _AGAIN
-        while not self._new.empty():
-            node, silo, line = self._new.get()
-            met.add(self._placed(silo, node))
-            self._open = {message: n for message, n in self._open.items() if n != node}
+        if node is None:
+            return False
+        with self._turn:
+            self._place(silo, node)
+            self._forget({node})
             if silo.name in self._lines:
                 self._lines[silo.name].close()
             self._lines[silo.name] = line
-        return met
-
-    def _placed(self, silo: remote.Introduction, node: int) -> str:
-        """Note a silo's node; raise if two silos have its name: a restarted one has its memory."""
-        if self._marks.setdefault(silo.name, silo.mark) != silo.mark:
-            raise remote.SilosMissing(
-                f"Two silos have the name {silo.name!r}, or one lost its memory. Each silo needs "
-                "its own name, and has to keep the folder beside its ledger."
-            )
-        self._nodes[silo.name], self._due[node] = node, math.inf
-        return silo.name
+        return True
 
 
 def server_app(

@@ -7,8 +7,8 @@ _gate        a silo's rules: it prices, pays, writes down, answers once
 _releases    what it computes, and refuses to compute
 _audit       a log of it for auditors, chained by digests
 _memory      what it has agreed to, paid and answered, on disk
-_federation  the server's side (``_exchange``: letters out, answers in)
-_journal     what the server keeps on disk, so that one that was killed goes on
+_federation  the server's side
+_exchange    letters out, answers in; a journal, with which a server that was killed goes on
 _roster      which silos they are, by keys that operators exchanged
 _masks       sums of which the server sees no summand
 _score       how good a model is at each silo (``_measures``: the sum)

@@ -20,15 +20,11 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.remote import _letters, _row
 from skdpfl.remote._declared import pack
-from skdpfl.remote._exchange import SilosMissing, exchange, odd_ones
-from skdpfl.remote._journal import FitJournal
+from skdpfl.remote._exchange import Came, FitJournal, SilosMissing, exchange, odd_ones
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
 from skdpfl.remote._roster import requested
 from skdpfl.remote._socket import Courier
 from skdpfl.remote._terms import LIMITS, Refused
-
-#: answers, and why there are none of others
-Came = tuple[dict[str, Any], dict[str, str]]
 
 
 class Spare(NamedTuple):
@@ -383,10 +379,9 @@ class RemoteFederation(federation.Federation):
         """
         if not any(self._keys):
             return
+        end = _letters.End(self._fit)
         left = [name for i, name in enumerate(self.names) if i not in self._gone]
-        self._exchange(
-            dict.fromkeys(left, _letters.Done(self._fit)), _letters.Done, final=True, n_attempts=1
-        )
+        self._exchange(dict.fromkeys(left, end), _letters.End, final=True, n_attempts=1)
 
     def settle(self) -> dict[str, float]:
         """End the journal's fit early: each silo then pays for the rounds that ran only.
@@ -408,7 +403,7 @@ class RemoteFederation(federation.Federation):
             raise ValueError("settle needs the fit's journal: RemoteFederation(..., journal=...).")
         known, fit = self._journal.rounds(), self._journal.fit
         letters = {name: _letters.End(fit, known[name]) for name in self.names if name in known}
-        ended, reasons = self._ask_each(letters, _letters.Ended, self.n_attempts)
+        ended, reasons = exchange(self._courier, letters, _letters.Ended, self.n_attempts)
         if reasons:
             raise SilosMissing("Some silos did not settle the fit.", reasons)
         return {name: letter.epsilon for name, letter in ended.items()}
@@ -417,14 +412,11 @@ class RemoteFederation(federation.Federation):
         self, letters: Mapping[str, Any], kind: type, final: bool = False, n_attempts: int = 0
     ) -> Came:
         """Exchange letters and journal the answers; if ``final`` even when some are missing."""
-        ask = partial(self._ask_each, letters, kind, n_attempts or self.n_attempts)
+        many = n_attempts or self.n_attempts
+        ask = partial(exchange, self._courier, letters, kind, many, self.patience)
         if self._written is None:
             return ask()
         return self._written.exchange(letters, ask, final=final)
-
-    def _ask_each(self, letters: Mapping[str, Any], kind: type, n_attempts: int) -> Came:
-        """Return answers of a given type, and the reasons of silos without one."""
-        return exchange(self._courier, letters, kind, n_attempts, self.patience)
 
 
 def _as_one(total: np.ndarray, weights: np.ndarray) -> np.ndarray:

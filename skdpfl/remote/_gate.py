@@ -34,7 +34,7 @@ _LOG = logging.getLogger("skdpfl.remote")
 #: errors after which the same letter may succeed
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 #: letters about one fit
-_ASKED = _letters.Offer | _letters.Ask | _letters.End | _letters.Done
+_ASKED = _letters.Offer | _letters.Ask | _letters.End
 _ERROR = "An error occurred at the silo; its log has the details."
 #: all that may be said of an error in drawing a release, where records are read
 _SAID_OF_DRAWING = frozenset({_ERROR, TOO_LARGE})
@@ -181,7 +181,7 @@ class Gate:
             signed = sign_text(self._key, text) if letter.challenge and self._key else ""
             return pack(_letters.Introduction(self.records.name, self._memory.mark, signed))
         if not isinstance(letter, _ASKED):
-            raise Refused("A silo answers only Hello, Offer, Ask, End and Done.")
+            raise Refused("A silo answers only Hello, Offer, Ask and End.")
         if isinstance(letter, _letters.Offer):
             spent = self._priced(letter, data)  # it takes a while: before others have to wait
             with self._at_work():
@@ -189,8 +189,8 @@ class Gate:
         with self._at_work():
             if isinstance(letter, _letters.Ask):
                 return self._released(letter, data)
-            if isinstance(letter, _letters.End):
-                return self._settled(letter)
+            if letter.rounds is not None:
+                return self._settled(letter.fit, letter.rounds)
             self._memory.done(letter.fit)
             return data
 
@@ -323,9 +323,9 @@ class Gate:
             self._audit.add("last round", fit=ask.fit, rounds=offer.row.last_round + 1)
         return answer
 
-    def _settled(self, letter: _letters.End) -> bytes:
+    def _settled(self, fit: str, rounds: int) -> bytes:
         """End a fit, and charge only for its rounds that ran, by this silo's records of them."""
-        kept = self._memory.store.read(letter.fit)
+        kept = self._memory.store.read(fit)
         if kept is None:
             raise Refused("This silo has not agreed to this fit.")
         offer, n_rounds, spent = unpack(bytes(kept["offer"])), kept["round"] + 1, None
@@ -335,11 +335,11 @@ class Gate:
                     "A fit that ended before its rounds, or by an error, is charged as a whole."
                 )
             spent = offer.row.truncated(n_rounds).spent(offer.seed)
-        if letter.rounds > n_rounds:
+        if rounds > n_rounds:
             raise Refused("The server's journal has rounds that this silo has no record of.")
         with in_words():  # those of the ledger
-            self._memory.settle(letter.fit, kept, spent)
-        return pack(_letters.Ended(letter.fit, 0.0 if spent is None else spent.epsilon, n_rounds))
+            self._memory.settle(fit, kept, spent)
+        return pack(_letters.Ended(fit, 0.0 if spent is None else spent.epsilon, n_rounds))
 
     def _agreed_to(self, data: bytes) -> _letters.Offer:
         """Return an offer as it was agreed to; that of the last letter is cached."""

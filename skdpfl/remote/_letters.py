@@ -8,7 +8,7 @@
     Ask: a question of the plan                Answer: noised numbers          or Refusal
     Ask: a round, with the broadcast           Answer: the noised message      or Refusal
     End: so many rounds, and no more           Ended: what the fit costs then  or Refusal
-    Done: the model is there                   Done: the secrets of its masks are deleted
+    End: the model is there                    End: the secrets of its masks are deleted
 
 Each letter names its fit, each answer its letter. If messages are masked, all silos receive the
 same plan, the Agreement has a key for the fit, and the first letter of a masked sum has the keys of
@@ -454,17 +454,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class End:
-    """The fit ends early; with the number of rounds that the silo answered."""
+    """The fit ends early, after so many answered rounds; or is complete: ``rounds`` is None.
+
+    Of a complete fit, a silo deletes the secrets of its masks, and says so by the same letter.
+    """
 
     fit: str
-    rounds: int
-
-
-@dataclass(frozen=True)
-class Done:
-    """The fit is complete: a silo deletes the secrets of its masks, and says so."""
-
-    fit: str
+    rounds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -487,4 +483,4 @@ class Refusal:
 declare(
     EncodedColumn, Predictor, Scored, Row, PrivacyPlan, Facts, Hello, Introduction, Offer, Agreement
 )
-declare(Task, Part, Ask, Answer, End, Done, Ended, Refusal, Waiting)
+declare(Task, Part, Ask, Answer, End, Ended, Refusal, Waiting)

@@ -137,7 +137,7 @@ def test_a_line_is_for_who_was_invited_once(tmp_path, port):
 
     assert not served(invitation | {"token": b"another"}, answer)
     threading.Thread(target=served, args=(invitation, answer), daemon=True).start()
-    while courier._new.empty():
+    while not courier._lines:
         time.sleep(0.01)
     assert not served(invitation, answer) and len(heard) == 3
     courier.close()

@@ -21,7 +21,7 @@ from skdpfl.remote import (
     public_key,
     unpack,
 )
-from skdpfl.remote._letters import Agreement, Ask, Done, Offer, Refusal
+from skdpfl.remote._letters import Agreement, Ask, End, Offer, Refusal
 from skdpfl.remote._masks import new_key, public_of, total_of
 from skdpfl.remote._roster import signature
 from skdpfl.scaling import AffineScaling
@@ -357,7 +357,7 @@ def test_secrets_of_masks_live_as_long_as_the_fit(tmp_path):
 
 def test_secrets_of_a_fit_that_nobody_ended_are_deleted_later(tmp_path):
     def lost(name, count, answer):
-        return None if isinstance(unpack(answer), Done) or count > 9 else answer
+        return None if isinstance(unpack(answer), End) or count > 9 else answer
 
     here = Hostile(tmp_path, spoil=lost)
     with pytest.raises(SilosMissing):

@@ -31,7 +31,7 @@ from skdpfl.remote import (
     unpack,
 )
 from skdpfl.remote import _gate as gates
-from skdpfl.remote._letters import Answer, Ask, Done, Offer, Refusal
+from skdpfl.remote._letters import Answer, Ask, End, Offer, Refusal
 from skdpfl.remote._masks import new_key, public_of, total_of
 from skdpfl.scaling import ValueCounts
 from tests.remote.silos_here import (
@@ -102,7 +102,7 @@ class Leaving(Here):
         self.n, self.who, self.late, self.asked = n, who, late, []
 
     def deliver(self, letters):
-        if isinstance(unpack(next(iter(letters.values()))), Done):
+        if isinstance(unpack(next(iter(letters.values()))), End):
             return {}  # so that tests may ask for more
         reads = {n: unpack(d) for n, d in letters.items() if isinstance(unpack(d), Ask)}
         self.asked += [(n, ask) for n, ask in reads.items()]
