@@ -45,7 +45,7 @@ LAYERS = [
     {"preprocessing"},
     {"choosing"},
     {"estimators"},
-    {"_functions", "_own_parts"},
+    {"_functions"},
     {"_pipelines"},
     {"_adapted", "datasets", "model_selection"},
     {"_saved", "inspection"},
@@ -63,7 +63,6 @@ INSIDE_PRIVACY = [
     {"public_numbers"},
     {"accounting"},
     {"mechanisms"},
-    {"person_releases"},
     {"silo_releases"},
     {"plan"},
 ]

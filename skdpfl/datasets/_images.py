@@ -9,7 +9,7 @@ from sklearn.preprocessing import normalize
 
 from skdpfl._arguments import check_choice
 from skdpfl.datasets._loading import DataFile, DataSet, Shape, Source, asked, shared_docs
-from skdpfl.datasets._split import HOW, split_into_silos
+from skdpfl.datasets._synthetic import HOW, split_into_silos
 
 _UNSIGNED_BYTE = 8
 _SILOS_DESCR = """

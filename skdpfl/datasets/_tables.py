@@ -10,7 +10,7 @@ import pandas as pd
 
 from skdpfl._arguments import check_choice
 from skdpfl.datasets._loading import Columns, DataFile, DataSet, Shape, asked, encoded, shared_docs
-from skdpfl.datasets._split import split_into_silos
+from skdpfl.datasets._synthetic import split_into_silos
 
 _HEART_ARCHIVE = "https://archive.ics.uci.edu/static/public/45/heart+disease.zip"
 _HEART_SHA256 = {

@@ -5,16 +5,22 @@ Everything before the run uses public numbers only. The run reads the records.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit, softmax
 from sklearn.base import BaseEstimator
 
 from skdpfl._compat import CallbackSupportMixin, one_blas_thread
 from skdpfl._warnings import warn
+from skdpfl.algorithms.average_noise import average_responses
 from skdpfl.choosing import (
     Choice,
     Committed,
@@ -32,22 +38,190 @@ from skdpfl.choosing import (
     with_encoding,
     within_budget,
 )
-from skdpfl.engine import Progress, run
+from skdpfl.engine import Progress, last_rounds, run
 from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.estimators._data import DataSource
 from skdpfl.estimators._intervals import fitted_intervals
 from skdpfl.estimators._noise_error import Path
-from skdpfl.estimators._progress import AfterRound
-from skdpfl.estimators._shrinking import shrunk
+from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import Federation, SiloData, Work
-from skdpfl.losses import NAMED, Loss, loss_for
+from skdpfl.losses import NAMED, LogLoss, Loss, SquaredError, loss_for
+from skdpfl.models import LinearModel
 from skdpfl.privacy.events import masks_of, trust_name
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.scaling import Calibrated, IdentityScaling, LabelShares, Scales, calibrated
+from skdpfl.scaling import (
+    Calibrated,
+    CurveScaling,
+    IdentityScaling,
+    LabelShares,
+    Scales,
+    calibrated,
+)
+
+#: the variance of a sample's coefficients over that of uncorrelated columns
+_INFLATED = 2.0
+#: deviations of the raw prediction, and their probabilities
+_AT = np.linspace(-4.0, 4.0, 801)
+_WEIGHTS = np.exp(-_AT * _AT / 2) / np.exp(-_AT * _AT / 2).sum()
+#: larger coefficients have squares that overflow
+_DIVERGED = 1e50
+#: the least slope, and the least share of a target's variance that is left
+_FLATTEST, _LEFT = 1e-3, 0.05
+
+
+class Slope(NamedTuple):
+    """The mean slope h of an output's gradient, and the mean G of its squared derivative."""
+
+    h: float
+    squared: float
+
+
+def shrunk(params: NDArray, work: Work, scales: Scales, average: bool | float) -> NDArray:
+    """Return the parameters with the coefficients of curves shrunk; as they are without any."""
+    columns, plan, step = scales.features, work.plan, work.algorithm.heavy_ball()
+    known = isinstance(work.loss, (LogLoss, SquaredError)) and plan.unit != "silo"
+    if not (isinstance(columns, CurveScaling) and plan.private and known and step is not None):
+        return params
+    if not (np.abs(params) < _DIVERGED).all():  # it diverged
+        return params
+    assert isinstance(work.model, LinearModel)
+    n_last = None if average is True else last_rounds(average, plan.n_rounds)
+    weights, at_zero = work.model.split(np.array(params, np.float64))
+    for number, block in enumerate(columns.blocks):  # columns of 0 have coefficients of noise
+        weights[columns.curves.places(number)] *= np.asarray(block.any(axis=0))[:, None]
+    if len(at_zero) > 1:  # each class against the others
+        at_zero = logit(softmax(at_zero))
+    clip = plan.clip_norm / math.hypot(1.0, columns.row_norm or 0.0)
+    slope_of = _of_labels if isinstance(work.loss, LogLoss) else _of_numbers
+    noise = plan.mechanism.noise_on_mean(plan) * np.concatenate(plan.factors)
+    share = float((np.square(plan.weights) / plan.known_sizes).sum())  # 1 / n
+    for output, offset in zip(weights.T, at_zero.tolist(), strict=True):
+        slope = slope_of(float(np.linalg.norm(output)), offset, clip)
+        for places, square in _blocks(columns):
+            bend = np.array([slope.h * square])
+            response = average_responses(bend, plan.n_rounds, *step, n_last)[:, 0]
+            variance = float(np.square(noise * response).sum())
+            variance += _INFLATED * slope.squared * square * share * float(response.sum()) ** 2
+            squared = float(np.square(output[places]).sum())
+            output[places] *= max(0.0, 1.0 - len(places) * variance / max(squared, 1e-300))
+    found = np.array(params)
+    found[: weights.size] = weights.reshape(-1)
+    return found
+
+
+def _blocks(columns: CurveScaling) -> Iterator[tuple[NDArray, float]]:
+    """Yield the indices of the coefficients that get one factor, and a column's mean square."""
+    curves = columns.curves
+    for number, block in enumerate(columns.blocks):
+        places = curves.places(number)[1:][np.flatnonzero(block[:, 1:].any(axis=0))]
+        yield places, 1 / max(1, len(places))
+    has_curve = np.zeros(curves.low.size, bool)
+    has_curve[[curve.column for curve in curves.curves]] = True
+    both = np.flatnonzero(has_curve[curves.pairs].all(axis=1))
+    yield curves.width - len(curves.pairs) + both, 1.0
+
+
+def _of_labels(spread: float, offset: float, clip: float) -> Slope:
+    """Return those of a label's log loss, for probabilities around the offset's."""
+    p = expit(offset + spread * _AT)
+    wrong = 1 - p  # the derivative of a positive; that of a negative is p
+    slope = p * wrong * (p * (wrong < clip) + wrong * (p < clip))
+    squared = p * np.minimum(wrong, clip) ** 2 + wrong * np.minimum(p, clip) ** 2
+    return Slope(max(_FLATTEST, float(_WEIGHTS @ slope)), float(_WEIGHTS @ squared))
+
+
+def _of_numbers(spread: float, offset: float, clip: float) -> Slope:
+    """Return those of a standardised target's squared error, with normal residuals."""
+    residual = np.abs(_AT) * math.sqrt(max(_LEFT, 1.0 - spread**2))
+    inside, squared = _WEIGHTS @ (residual <= clip), _WEIGHTS @ np.minimum(residual, clip) ** 2
+    return Slope(max(_FLATTEST, float(inside)), float(squared))
+
+
+class AfterRound:
+    """Called by the engine with the round's number and the current model; True stops the fit."""
+
+    def __init__(
+        self,
+        estimator: Any,
+        n_rounds: int,
+        attributes: Callable[[np.ndarray], dict[str, Any]],
+        records: Callable[[], tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        self._estimator, self._attributes = estimator, attributes
+        self._data, self._warned = records, False
+        self._lines = (
+            PrintedRounds(type(estimator).__name__, n_rounds) if estimator.verbose else None
+        )
+        self._context = None
+        if hasattr(estimator, "_init_callback_context"):
+            context = estimator._init_callback_context(max_subtasks=n_rounds)
+            self._context = context if hasattr(estimator, "_skl_callbacks") else None
+            context.call_on_fit_task_begin(estimator=estimator)
+
+    def __call__(self, r: int, params: np.ndarray) -> bool:
+        """Call all callbacks; return whether one of them stops the fit."""
+        if self._lines is not None:
+            self._lines(r + 1)
+        if (watch := getattr(self._estimator, "_watch", None)) is not None:
+            watch(self._as_fitted(params))
+        if self._context is None:
+            return False
+        round_ = self._context.subcontext(task_name="round")
+        round_.call_on_fit_task_begin(estimator=self._estimator)
+        return round_.call_on_fit_task_end(
+            estimator=self._estimator,
+            X=lambda: self._records(0),
+            y=lambda: self._records(1),
+            reconstruction_attributes=lambda: self._attributes(params),
+        )
+
+    def _as_fitted(self, params: np.ndarray) -> Any:
+        twin = copy.copy(self._estimator)
+        vars(twin).update(self._attributes(params))
+        return twin
+
+    def end(self) -> None:
+        """End the fit's task."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(estimator=self._estimator)
+
+    def _records(self, which: int) -> np.ndarray:
+        if not self._warned:
+            self._warned = True
+            warn(
+                "A callback reads the training records after each round; the privacy cost does "
+                "not cover what it shows. Score on other data (ConvergenceDisplay takes X_test, "
+                "y_test).",
+                PrivacyLeakWarning,
+            )
+        return self._data()[which]
+
+
+#: lines that a fit prints, at most
+_LINES = 10
+
+
+class PrintedRounds:
+    """Prints how far a fit is, at about ten rounds; it may go on after rounds of an earlier run."""
+
+    def __init__(self, name: str, n_rounds: int) -> None:
+        self._name, self._n_rounds, self._start = name, n_rounds, time.perf_counter()
+        self._before: int | None = None
+
+    def __call__(self, done: int) -> None:
+        """Print a line if a further tenth of the rounds is done."""
+        self._before = done - 1 if self._before is None else self._before
+        tenth, before = (k * _LINES // self._n_rounds for k in (done, done - 1))
+        if tenth > before:
+            seconds = time.perf_counter() - self._start
+            left = seconds * (self._n_rounds - done) / (done - self._before)
+            times = f"{seconds:.0f} s passed, {left:.0f} s left"
+            print(f"{self._name}: {done}/{self._n_rounds} rounds, {times}", flush=True)
+
 
 #: an objective this many times that of the model 0 counts as divergence
 _WORSE, _BLOCK = 2.0, 2**14

@@ -3,7 +3,7 @@
 from skdpfl.federation._base import Federation, RecordMap, Schema, Work
 from skdpfl.federation._budgets import CohortSum, GridSum, SiloBudgets
 from skdpfl.federation._counts import CellCounts
-from skdpfl.federation._data import SiloData, class_codes, in_rows
+from skdpfl.federation._data import SiloData, class_codes, in_rows, rows_of_persons
 from skdpfl.federation._local import LocalFederation
 from skdpfl.federation._measures import (
     R2,
@@ -17,15 +17,17 @@ from skdpfl.federation._measures import (
     ask_score,
     score_plan,
 )
-from skdpfl.federation._people import rows_of_persons
 from skdpfl.federation._ranks import (
+    OF_CLASSES,
+    OF_SURVIVAL,
+    OF_TARGETS,
     AveragePrecision,
     CalibrationError,
     Concordance,
     RocAuc,
     ScoreHistogram,
+    measure_of,
 )
-from skdpfl.federation._score_names import OF_CLASSES, OF_SURVIVAL, OF_TARGETS, measure_of
 from skdpfl.federation._silo import Answered, Silo
 from skdpfl.federation._sums import (
     PIECE,

@@ -31,10 +31,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from skdpfl._adapted import SiloAdapted
+from skdpfl._adapted import HEADS, SiloAdapted
 from skdpfl._arguments import check_count, codes_of
 from skdpfl._compat import as_frame
-from skdpfl._own_parts import HEADS
 from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning

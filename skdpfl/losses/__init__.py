@@ -2,19 +2,19 @@
 
 from skdpfl.losses._base import Loss, Weighted, record_by_record, with_weights
 from skdpfl.losses._classification import Hinge, LogLoss, Ordinal, SquaredHinge
-from skdpfl.losses._moreau import Kink, Kinked
-from skdpfl.losses._rates import (
+from skdpfl.losses._regression import AbsoluteError, Huber, Kink, Kinked, Quantile, SquaredError
+from skdpfl.losses._survival import (
     Gamma,
     NegativeBinomial,
     Offset,
     OfLogMean,
+    PiecewiseExponential,
     Poisson,
     Tweedie,
     loss_for,
+    signed_times,
     with_offsets,
 )
-from skdpfl.losses._regression import AbsoluteError, Huber, Quantile, SquaredError
-from skdpfl.losses._survival import PiecewiseExponential, signed_times
 
 #: every loss of this package, by the estimators' names; the property tests run over all
 NAMED: dict[str, type[Loss]] = {

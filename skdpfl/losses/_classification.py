@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpfl.losses._base import Loss, at_codes, sigmoid, signs, softmax
-from skdpfl.losses._moreau import Kinked, OfResidual
+from skdpfl.losses._regression import Kinked, OfResidual
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-from skdpfl.model_selection._person_folds import SiloGroupKFold as SiloGroupKFold
-from skdpfl.model_selection._calibrated import DPCalibratedClassifier as DPCalibratedClassifier
+from skdpfl.model_selection._split import SiloGroupKFold as SiloGroupKFold
+from skdpfl.model_selection._prefit import DPCalibratedClassifier as DPCalibratedClassifier
 from skdpfl.model_selection._randomized import DPRandomizedSearchCV as DPRandomizedSearchCV
 from skdpfl.model_selection._scores import (
     make_silo_scorer as make_silo_scorer,
@@ -13,4 +13,4 @@ from skdpfl.model_selection._split import (
     SiloKFold as SiloKFold,
     SiloStratifiedKFold as SiloStratifiedKFold,
 )
-from skdpfl.model_selection._threshold import DPThresholdClassifier as DPThresholdClassifier
+from skdpfl.model_selection._prefit import DPThresholdClassifier as DPThresholdClassifier

@@ -10,6 +10,6 @@ from skdpfl.privacy.events import (
     Guarantee as Guarantee,
     SecureAggregation as SecureAggregation,
 )
-from skdpfl.privacy.spending.groups import epsilon_per_record as epsilon_per_record
+from skdpfl.privacy.spending.spent import epsilon_per_record as epsilon_per_record
 from skdpfl.privacy.spending.ledger import PrivacyLedger as PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent as PrivacySpent

@@ -23,10 +23,9 @@ from skdpfl.federation import SumPlan, SumQuestion
 from skdpfl.privacy import sampling
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms import SiloGradients, SiloMessages
-from skdpfl.privacy.person_releases import of_person
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import PrecisionError
-from skdpfl.privacy.silo_releases import composition_of
+from skdpfl.privacy.silo_releases import composition_of, of_person
 from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.remote._terms import Refused, in_words
 

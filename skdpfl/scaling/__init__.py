@@ -10,12 +10,6 @@ _calibration what is found after training: the scale of a classifier's raw predi
              (``_temperature``, ``_factor``), the level of a quantile's
 """
 
-from skdpfl.scaling._bounds import (
-    Bounds,
-    affine_from_bounds,
-    read_feature_bounds,
-    read_target_bounds,
-)
 from skdpfl.scaling._calibration import (
     Below,
     Calibrated,
@@ -24,7 +18,6 @@ from skdpfl.scaling._calibration import (
     ShiftPlan,
     calibrated,
 )
-from skdpfl.scaling._cells import Histogram
 from skdpfl.scaling._centre_sums import (
     Bins,
     Box,
@@ -54,16 +47,21 @@ from skdpfl.scaling._curves import (
     Curve,
     CurveScaling,
     Expansion,
+    Histogram,
 )
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import (
     AffineScaling,
     AffineTarget,
     Array,
+    Bounds,
     IdentityScaling,
     RatioTarget,
     Scales,
     SquashScaling,
+    affine_from_bounds,
+    read_feature_bounds,
+    read_target_bounds,
 )
 from skdpfl.scaling._moments import Boxes, deviations
 from skdpfl.scaling._run import (

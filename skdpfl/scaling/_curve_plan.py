@@ -11,10 +11,17 @@ import numpy as np
 
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling._bounds import Bounds, deviations_of_all
-from skdpfl.scaling._cells import ALIKE, APART, Histogram, cells, denoise_histogram
-from skdpfl.scaling._curves import Curve, CurveScaling, Expansion
-from skdpfl.scaling._maps import Array, Scaling
+from skdpfl.scaling._curves import (
+    ALIKE,
+    APART,
+    Curve,
+    CurveScaling,
+    Expansion,
+    Histogram,
+    cells,
+    denoise_histogram,
+)
+from skdpfl.scaling._maps import Array, Bounds, Scaling, deviations_of_all
 
 #: twice the relative precision of float32, in which cells are computed
 _PRECISE = 2.0**-22

@@ -13,7 +13,6 @@ import numpy as np
 from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import _columns
-from skdpfl.scaling._bounds import affine_from_bounds, deviations_of_all
 from skdpfl.scaling._choice import Look, ScalingPlan
 from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, shape_library
@@ -25,6 +24,8 @@ from skdpfl.scaling._maps import (
     Scales,
     Scaling,
     SquashScaling,
+    affine_from_bounds,
+    deviations_of_all,
 )
 from skdpfl.scaling._moments import (
     Boxes,

@@ -17,10 +17,9 @@ import numpy as np
 import pandas as pd
 
 from skdpfl import estimators, remote
-from skdpfl._adapted import SiloAdapted
+from skdpfl._adapted import HEADS, SiloAdapted
 from skdpfl._arguments import at_least
 from skdpfl._durable import replace_file
-from skdpfl._own_parts import HEADS
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.service._connect import connect

@@ -11,8 +11,7 @@ from skdpfl.federation import (
     RocAuc,
     measure_of,
 )
-from skdpfl.model_selection._calibrated import TemperatureSlopes
-from skdpfl.model_selection._prefit import DecisionTable
+from skdpfl.model_selection._prefit import DecisionTable, TemperatureSlopes
 from skdpfl.model_selection.held_out import HeldOut
 from skdpfl.privacy.events import read_guarantee
 from skdpfl.privacy.randomness.streams import streams_for

@@ -18,9 +18,8 @@ from skdpfl._arguments import at_least, at_most
 from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours
-from skdpfl.privacy.spending.book import Book, Budget, Entry
+from skdpfl.privacy.spending.book import Book, Budget, Entry, Journal
 from skdpfl.privacy.spending.filters import Filter, Taken
-from skdpfl.privacy.spending.journal import Journal
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 
 #: files of ledgers without a path whose block ended in this process

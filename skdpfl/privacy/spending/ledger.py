@@ -28,8 +28,7 @@ from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.spending.account import ENDED, Account, charge_all, now, warn_at_the_end
 from skdpfl.privacy.spending.as_fitted import AsFitted
-from skdpfl.privacy.spending.book import Budget, Entry
-from skdpfl.privacy.spending.journal import Journal, absolute, temporary_path
+from skdpfl.privacy.spending.book import Budget, Entry, Journal, absolute, temporary_path
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: open ledgers of this process, outermost first; threads share them

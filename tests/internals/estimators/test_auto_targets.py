@@ -5,7 +5,7 @@ import pytest
 
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
+from skdpfl.scaling._maps import read_feature_bounds, read_target_bounds
 from tests.internals.preprocessing.held import planned, scales_of
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.choosing import ScalingStep
-from skdpfl.scaling._bounds import affine_from_bounds, read_feature_bounds
+from skdpfl.scaling._maps import affine_from_bounds, read_feature_bounds
 from tests.internals.preprocessing.held import planned
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.algorithms.average_noise import average_responses
-from skdpfl.estimators import _shrinking, _training
+from skdpfl.estimators import _training
 from tests.estimators.fits import make
 
 N = 3000
@@ -90,11 +90,11 @@ def test_slopes_are_those_of_a_simulation(clip):
     p = 1 / (1 + np.exp(-raw))
     y = rng.random(raw.size) < p
     wrong = abs(y - p)
-    found = _shrinking._of_labels(1.5, 0.4, clip)
+    found = _training._of_labels(1.5, 0.4, clip)
     assert found.squared == pytest.approx(np.square(np.minimum(wrong, clip)).mean(), rel=0.02)
     assert found.h == pytest.approx((p * (1 - p) * (wrong < clip)).mean(), rel=0.05)
     residual = abs(rng.normal(size=raw.size)) * np.sqrt(1 - 0.36)
-    found = _shrinking._of_numbers(0.6, 0.0, clip)
+    found = _training._of_numbers(0.6, 0.0, clip)
     assert found.squared == pytest.approx(np.square(np.minimum(residual, clip)).mean(), rel=0.02)
     assert found.h == pytest.approx((residual <= clip).mean(), rel=0.05)
 

@@ -18,13 +18,12 @@ from skdpfl.scaling import (
     Slopes,
     TemperaturePlan,
     _calibration,
-    _factor,
     _temperature,
     calibrated,
     rarity,
 )
-from skdpfl.scaling._factor import FactorPosterior
 from skdpfl.scaling._temperature import (
+    FactorPosterior,
     Point,
     ShrinkPlan,
     log_odds,
@@ -243,7 +242,7 @@ def test_what_is_known_after_slopes_is_bayes_rule():
     likely = known._likely([])
     for factor, slope in seen:
         told = known.slopes(factor)
-        likely = likely * norm.pdf(slope, told, np.hypot(0.05, _factor._MISFIT * told[:, :1]))
+        likely = likely * norm.pdf(slope, told, np.hypot(0.05, _temperature._MISFIT * told[:, :1]))
     after = (likely * known.slopes(0.7)).sum() / likely.sum()
     assert known.expected(seen, 0.7) == pytest.approx(after, rel=1e-9)
 
@@ -272,10 +271,10 @@ def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
 @pytest.mark.slow
 @pytest.mark.parametrize("reach", [0.25, 0.6])
 def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach, monkeypatch):
-    monkeypatch.setattr(_factor, "_DOUBT", 0.0)
+    monkeypatch.setattr(_temperature, "_DOUBT", 0.0)
     plan, rng = plan_of(mu=[20.0] * 3), np.random.default_rng(0)
     posterior = known_of(plan)
-    nearest = np.abs(_factor._FACTORS - reach).argmin()
+    nearest = np.abs(_temperature._FACTORS - reach).argmin()
 
     def found(noise):
         def mean(at, number):
@@ -289,7 +288,7 @@ def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach, monk
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs, monkeypatch):
-    monkeypatch.setattr(_factor, "_DOUBT", 0.0)
+    monkeypatch.setattr(_temperature, "_DOUBT", 0.0)
     shares = (0.9, 0.1) if n_outputs == 1 else (0.8, 0.1, 0.1)
     posterior = FactorPosterior(1.5, log_odds(shares), 0.0, 0.1, 0.7)
     rng, base = np.random.default_rng(1), np.array(log_odds(shares))

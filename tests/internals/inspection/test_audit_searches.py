@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl import DPFedAvgClassifier, ISRLDPRegressor
-from skdpfl.inspection.audits import black_box
+from skdpfl.inspection.audits import audit
 from skdpfl.model_selection import _randomized
 from skdpfl.model_selection._candidates import Candidate
 from skdpfl.privacy import audit_epsilon
@@ -55,13 +55,13 @@ def test_scores_of_searches_have_teeth(monkeypatch):
 @pytest.mark.parametrize("name", SEARCHES)
 def test_scores_without_noise_are_known_exactly(name, monkeypatch):
     """The attack computes what a search publishes; so each guess is right where it can be."""
-    laws, judge = [], black_box.judged_numbers
+    laws, judge = [], audit.judged_numbers
 
     def judged(seen, law, coins, *args):
         laws.append((np.array(law), np.array(coins)))
         return judge(seen, law, coins, *args)
 
-    monkeypatch.setattr(black_box, "judged_numbers", judged)
+    monkeypatch.setattr(audit, "judged_numbers", judged)
     quiet_scores(monkeypatch, 1e6)
     data = apart()
     if name == "whole silos":

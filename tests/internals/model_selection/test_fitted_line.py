@@ -7,8 +7,7 @@ import pytest
 from scipy.special import expit, logit
 
 from skdpfl.federation import Found
-from skdpfl.model_selection._prefit import ScoreTable, fitted_line
-from skdpfl.model_selection._threshold import best_cut
+from skdpfl.model_selection._prefit import ScoreTable, best_cut, fitted_line
 
 CENTRES = np.linspace(-3, 3, 8)
 COSTS = {"false_positive": 1, "false_negative": 9}

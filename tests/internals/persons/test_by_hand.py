@@ -12,8 +12,8 @@ from skdpfl.federation._gradient import PrivateGradient
 from skdpfl.losses import LogLoss, Ordinal, PiecewiseExponential, SquaredError
 from skdpfl.models import LinearModel, OneSlope, Records, _products
 from skdpfl.privacy.events import Guarantee
-from skdpfl.scaling._cells import Histogram
 from skdpfl.scaling._columns import ColumnSums
+from skdpfl.scaling._curves import Histogram
 from tests.internals.persons.test_guarantee import survival_times, visits
 
 C = 0.6

@@ -9,7 +9,7 @@ import pytest
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.federation import _local
 from skdpfl.models import Additive
-from skdpfl.scaling._cells import Cells, cells
+from skdpfl.scaling._curves import Cells, cells
 
 RANGES = [(-4.0, 4.0), (0.0, 1.0), (20.0, 90.0), (-1e30, 1e30), (1e6, 1e6 + 1), (-1e-30, 1e-30)]
 

@@ -5,8 +5,8 @@ import pytest
 
 from skdpfl.privacy.events import Exact, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
-from skdpfl.scaling._bounds import read_feature_bounds
 from skdpfl.scaling._choice import EVERYTHING
+from skdpfl.scaling._maps import read_feature_bounds
 from tests.internals.preprocessing.held import planned
 from tests.internals.test_sums import PROTECTED
 

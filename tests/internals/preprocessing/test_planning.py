@@ -5,8 +5,8 @@ import pytest
 
 from skdpfl.federation import SiloBudgets
 from skdpfl.privacy.events import Gaussian, Guarantee
-from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
+from skdpfl.scaling._maps import read_feature_bounds, read_target_bounds
 
 
 def bounds(d):

@@ -8,9 +8,8 @@ import pytest
 from skdpfl.federation import SiloBudgets, SiloData, records_read
 from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
-from skdpfl.scaling._maps import AffineScaling
+from skdpfl.scaling._maps import AffineScaling, read_feature_bounds, read_target_bounds
 from tests.internals.preprocessing.held import scales_of
 
 N, M = 4000, 4

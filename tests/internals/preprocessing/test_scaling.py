@@ -6,16 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.scaling._bounds import (
-    affine_from_bounds,
-    read_feature_bounds,
-    read_target_bounds,
-    target_from_bounds,
-)
 from skdpfl.scaling._maps import (
     AffineScaling,
     IdentityScaling,
     SquashScaling,
+    affine_from_bounds,
+    read_feature_bounds,
+    read_target_bounds,
+    target_from_bounds,
 )
 
 SCALINGS = [

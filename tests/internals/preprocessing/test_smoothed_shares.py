@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skdpfl.scaling._cells import denoise_histogram
+from skdpfl.scaling._curves import denoise_histogram
 
 
 def test_without_noise_shares_stay_and_with_it_they_sum_to_one():

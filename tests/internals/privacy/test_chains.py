@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon
-from skdpfl.privacy.spending.groups import Chain
+from skdpfl.privacy.spending.spent import Chain
 
 
 def hockey_stick(p, q, epsilon):

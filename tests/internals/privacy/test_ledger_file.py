@@ -12,7 +12,7 @@ import pytest
 from benchmarks.ledger import EPSILON
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.privacy.spending import journal
+from skdpfl.privacy.spending import book
 from skdpfl.privacy.spending.book import Budget, Damaged, read, written
 from skdpfl.privacy.spending.filters import RenyiFilter, filter_order, renyi_budget
 from tests.privacy.test_ledger_file import SMALL, full, path
@@ -60,14 +60,12 @@ def test_an_entry_that_this_version_does_not_know_is_refused():
 
 def journal_line(plain):
     """Return a file of one entry, with digests that fit."""
-    from skdpfl.privacy.spending import book
-
     data = book._json(plain)
     return book._header(1, book._digest(data)) + data
 
 
 def test_who_waits_too_long_is_told(full, monkeypatch):
-    monkeypatch.setattr(journal, "PATIENCE", 0.05)
+    monkeypatch.setattr(book, "PATIENCE", 0.05)
     with PrivacyLedger(path=full) as ledger, open(full) as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(LedgerError, match="another process held it"):
@@ -79,11 +77,11 @@ def test_who_waits_too_long_is_told(full, monkeypatch):
 def test_a_charge_reads_nothing_and_writes_as_much_in_a_file_of_dozens(path, monkeypatch):
     """A line and the header; no entry is looked at again."""
     written, reads, uses = [], [], []
-    write, read_all, use = os.pwrite, journal._all_of, RenyiFilter._use_under
+    write, read_all, use = os.pwrite, book._all_of, RenyiFilter._use_under
     monkeypatch.setattr(
         os, "pwrite", lambda f, data, at: written.append(len(data)) or write(f, data, at)
     )
-    monkeypatch.setattr(journal, "_all_of", lambda file: reads.append(file) or read_all(file))
+    monkeypatch.setattr(book, "_all_of", lambda file: reads.append(file) or read_all(file))
     monkeypatch.setattr(
         RenyiFilter, "_use_under", lambda self, *cost: uses.append(1) or use(self, *cost)
     )
@@ -153,7 +151,7 @@ def test_a_ledger_that_cannot_be_kept_leaves_nothing(monkeypatch, tmp_path):
     def failing(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("skdpfl.privacy.spending.journal._IN_MEMORY", "none")
+    monkeypatch.setattr("skdpfl.privacy.spending.book._IN_MEMORY", "none")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "fsync", failing)
     with pytest.raises(LedgerError, match=r"No space left.*Free space"), PrivacyLedger(1.0):

@@ -18,7 +18,7 @@ from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release.grid import grid_for
 from skdpfl.privacy.shuffling import shuffled_profile
 from skdpfl.privacy.spending.filters import renyi_budget
-from skdpfl.privacy.spending.groups import group_size
+from skdpfl.privacy.spending.spent import group_size
 from tests.privacy.test_limits import stream
 
 UP, DOWN = 1 + 1e-9, 1 - 1e-9

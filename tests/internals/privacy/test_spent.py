@@ -6,13 +6,13 @@ import warnings
 
 import pytest
 
+import skdpfl.privacy.spending.spent as spending
 from skdpfl import DPFedAvgClassifier
 from skdpfl.privacy import epsilon_per_record
 from skdpfl.privacy.events import Approximate, Exact, Gaussian, PoissonGaussian, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.shuffling import shuffled_levels
-from skdpfl.privacy.spending import groups
 from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.spent import chosen_by_outputs, total
 from tests.privacy.test_spent import DELTA, A, B, C, spent, two_silos
@@ -155,9 +155,9 @@ def test_text_never_shows_less_than_was_spent(epsilon, delta, shown):
 def test_a_group_of_many_unlike_releases_costs_hardly_more_when_they_are_merged(monkeypatch):
     clf = DPFedAvgClassifier(1.0, sampling_rate=0.2, noise_schedule=("round", 0.9, 2), n_rounds=50)
     paid = clf.plan_for(silo_sizes=[60], n_features=4).spent()
-    assert len(paid.costs[0].composition) > groups._MOST_DISTINCT
+    assert len(paid.costs[0].composition) > spending._MOST_DISTINCT
     at_most = {k: paid.group(k).epsilon for k in (2, 12)}
-    monkeypatch.setattr(groups, "_MOST_DISTINCT", 1000)
+    monkeypatch.setattr(spending, "_MOST_DISTINCT", 1000)
     for k, epsilon in at_most.items():
         assert paid.group(k).epsilon <= epsilon <= 1.04 * paid.group(k).epsilon
 
