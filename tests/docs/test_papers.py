@@ -57,6 +57,22 @@ def test_reported_seeds_are_not_those_of_tuning(papers):
     assert tuned == [101, 102] * (len(tuned) // 2) and reported == [0, 1, 2]
 
 
+def test_a_run_goes_on_with_the_whole_number_of_rounds_that_was_chosen(papers, tmp_path):
+    def measure(seed, step, n_rounds):
+        assert isinstance(n_rounds, int)
+        return -abs(step - 1) - abs(n_rounds - 8) - seed / 1000
+
+    axis = papers("_common.cells").Axis
+    axes = (axis("step", 0.3, 3), axis("n_rounds", 4, 2, whole=True))
+    cells, fig, cell = figure(papers, measure, axes, seeds=(0, 1))
+    store = papers("_common.table").Store(tmp_path, "a/b")
+    store.append(list(cells.run_cell(fig, cell, quick=False, seeds=(0,))))
+    chosen = store.tuned(cell.key)
+    assert chosen.point == {"step": 0.9, "n_rounds": 8}
+    (row,) = cells.run_cell(fig, cell, quick=False, seeds=(1,), chosen=chosen)
+    assert row["value"] == measure(1, 0.9, 8)
+
+
 @pytest.mark.slow
 def test_kept_tables_have_the_columns_of_now_and_seeds_of_their_own(papers):
     table = papers("_common.table")

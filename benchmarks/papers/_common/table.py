@@ -109,7 +109,7 @@ class Store:
             return None
         row = table.iloc[rows[0]]
         pairs = (pair.split("=") for pair in row["chosen"].split())
-        point = {name: float(value) for name, value in pairs}
+        point = {name: int(value) if value.isdigit() else float(value) for name, value in pairs}
         return Tuned(point, bool(row["inside"]), int(row["fits"]))
 
     def seeds(self) -> dict[tuple[str, str, str, str], set[int]]:
