@@ -22,7 +22,6 @@ from _common.table import chosen
 
 from isrl.methods import (
     HETEROGENEITY,
-    ONE_RECORD,
     apart,
     cell,
     compared,
@@ -96,8 +95,8 @@ def cells(quick: bool) -> list[Cell]:
                 fit = partial(relative_rmse, method, epsilon, n_silos)
                 found.append(cell(method, epsilon, fit, f"{n_silos} silos"))
             if n_silos < 15 and epsilon <= 3 and not quick:
-                fit = partial(relative_rmse, ONE_RECORD, epsilon, n_silos)
-                found.append(one_record(fit, epsilon, f"{n_silos} silos", size))
+                named = f"{n_silos} silos"
+                found.append(one_record(relative_rmse, epsilon, n_silos, named, size))
     if quick:
         return found
     found += [apart(partial(spread, n), f"{n} silos") for n in N_SILOS]

@@ -8,6 +8,7 @@ baselines without privacy clip as well: "clipped". "local, one record a step" is
 SGD: as many steps a round as a batch has records, each on one record in the mean (Poisson, which
 needs less noise than exactly one), in the paper's number of rounds. A fit takes thousands of steps,
 so its search starts from one place.
+"localized" needs all silos in every round, and is compared where the others have some only, too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ STEP = Axis("learning_rate", 0.3, 3.0, 1e-4, 1e4)
 CLIP = Axis("clip_norm", 0.5, 2.0, 1e-2, 1e3)
 ROUNDS = Axis("n_rounds", 50, 2.0, 1, 400, whole=True)
 ONE_RECORD = "local, one record a step"
+LOCALIZED = "localized, all silos"
 SHUFFLED = {"trust": "shuffler", "sampling": "without_replacement"}
 ONE_PASS = {"solver": "accelerated", "sampling": "disjoint"}
 SHUFFLED_ONCE = {**ONE_PASS, "trust": "shuffler"}
@@ -38,6 +40,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "accelerated": {"solver": "accelerated"},
     "multistage": {"solver": "multistage", "alpha": 1e-3},
     "one pass, accelerated": ONE_PASS,
+    LOCALIZED: {"solver": "localized"},
     "local, 5 steps": {"solver": "local", "local_steps": 5},
     ONE_RECORD: {"solver": "local"},
     "minibatch, shuffled": SHUFFLED,
@@ -45,6 +48,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "minibatch, silos by the network": {},
     "minibatch, clipped": {},
     "local, 5 steps, clipped": {"solver": "local", "local_steps": 5},
+    f"{ONE_RECORD}, clipped": {"solver": "local"},
 }
 #: without privacy, and with it
 EXACT = ("minibatch", "accelerated", "local, 5 steps", "minibatch, clipped",
@@ -61,11 +65,13 @@ def compared(
 ) -> list[str]:
     """Return the methods of a panel at an epsilon; where all silos answer nobody chooses them.
 
-    One pass behind a shuffler is compared where ``once`` asks for it.
+    One pass behind a shuffler is compared where ``once`` asks for it, as are phases, which all
+    silos have.
     """
     names = PRIVATE if epsilon < np.inf else EXACT
     chosen = names if all_of_them else [name for name in names if name in FEW]
     chosen = [name for name in chosen if once or METHODS[name] is not SHUFFLED_ONCE]
+    chosen = [name for name in chosen if once or everyone or name != LOCALIZED]
     chosen = [name for name in chosen if name != ONE_RECORD]
     return [name for name in chosen if not (everyone and "network" in name)]
 
@@ -78,13 +84,18 @@ def cell(method: str, epsilon: float, fit: Callable[..., float], setting: str) -
 
 
 def one_record(
-    fit: Callable[..., float], epsilon: float, setting: str, size: tuple[int, int, int]
+    fit: Callable[..., float], epsilon: float, silos: int, setting: str, size: tuple[int, int, int]
 ) -> Cell:
-    """Return the cell of the paper's local SGD; ``size``: its records, rounds and batch."""
+    """Return the cell of the paper's local SGD; ``size``: its records, rounds and batch.
+
+    ``silos``: what ``fit`` takes after method and epsilon. Without privacy it clips.
+    """
     n_records, rounds, batch = size
-    measure = partial(fit, local_steps=batch, sampling_rate=1 / n_records, n_rounds=rounds)
+    method = ONE_RECORD if epsilon < math.inf else f"{ONE_RECORD}, clipped"
+    more = {"local_steps": batch, "sampling_rate": 1 / n_records, "n_rounds": rounds}
+    measure = partial(fit, method, epsilon, silos, **more)
     tuned = (STEP._replace(start=0.03), CLIP._replace(start=1.0))
-    return Cell(ONE_RECORD, epsilon, measure, tuned, setting, epsilon, starts=((0,), (0,)))
+    return Cell(method, epsilon, measure, tuned, setting, epsilon, starts=((0,), (0,)))
 
 
 #: the silos' upsilon^2 at the optimum, a row of its own
@@ -113,7 +124,9 @@ def axes(method: str, epsilon: float) -> tuple[Axis, ...]:
 def fitted(cls: type, method: str, epsilon: float, problem: Any, **setting: Any) -> Any:
     """Return a fitted model."""
     if math.isinf(epsilon):
-        setting["n_rounds"] = 300
+        setting.setdefault("n_rounds", 300)
+    if method == LOCALIZED:
+        setting["silo_fraction"] = 1.0
     if "network" in method:
         share = setting.pop("silo_fraction")
         setting["cohort"] = answers(problem, share, setting["n_rounds"], setting["random_state"])
