@@ -12,8 +12,11 @@ A round depends on earlier ones through a :class:`Progress` only. From a saved o
 silos (:class:`skdpfl.federation.Silo`), a run continues with the same result.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -131,7 +134,7 @@ def rounds(
         after = _beginning(work, streams, average)
     else:
         _check_continues(work.plan, streams)
-    for r, cohort in enumerate(_cohorts(work, streams)):
+    for r, cohort in enumerate(_cohorts(work.plan, streams)):
         if r >= after.n_rounds:
             after = _next(work, federation, streams, after, cohort, average)
             yield after
@@ -179,12 +182,12 @@ def _next(
     federation: Federation,
     streams: Streams,
     before: Progress,
-    cohort: np.ndarray,
+    cohort: Cohort,
     average: bool | float,
 ) -> Progress:
     """Run the next round."""
     plan, algorithm, r, clip_norm = work.plan, work.algorithm, before.n_rounds, before.clip_norm
-    if len(cohort) or plan.secret_cohorts:
+    if len(cohort.silos) or plan.secret_cohorts:
         now = Round(r, cohort, clip_norm)
         released = _round(work, federation, streams, now, before.state)
         federation.on_release(r, released)
@@ -224,11 +227,25 @@ def last_rounds(average: float, n_rounds: int) -> int:
     return min(n_rounds, max(1, int(average)))
 
 
+class Cohort(NamedTuple):
+    """The silos of a round, their weights, and the sum of these."""
+
+    silos: np.ndarray
+    weights: np.ndarray
+    weight: float
+
+    @classmethod
+    def of(cls, plan: PrivacyPlan, silos: np.ndarray) -> Cohort:
+        """Return a cohort of the plan's silos."""
+        weights = plan.weights[silos]
+        return cls(silos, weights, float(np.add.reduce(weights)))
+
+
 class Round(NamedTuple):
     """A round's number, cohort and clip norm of messages."""
 
     number: int
-    cohort: np.ndarray
+    cohort: Cohort
     clip_norm: float
 
 
@@ -241,14 +258,14 @@ def _round(
     expectation over cohorts of a given size is then the weighted mean over all silos, however
     unequal the weights are.
     """
-    plan, width = work.plan, work.model.size + work.plan.mechanism.n_extra
-    weights, size = plan.weights[now.cohort], work.model.size
+    plan, size, (cohort, weights, weight) = work.plan, work.model.size, now.cohort
+    width = size + plan.mechanism.n_extra
     on_grid = plan.mechanism.shared  # silos weight their messages themselves
-    total = GridSum(now.cohort, width) if on_grid else CohortSum(now.cohort, weights, width)
+    total = GridSum(cohort, width) if on_grid else CohortSum(cohort, weights, width)
     shared = work.algorithm.broadcast(state)
-    for silos, messages in federation.round(now.number, shared, now.cohort, now.clip_norm):
+    for silos, messages in federation.round(now.number, shared, cohort, now.clip_norm):
         total.add(silos, messages)
-    came, weight = len(now.cohort), float(np.add.reduce(weights))
+    came = len(cohort)
     absent = federation.absent()
     if len(absent):  # the mean is over the others, as if they had been the cohort
         total.add(absent, np.zeros((len(absent), width), total.dtype))
@@ -264,14 +281,14 @@ def _round(
     return Released(mean[:size].astype(work.dtype), weight, sampled, *statistics)
 
 
-def _cohorts(work: Work, streams: Streams) -> Iterator[np.ndarray]:
+def _cohorts(plan: PrivacyPlan, streams: Streams) -> Iterator[Cohort]:
     """Yield the cohort of each round: from the plan's schedule, or a secret draw."""
-    plan = work.plan
-    everyone = np.arange(plan.n_silos)
     if plan.schedule is not None:
-        yield from plan.schedule
+        drawn: Iterable[np.ndarray] = plan.schedule
+    elif plan.unit == "silo" and plan.silo_fraction < 1:
+        drawn = plan.cohorts(streams)
+    else:
+        yield from repeat(Cohort.of(plan, np.arange(plan.n_silos)), plan.n_rounds)
         return
-    whole = plan.unit != "silo" or plan.silo_fraction >= 1
-    drawn = None if whole else plan.cohorts(streams)
-    for _ in range(plan.n_rounds):
-        yield everyone if drawn is None else next(drawn)
+    for silos in drawn:
+        yield Cohort.of(plan, silos)

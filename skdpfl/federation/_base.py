@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -94,7 +95,7 @@ class Work:
         """The size of the vector that a silo keeps between its rounds."""
         return self.algorithm.memory_size(self.model.size)
 
-    @property
+    @cached_property
     def penalty(self) -> np.ndarray:
         """The factor of the parameters in the penalty's gradient, (size,): see `penalty_mask`."""
         return self.alpha * self.model.penalty_mask()

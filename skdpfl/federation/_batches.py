@@ -117,9 +117,11 @@ class Batches:
         if (most < sizes).any():  # larger batches are cut as in Poisson.draw
             for t, i in np.argwhere(np.count_nonzero(drawn, axis=-1) > most).tolist():
                 drawn[t, i, np.flatnonzero(drawn[t, i])[int(most[i]) :]] = False
-        whose, rows = np.nonzero(drawn.reshape(-1, drawn.shape[-1]))
-        starts = np.searchsorted(whose, np.arange(len(steps) * len(silos) + 1))
-        rows += self.data.starts[silos][whose % len(silos)]
+        rows, counts = np.flatnonzero(drawn), np.count_nonzero(drawn, axis=-1).ravel()
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        # from a place among all that could be drawn to one among the data's rows
+        first = np.tile(self.data.starts[silos], len(steps))
+        rows += np.repeat(first - np.arange(len(first)) * drawn.shape[-1], counts)
         return rows if self.data.order is None else self.data.order[rows], starts
 
 
@@ -206,12 +208,12 @@ class GroupBatches:
     def _draw(self, silos: np.ndarray, steps: range) -> list[Draw]:
         """Draw the Poisson batches of several steps."""
         table, (rows, starts) = self._batches.data.table, self._batches.together(silos, steps)
-        each = [starts[i : i + len(silos) + 1] for i in range(0, len(starts) - 1, len(silos))]
         if not self._in_place:
+            each = [starts[i : i + len(silos) + 1] for i in range(0, len(starts) - 1, len(silos))]
             cut = [Records(table, rows[own[0] : own[-1]], own - own[0]) for own in each]
             return [partial(self._in_parts, records) for records in cut]
         whole = self._as_group(Records(table, rows, starts))
-        return [partial(iter, [whole.of(own)]) for own in each]
+        return [partial(iter, [batch]) for batch in whole.each(len(silos))]
 
     def _all(self, silos: np.ndarray, kept: Kept | None) -> Iterable[Batch]:
         """Return all records of the silos; cached if they are few and read without a copy."""

@@ -32,7 +32,7 @@ from skdpfl.losses import loss_for
 from skdpfl.models import Descent, Records
 from skdpfl.privacy.mechanisms import GradientTerms
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.release import NoisedSum, Precision
+from skdpfl.privacy.release import GridRows, NoisedSum, Precision
 
 
 class Several(NamedTuple):
@@ -57,12 +57,23 @@ class Batch(NamedTuple):
     limits: np.ndarray | None = None
     several: Several | None = None
 
-    def of(self, edges: np.ndarray) -> Batch:
-        """Return the records of some consecutive silos, between these edges."""
-        own = slice(int(edges[0]), int(edges[-1]))
-        limits = None if self.limits is None else self.limits[own]
-        records = Records(self.records.table, self.records.index[own], edges - own.start)
-        return Batch(records, self.y[own], self.squared_norms[own], limits)
+    def each(self, n_silos: int) -> list[Batch]:
+        """Return the batches of several steps, whose silos follow each other here, one by one."""
+        records, limits = self.records, self.limits
+        first = np.arange(0, len(records.edges) - 1, n_silos)
+        edges = records.edges[first[:, None] + np.arange(n_silos + 1)]
+        steps = [slice(a, b) for a, b in edges[:, [0, -1]].tolist()]
+        edges -= edges[:, :1]
+        rows, y, norms = records.index, self.y, self.squared_norms
+        return [
+            Batch(
+                Records(records.table, rows[own], ends),
+                y[own],
+                norms[own],
+                None if limits is None else limits[own],
+            )
+            for own, ends in zip(steps, edges, strict=True)
+        ]
 
 
 #: a step's records, in one part or several, of the same silos; a list if it may be asked for again
@@ -70,10 +81,11 @@ Draw = Callable[[], Iterable[Batch]]
 
 
 class Noise(NamedTuple):
-    """A step's noise in integer units (n, size), and the noised sums that it is for."""
+    """A step's noise in integer units (n, size), the noised sums that it is for, and their rows."""
 
     units: np.ndarray
     noised: NoisedSum
+    rows: GridRows
 
 
 class SumTerms(NamedTuple):
@@ -116,8 +128,8 @@ class PrivateGradient(Gradient):
         if self._noises is None:
             total = total / divisor
         else:
-            units, noised = self._noises(step)
-            total = noised.added(total, units, divisor=divisor, out=total)
+            units, _, rows = self._noises(step)
+            total = rows.release(total, units)
         total = total.astype(self._terms.dtype, copy=False)
         return total if self._penalty is None else total + self._penalty * params
 
@@ -294,7 +306,8 @@ class NoiseMaker:
         size, plan = work.model.size, work.plan
         self._work, self._noised = work, terms.noised
         self._by_factor: dict[float, NoisedSum] = {}
-        self._last: tuple[np.ndarray, float, NoisedSum] | None = None
+        self._divisor = terms.divisor
+        self._last: tuple[np.ndarray, float, NoisedSum, GridRows] | None = None
         self._none = terms.noised.std == 0  # silos whose own budget is infinite
         self._some_none = bool(self._none.any())
         self._source = plan.mechanism.noise(plan, streams, size, terms.noised.dtype)
@@ -334,8 +347,10 @@ class NoiseMaker:
         if last is None or last[0] is not silos or last[1] != factor:
             if factor not in self._by_factor:
                 self._by_factor[factor] = self._noised.scaled(factor)
-            self._last = last = silos, factor, self._by_factor[factor].of(silos)
-        return Noise(units, last[2])
+            noised = self._by_factor[factor].of(silos)
+            rows = GridRows.of(noised.grid, self._divisor[silos], noised.dtype)
+            self._last = last = silos, factor, noised, rows
+        return Noise(units, *last[2:])
 
     def _draw(self, silos: np.ndarray, steps: range) -> np.ndarray:
         units = self._source.units(silos, steps)

@@ -19,7 +19,7 @@ import copy
 import dataclasses
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -85,6 +85,12 @@ class SiloStates:
         #: of each silo, the first round that it may still answer, and the number it answered
         self.next_round = np.zeros(n_silos, np.int32)
         self.n_answered = np.zeros(n_silos, np.int32)
+        self._latest = 0  # the largest of ``next_round``
+
+    def restore(self, silo: int, next_round: int, n_answered: int) -> None:
+        """Set what a silo has answered."""
+        self.next_round[silo], self.n_answered[silo] = next_round, n_answered
+        self._latest = max(self._latest, next_round)
 
     def answer(self, silos: np.ndarray, round: int) -> None:
         """Record that ``silos`` answer a round; raise unless it is later than their last one.
@@ -93,11 +99,12 @@ class SiloStates:
         """
         # increasing indices: all silos, if as many
         who = silos if len(silos) < len(self.next_round) else slice(None)
-        if np.maximum.reduce(self.next_round[who], initial=0) > round:
+        if self._latest > round and np.max(self.next_round[who], initial=0) > round:
             raise ValueError(
                 f"Silos answer each round once and in order; got another request for round {round}."
             )
         self.next_round[who] = round + 1
+        self._latest = max(self._latest, round + 1)
         self.n_answered[who] += 1
 
 
@@ -216,9 +223,10 @@ class LocalFederation(Federation):
         """Run a round with the silos here; ``among`` is the number of all silos in the round."""
         self.kept.answer(cohort, round)
         told = round, shared, clip_norm, len(cohort) if among is None else among
-        jobs = self._jobs(round, len(cohort))
+        jobs, of_group = self._jobs(round, len(cohort)), partial(self._group, round, shared)
         for groups in self._parts_of(cohort, jobs):
-            for silos, messages in self._messages(round, shared, groups, jobs):
+            each = map(of_group, groups) if jobs == 1 else _on_threads(jobs, of_group, groups)
+            for (silos, _), messages in zip(groups, each, strict=True):
                 yield silos, self._finish(*told, silos, messages)
 
     def _jobs(self, round: int, n_silos: int) -> int:
@@ -240,17 +248,6 @@ class LocalFederation(Federation):
                 parts.append([(silos, self._terms_of(silos)) for silos in groups])
             self._last = cohort, jobs, parts
         return self._last[2]
-
-    def _messages(
-        self, round: int, shared: Any, groups: list[Group], jobs: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield groups of silos and their messages, shape (n, size)."""
-        of_group, silos = partial(self._group, round, shared), (who for who, _ in groups)
-        if jobs == 1:
-            yield from zip(silos, map(of_group, groups), strict=True)
-            return
-        with ThreadPoolExecutor(jobs) as pool:
-            yield from zip(silos, pool.map(of_group, groups), strict=True)
 
     def _group(self, round: int, shared: Any, group: Group) -> np.ndarray:
         """Return the messages of some silos, shape (n, size)."""
@@ -340,6 +337,14 @@ class LocalFederation(Federation):
             X = self._data.at(slice(i, i + rows))[0]
             norms[i : i + rows] = work.model.squared_row_norms(X)
         return norms
+
+
+def _on_threads(
+    jobs: int, of_group: Callable[[Group], np.ndarray], groups: list[Group]
+) -> Iterator[np.ndarray]:
+    """Yield the messages of each group, in their order."""
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(of_group, groups)
 
 
 def _one_by_one(silos: np.ndarray) -> list[np.ndarray]:

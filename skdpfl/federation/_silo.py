@@ -268,7 +268,7 @@ class Silo:
         if noise and self._federation.noises is not None:
             self._federation.noises.restore(i, noise)
         kept.memory.write(self._cohort, memory[None])
-        kept.next_round[i], kept.n_answered[i] = saved["next_round"], saved["n_answered"]
+        kept.restore(i, int(saved["next_round"]), int(saved["n_answered"]))
 
     @property
     def _seed(self) -> np.ndarray:

@@ -184,12 +184,10 @@ class LinearModel(Model):
         result, bit for bit, even if it is not finite.
         """
         products = group_products(records, self.n_outputs, self.fit_intercept)
-        clip = np.asarray(clip_norm)
-        if clip.ndim:
-            clip = np.repeat(clip, records.lengths)
-        in_one_pass = self._in_c(products, loss, squared_norms, clip, limits)
+        in_one_pass = self._in_c(products, loss, squared_norms, clip_norm, records, limits)
         if in_one_pass is not None:
             return in_one_pass(params, y, weights=weights, chunk=chunk)
+        clip = _of_each_record(clip_norm, records)
         if len(y) < 2:  # NumPy would add the classes of a single record in another order
             y, squared_norms = np.resize(y, 2), np.resize(squared_norms, 2)
             clip, limits = np.resize(clip, 2) if clip.ndim else clip, None
@@ -296,8 +294,7 @@ class LinearModel(Model):
         if type(self) is not LinearModel:  # its sums may be others
             return None
         products = group_products(records, self.n_outputs, self.fit_intercept)
-        clip = np.repeat(clip_norm, records.lengths) if np.ndim(clip_norm) else clip_norm
-        in_one_pass = self._in_c(products, loss, squared_norms, np.asarray(clip), limits)
+        in_one_pass = self._in_c(products, loss, squared_norms, clip_norm, records, limits)
         return None if in_one_pass is None else in_one_pass(params, y, descent=steps)
 
     def _in_c(
@@ -305,15 +302,23 @@ class LinearModel(Model):
         products: NumpyProducts | CompiledProducts,
         loss: Loss,
         squared_norms: NDArray,
-        clip: NDArray,
+        clip_norm: float | NDArray,
+        records: Records,
         limits: NDArray | None,
     ) -> Callable[..., NDArray] | None:
         """Return `CompiledProducts.step` for this loss and these limits, if it is compiled."""
         link = _compiled_link(loss) if self.n_outputs == 1 else None
         if link is None or not isinstance(products, CompiledProducts):
             return None
-        known = _limits(squared_norms, clip) if limits is None else limits
-        return partial(products.step, limits=known, link=link)
+        if limits is None:
+            limits = _limits(squared_norms, _of_each_record(clip_norm, records))
+        return partial(products.step, limits=limits, link=link)
+
+
+def _of_each_record(clip_norm: float | NDArray, records: Records) -> NDArray:
+    """Return the clip norm of each record, of its silo's; one number stays one."""
+    clip = np.asarray(clip_norm)
+    return np.repeat(clip, records.lengths) if clip.ndim else clip
 
 
 def _compiled_link(loss: Loss) -> int | None:

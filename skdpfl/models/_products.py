@@ -208,12 +208,16 @@ class Records:
         """The silos' numbers of records."""
         return self.edges[1:] - self.edges[:-1]
 
-    @cached_property
+    @property
     def index(self) -> NDArray:
         """The row numbers, int64."""
-        if isinstance(self.rows, slice):
-            return np.arange(self.rows.start, self.rows.stop, dtype=np.int64)
-        return np.ascontiguousarray(self.rows, np.int64)
+        rows = self.rows
+        return self._counted if isinstance(rows, slice) else np.ascontiguousarray(rows, np.int64)
+
+    @cached_property
+    def _counted(self) -> NDArray:
+        """The numbers of the rows of a slice."""
+        return np.arange(self.rows.start, self.rows.stop, dtype=np.int64)
 
     @cached_property
     def members(self) -> Any:

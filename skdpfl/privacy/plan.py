@@ -8,6 +8,7 @@ plan. It is fixed before any data are read: a fit that stops early is charged fo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -110,7 +111,7 @@ class PrivacyPlan(PublicNumbers):
         """False for a plan that adds no noise at all."""
         return not isinstance(self.mechanism, NoPrivacy)
 
-    @property
+    @cached_property
     def secret_cohorts(self) -> bool:
         """Whether the cohort of a round and its size are secret."""
         return self.private and self.unit == "silo" and self.trust == "server"

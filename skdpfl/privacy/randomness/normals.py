@@ -226,9 +226,26 @@ def units_of_rounds(
     words = source.words_of_rounds(purpose, silos, rounds, count)
     rows = len(rounds) * len(silos)
     fill(words.reshape(rows, count), out.reshape(rows, n))
-    for r in np.flatnonzero(_wants_another(out).any(axis=(1, 2))).tolist():
-        finish(out[r], partial(_fresh, source, purpose, silos, rounds[r], REFINED, n))
+    finish(out.reshape(rows, n), partial(_fresh_of_rounds, source, purpose, silos, rounds, n))
     return out
+
+
+def _fresh_of_rounds(
+    source: WordSource,
+    purpose: str,
+    silos: np.ndarray,
+    rounds: range,
+    n: int,
+    places: np.ndarray,
+    more: bool,
+) -> np.ndarray:
+    """Return one word for each flat place, rising, in (R, S, n): those of :func:`_fresh`."""
+    per_round = len(silos) * n
+    own = partial(_fresh, source, purpose, silos)
+    which = places // per_round
+    starts = np.flatnonzero(np.diff(which, prepend=-1))
+    parts = zip(which[starts].tolist(), np.split(places % per_round, starts[1:]), strict=True)
+    return np.concatenate([own(rounds[r], REFINED, n, part, more) for r, part in parts])
 
 
 def _fresh(

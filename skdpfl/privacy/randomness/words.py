@@ -159,9 +159,14 @@ class SimulationWords(WordSource):
         for part in _runs(silos, size):
             low, high = int(silos[part].min()), int(silos[part].max()) + 1
             some, first, places = words[:, part], low * blocks, silos[part] - low
+            consecutive = np.array_equal(places, np.arange(high - low))
             for block, round in zip(some, rounds, strict=True):
                 flat = self._philox(purpose, first, 0, round, domain, (high - low) * size)
-                flat.reshape(-1, size)[:, :count].take(places, axis=0, out=block, mode="clip")
+                drawn = flat.reshape(-1, size)[:, :count]
+                if consecutive:
+                    block[...] = drawn
+                else:
+                    drawn.take(places, axis=0, out=block, mode="clip")
         return words
 
     def _short(self, purpose: str, silos: Any, round: Any, draw: int, size: int) -> Words:

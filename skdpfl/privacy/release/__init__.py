@@ -5,7 +5,13 @@
 silos add together.
 """
 
-from skdpfl.privacy.release.grid import NORMALS, PrecisionError, grid_for, snapped_release
+from skdpfl.privacy.release.grid import (
+    NORMALS,
+    GridRows,
+    PrecisionError,
+    grid_for,
+    snapped_release,
+)
 from skdpfl.privacy.release.noised_sum import (
     DOUBLE,
     SINGLE,

@@ -28,9 +28,11 @@ so the price covers both. Integers that overflow wrap around, which is post-proc
 fit (:func:`grid_for`).
 """
 
+from __future__ import annotations
+
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -42,8 +44,6 @@ from skdpfl.privacy.randomness.normals import FINE_BITS, UNIT_BITS
 _NOISE_BITS = 4
 #: relative cost, in mu, of drawing normals that are not exact, see the guarantee
 NORMALS = 4e-4
-#: for sums of fewer coordinates, checking the arguments of compiled code takes longer than NumPy
-WORTH_COMPILED = 1 << 11
 
 _INTEGERS: dict[np.dtype, np.dtype] = {
     np.dtype(np.float32): np.dtype(np.int32),
@@ -103,24 +103,65 @@ def snapped_release(
     :meth:`skdpfl.privacy.randomness.streams.Stream.units` with the sum's dtype. ``out`` may be
     ``clipped_sum`` itself; ``divisor`` is a public number.
     """
+    _check_integers(clipped_sum, units)
+    # a float64 scalar would make float32 sums float64
+    gamma = np.asarray(gamma, dtype=clipped_sum.dtype)
+    factor = np.asarray(gamma / divisor, dtype=gamma.dtype)
+    if compiled is not None and _in_rows(clipped_sum, units, gamma, factor, out):
+        out = np.empty_like(clipped_sum) if out is None else out
+        of_rows = (np.resize(v, len(units)) for v in (gamma, factor))
+        compiled.release(clipped_sum, units, *of_rows, out)
+        return out
+    return _by_numpy(clipped_sum, units, gamma, factor, out)
+
+
+class GridRows(NamedTuple):
+    """The grid (S,) of each row of sums, and the factor of its integers, for many sums.
+
+    ``dtype`` is that of the sums (S, size).
+    """
+
+    grids: np.ndarray
+    factors: np.ndarray
+
+    @classmethod
+    def of(cls, gamma: np.ndarray, divisor: np.ndarray, dtype: np.dtype) -> GridRows:
+        """Return the rows for grids (S,) and divisors (S,)."""
+        grids = np.asarray(gamma, dtype=dtype)
+        return cls(grids, np.asarray(grids / divisor, dtype=dtype))
+
+    def release(self, clipped_sums: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Return :func:`snapped_release` of sums (S, size), which it may overwrite."""
+        _check_integers(clipped_sums, units)
+        if compiled is None:
+            of_rows = self.grids[:, None], self.factors[:, None]
+            return _by_numpy(clipped_sums, units, *of_rows, clipped_sums)
+        out = np.ascontiguousarray(clipped_sums)
+        compiled.release(out, np.ascontiguousarray(units), self.grids, self.factors, out)
+        return out
+
+
+def _check_integers(clipped_sum: np.ndarray, units: np.ndarray) -> None:
+    """Raise unless the units are integers for a sum of this dtype."""
     integers = _INTEGERS.get(clipped_sum.dtype)
     if integers is None or units.dtype != integers:
         raise TypeError(
             "clipped_sum must be float32 with int32 units, or float64 with int64 units, got "
             f"{clipped_sum.dtype} and {units.dtype}."
         )
-    # a float64 scalar would make float32 sums float64
-    gamma = np.asarray(gamma, dtype=clipped_sum.dtype)
-    factor = np.asarray(gamma / divisor, dtype=gamma.dtype)
-    worth = compiled is not None and clipped_sum.size >= WORTH_COMPILED
-    if worth and _in_rows(clipped_sum, units, gamma, factor, out):
-        out = np.empty_like(clipped_sum) if out is None else out
-        of_rows = (np.resize(v, len(units)) for v in (gamma, factor))
-        compiled.release(clipped_sum, units, *of_rows, out)
-        return out
+
+
+def _by_numpy(
+    clipped_sum: np.ndarray,
+    units: np.ndarray,
+    gamma: np.ndarray,
+    factor: np.ndarray,
+    out: np.ndarray | None,
+) -> np.ndarray:
+    """Return factor (rint(clipped_sum / gamma) + units)."""
     out = np.divide(clipped_sum, gamma, out=out)
     np.rint(out, out=out)
-    total = out.astype(integers)
+    total = out.astype(units.dtype)
     total += units
     np.copyto(out, total)
     return np.multiply(out, factor, out=out)

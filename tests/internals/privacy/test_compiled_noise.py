@@ -92,6 +92,11 @@ def test_releases_are_numpys(monkeypatch, dtype, integer, divisor, own_grids, in
     mine, numpys = without(monkeypatch, grid, release)
     assert mine.dtype == dtype
     np.testing.assert_array_equal(mine.view(integer), numpys.view(integer))
+    if np.size(divisor) in (1, 4):  # one a row
+        grids, divisors = (np.resize(v, 4) for v in (gamma, divisor))
+        rows = grid.GridRows.of(grids, divisors, np.dtype(dtype))
+        for again in without(monkeypatch, grid, lambda: rows.release(sums.copy(), units)):
+            np.testing.assert_array_equal(again.view(integer), mine.view(integer))
 
 
 def unaligned(array):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skdpfl.algorithms import Algorithm
-from skdpfl.engine import Round, _round, run
+from skdpfl.engine import Cohort, Round, _round, run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
@@ -96,7 +96,7 @@ def released(plan, messages, silos=None, seed=0):
     whole[silos] = messages
     work, federation, streams = fit_of(plan, whole, seed)
     federation.start(work)
-    return _round(work, federation, streams, Round(0, silos, plan.clip_norm), ())
+    return _round(work, federation, streams, Round(0, Cohort.of(plan, silos), plan.clip_norm), ())
 
 
 def wild_messages(n, d=D, seed=0):

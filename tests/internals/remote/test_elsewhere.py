@@ -20,7 +20,7 @@ from tests.remote.test_elsewhere import PLAIN, learnt, same
 
 def test_the_mean_without_a_silo_is_that_of_the_others(tmp_path):
     """One round at a point: the released mean is the sum over the cohort over its share."""
-    from skdpfl.engine import Round, _round
+    from skdpfl.engine import Cohort, Round, _round
     from skdpfl.federation import Federation
     from skdpfl.privacy.randomness.streams import streams_for
     from tests.engine.settings import problem as small
@@ -42,7 +42,7 @@ def test_the_mean_without_a_silo_is_that_of_the_others(tmp_path):
             yield np.array([0, 2, 3]), np.ones((3, p.size)) * np.array([[1.0], [2.0], [3.0]])
 
     work = work_of("fedavg", p, s)
-    now = Round(0, np.arange(4), np.inf)
+    now = Round(0, Cohort.of(work.plan, np.arange(4)), np.inf)
     state = work.algorithm.init(np.zeros(p.size))
     released = _round(work, Given(), streams_for(0), now, state)
     np.testing.assert_allclose(released.mean, (0.1 + 0.3 * 2 + 0.4 * 3) / 0.75)
