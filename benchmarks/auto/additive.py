@@ -211,10 +211,13 @@ def draw() -> None:
     import matplotlib.pyplot as plt
 
     from skdpfl.inspection import ShapeDisplay
+    from skdpfl.models import Additive
 
-    for name, epsilon, shown, n_products in (
-        ("adult", 1.0, ["age", "education_years", "hours", "gain", "loss", "sex_Male"], 0),
-        ("insurance", 3.0, ["age", "bmi", "smoker_yes"], 3),
+    smoking = Additive(interactions=[("bmi", "smoker_yes")])
+    columns = ["age", "education_years", "hours", "gain", "loss", "sex_Male"]
+    for name, epsilon, asked, shown, n_products in (
+        ("adult", 1.0, "auto", columns, 0),
+        ("insurance", 3.0, smoking, ["age", "bmi", "smoker_yes"], 1),
     ):
         load, trust, _ = CASES[f"{name}, server"]
         table = load()
@@ -224,7 +227,7 @@ def draw() -> None:
             low, high = outward(np.array([table.y.min()]), np.array([table.y.max()]))
             options["target_bounds"] = (float(low[0]), float(high[0]))
         kind = ISRLDPRegressor if table.is_regression else ISRLDPClassifier
-        model = kind(epsilon, model="auto", **options).fit(X, table.y)
+        model = kind(epsilon, model=asked, **options).fit(X, table.y)
         display = ShapeDisplay.from_estimator(model, features=shown, n_products=n_products)
         display.figure_.savefig(HERE.parents[1] / f"docs/_static/curves_{name}.png", dpi=80)
         plt.close("all")

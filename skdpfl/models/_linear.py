@@ -363,8 +363,9 @@ class Additive(Architecture):
         The number of pieces of a curve; it has half as many bins. "auto" is 8 if the budget is
         large enough. A number gives curves with any budget.
     interactions : "auto", bool or list of pairs, default="auto"
-        Whether products of all pairs of features are added; or a list of pairs, by name or number.
-        "auto" adds them if there are few features and the budget is large enough.
+        Whether products of all pairs of features are added, but those of two indicators, or with
+        what says that a value is missing; or a list of pairs, by name or number. "auto" adds them
+        to a regression if there are few for the budget.
 
     See Also
     --------

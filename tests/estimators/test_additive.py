@@ -297,3 +297,31 @@ def test_the_papers_families_are_linear():
         "ISRLDPClassifier", "ISRLDPRegressor", "DPFederatedClassifier", "DPFederatedRegressor",
     }  # fmt: skip
     assert set(found.values()) == {"auto", "linear"}
+
+
+def numbers_and_wards(n, n_levels):
+    """A frame with gaps: three numbers, a category, and a target to which lines do justice."""
+    rng = np.random.default_rng(n_levels)
+    X = pd.DataFrame(rng.uniform(-1, 1, (n, 3)), columns=["a", "b", "c"])
+    y = X.sum(axis=1).to_numpy() + rng.normal(size=n)
+    X["ward"] = rng.integers(0, n_levels, n).astype(str).astype(object)
+    declared = dict.fromkeys("abc", (-1, 1)) | {"ward": [str(k) for k in range(n_levels)]}
+    return X.mask(rng.random(X.shape) < 0.1), y, declared
+
+
+def products_of(n_levels, interactions="auto"):
+    X, y, declared = numbers_and_wards(4_000, n_levels)
+    model = ISRLDPRegressor(8.0, model=Additive(interactions=interactions), trust="server")
+    model.set_params(feature_bounds=declared, target_bounds=(-8, 8), random_state=0)
+    model.fit(X, y, silos=np.arange(len(y)) % 4)
+    assert len(model.shape_functions_["a"]) > 2  # there are curves
+    return set(model.interactions_.index)
+
+
+def test_products_count_as_columns_and_gaps_have_none():
+    of_numbers = {("a", "b"), ("a", "c"), ("b", "c")}
+    few = of_numbers | {(name, f"ward_{k}") for name in "abc" for k in range(3)}
+    assert products_of(3) == few  # 2 / s of 6,600, and 300 (3 + 12)
+    assert products_of(8) == set()  # 300 (3 + 27)
+    assert products_of(8, True) >= few
+    assert not [pair for pair in products_of(8, True) if "missing" in str(pair)]
