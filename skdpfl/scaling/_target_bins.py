@@ -6,12 +6,13 @@
 
     bin of y     floor(n (y - low) / (high - low)), at least 0, at most n - 1         NaN: n // 2
     shares       p_hat = p + sigma * normal                     (n,); sigma is known, n = 6
-    library      P[h] = shares of a distribution h inside the bounds, of mean m_h, variance v_h
-    posterior    w[h] ~ prior[h] exp((<p_hat, P[h]> - |P[h]|^2 / 2) / (sigma^2 + misfit^2))
+    P[m, d]      the shares of a beta distribution on the bounds, of mean m and deviation d
+    posterior    w[m, d] ~ exp((<p_hat, P[m, d]> - |P[m, d]|^2 / 2) / (sigma^2 + misfit^2))
 
-The library has normal distributions, lognormal ones from either end, and two-point distributions.
-The result is the posterior mean of m, the geometric mean of v (a scale that is too large does more
-harm than one that is too small), and their standard deviations. Later sums refine them.
+Beta distributions are narrow or wide, skewed to either side, or of two values. All m and log d are
+equally likely before. The result is the posterior mean of m, the geometric mean of d^2 (a scale
+that is too large does more harm than one that is too small), and the standard deviations of m and
+d^2. Later sums refine them.
 
 Reason: bounds are wide; a target's standard deviation is typically a fifth of half their range. The
 noise for sums over the box is calibrated to its ends, while a record changes counts by the same
@@ -43,30 +44,23 @@ from noisy shares and public numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import betainc
 
-from skdpfl.federation import BoundedSum, Federation, SiloBudgets, SiloData, SumPlan
+from skdpfl.federation import CellCounts, Federation, SiloBudgets, SiloData, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._magnitudes import HIGHEST, LOWEST
 from skdpfl.scaling._maps import Array
 
-#: bins of the target; shares of real targets differ from those of the library by about this
+#: bins of the target; shares of real targets differ from those of beta distributions by about this
 N_BINS, _MISFIT = 6, 0.02
-#: cells that distributions are computed on, a multiple of the bins
-_CELLS = 240
-#: means and deviations of normals, medians and shapes of lognormals, in half boxes
-_MEANS, _DEVIATIONS = np.linspace(-0.95, 0.95, 39), np.geomspace(0.03, 0.7, 16)
-_MEDIANS, _SHAPES = np.geomspace(0.02, 1.2, 20), (0.5, 0.9)
-#: the shares of one end of two values; prior weights of the three kinds
-_ENDS, _WEIGHTS = np.linspace(0.01, 0.99, 50), (0.3, 0.5, 0.2)
-#: a normal's mean is within this of the middle, by the prior
-_AROUND = 0.5
+#: means within (0, 1), and deviations in those of two values with that mean
+_MEANS, _DEVIATIONS = np.linspace(0.02, 0.98, 40), np.geomspace(0.03, 0.97, 16)
 
 
 @dataclass(frozen=True)
@@ -95,53 +89,21 @@ class Seen(NamedTuple):
     mean_error: float
 
 
-class _Library(NamedTuple):
-    shares: Array  # (distributions, bins)
-    mean: Array
-    variance: Array
-    prior: Array
-
-
 def seen_in_bins(shares: Array, noise: float) -> Seen:
     """Return the posterior of mean and variance, from noisy shares (n_bins,) and their noise."""
-    library = _library(shares.size)
-    half_norms = np.square(library.shares).sum(axis=1) / 2
-    logs = (library.shares @ shares - half_norms) / (noise**2 + _MISFIT**2)
-    weights = library.prior * np.exp(logs - logs.max())
+    mean, part = (values.ravel() for values in np.meshgrid(_MEANS, _DEVIATIONS))
+    both = 1 / part[:, None] ** 2 - 1  # the sum of both parameters
+    edges = np.linspace(0, 1, shares.size + 1)
+    likely = np.diff(betainc(mean[:, None] * both, (1 - mean[:, None]) * both, edges))
+    logs = (likely @ shares - np.square(likely).sum(axis=1) / 2) / (noise**2 + _MISFIT**2)
+    weights = np.exp(logs - logs.max())
     weights /= weights.sum()
-    mean, variance = float(weights @ library.mean), float(weights @ library.variance)
+    mean, variance = 2 * mean - 1, 4 * mean * (1 - mean) * part**2
     return Seen(
-        mean,
-        float(np.exp(weights @ np.log(library.variance))),
-        float(np.sqrt(max(weights @ library.variance**2 - variance**2, 1e-8))),
-        float(np.sqrt(max(weights @ library.mean**2 - mean**2, 1e-8))),
+        float(weights @ mean),
+        float(np.exp(weights @ np.log(variance))),
+        *(math.sqrt(weights @ np.square(v - weights @ v)) for v in (variance, mean)),
     )
-
-
-@cache
-def _library(n_bins: int) -> _Library:
-    edges = np.linspace(-1, 1, _CELLS + 1)
-    middles = (edges[1:] + edges[:-1]) / 2
-    mean, deviation = (a.ravel() for a in np.meshgrid(_MEANS, _DEVIATIONS))
-    normals = _cells(ndtr((edges - mean[:, None]) / deviation[:, None]))
-    rising = [
-        _cells(ndtr(np.log(np.maximum(edges + 1, 1e-12) / _MEDIANS[:, None]) / t)) for t in _SHAPES
-    ]
-    lognormals = np.concatenate([*rising, *(p[:, ::-1] for p in rising)])
-    two = np.zeros((len(_ENDS), _CELLS))
-    two[:, 0], two[:, -1] = 1 - _ENDS, _ENDS
-    cells = np.concatenate([normals, lognormals, two])
-    means = cells @ middles
-    variances = np.maximum(cells @ middles**2 - means**2, 1e-4)
-    kinds = np.exp(-((mean / _AROUND) ** 2) / 2), np.ones(len(lognormals)), np.ones(len(two))
-    prior = np.concatenate([w * k / k.sum() for w, k in zip(_WEIGHTS, kinds, strict=True)])
-    return _Library(cells.reshape(len(cells), n_bins, -1).sum(axis=2), means, variances, prior)
-
-
-def _cells(cdf: Array) -> Array:
-    """Return the shares of cells (m, cells); the end cells include what is beyond them."""
-    cdf[:, 0], cdf[:, -1] = 0.0, 1.0
-    return np.diff(cdf, axis=1)
 
 
 #: the share of mu that the histogram costs: a hundredth of mu^2
@@ -151,7 +113,7 @@ _SURE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class ExposureCounts(BoundedSum):
+class ExposureCounts(CellCounts):
     """How many records have an exposure in each octave."""
 
     on_grid: ClassVar[bool] = True
@@ -162,17 +124,14 @@ class ExposureCounts(BoundedSum):
     def shape(self) -> tuple[int, ...]:
         return (HIGHEST - LOWEST,)
 
-    def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, Array]]:
-        """See `BoundedSum.sums`; counts are exact."""
+    def cells(self, data: SiloData, rows: Any) -> np.ndarray:
+        """See `CellCounts.cells`."""
         if data.exposure is None:
             raise ValueError("These records have no exposure.")
         with np.errstate(all="ignore"):
-            octaves = np.floor(np.log2(data.exposure.astype(np.float64)))
+            octaves = np.floor(np.log2(data.exposure[rows].astype(np.float64)))
         octaves[~np.isfinite(octaves)] = 0
-        bins = np.clip(octaves - LOWEST, 0, self.shape[0] - 1).astype(np.intp)
-        for silo in np.flatnonzero(data.sizes).tolist():
-            own = bins[data.rows_of(silo, slice(None))]
-            yield np.array([silo]), np.bincount(own, minlength=self.shape[0])[None].astype(float)
+        return np.clip(octaves - LOWEST, 0, self.shape[0] - 1).astype(np.intp)[:, None]
 
 
 @dataclass(frozen=True, eq=False)

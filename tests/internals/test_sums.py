@@ -307,9 +307,9 @@ def test_counts_of_persons_are_the_means_of_their_counts(name, monkeypatch):
     """To the last bit, also of a person whose rows are counted in several pieces."""
     (what, work, _), (rows, codes) = SUMS[name], records()
     of_row = np.minimum(np.arange(len(rows)) // 2, 30) + 100 * codes
-    y = of_rows(name, rows, np.zeros(len(rows), int)).y
+    read = of_rows(name, rows, np.zeros(len(rows), int))
     of_row = np.unique(of_row, return_inverse=True)[1]
-    data = SiloData.from_codes(rows[:, :D], y, codes, 3, of_row=of_row)
+    data = SiloData.from_codes(rows[:, :D], read.y, codes, 3, of_row=of_row, exposure=read.exposure)
     whole = what.of_persons(data, work)
     np.testing.assert_array_equal(whole, BoundedSum.of_persons(what, data, work))
     monkeypatch.setattr(_counts, "_NUMBERS", 5 * D)
