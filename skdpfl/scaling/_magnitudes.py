@@ -33,15 +33,15 @@ from skdpfl.scaling._maps import Array
 
 #: the grid covers magnitudes 2^-20 (1e-6) to 2^40 (1e12); the end bins hold all others
 LOWEST, HIGHEST = -20, 40
-#: the shares of real columns differ from those of the library by about this, where that has some,
-#: and where it has less than the last of these
-_MISFIT, _MISFIT_OUTSIDE, _SOME = 0.02, 0.005, 0.003
-#: the most columns that estimate the priors, iterations, and the priors' weight in columns
-_POOL, _ROUNDS, _PRIOR_WEIGHT = 512, 6, 5.0
+#: the shares of real columns differ from those of the library by about the first of these, and by
+#: about the second where that has no larger share
+_MISFIT, _MISFIT_OUTSIDE = 0.02, 0.005
+#: iterations that estimate the priors, and the priors' weight in columns
+_ROUNDS, _PRIOR_WEIGHT = 6, 5.0
 _QUANTILE = 0.85
-#: smaller log likelihoods, relative to the best, count as 0: their products would be subnormal
+#: smaller shares, and likelihoods relative to the best, count as 0: products would be subnormal
 #: numbers, which are ten times slower
-_UNLIKELY = -50.0
+_NEGLIGIBLE = float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,7 @@ class ShapeLibrary:
         likelihoods = self._likelihoods(noisy, noise)
         nonzero = np.clip(1 - noisy[:, self.shares.shape[2] // 2 - 1] - 2 * noise, 0.0, 1.0)
         nonzero = nonzero.astype(np.float32)
-        some = np.flatnonzero(is_feature)[:: max(1, int(is_feature.sum()) // _POOL)]
-        learnt = self._learn_priors(likelihoods[some], nonzero[some])
+        learnt = self._learn_priors(likelihoods[is_feature], nonzero[is_feature])
         for columns, (shapes, scales) in ((is_feature, learnt), (~is_feature, self._own)):
             likelihoods[columns] *= shapes[:, None] * scales
         weights = likelihoods.reshape(len(noisy), -1)
@@ -133,7 +132,7 @@ class ShapeLibrary:
     def _support(self) -> csr_array:
         """Which bins (shapes * scales, bins) contain values of a shape."""
         flat = self._flat
-        some = (flat.data > _SOME).astype(np.float32)
+        some = (flat.data > _MISFIT_OUTSIDE).astype(np.float32)
         return csr_array((some, flat.indices, flat.indptr), shape=flat.shape)
 
     @cached_property
@@ -168,7 +167,7 @@ class ShapeLibrary:
         logs = np.ascontiguousarray(logs.T)
         logs += self.bonus.ravel()
         logs -= logs.max(axis=1, keepdims=True)
-        np.copyto(logs, -np.inf, where=logs < _UNLIKELY)
+        np.copyto(logs, -np.inf, where=logs < math.log(_NEGLIGIBLE))
         return np.exp(logs, out=logs).reshape(len(noisy), *self.low.shape)
 
     def _learn_priors(self, likelihoods: Array, nonzero: Array) -> tuple[Array, Array]:
@@ -205,21 +204,17 @@ def _quantiles(values: Array, order: np.ndarray, weights: Array, q: float) -> Ar
 _SCALES = np.arange(-16, 36, 0.5)
 #: prior of a scale's log2: wide, as columns may be lengths in metres or incomes in cents
 _PRIOR_LOG2, _PRIOR_OCTAVES = 3.0, 7.0
-#: smaller shares are set to 0
-_NEGLIGIBLE = 1e-9
 
 
-#: normal columns: mean and deviation at scale 1, share of exact zeros
-_NORMALS = (1.0, 0.05, 0.0), (1.0, 0.3, 0.0), (-1.0, 0.2, 0.0), (0.0, 1.0, 0.0), (0.0, 1.0, 0.6)
-#: lognormal columns, positive and of both signs: deviation of the logarithm, share of exact zeros
-_SKEWED = (0.8, 0.0), (0.8, 0.5), (0.8, 0.9), (2.0, 0.0)
-_SIGNED = (0.8, 0.3), (0.8, 0.75), (2.0, 0.0)
+#: deviations of normal columns around 1 and -1
+_NARROW = (0.05, 0.3)
+#: shares of exact zeros of normal columns around 0, of lognormal ones, and of two values
+_ZEROS = (0.0, 0.5, 0.75, 0.9)
+#: deviations of the logarithm of lognormal columns; from the second on, values spread over many
+#: powers of ten
+_SPREAD, _WIDE = 0.8, 2.0
 #: squares and products of normals gather around 0, but not far out: their end at scale 1
 _GATHERED = 3.0
-#: from this deviation of the logarithm on, values spread over many powers of ten
-_WIDE = 2.0
-#: shares of the larger value of columns of zeros and one other value
-_ONES = (0.1, 0.5, 0.9)
 #: columns of so many small integers, from 0 or 1, equally frequent
 _GRADES = 5
 
@@ -239,8 +234,9 @@ def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
     """The library on a grid; all shapes have one prior weight, as have integers at scale 1."""
     scales, shapes = 2.0**_SCALES, _shapes()
     shares = [_shares(grid, shape, scales) for shape in shapes]
-    shares += [_two_values(grid, ones, scales) for ones in _ONES]
-    ends = [(shape.low, shape.high) for shape in shapes] + [(0.0, 2.0**grid.octaves)] * len(_ONES)
+    shares += [_two_values(grid, 1 - zeros, scales) for zeros in _ZEROS[1:]]
+    of_two = [(0.0, 2.0**grid.octaves)] * len(_ZEROS[1:])
+    ends = [(shape.low, shape.high) for shape in shapes] + of_two
     own = len(shares)  # the shapes from here on exist at scale 1 only
     for values, parts in _integers():
         shares.append(np.tile(_of_values(grid, values, parts), (len(scales), 1)))
@@ -265,13 +261,13 @@ def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
 
 def _shapes() -> list[_UnitShape]:
     """Return the shapes that exist at all scales, but for columns of two values."""
-    found = [_UnitShape(_normal(m, s), z, m - 3 * s, m + 3 * s) for m, s, z in _NORMALS]
-    for spread, zeros in _SKEWED:
-        end, wide = math.exp(2 * spread), spread >= _WIDE
-        found.append(_UnitShape(_lognormal(spread), zeros, 0.0, end, wide))
-    for spread, zeros in _SIGNED:
-        end, wide = math.exp(2 * spread), spread >= _WIDE
-        found.append(_UnitShape(_both_signs(_lognormal(spread)), zeros, -end, end, wide))
+    normals = [(mean, spread, 0.0) for mean in (-1, 1) for spread in _NARROW]
+    normals += [(0, 1, zeros) for zeros in _ZEROS]
+    found = [_UnitShape(_normal(m, s), z, m - 3 * s, m + 3 * s) for m, s, z in normals]
+    for spread, zeros in [(_SPREAD, zeros) for zeros in _ZEROS] + [(_WIDE, 0.0)]:
+        end, wide, cdf = math.exp(2 * spread), spread >= _WIDE, _lognormal(spread)
+        found.append(_UnitShape(cdf, zeros, 0.0, end, wide))
+        found.append(_UnitShape(_both_signs(cdf), zeros, -end, end, wide))
     squares = _UnitShape(lambda x: gammainc(0.5, np.maximum(x, 0.0)), 0.0, 0.0, _GATHERED)
     return [*found, squares, _UnitShape(_product, 0.0, -_GATHERED, _GATHERED)]
 
@@ -279,7 +275,7 @@ def _shapes() -> list[_UnitShape]:
 def _integers() -> list[tuple[Array, Array]]:
     """Return the values of columns of a few integers, and their shares."""
     grades, alike = np.arange(float(_GRADES)), np.full(_GRADES, 1 / _GRADES)
-    flags = [(np.array([0.0, 1.0]), np.array([1 - ones, ones])) for ones in _ONES]
+    flags = [(np.array([0.0, 1.0]), np.array([zeros, 1 - zeros])) for zeros in _ZEROS[1:]]
     return [*flags, (grades, alike), (1 + grades, alike)]
 
 
