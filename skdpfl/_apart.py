@@ -25,6 +25,8 @@ from skdpfl._warnings import warnings_off
 
 #: values that nothing is kept in
 _PLAIN = str, bytes, bool, int, float, complex, type(None), np.generic, np.dtype
+#: code, and what holds other values
+_CODE, _HOLDERS = (FunctionType, type), (list, tuple, set, frozenset, dict)
 #: what dataclasses and classes without code of their own have; constructors see no record
 GENERATED = frozenset((
     "__module__", "__qualname__", "__doc__", "__annotations__", "__annotate_func__",
@@ -44,11 +46,11 @@ def is_stackable(value: Any, unread: frozenset[str] = frozenset()) -> bool:
     """
     if isinstance(value, _PLAIN) or type(value) is np.ndarray:
         return True
-    if isinstance(value, FunctionType | type):
+    if isinstance(value, _CODE):
         return _is_ours(value)
     if isinstance(value, MethodType):
         return is_stackable(value.__func__) and is_stackable(value.__self__)
-    if isinstance(value, list | tuple | set | frozenset | dict):
+    if isinstance(value, _HOLDERS):
         held: Any = value.items() if isinstance(value, dict) else value
         return _known(type(value), unread) is not None and all(map(is_stackable, held))
     if type(value).__module__ == "builtins":  # written in C, such as np.mean's kin
@@ -66,12 +68,25 @@ def _known(kind: type, unread: frozenset[str]) -> str | None:
         if each.__module__ in ("builtins", "abc", "typing", "typing_extensions"):
             continue
         if _is_ours(each):
-            methods = [value for value in own.values() if isinstance(value, FunctionType)]
-            if not all(map(_is_ours, methods)):
+            if not _has_own_methods(each):
                 return None  # a method that was replaced
         elif not all(isinstance(own[n], _PLAIN) for n in own.keys() - unread - GENERATED):
             return None
     return "ours"
+
+
+#: what a class of this package held when its methods were last looked at, and were its own
+_SEEN: dict[type, dict[str, Any]] = {}
+
+
+def _has_own_methods(kind: type) -> bool:
+    """Whether all methods of a class of this package are code of this package."""
+    if _SEEN.get(kind) == vars(kind):
+        return True
+    own = all(_is_ours(each) for each in vars(kind).values() if isinstance(each, FunctionType))
+    if own:
+        _SEEN[kind] = dict(vars(kind))
+    return own
 
 
 def _is_ours(what: Any) -> bool:

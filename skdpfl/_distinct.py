@@ -34,6 +34,8 @@ def distinct(*columns: np.ndarray) -> Distinct:
         _, first, of_row = np.unique(table, axis=axis, return_index=True, return_inverse=True)
         return Distinct(first, of_row.ravel())
     single = [part for column in columns for part in column.reshape(len(column), -1).T.tolist()]
+    if all(part.count(part[0]) == len(part) for part in single):
+        return Distinct(np.zeros(1, np.intp), np.zeros(len(columns[0]), np.intp))
     rows = list(zip(*single, strict=True))
     seen: dict[tuple[float, ...], int] = {}
     for i, row in enumerate(rows):

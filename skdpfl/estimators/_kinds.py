@@ -16,6 +16,7 @@ from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._parameters import check_target_bounds, class_shares, targets_of
 from skdpfl.losses import NAMED, OfLogMean
 from skdpfl.scaling import read_target_bounds
+from skdpfl.table import FLOATS
 
 
 class ScoresWithoutSilos:
@@ -321,7 +322,8 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
                 "y holds dates or times instead of numbers. Count days from a public date: (y - "
                 "date).dt.days."
             )
-        y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+        if y.dtype not in FLOATS:  # finite, and one-dimensional
+            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         low, high = self._loss().target_range
         if y.min() < low or y.max() > high:
             raise ValueError(f"{targets_of(self._loss(), self.loss)}; y has others.")

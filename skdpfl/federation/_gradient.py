@@ -21,7 +21,6 @@ operation, on its own numbers: its message has the same bits, in any company.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -161,11 +160,10 @@ class PrivateGradient(Gradient):
 
     def _sum(self, params: np.ndarray, batch: Iterable[Batch]) -> np.ndarray:
         """Return the sum of the clipped gradients, in the precision of the release."""
-        precision = self._terms.precision
-        parts = map(partial(self._part, params), batch)  # one part in memory
-        total = next(parts)
-        for part in parts:
-            total += part
+        precision, parts = self._terms.precision, iter(batch)
+        total = self._part(params, next(parts))
+        for part in parts:  # one in memory
+            total += self._part(params, part)
         return total if precision is None else total.astype(precision.release, copy=False)
 
     def _part(self, params: np.ndarray, batch: Batch) -> np.ndarray:

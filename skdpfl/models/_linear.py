@@ -14,9 +14,8 @@ sum over records is one matrix product.
 :class:`Additive` describes a linear model of curves and products of columns.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -184,9 +183,11 @@ class LinearModel(Model):
         result, bit for bit, even if it is not finite.
         """
         products = group_products(records, self.n_outputs, self.fit_intercept)
-        in_one_pass = self._in_c(products, loss, squared_norms, clip_norm, records, limits)
-        if in_one_pass is not None:
-            return in_one_pass(params, y, weights=weights, chunk=chunk)
+        link = self._compiled_link(products, loss)
+        if link is not None and isinstance(products, CompiledProducts):
+            if limits is None:
+                limits = _limits(squared_norms, _of_each_record(clip_norm, records))
+            return products.step(params, y, limits=limits, link=link, weights=weights, chunk=chunk)
         clip = _of_each_record(clip_norm, records)
         if len(y) < 2:  # NumPy would add the classes of a single record in another order
             y, squared_norms = np.resize(y, 2), np.resize(squared_norms, 2)
@@ -238,7 +239,7 @@ class LinearModel(Model):
         """
         products = group_products(records, self.n_outputs, self.fit_intercept)
         clips = np.broadcast_to(clip_norm, (len(records.edges) - 1,))
-        link = _compiled_link(loss) if self.n_outputs == 1 else None
+        link = self._compiled_link(products, loss)
         if link is not None and isinstance(products, CompiledProducts):
             return products.persons(
                 params,
@@ -294,38 +295,26 @@ class LinearModel(Model):
         if type(self) is not LinearModel:  # its sums may be others
             return None
         products = group_products(records, self.n_outputs, self.fit_intercept)
-        in_one_pass = self._in_c(products, loss, squared_norms, clip_norm, records, limits)
-        return None if in_one_pass is None else in_one_pass(params, y, descent=steps)
-
-    def _in_c(
-        self,
-        products: NumpyProducts | CompiledProducts,
-        loss: Loss,
-        squared_norms: NDArray,
-        clip_norm: float | NDArray,
-        records: Records,
-        limits: NDArray | None,
-    ) -> Callable[..., NDArray] | None:
-        """Return `CompiledProducts.step` for this loss and these limits, if it is compiled."""
-        link = _compiled_link(loss) if self.n_outputs == 1 else None
+        link = self._compiled_link(products, loss)
         if link is None or not isinstance(products, CompiledProducts):
             return None
         if limits is None:
             limits = _limits(squared_norms, _of_each_record(clip_norm, records))
-        return partial(products.step, limits=limits, link=link)
+        return products.step(params, y, limits=limits, link=link, descent=steps)
+
+    def _compiled_link(self, products: NumpyProducts | CompiledProducts, loss: Loss) -> int | None:
+        """Return the ``link`` of products.pyi for a loss whose slopes are compiled."""
+        if self.n_outputs > 1 or not isinstance(products, CompiledProducts):
+            return None
+        if type(loss) is LogLoss:
+            return 2 if loss.label_free else 1
+        return 0 if type(loss) is SquaredError else None
 
 
 def _of_each_record(clip_norm: float | NDArray, records: Records) -> NDArray:
     """Return the clip norm of each record, of its silo's; one number stays one."""
     clip = np.asarray(clip_norm)
     return np.repeat(clip, records.lengths) if clip.ndim else clip
-
-
-def _compiled_link(loss: Loss) -> int | None:
-    """Return the ``link`` of products.pyi for a loss whose slopes are compiled."""
-    if isinstance(loss, LogLoss) and type(loss) is LogLoss:
-        return 2 if loss.label_free else 1
-    return 0 if type(loss) is SquaredError else None
 
 
 def _limits(squared_norms: NDArray, clip: NDArray) -> NDArray:

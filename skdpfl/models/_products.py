@@ -217,6 +217,7 @@ class Records:
     @cached_property
     def _counted(self) -> NDArray:
         """The numbers of the rows of a slice."""
+        assert isinstance(self.rows, slice)
         return np.arange(self.rows.start, self.rows.stop, dtype=np.int64)
 
     @cached_property
