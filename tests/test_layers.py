@@ -56,7 +56,7 @@ LAYERS = [
 ]
 #: the same inside skdpfl/privacy: what is counted lies under what is run
 INSIDE_PRIVACY = [
-    {"events", "lower_bounds", "randomness"},
+    {"events", "randomness"},
     {"sampling", "pricing", "release"},
     {"calibration", "spending"},
     {"shuffling"},

@@ -22,7 +22,6 @@ from skdpfl.choosing._choose import (
     with_encoding,
 )
 from skdpfl.choosing._encoding import EncodingPlan
-from skdpfl.choosing._facts import PublicFacts, check_cohort
 from skdpfl.choosing._final_step import final_training, with_curvature
 from skdpfl.choosing._method import (
     Averaging,
@@ -35,5 +34,5 @@ from skdpfl.choosing._method import (
 )
 from skdpfl.choosing._noise_level import noise_of_plan
 from skdpfl.choosing._plan import MOST_ROUNDS, make_plan, within_budget
-from skdpfl.choosing._request import Request, read_request, spends_budget
+from skdpfl.choosing._request import PublicFacts, Request, check_cohort, read_request, spends_budget
 from skdpfl.choosing._solvers import ACCELERATED, SOLVERS, Solver

@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 from skdpfl._arguments import is_auto
-from skdpfl.choosing._facts import PublicFacts
 from skdpfl.choosing._noise_level import NoiseLevel
-from skdpfl.choosing._request import Request
+from skdpfl.choosing._request import PublicFacts, Request
 from skdpfl.federation import SiloBudgets
 from skdpfl.models import Additive
 from skdpfl.scaling import CurvePlan, rarity

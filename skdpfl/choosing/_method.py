@@ -26,8 +26,7 @@ from typing import ClassVar, NamedTuple
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, FedAvg, MinibatchSGD, whole_silo_control_rate
 from skdpfl.algorithms.theory import lowy2023_smoothing
-from skdpfl.choosing._facts import PublicFacts
-from skdpfl.choosing._request import Request
+from skdpfl.choosing._request import PublicFacts, Request
 from skdpfl.losses import Loss
 from skdpfl.privacy.mechanisms import Mechanism, WholeMessages, mechanism_for
 from skdpfl.privacy.plan import PrivacyPlan

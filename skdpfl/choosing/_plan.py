@@ -8,9 +8,8 @@ import numpy as np
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, sends_one_gradient
 from skdpfl.choosing._choose import Choice, choose
-from skdpfl.choosing._facts import PublicFacts
 from skdpfl.choosing._method import Method, Settings
-from skdpfl.choosing._request import Request
+from skdpfl.choosing._request import PublicFacts, Request
 from skdpfl.independence import check_declared
 from skdpfl.privacy.calibration import largest
 from skdpfl.privacy.events import Composition, compose

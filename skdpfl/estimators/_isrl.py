@@ -10,8 +10,7 @@ from skdpfl.choosing import SOLVERS, Method, Solver
 from skdpfl.estimators._base import PersonEstimator
 from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._intervals import check_inference
-from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
-from skdpfl.estimators._survival import FederatedSurvival
+from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor, FederatedSurvival
 
 
 @with_constructor

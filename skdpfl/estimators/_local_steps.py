@@ -13,9 +13,8 @@ from skdpfl.algorithms import Algorithm, FedExp, Scaffold
 from skdpfl.engine import Progress
 from skdpfl.estimators._base import FederatedEstimator, PersonEstimator
 from skdpfl.estimators._docs import documented, with_constructor
-from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
+from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor, FederatedSurvival
 from skdpfl.estimators._noise_error import Path
-from skdpfl.estimators._survival import FederatedSurvival
 from skdpfl.estimators._training import Started
 from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
 from skdpfl.privacy.mechanisms.privunit import MOST_EPSILON, largest_error, split_epsilon

@@ -2,7 +2,6 @@
 
 from skdpfl.federation._base import Federation, RecordMap, Schema, Work
 from skdpfl.federation._budgets import CohortSum, GridSum, SiloBudgets
-from skdpfl.federation._counts import CellCounts
 from skdpfl.federation._data import SiloData, class_codes, in_rows, rows_of_persons
 from skdpfl.federation._local import LocalFederation
 from skdpfl.federation._measures import (
@@ -32,6 +31,7 @@ from skdpfl.federation._silo import Answered, Silo
 from skdpfl.federation._sums import (
     PIECE,
     BoundedSum,
+    CellCounts,
     Middle,
     Named,
     Question,

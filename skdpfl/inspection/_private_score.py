@@ -14,8 +14,7 @@ from skdpfl._surface import filled_docs
 from skdpfl._warnings import warn
 from skdpfl.model_selection import held_out
 from skdpfl.privacy.events import SecureAggregation, Unit
-from skdpfl.privacy.spending.account import charge_all
-from skdpfl.privacy.spending.ledger import open_ledgers
+from skdpfl.privacy.spending.ledger import charge_all, open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: a mean within so many deviations of its noise, and this share of its range, from the worst

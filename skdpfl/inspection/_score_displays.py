@@ -15,8 +15,7 @@ from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.inspection._display import GREY, Display, next_colour
 from skdpfl.model_selection.held_out import HeldOut
 from skdpfl.privacy.events import SecureAggregation, Unit
-from skdpfl.privacy.spending.account import charge_all
-from skdpfl.privacy.spending.ledger import open_ledgers
+from skdpfl.privacy.spending.ledger import charge_all, open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: bins whose share of the records is within so many deviations of the noise are left out

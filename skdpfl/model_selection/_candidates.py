@@ -43,8 +43,7 @@ from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import undominated
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.spending.cost import Cost
-from skdpfl.privacy.spending.repetition import ORDERS, Repetition
+from skdpfl.privacy.spending.cost import ORDERS, Cost, Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 

@@ -2,7 +2,7 @@
 
 With ``trust="silo"`` and ``"secagg"`` the server sees every run, so hiding the other runs would
 gain nothing: a fixed number of fits is charged. With ``trust="server"`` there is a random number of
-runs, and only the best is released (:mod:`skdpfl.privacy.spending.repetition`); callbacks are
+runs, and only the best is released (:mod:`skdpfl.privacy.spending.cost`); callbacks are
 removed and warnings suppressed meanwhile, since they would reveal the other runs.
 """
 
@@ -41,8 +41,8 @@ from skdpfl.model_selection.scoring import NoisyScore, split
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import Exact, Guarantee
 from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.spending.cost import Repetition
 from skdpfl.privacy.spending.ledger import Recorded
-from skdpfl.privacy.spending.repetition import Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.table import Owners
 

@@ -7,7 +7,7 @@ squares.
 
 Under ``trust="server"`` the number of runs is a secret, so noise must not follow from it: each
 model's score is then a release of its own, of the whole z, as random repetition takes every run to
-be the same mechanism (:mod:`skdpfl.privacy.spending.repetition`).
+be the same mechanism (:mod:`skdpfl.privacy.spending.cost`).
 
 The split of a search into training and scoring is drawn from public numbers, before data are read.
 ``unit="record"``: a share of each silo's records is for scoring, ``unit="person"``: of its persons,

@@ -1,6 +1,6 @@
 """Models: flat parameters, raw predictions, clipped gradient sums (see `Model`)."""
 
-from skdpfl.models._base import Architecture, Model
+from skdpfl.models._base import Architecture, Map, Maps, Model, Start, public
 from skdpfl.models._clipping import clip_factors, clip_margin, underflow
 from skdpfl.models._expanded import CELLS, CurveColumns, ExpandedTable
 from skdpfl.models._linear import Additive, LinearModel
@@ -9,4 +9,3 @@ from skdpfl.models._one_by_one import fitted_one_by_one, one_by_one
 from skdpfl.models._one_slope import OneSlope
 from skdpfl.models._products import Descent, Records, row_products
 from skdpfl.models._rules import LinearRules, NetworkRules, Rules, RuleTask
-from skdpfl.models._start import Map, Maps, Start, public

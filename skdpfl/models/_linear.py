@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from skdpfl._arguments import check_count, is_auto
 from skdpfl.losses import LogLoss, Loss, SquaredError
 from skdpfl.models import _clipping
-from skdpfl.models._base import Architecture, Model
+from skdpfl.models._base import Architecture, Maps, Model
 from skdpfl.models._products import (
     CompiledProducts,
     Descent,
@@ -32,7 +32,6 @@ from skdpfl.models._products import (
     Records,
     group_products,
 )
-from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
 

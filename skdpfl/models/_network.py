@@ -42,11 +42,10 @@ from scipy.special import expit
 
 from skdpfl._arguments import check_count, check_number, check_positive
 from skdpfl.losses import Loss
-from skdpfl.models._base import Architecture, Model
+from skdpfl.models._base import Architecture, Maps, Model, Start
 from skdpfl.models._clipping import clip_factors, row_norms, zero_unless
 from skdpfl.models._products import Records, row_products
 from skdpfl.models._rules import NetworkRules
-from skdpfl.models._start import Maps, Start
 from skdpfl.privacy.randomness.streams import Stream
 
 

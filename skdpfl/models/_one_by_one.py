@@ -11,10 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 from skdpfl._apart import anew, attempted, is_stackable
 from skdpfl._warnings import warnings_off
 from skdpfl.losses import Loss
-from skdpfl.models._base import Model
+from skdpfl.models._base import Maps, Model
 from skdpfl.models._clipping import clipped_sums
 from skdpfl.models._rules import Rules
-from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
 #: overridable by a model from outside without losing trusted status: no record reaches these

@@ -20,9 +20,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from skdpfl.losses import Loss
 from skdpfl.models import _clipping
-from skdpfl.models._base import Model
+from skdpfl.models._base import Maps, Model
 from skdpfl.models._products import Records, group_products, row_products
-from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
 

@@ -8,13 +8,17 @@ from skdpfl.preprocessing._encoder import (
     by_frequency,
     declared_values,
 )
-from skdpfl.preprocessing._frames import limit_rows
 from skdpfl.preprocessing._imputer import DPSimpleImputer
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource
-from skdpfl.preprocessing._row_transformer import RowTransformer
-from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler, PrivateScaler, range_of
+from skdpfl.preprocessing._row_transformer import RowTransformer, limit_rows
+from skdpfl.preprocessing._scalers import (
+    DPMinMaxScaler,
+    DPSplineTransformer,
+    DPStandardScaler,
+    PrivateScaler,
+    range_of,
+)
 from skdpfl.preprocessing._scattering import ScatteringTransformer
-from skdpfl.preprocessing._spline import DPSplineTransformer
 
 __all__ = [
     "DPPCA",

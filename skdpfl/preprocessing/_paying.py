@@ -22,7 +22,7 @@ from skdpfl.federation import (
     SiloData,
     SumPlan,
 )
-from skdpfl.preprocessing._frames import PassesSilos
+from skdpfl.preprocessing._row_transformer import PassesSilos
 from skdpfl.privacy import events
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu

@@ -49,7 +49,7 @@ from skdpfl.scaling._curves import (
     Expansion,
     Histogram,
 )
-from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._magnitudes import ExposureCounts, ExposurePlan, LinearGrid, MagnitudeGrid
 from skdpfl.scaling._maps import (
     AffineScaling,
     AffineTarget,
@@ -73,6 +73,5 @@ from skdpfl.scaling._run import (
     values_of,
 )
 from skdpfl.scaling._second_moments import RowMean, ScaledMoments, SecondMoments, cut
-from skdpfl.scaling._target_bins import ExposureCounts, ExposurePlan, LinearGrid
 from skdpfl.scaling._temperature import Labels, ShrinkPlan, Slopes, TemperaturePlan, rarity
 from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, ones, threshold

@@ -12,9 +12,8 @@ import numpy as np
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.privacy.events import Composition
 from skdpfl.scaling._columns import Columns, ColumnSums, Counts, Moments, RowMoments
-from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._magnitudes import LinearGrid, MagnitudeGrid
 from skdpfl.scaling._maps import Array, Bounds
-from skdpfl.scaling._target_bins import LinearGrid
 
 Features = Literal["none", "bounds", "refined bounds", "private", "squash", "refined squash"]
 Target = Literal["none", "refined bounds", "private"]

@@ -25,10 +25,9 @@ from skdpfl.federation import PIECE, BoundedSum, CellCounts, Question, SiloBudge
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._curves import Expansion
-from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._magnitudes import LinearGrid, MagnitudeGrid
 from skdpfl.scaling._maps import Array, squash
 from skdpfl.scaling._moments import DIAMETER, RADIUS, Boxes, RowBall, levels, phi_sums, sums_of_rows
-from skdpfl.scaling._target_bins import LinearGrid
 
 #: the grid of means of whole silos; all other sums lie on it
 STEP = 2.0**-27

@@ -15,7 +15,7 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import _columns
 from skdpfl.scaling._choice import Look, ScalingPlan
 from skdpfl.scaling._curves import Expansion
-from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, shape_library
+from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, seen_in_bins, shape_library
 from skdpfl.scaling._maps import (
     AffineScaling,
     AffineTarget,
@@ -38,7 +38,6 @@ from skdpfl.scaling._moments import (
     refine,
     target_is_unresolved,
 )
-from skdpfl.scaling._target_bins import seen_in_bins
 
 _UNSEEN = (
     "By the noisy counts, all features are 0 in nearly all records (values below 1e-6 count as 0), "

@@ -28,7 +28,7 @@ from skdpfl.federation import (
     SiloData,
     SumPlan,
     Work,
-    _counts,
+    _sums,
 )
 from skdpfl.inference import (
     HazardCurvature,
@@ -312,7 +312,7 @@ def test_counts_of_persons_are_the_means_of_their_counts(name, monkeypatch):
     data = SiloData.from_codes(rows[:, :D], read.y, codes, 3, of_row=of_row, exposure=read.exposure)
     whole = what.of_persons(data, work)
     np.testing.assert_array_equal(whole, BoundedSum.of_persons(what, data, work))
-    monkeypatch.setattr(_counts, "_NUMBERS", 5 * D)
+    monkeypatch.setattr(_sums, "_MOST_CELLS", 5 * D)
     np.testing.assert_array_equal(whole, what.of_persons(data, work))
     assert whole.any() and (whole <= data.people.counts.reshape(-1, *[1] * len(what.shape))).all()
 

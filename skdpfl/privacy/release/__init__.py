@@ -1,8 +1,8 @@
 """Release of noised sums: clip norm, noise, rounding and grid in one object, with one proof.
 
-``noised_sum`` has the object, the noise of steps and the proof, ``grid`` the exact addition,
-``precision`` the choice of the arithmetic for sums of gradients, ``sharing`` noise that several
-silos add together.
+``noised_sum`` has the object, the noise of steps, the choice of the arithmetic for sums of
+gradients and the proof, ``grid`` the exact addition, ``sharing`` noise that several silos add
+together.
 """
 
 from skdpfl.privacy.release.grid import (
@@ -16,15 +16,17 @@ from skdpfl.privacy.release.noised_sum import (
     DOUBLE,
     SINGLE,
     FreshNoise,
+    GradientSums,
     NoisedSum,
+    Precision,
     StepNoise,
+    choose_precision,
     noise_for,
     noised_sum,
     reduced_clip,
     relative_error,
     underflow,
 )
-from skdpfl.privacy.release.precision import GradientSums, Precision, choose_precision
 from skdpfl.privacy.release.sharing import (
     MOST_NORMALS,
     SharedNoise,

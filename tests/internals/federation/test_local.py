@@ -3,6 +3,7 @@
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ from skdpfl.federation import _batches, _gradient, _local
 from skdpfl.federation._local import Memory
 from skdpfl.models import LinearModel, Model, _products
 from skdpfl.models._products import group_products
+from skdpfl.privacy import release
 from skdpfl.privacy.randomness import streams
 from skdpfl.privacy.randomness.streams import Stream
-from skdpfl.privacy.release import precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
 from tests.engine.settings import federation_of, problem, run_rounds, work_of
 from tests.federation.test_local import SIZES, setting
@@ -171,8 +172,9 @@ def test_batches_drawn_for_many_silos_are_those_of_each(monkeypatch, order):
 @pytest.mark.parametrize("k", [1, 3, 6])
 def test_where_features_are_cast_no_bit_tells_whether_data_are_in_order(monkeypatch, k):
     """Single precision data, products in double precision: the last of 2049 is cast by itself."""
-    double = precision.Precision(precision.DOUBLE, 4096, precision.DOUBLE)
-    monkeypatch.setattr(precision, "_candidates", lambda *_: iter([double]))
+    choices = import_module("skdpfl.privacy.release.noised_sum")
+    double = release.Precision(release.DOUBLE, 4096, release.DOUBLE)
+    monkeypatch.setattr(choices, "_candidates", lambda *_: iter([double]))
     sizes = (2049, 2050, 300)
     p, n = problem(sizes=sizes, d=13, k=k), len(sizes)
     s = setting(z=[1.0] * n, weights=np.full(n, 1 / n))
@@ -211,7 +213,7 @@ def test_rounding_is_bounded_in_any_order(n, chunk, seed, spread):
         total = total + part
     total = total / np.float32(0.1234)
     exact = np.array([float(sum(map(Fraction, column.tolist()))) for column in g.T])
-    used = precision.Precision(precision.SINGLE, chunk, precision.SINGLE)
+    used = release.Precision(release.SINGLE, chunk, release.SINGLE)
     error = np.linalg.norm(total * float(np.float32(0.1234)) - exact)
     assert error <= used.rounding(n, n) * (1 + 1e-6)
 

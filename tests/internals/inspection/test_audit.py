@@ -19,16 +19,16 @@ from skdpfl import (
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.federation import LocalFederation, _gradient
 from skdpfl.inspection.audits import audit as audits_of_estimators
-from skdpfl.inspection.audits.judging import judged
-from skdpfl.models import LinearModel
-from skdpfl.privacy import audit_epsilon
-from skdpfl.privacy.lower_bounds import (
+from skdpfl.inspection.audits.judging import (
+    judged,
     most_wins,
     mu_from_wins,
     one_run_epsilon,
     rates_from_counts,
     wins_from_scores,
 )
+from skdpfl.models import LinearModel
+from skdpfl.privacy import audit_epsilon
 from skdpfl.privacy.mechanisms import SiloGradients, binomial
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.release.noised_sum import FreshNoise, NoisedSum

@@ -27,7 +27,7 @@ from skdpfl.model_selection import (
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.spending.repetition import Repetition
+from skdpfl.privacy.spending.cost import Repetition
 
 #: plans in a chunk, and chunks; all but the first are for `-m wide`
 PER_CHUNK, CHUNKS = 10, 100

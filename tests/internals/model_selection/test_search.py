@@ -17,7 +17,7 @@ from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.spending.repetition import Repetition
+from skdpfl.privacy.spending.cost import Repetition
 from tests.guaranteed import cost_of
 from tests.model_selection.test_search import SILOS, X, base, search, y
 

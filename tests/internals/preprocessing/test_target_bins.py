@@ -7,8 +7,8 @@ import pytest
 
 from skdpfl import ISRLDPRegressor
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling._magnitudes import LinearGrid, seen_in_bins
 from skdpfl.scaling._maps import read_feature_bounds, read_target_bounds
-from skdpfl.scaling._target_bins import LinearGrid, seen_in_bins
 from tests.internals.preprocessing import held
 
 SIZES = np.array([20, 25, 30] * 10)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from skdpfl.inspection.audits.judging import Rates, epsilon_from_rates
 from skdpfl.privacy.accounting import epsilon_of, n_steps_for, noise_multiplier_for
 from skdpfl.privacy.calibration import check_budget, check_budget_parameters, delta_of
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian, PoissonGaussian, compose
-from skdpfl.privacy.lower_bounds import Rates, epsilon_from_rates
 from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
 from skdpfl.privacy.mechanisms.privunit import ScalarDP, privunit, split_epsilon
 from skdpfl.privacy.mechanisms.whole_silos import LearntClip

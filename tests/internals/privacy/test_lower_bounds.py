@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from skdpfl.privacy.lower_bounds import (
+from skdpfl.inspection.audits.judging import (
     MOST,
     Rates,
     epsilon_from_rates,

@@ -9,7 +9,7 @@ from scipy.stats import geom
 
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
-from skdpfl.privacy.spending.repetition import ORDERS, Repetition
+from skdpfl.privacy.spending.cost import ORDERS, Repetition
 
 K = np.arange(1, 30_000)
 
