@@ -26,7 +26,7 @@ def _load(name: str, newest: str = "") -> Any:
     return module if not outdated and getattr(module, "available", lambda: True)() else None
 
 
-products = _load("products", "row_sums")
+products = _load("products", "expand")
 noise = _load("noise")
 
 __all__ = ["noise", "products"]

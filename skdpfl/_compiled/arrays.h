@@ -30,21 +30,10 @@ static int code_of(const Py_buffer *view)
     const char *format = view->format ? view->format : "B";
     if (*format == '@' || *format == '=') format++;
     if (format[0] == 0 || format[1] != 0) return 0;
-    switch (*format) {
-    case 'l': /* of 64 bits on some systems, of 32 on others */
-    case 'q':
-    case 'i':
-        return view->itemsize == 8 ? 'q' : 'i';
-    case 'L':
-    case 'Q':
-        return view->itemsize == 8 ? 'Q' : 0;
-    case 'f':
-    case 'd':
-    case 'B':
-        return *format;
-    default:
-        return 0;
-    }
+    /* 'l' has 64 bits on some systems, 32 on others */
+    if (strchr("lqi", *format)) return view->itemsize == 8 ? 'q' : 'i';
+    if (strchr("LQ", *format)) return view->itemsize == 8 ? 'Q' : 0;
+    return strchr("fdB", *format) ? *format : 0;
 }
 
 /* Return an array argument of one type whose last axis is contiguous; NULL with an error set. */

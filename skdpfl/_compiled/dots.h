@@ -21,10 +21,11 @@ ROUNDED __attribute__((always_inline)) static inline void
 NAME(lines)(const struct curves *of, const REAL *x, const uint8_t *cells, REAL *to, const int count)
 {
     const REAL *slopes = of->slopes, *levels = of->levels;
+    const int64_t *where = of->where, *end = where + of->count;
     const ptrdiff_t m = of->m, most = count < 3 ? count * LANES : m;
-    for (ptrdiff_t f = 0; f < of->count; f++, to += m, slopes += m, levels += CELLS * m) {
-        const NAME(vector) u = x[of->where[f]] - (NAME(vector)){0};
-        const REAL *level = levels + cells[f] * m;
+    for (; where < end; where++, cells++, to += m, slopes += m, levels += CELLS * m) {
+        const NAME(vector) u = x[*where] - (NAME(vector)){0};
+        const REAL *level = levels + *cells * m;
         _Pragma("GCC unroll 2") for (ptrdiff_t k = 0; k < most; k += LANES)
             *(NAME(unaligned) *)(to + k) = u * *(const NAME(unaligned) *)(slopes + k) +
                                            *(const NAME(unaligned) *)(level + k);
@@ -70,10 +71,10 @@ INLINE __m256i NAME(tail)(ptrdiff_t d)
 
 /* `rows` records at a time; the last ones are filled up. `w` holds LANES features of each output in
    turn, zeros at the end. */
-INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, const NAME(vector) *w, REAL *out,
-                       ptrdiff_t wide, const int rows, const int count)
+INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, ptrdiff_t n, const NAME(vector) *w,
+                       REAL *out, ptrdiff_t wide, const int rows, const int count)
 {
-    const ptrdiff_t n = X->n, d = X->d;
+    const ptrdiff_t d = X->d;
     const __m256i left = NAME(tail)(d);
     const NAME(vector) none = {0};
     for (ptrdiff_t j = from; j < n; j += rows) {
@@ -83,8 +84,7 @@ INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, const NAME(vecto
         NAME(vector) sum[8][FEW], part[8];
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
             _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) sum[r][c] = none;
-        for (int r = 0; r < rows; r++)
-            at[r] = row(X, j + (r < height ? r : 0), r);
+        for (int r = 0; r < rows; r++) at[r] = row(X, j + (r < height ? r : 0));
         ptrdiff_t i = 0;
         for (; i + LANES <= d; i += LANES, weights += count) {
             _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
@@ -102,52 +102,45 @@ INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, const NAME(vecto
     }
 }
 
-/* A silo's raw predictions in `k` rows of `out`, `wide` numbers apart. */
-WITH_32 static void NAME(raw)(struct records X, const REAL *params, ptrdiff_t k, REAL *out,
-                                ptrdiff_t wide, void *space)
+/* Write the weights of `k` outputs as they are read, zeros at the end. */
+static void NAME(pack)(const REAL *params, ptrdiff_t d, ptrdiff_t k, REAL *w)
 {
-    const ptrdiff_t n = X.n, d = X.d, last = n % 8 < 5 ? n % 8 : 0; /* fewer to fill up */
-    REAL *w = space;
     memset(w + d / LANES * LANES * k, 0, LANES * k * sizeof(REAL));
-    if (k == 1)
-        memcpy(w, params, d * sizeof(REAL));
-    else
-        for (ptrdiff_t i = 0; i < d; i++)
-            for (ptrdiff_t c = 0; c < k; c++)
-                w[(i / LANES * k + c) * LANES + i % LANES] = params[i * k + c];
+    for (ptrdiff_t i = 0; i < d; i++)
+        for (ptrdiff_t c = 0; c < k; c++)
+            w[(i / LANES * k + c) * LANES + i % LANES] = params[i * k + c];
+}
+
+/* Raw predictions in `k` rows, `wide` numbers apart; weights are in `space` if that is `ready`. */
+WITH_32 static void NAME(raw)(const struct records *X, const void *params, ptrdiff_t k, void *raw,
+                              ptrdiff_t wide, void *ready, void *space)
+{
+    REAL *out = raw;
+    if (ready == NULL) NAME(pack)(params, X->d, k, space);
+    const ptrdiff_t n = X->n, last = n % 8 < 5 ? n % 8 : 0; /* fewer to fill up */
     switch (k) {
     case 1:
-        X.n = n - last;
-        NAME(dots)(&X, 0, space, out, wide, 8, 1);
-        X.n = n;
-        NAME(dots)(&X, n - last, space, out, wide, 4, 1);
+        NAME(dots)(X, 0, n - last, space, out, wide, 8, 1);
+        NAME(dots)(X, n - last, n, space, out, wide, 4, 1);
         break;
-    case 2: NAME(dots)(&X, 0, space, out, wide, 4, 2); break;
-    case 3: NAME(dots)(&X, 0, space, out, wide, 4, 3); break;
-    case 4: NAME(dots)(&X, 0, space, out, wide, 3, 4); break;
+    case 2: NAME(dots)(X, 0, n, space, out, wide, 4, 2); break;
+    case 3: NAME(dots)(X, 0, n, space, out, wide, 4, 3); break;
+    case 4: NAME(dots)(X, 0, n, space, out, wide, 3, 4); break;
     }
-    for (ptrdiff_t c = 0; X.intercept && c < k; c++)
-        for (ptrdiff_t j = 0; j < n; j++) out[c * wide + j] += params[d * k + c];
+    for (ptrdiff_t c = 0; X->intercept && c < k; c++)
+        for (ptrdiff_t j = 0; j < n; j++) out[c * wide + j] += ((const REAL *)params)[X->d * k + c];
 }
 
-/* All silos, one after the other. */
-static void NAME(raws)(const struct call *call, const Py_buffer *params, const Py_buffer *out,
-                       void *space)
-{
-    for (ptrdiff_t s = 0; s < call->silos; s++)
-        NAME(raw)(silo(call, s), ROW_OF(params, s), call->k, (REAL *)out->buf + call->edges[s],
-                  STRIDE(out), space);
-}
-
-/* Add records j to j + rows times their slopes to `sum`, which has room for whole vectors. Records
-   of slope 0 are not read: they may not be finite. */
-INLINE void NAME(gather)(const struct records *X, ptrdiff_t j, const REAL *slopes,
-                         NAME(vector) *sum, __m256i left, const int rows)
+/* Add records j to j + rows times their slopes to the sum, which has room for whole vectors.
+   Records of slope 0 are not read: they may not be finite. */
+INLINE void NAME(gather)(const struct records *X, ptrdiff_t j, const REAL *slopes, void *space,
+                         __m256i left, const int rows)
 {
     const REAL *x[8];
+    NAME(vector) *sum = SUM_OF(space, X->d);
     ptrdiff_t i = 0;
     for (int r = 0; r < rows; r++)
-        x[r] = slopes[j + r] == 0 ? ZEROS(sum, X->d) : row(X, j + r, r);
+        x[r] = slopes[j + r] == 0 ? ZEROS(space, X->d) : row(X, j + r);
     for (; i + LANES <= X->d; i += LANES, sum++) {
         NAME(vector) total = *sum; /* in a register: what is read could be what was written */
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
@@ -158,39 +151,6 @@ INLINE void NAME(gather)(const struct records *X, ptrdiff_t j, const REAL *slope
     NAME(vector) total = *sum;
     for (int r = 0; r < rows; r++) total += (NAME(vector))MASKED(x[r] + i, left) * slopes[j + r];
     *sum = total;
-}
-
-/* A silo's sums of slopes in `k` rows, `wide` numbers apart, at most `chunk` records at a time. */
-WITH_32 static void NAME(sum)(const struct records *X, ptrdiff_t k, const REAL *slopes,
-                                ptrdiff_t wide, ptrdiff_t chunk, REAL *to, void *space)
-{
-    const ptrdiff_t d = X->d, parts = (X->n + chunk - 1) / chunk;
-    const __m256i left = NAME(tail)(d);
-    memset(to, 0, (d + X->intercept) * k * sizeof(REAL));
-    for (ptrdiff_t p = 0; p < parts * k; p++) {
-        const ptrdiff_t c = p % k, end = (large)X->n * (p / k + 1) / parts;
-        const REAL *z = slopes + c * wide;
-        NAME(vector) lanes = {0};
-        REAL rest = 0;
-        ptrdiff_t j = (large)X->n * (p / k) / parts, q = j;
-        memset(space, 0, (d + LANES) * sizeof(REAL));
-        for (; j + 8 <= end; j += 8) NAME(gather)(X, j, z, space, left, 8);
-        for (; j < end; j++) NAME(gather)(X, j, z, space, left, 1);
-        for (ptrdiff_t i = 0; i < d; i++) to[i * k + c] += ((REAL *)space)[i];
-        for (; q + LANES <= end; q += LANES) lanes += *(const NAME(unaligned) *)(z + q);
-        for (; q < end; q++) rest += z[q];
-        if (X->intercept) to[d * k + c] += NAME(total)(lanes) + rest;
-    }
-}
-
-static void NAME(sums)(const struct call *call, const Py_buffer *slopes, const Py_buffer *out,
-                       void *space)
-{
-    for (ptrdiff_t s = 0; s < call->silos; s++) {
-        const struct records X = silo(call, s);
-        NAME(sum)(&X, call->k, (const REAL *)slopes->buf + call->edges[s], STRIDE(slopes),
-                  call->chunk, ROW_OF(out, s), space);
-    }
 }
 
 /* e^x for |x| <= LARGEST: 2^n e^r, |r| <= log(2) / 2, by a Taylor series. */
@@ -219,7 +179,8 @@ WITH_32 static void NAME(slopes)(REAL *z, const REAL *y, const REAL *limits, ptr
     const NAME(vector) none = {0}, one = none + 1, far = none + LARGEST;
     for (ptrdiff_t j = 0; j < n; j += LANES) {
         const int whole = j + LANES <= n;
-        NAME(vector) *at = (NAME(vector) *)(z + j), s = *at;
+        NAME(unaligned) *at = (NAME(unaligned) *)(z + j);
+        NAME(vector) s = *at;
         const NAME(vector) target = (NAME(vector))MASKED(y + j, whole ? all : left);
         const NAME(vector) most = (NAME(vector))MASKED(limits + j, whole ? all : left);
         const NAME(integers) known = (s == s) & (most == most);
@@ -239,18 +200,48 @@ WITH_32 static void NAME(slopes)(REAL *z, const REAL *y, const REAL *limits, ptr
     }
 }
 
-/* A silo's clipped sum, one output: raw predictions, slopes and sums while it is in the cache. */
-static void NAME(step)(const struct call *call, const struct slopes *of, ptrdiff_t s,
-                       const REAL *params, REAL *to, void *space, REAL *z)
+/* Slopes of one output, of records from number `first` on, by the weights in `space`. */
+WITH_32 static void NAME(found)(const struct records *X, const void *params,
+                                const struct slopes *of, ptrdiff_t first, REAL *z, void *space)
 {
-    const struct records X = silo(call, s);
-    const ptrdiff_t first = call->edges[s];
-    NAME(raw)(X, params, 1, z, 0, space);
-    NAME(slopes)(z, (const REAL *)of->y + first, (const REAL *)of->limits + first, X.n,
-                 of->link);
-    for (ptrdiff_t j = 0; of->weights && j < X.n; j++)
+    NAME(raw)(X, params, 1, z, 0, space, space);
+    NAME(slopes)(z, (const REAL *)of->y + first, (const REAL *)of->limits + first, X->n, of->link);
+    for (ptrdiff_t j = 0; of->weights && j < X->n; j++)
         z[j] *= ((const REAL *)of->weights)[first + j];
-    NAME(sum)(&X, 1, z, 0, call->chunk, to, space);
+}
+
+/* A silo's sums of slopes in `k` rows, `wide` numbers apart, at most `chunk` records at a time.
+   With `of`, slopes of one output are found while the records are in the cache. */
+WITH_32 static void NAME(sum)(const struct records *X, const void *params, ptrdiff_t k,
+                              const struct slopes *of, ptrdiff_t first, void *slopes,
+                              ptrdiff_t wide, ptrdiff_t chunk, void *sums, void *space)
+{
+    REAL *to = sums;
+    const ptrdiff_t d = X->d, parts = (X->n + chunk - 1) / chunk, most = X->of.cells ? 8 : 256;
+    const __m256i left = NAME(tail)(d);
+    struct records block = *X;
+    memset(to, 0, (d + X->intercept) * k * sizeof(REAL));
+    if (of) NAME(pack)(params, d, 1, space);
+    for (ptrdiff_t p = 0; p < parts * k; p++) {
+        const ptrdiff_t c = p % k, end = (large)X->n * (p / k + 1) / parts;
+        REAL *z = (REAL *)slopes + c * wide, *sum = SUM_OF(space, d), rest = 0;
+        NAME(vector) lanes = {0};
+        ptrdiff_t j = (large)X->n * (p / k) / parts, q = j;
+        memset(sum, 0, (d + LANES) * sizeof(REAL));
+        for (; j < end; j += block.n) {
+            ptrdiff_t i = 0;
+            block.rows = X->rows + j, block.n = end - j < most ? end - j : most, block.made = 0;
+            for (; X->of.cells && i < 8 && j + 8 + i < end; i++) fetch(&block, 8 + i);
+            i = 0;
+            if (of) NAME(found)(&block, params, of, first + j, z + j, space), block.made = 1;
+            for (; i + 8 <= block.n; i += 8) NAME(gather)(&block, i, z + j, space, left, 8);
+            for (; i < block.n; i++) NAME(gather)(&block, i, z + j, space, left, 1);
+        }
+        for (ptrdiff_t i = 0; i < d; i++) to[i * k + c] += sum[i];
+        for (; q + LANES <= end; q += LANES) lanes += *(const NAME(unaligned) *)(z + q);
+        for (; q < end; q++) rest += z[q];
+        if (X->intercept) to[d * k + c] += NAME(total)(lanes) + rest;
+    }
 }
 
 /* Add what a person's records j to end give together to `part`: the sum or mean of z times (x, 1),
@@ -264,9 +255,9 @@ WITH_32 static void NAME(person)(const struct records *X, ptrdiff_t j, ptrdiff_t
     const REAL tiny = sizeof(REAL) == 4 ? (REAL)FLT_MIN : (REAL)DBL_MIN;
     const ptrdiff_t d = X->d, wide = (d + LANES - 1) / LANES, size = d + X->intercept;
     const __m256i left = NAME(tail)(d);
-    NAME(vector) *v = space, squares = {0};
+    NAME(vector) *v = SUM_OF(space, d), squares = {0};
     REAL rest = 0, bound = 0;
-    memset(space, 0, wide * sizeof(*v));
+    memset(v, 0, wide * sizeof(*v));
     for (ptrdiff_t q = j; q < end; q++) {
         const REAL own = z[q] < 0 ? -z[q] : z[q], other = 1 - own;
         rest += z[q];
@@ -301,6 +292,7 @@ static void NAME(persons)(const struct call *call, const struct slopes *of,
         REAL *to = ROW_OF(out, s);
         memset(to, 0, (d + X.intercept) * sizeof(REAL));
         memset(part, 0, (last + 1) * sizeof(REAL));
+        NAME(pack)(ROW_OF(params, s), d, 1, space);
         while (edges[p] < call->edges[s + 1]) {
             const int64_t from = edges[p];
             ptrdiff_t end = p + 1;
@@ -310,8 +302,7 @@ static void NAME(persons)(const struct call *call, const struct slopes *of,
             struct records block = X;
             block.rows = call->X.rows + from;
             block.n = edges[end] - from;
-            NAME(raw)(block, ROW_OF(params, s), 1, z, 0, space);
-            NAME(slopes)(z, (const REAL *)of->y + from, limits, block.n, of->link);
+            NAME(found)(&block, ROW_OF(params, s), of, from, z, space);
             for (; p < end; p++) {
                 NAME(person)(&block, edges[p] - from, edges[p + 1] - from, z, limits, norms,
                              ((const REAL *)persons->clip)[s], persons->mean, (void *)part, space);
@@ -346,21 +337,19 @@ static void NAME(steps)(const struct call *call, const struct slopes *of, const 
                         const Py_buffer *params, const Py_buffer *out, void *space, void *more)
 {
     const ptrdiff_t size = call->X.d + call->X.intercept;
-    REAL *z = more, *at = z + (call->n / LANES + 1) * LANES;
+    REAL *z = more, *at = z + (call->n / LANES + 2) * LANES;
     REAL *sum = at + size, *velocity = sum + size;
     for (ptrdiff_t s = 0; s < call->silos; s++) {
         const REAL *from = ROW_OF(params, s);
         REAL *to = ROW_OF(out, s);
-        if (by == NULL) {
-            NAME(step)(call, of, s, from, to, space, z);
-            continue;
-        }
+        const struct records X = silo(call, s);
         memset(to, 0, size * sizeof(REAL));
         memset(velocity, 0, size * sizeof(REAL));
-        for (ptrdiff_t t = 0; t < by->steps; t++) {
-            for (ptrdiff_t i = 0; i < size; i++) at[i] = from[i] + to[i];
-            NAME(step)(call, of, s, at, sum, space, z);
-            NAME(move)(by, s, size, at, sum, velocity, to);
+        for (ptrdiff_t t = 0; t < (by ? by->steps : 1); t++) {
+            for (ptrdiff_t i = 0; by && i < size; i++) at[i] = from[i] + to[i];
+            NAME(sum)(&X, by ? at : from, 1, of, call->edges[s], z, 0, call->chunk, by ? sum : to,
+                      space);
+            if (by) NAME(move)(by, s, size, at, sum, velocity, to);
         }
     }
 }

@@ -72,12 +72,10 @@ static PyObject *words(PyObject *self, PyObject *const *given, Py_ssize_t count)
     const Py_buffer *states, *out;
     if (count != 2) return PyErr_Format(PyExc_TypeError, "words takes 2 arguments");
     if ((states = hold(&held, given[0], "states", 2, 'Q', 0)) == NULL ||
-        (out = hold(&held, given[1], "out", 2, 'Q', 1)) == NULL)
+        (out = hold(&held, given[1], "out", 2, 'Q', 1)) == NULL ||
+        ((states->shape[0] != out->shape[0] || states->shape[1] < 3) &&
+         complain("states", "must be three words for each row of out")))
         return finish(&held, 0);
-    if (states->shape[0] != out->shape[0] || states->shape[1] < 3) {
-        complain("states", "must be three words for each row of out");
-        return finish(&held, 0);
-    }
     Py_BEGIN_ALLOW_THREADS
     for (ptrdiff_t s = 0; s < out->shape[0]; s++)
         sfc64(ROW_OF(states, s), ROW_OF(out, s), out->shape[1]);
@@ -93,25 +91,21 @@ static PyObject *normals(PyObject *self, PyObject *const *given, Py_ssize_t coun
     const int type = peek(given[2], "out", "iq");
     if (type < 0 || (words = hold(&held, given[0], "words", 2, 'Q', 0)) == NULL ||
         (table = hold(&held, given[1], "table", 1, 'i', 0)) == NULL ||
-        (out = hold(&held, given[2], "out", 2, type == 'q' ? 'q' : 'i', 1)) == NULL)
+        (out = hold(&held, given[2], "out", 2, type, 1)) == NULL ||
+        (table->shape[0] != 1 << 16 && complain("table", "must have 65536 slots")) ||
+        ((words->shape[0] != out->shape[0] ||
+          words->shape[1] < out->shape[1] + (type == 'q' ? (out->shape[1] + 1) / 2 : 0)) &&
+         complain("words", "too few")))
         return finish(&held, 0);
-    const ptrdiff_t n = out->shape[1], wanted = type == 'q' ? n + (n + 1) / 2 : n;
-    if (table->shape[0] != 1 << 16)
-        complain("table", "must have 65536 slots");
-    else if (words->shape[0] != out->shape[0] || words->shape[1] < wanted)
-        complain("words", "too few");
-    else {
-        Py_BEGIN_ALLOW_THREADS
-        for (ptrdiff_t s = 0; s < out->shape[0]; s++) {
-            if (type == 'q')
-                fine(ROW_OF(words, s), table->buf, ROW_OF(out, s), n);
-            else
-                coarse(ROW_OF(words, s), table->buf, ROW_OF(out, s), n);
-        }
-        Py_END_ALLOW_THREADS
-        return finish(&held, 1);
+    Py_BEGIN_ALLOW_THREADS
+    for (ptrdiff_t s = 0; s < out->shape[0]; s++) {
+        if (type == 'q')
+            fine(ROW_OF(words, s), table->buf, ROW_OF(out, s), out->shape[1]);
+        else
+            coarse(ROW_OF(words, s), table->buf, ROW_OF(out, s), out->shape[1]);
     }
-    return finish(&held, 0);
+    Py_END_ALLOW_THREADS
+    return finish(&held, 1);
 }
 
 static PyObject *release(PyObject *self, PyObject *const *given, Py_ssize_t count)

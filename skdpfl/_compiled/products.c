@@ -15,7 +15,7 @@ struct curves {
     const int64_t *where;
     const Py_buffer *cells;
     ptrdiff_t before, stored, count, m, size;
-    char *space;
+    char *space; /* 8 lines, and one of single precision to be widened */
     void (*expand)(const struct curves *of, const void *values, const uint8_t *cells, void *to);
 };
 
@@ -25,19 +25,26 @@ struct records {
     ptrdiff_t stride;
     const int64_t *rows;
     ptrdiff_t n, d;
-    int intercept;
+    int intercept, made; /* whether all columns are in the lines */
     struct curves of;
 };
 
 #define ROW(X, j) ((const void *)((X)->table + (X)->rows[j] * (X)->stride))
 
-/* All columns of a record: in the table, or written to the `place`-th of 8 lines. */
-static inline const void *row(const struct records *X, ptrdiff_t j, ptrdiff_t place)
+/* Have what a record's columns are made of fetched into the cache. */
+static inline void fetch(const struct records *X, ptrdiff_t j)
+{
+    for (ptrdiff_t i = 0; i < X->stride; i += 64) __builtin_prefetch((const char *)ROW(X, j) + i);
+    __builtin_prefetch(ROW_OF(X->of.cells, X->rows[j]));
+}
+
+/* All columns of a record: in the table, or in one of 8 lines, where it stays for the next 7. */
+static inline const void *row(const struct records *X, ptrdiff_t j)
 {
     const struct curves *of = &X->of;
     if (of->cells == NULL) return ROW(X, j);
-    void *to = of->space + place * (X->d + BEYOND) * of->size;
-    of->expand(of, ROW(X, j), ROW_OF(of->cells, X->rows[j]), to);
+    void *to = of->space + j % 8 * (X->d + BEYOND) * of->size;
+    if (!X->made) of->expand(of, ROW(X, j), ROW_OF(of->cells, X->rows[j]), to);
     return to;
 }
 
@@ -68,6 +75,7 @@ typedef __int128 large;
 #define JOINED(x, y) PASTED(x, y)
 static void few_expand_float(const struct curves *, const void *, const uint8_t *, void *);
 static void few_expand_double(const struct curves *, const void *, const uint8_t *, void *);
+static void widen(const struct curves *, const void *, const uint8_t *, void *);
 
 /* What both functions work on. */
 struct call {
@@ -108,10 +116,8 @@ static Py_buffer *hold_reals(struct call *call, PyObject *argument, const char *
     const Py_buffer *before = call->given.held;
     Py_buffer *view = hold(&call->given, argument, name, axes, call->type, writable);
     for (int i = 0; view != NULL && writable && before + i < view; i++)
-        if (code_of(before + i) == 'q' && overlap(view, before + i)) {
-            complain(name, "must not overlap rows or edges");
-            return NULL;
-        }
+        if (code_of(before + i) == 'q' && overlap(view, before + i))
+            return complain(name, "must not overlap rows or edges"), NULL;
     return view;
 }
 
@@ -122,8 +128,7 @@ static Py_buffer *hold_flat(struct call *call, PyObject *argument, const char *n
     if (view == NULL || (view->shape[0] == call->silos &&
                          view->shape[1] == ((large)call->X.d + call->X.intercept) * call->k))
         return view;
-    complain(name, "must be (silos, (d + intercept) k)");
-    return NULL;
+    return complain(name, "must be (silos, (d + intercept) k)"), NULL;
 }
 
 static int hold_chunk(struct call *call, PyObject *number)
@@ -139,8 +144,7 @@ static const void *hold_each(struct call *call, PyObject *argument, const char *
     const Py_buffer *view = hold_reals(call, argument, name, 1, 0);
     if (view == NULL) return NULL;
     if (view->shape[0] >= call->n) return view->buf;
-    complain(name, "fewer than records");
-    return NULL;
+    return complain(name, "fewer than records"), NULL;
 }
 
 /* Raw predictions, or slopes: (k, n) or wider. */
@@ -151,8 +155,7 @@ static Py_buffer *hold_by_class(struct call *call, PyObject *argument, const cha
     if (view == NULL) return NULL;
     call->k = view->shape[0];
     if (view->shape[1] >= call->n) return view;
-    complain(name, "fewer columns than records");
-    return NULL;
+    return complain(name, "fewer columns than records"), NULL;
 }
 
 /* Copied records: room for them and for reaching the next multiple of 64 bytes. */
@@ -163,27 +166,29 @@ static void *hold_packed(struct call *call, PyObject *argument, int writable)
     const large lanes = 64 / view->itemsize, D = (large)call->X.d + call->X.intercept;
     if (view->shape[0] >= ((D + lanes - 1) / lanes * call->n + 1) * lanes)
         return (void *)(((uintptr_t)view->buf + 63) & ~(uintptr_t)63);
-    complain("packed", "too short");
-    return NULL;
+    return complain("packed", "too short"), NULL;
 }
 
 /* What a table stores beside values, a tuple of seven after them: cells, where, factors, slopes,
-   levels, space, and the number of values before those columns. */
+   levels, space, and the number of values before those columns. Columns are widened to the type of
+   space. */
 static int hold_curves(struct call *call, PyObject *table, const Py_buffer *values)
 {
     struct curves *of = &call->X.of;
     const Py_buffer *part[6];
+    const int stored = call->type;
     if (PyTuple_Size(table) != 8) return complain("table", "must have 8 parts");
     for (int i = 0; i < 7; i++) {
         PyObject *given = PyTuple_GetItem(table, i + 1);
         if (i == 6) of->before = PyLong_AsSsize_t(given);
-        else part[i] = i > 1 ? hold_reals(call, given, "table", 1, i == 5)
+        if (i == 5 && (call->type = peek(given, "table", &"fd"[stored == 'd'])) < 0) return -1;
+        if (i < 6) part[i] = i > 1 ? hold_reals(call, given, "table", 1, i == 5)
                              : hold(&call->given, given, "table", 2 - i, i ? 'q' : 'B', 0);
         if (PyErr_Occurred()) return -1;
     }
     const ptrdiff_t count = part[1]->shape[0];
-    of->stored = call->X.d, of->count = count, of->size = values->itemsize;
-    of->expand = call->type == 'f' ? few_expand_float : few_expand_double;
+    of->stored = call->X.d, of->count = count, of->size = part[5]->itemsize;
+    of->expand = call->type == 'f' ? few_expand_float : stored == 'f' ? widen : few_expand_double;
     of->m = count ? (part[3]->shape[0] - BEYOND) / count : 0;
     of->cells = part[0], of->where = part[1]->buf, of->factors = part[2]->buf;
     of->slopes = part[3]->buf, of->levels = part[4]->buf, of->space = part[5]->buf;
@@ -192,7 +197,7 @@ static int hold_curves(struct call *call, PyObject *table, const Py_buffer *valu
                part[2]->shape[0] == of->before && 0 <= of->before && of->before <= of->stored &&
                of->m >= 0 && part[3]->shape[0] == (large)count * of->m + BEYOND &&
                part[4]->shape[0] == (large)count * of->m * CELLS + BEYOND &&
-               part[5]->shape[0] >= 8 * ((large)call->X.d + BEYOND);
+               part[5]->shape[0] >= 9 * ((large)call->X.d + BEYOND);
     for (ptrdiff_t f = 0; fine && f < count; f++)
         fine = 0 <= of->where[f] && of->where[f] < of->stored;
     return fine ? 0 : complain("table", "its parts do not fit");
@@ -225,7 +230,8 @@ static struct records silo(const struct call *call, ptrdiff_t s)
     return X;
 }
 
-#define LINES(call) (((call)->X.d + (call)->X.intercept + LANES - 1) / LANES * LANES)
+/* bytes of a copied record of a silo's, and numbers between rows */
+#define COPIED(call, size) (((size_t)((call).X.d + (call).X.intercept) * (size) + 63) / 64 * 64)
 #define STRIDE(view) ((view)->strides[0] / (view)->itemsize)
 
 /* sums are in 24 of 32 registers, or in 12 of 16 */
@@ -273,9 +279,10 @@ struct persons {
 
 /* the largest number of outputs that `few` takes */
 #define FEW 4
-/* bytes to work in: weights, or a sum; then a record of zeros, which nobody writes to */
-#define FOR_FEW(d) (64 * ((size_t)(d) + 16))
+/* bytes to work in: weights; from the half on a record of zeros, which nobody writes to; a sum */
+#define FOR_FEW(d) (128 * (((size_t)(d) + 17) / 2))
 #define ZEROS(space, d) ((const void *)((const char *)(space) + FOR_FEW(d) / 2))
+#define SUM_OF(space, d) ((void *)((char *)(space) + FOR_FEW(d) / 4 * 3))
 /* what e^x needs: n log(2) is the sum of two products, of which the first is exact */
 #define OF_PRECISION(single, precise) ((REAL)(sizeof(REAL) == 4 ? (single) : (precise)))
 #define MANTISSA (sizeof(REAL) == 4 ? 23 : 52)
@@ -295,6 +302,17 @@ struct persons {
 #define MASKED(x, mask) _mm256_maskload_pd(x, mask)
 #include "dots.h"
 
+/* Write all columns of a record as the table's precision has them, in double precision. */
+ROUNDED static void widen(const struct curves *of, const void *values, const uint8_t *cells,
+                          void *line)
+{
+    const ptrdiff_t d = of->stored + of->count * of->m;
+    float *restrict own = (void *)(of->space + 8 * (d + BEYOND) * of->size);
+    double *restrict to = line;
+    few_expand_float(of, values, cells, own);
+    for (ptrdiff_t i = 0; i < d; i++) to[i] = own[i];
+}
+
 static int narrow; /* whether AVX2 is used where there is AVX-512 */
 
 static PyObject *set_narrow(PyObject *self, PyObject *given)
@@ -311,6 +329,9 @@ static PyObject *set_narrow(PyObject *self, PyObject *given)
          ? ((call).type == 'f' ? name##_float_64 : name##_double_64)                             \
          : ((call).type == 'f' ? name##_float_32 : name##_double_32))
 
+#define FEW_OF(name, call) ((call).type == 'f' ? few_##name##_float : few_##name##_double)
+#define PLACE(view, number) ((void *)((char *)(view)->buf + (number) * (view)->itemsize))
+
 /* Return memory to work in, zeros in the first bytes, or NULL with an error set. */
 static void *space_of(struct call *call, size_t bytes, size_t zeros)
 {
@@ -322,7 +343,8 @@ static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     struct call call = {0};
     const Py_buffer *params, *out;
-    void *packed = NULL, *space;
+    char *packed = NULL;
+    void *space;
     if (count != 7) return PyErr_Format(PyExc_TypeError, "raw takes 7 arguments");
     call.X.intercept = PyObject_IsTrue(given[6]);
     if (call.X.intercept < 0 || hold_records(&call, given[0], given[1], given[2]) ||
@@ -332,10 +354,12 @@ static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
         (space = space_of(&call, MOST * ((size_t)call.X.d + 1) + FOR_FEW(call.X.d), 0)) == NULL)
         return finish(&call.given, 0);
     Py_BEGIN_ALLOW_THREADS
-    if (packed || call.k > FEW)
-        OF_CALL(raws, call)(&call, params, out, packed, space);
-    else
-        (call.type == 'f' ? few_raws_float : few_raws_double)(&call, params, out, space);
+    for (ptrdiff_t s = 0; s < call.silos; s++) {
+        const struct records X = silo(&call, s);
+        void *copy = packed ? packed + call.edges[s] * COPIED(call, out->itemsize) : NULL;
+        (packed || call.k > FEW ? OF_CALL(raw, call) : FEW_OF(raw, call))(
+            &X, ROW_OF(params, s), call.k, PLACE(out, call.edges[s]), STRIDE(out), copy, space);
+    }
     Py_END_ALLOW_THREADS
     return finish(&call.given, 1);
 }
@@ -354,7 +378,11 @@ static PyObject *row_sums(PyObject *self, PyObject *const *given, Py_ssize_t cou
         (space = space_of(&call, FOR_FEW(call.X.d), FOR_FEW(call.X.d))) == NULL)
         return finish(&call.given, 0);
     Py_BEGIN_ALLOW_THREADS
-    (call.type == 'f' ? few_sums_float : few_sums_double)(&call, by_class, flat, space);
+    for (ptrdiff_t s = 0; s < call.silos; s++) {
+        const struct records X = silo(&call, s);
+        FEW_OF(sum, call)(&X, NULL, call.k, NULL, 0, PLACE(by_class, call.edges[s]),
+                          STRIDE(by_class), call.chunk, ROW_OF(flat, s), space);
+    }
     Py_END_ALLOW_THREADS
     return finish(&call.given, 1);
 }
@@ -425,7 +453,8 @@ static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int how)
         (out = hold_flat(&call, given[4], "out", 1)) == NULL ||
         (of.y = hold_each(&call, given[5], "y")) == NULL ||
         (of.limits = hold_each(&call, given[6], "limits")) == NULL ||
-        (given[7] != Py_None && (of.weights = hold_each(&call, given[7], "weights")) == NULL) ||
+        (how < 2 && given[7] != Py_None &&
+         (of.weights = hold_each(&call, given[7], "weights")) == NULL) ||
         (how == 1 && hold_descent(&call, given + 11, &by)) ||
         (how == 2 && hold_persons(&call, given + 11, &who)))
         return finish(&call.given, 0);
@@ -434,11 +463,25 @@ static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int how)
         return finish(&call.given, 0);
     Py_BEGIN_ALLOW_THREADS
     if (how == 2)
-        (call.type == 'f' ? few_persons_float : few_persons_double)(&call, &of, &who, params, out,
-                                                                    space, space + first);
+        FEW_OF(persons, call)(&call, &of, &who, params, out, space, space + first);
     else
-        (call.type == 'f' ? few_steps_float : few_steps_double)(&call, &of, how ? &by : NULL,
-                                                                params, out, space, space + first);
+        FEW_OF(steps, call)(&call, &of, how ? &by : NULL, params, out, space, space + first);
+    Py_END_ALLOW_THREADS
+    return finish(&call.given, 1);
+}
+
+static PyObject *expand(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    struct call call = {0};
+    const Py_buffer *out;
+    if (count != 4) return PyErr_Format(PyExc_TypeError, "expand takes 4 arguments");
+    if (hold_records(&call, given[0], given[1], given[2]) ||
+        (out = hold_reals(&call, given[3], "out", 2, 1)) == NULL ||
+        ((out->shape[0] != call.n || out->shape[1] != call.X.d) && complain("out", "wrong shape")))
+        return finish(&call.given, 0);
+    Py_BEGIN_ALLOW_THREADS
+    for (ptrdiff_t j = 0; j < call.n; j++)
+        memcpy(ROW_OF(out, j), row(&call.X, j), call.X.d * out->itemsize);
     Py_END_ALLOW_THREADS
     return finish(&call.given, 1);
 }
@@ -456,7 +499,8 @@ static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     struct call call = {0};
     const Py_buffer *slopes, *out;
-    void *packed, *space;
+    char *packed;
+    void *space;
     if (count != 7) return PyErr_Format(PyExc_TypeError, "sums takes 7 arguments");
     call.X.intercept = PyObject_IsTrue(given[5]);
     call.X.d = PyLong_AsSsize_t(given[4]);
@@ -469,7 +513,12 @@ static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
         (space = space_of(&call, MOST * (size_t)call.chunk, 0)) == NULL)
         return finish(&call.given, 0);
     Py_BEGIN_ALLOW_THREADS
-    OF_CALL(sums, call)(&call, packed, slopes, out, space);
+    for (ptrdiff_t s = 0; s < call.silos; s++) {
+        const struct records X = silo(&call, s);
+        OF_CALL(sum, call)(&X, packed + call.edges[s] * COPIED(call, out->itemsize),
+                           PLACE(slopes, call.edges[s]), STRIDE(slopes), call.k, call.chunk,
+                           ROW_OF(out, s), space);
+    }
     Py_END_ALLOW_THREADS
     return finish(&call.given, 1);
 }
@@ -484,6 +533,7 @@ static PyMethodDef methods[] = {
     {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL, NULL},
     {"descent", (PyCFunction)(void (*)(void))descent, METH_FASTCALL, NULL},
     {"persons", (PyCFunction)(void (*)(void))persons, METH_FASTCALL, NULL},
+    {"expand", (PyCFunction)(void (*)(void))expand, METH_FASTCALL, NULL},
     {"narrow", set_narrow, METH_O, NULL},
     {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, NULL},
 #endif

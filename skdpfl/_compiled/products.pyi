@@ -34,6 +34,9 @@ def raw(
     and at most 4 outputs are those of `row_sums` and `step`.
     """
 
+def expand(table: Table, rows: NDArray, edges: NDArray, out: NDArray, /) -> None:
+    """Write all columns of the table's ``rows`` (n,) into ``out`` (n, d)."""
+
 def row_sums(
     table: Table,
     rows: NDArray,

@@ -89,7 +89,7 @@ INLINE void NAME(raw_block)(const struct records *X, const REAL *params, ptrdiff
         REAL out[TILE][WIDE * LANES];
         const ptrdiff_t left = X->n - j, height = left < TILE ? left : TILE;
         for (int r = 0; r < TILE; r++) {
-            x[r] = row(X, j + (r < height ? r : 0), r);
+            x[r] = row(X, j + (r < height ? r : 0));
             next[r] = ROW(X, j + (r + TILE < left ? r + TILE : 0));
         }
         NAME(raw_tile)(X, x, next, height, (const NAME(vector) *)w,
@@ -128,55 +128,32 @@ INLINE void NAME(sum_block)(const struct records *X, ptrdiff_t from, ptrdiff_t t
     }
 }
 
-/* One silo's raw predictions, and its sums, by blocks of classes. */
-FAST static void NAME(raw)(const struct records *X, const REAL *params, ptrdiff_t k, REAL *raw,
-                           ptrdiff_t stride, REAL *packed, REAL *space)
+/* One silo's raw predictions, and its sums of at most `chunk` records, by blocks of classes. */
+FAST static void NAME(raw)(const struct records *X, const void *params, ptrdiff_t k, void *raw,
+                           ptrdiff_t stride, void *packed, void *space)
 {
     for (ptrdiff_t c = 0; c < k; c += WIDE * LANES) {
         const ptrdiff_t left = k - c, columns = left < WIDE * LANES ? left : WIDE * LANES;
-        const REAL *from = params + c;
-        IN_VECTORS(columns, NAME(raw_block), X, from, k, columns, raw + c * stride, stride,
-                   c ? NULL : packed, space);
-    }
-}
-
-FAST static void NAME(sum)(const struct records *X, ptrdiff_t from, ptrdiff_t to,
-                           const REAL *packed,
-                           const REAL *slopes, ptrdiff_t stride, ptrdiff_t k, REAL *sums,
-                           REAL *space)
-{
-    for (ptrdiff_t c = 0; c < k; c += WIDE * LANES) {
-        const ptrdiff_t left = k - c, columns = left < WIDE * LANES ? left : WIDE * LANES;
-        const REAL *s = slopes + c * stride;
-        IN_VECTORS(columns, NAME(sum_block), X, from, to, packed, s, stride, k, columns, sums + c,
+        const REAL *from = (const REAL *)params + c;
+        REAL *out = (REAL *)raw + c * stride;
+        IN_VECTORS(columns, NAME(raw_block), X, from, k, columns, out, stride, c ? NULL : packed,
                    space);
     }
 }
 
-/* Both products of all silos of a group. */
-static void NAME(raws)(const struct call *call, const Py_buffer *params, const Py_buffer *out,
-                       void *packed, void *space)
+FAST static void NAME(sum)(const struct records *X, const void *packed, const void *slopes,
+                           ptrdiff_t stride, ptrdiff_t k, ptrdiff_t chunk, void *sums, void *space)
 {
-    for (ptrdiff_t s = 0; s < call->silos; s++) {
-        const struct records X = silo(call, s);
-        NAME(raw)(&X, ROW_OF(params, s), call->k, (REAL *)out->buf + call->edges[s], STRIDE(out),
-                  packed ? (REAL *)packed + call->edges[s] * LINES(call) : NULL, space);
-    }
-}
-
-static void NAME(sums)(const struct call *call, const void *packed, const Py_buffer *slopes,
-                       const Py_buffer *out, void *space)
-{
-    for (ptrdiff_t s = 0; s < call->silos; s++) {
-        const struct records X = silo(call, s);
-        const ptrdiff_t parts = (X.n + call->chunk - 1) / call->chunk;
-        memset(ROW_OF(out, s), 0, out->shape[1] * sizeof(REAL));
-        for (ptrdiff_t p = 0; p < parts; p++)
-            NAME(sum)(&X, (large)X.n * p / parts, (large)X.n * (p + 1) / parts,
-                      (const REAL *)packed + call->edges[s] * LINES(call),
-                      (const REAL *)slopes->buf + call->edges[s], STRIDE(slopes), call->k,
-                      ROW_OF(out, s), space);
-    }
+    const ptrdiff_t parts = (X->n + chunk - 1) / chunk, n = X->n;
+    memset(sums, 0, (X->d + X->intercept) * k * sizeof(REAL));
+    for (ptrdiff_t p = 0; p < parts; p++)
+        for (ptrdiff_t c = 0; c < k; c += WIDE * LANES) {
+            const ptrdiff_t left = k - c, columns = left < WIDE * LANES ? left : WIDE * LANES;
+            const REAL *s = (const REAL *)slopes + c * stride;
+            REAL *to = (REAL *)sums + c;
+            IN_VECTORS(columns, NAME(sum_block), X, (large)n * p / parts,
+                       (large)n * (p + 1) / parts, packed, s, stride, k, columns, to, space);
+        }
 }
 
 #undef REAL

@@ -28,7 +28,7 @@ import numpy as np
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import Rows, SiloData
 from skdpfl.federation._gradient import Ahead, Batch, Draw, Several
-from skdpfl.models import Records
+from skdpfl.models import ExpandedTable, Records
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import Precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Halving, PoissonSampling
@@ -146,9 +146,12 @@ class GroupBatches:
     def __init__(self, batches: Batches, clip: np.ndarray | None) -> None:
         self._batches, self._model = batches, batches.work.model
         self._most, data, chunk = batches.work.plan.largest_batches, batches.data, batches.chunk
-        self._as_is = data.X.dtype == batches.dtype
-        self._in_place = self._as_is and data.transform is None and data.is_by_row
-        self._share = 1 if self._as_is else 3  # a copy in double precision, and its source
+        self._table, same = data.table, data.X.dtype == batches.dtype
+        if isinstance(self._table, ExpandedTable):
+            self._table = self._table.astype(batches.dtype)
+        as_is = self._table.dtype == batches.dtype
+        self._in_place = as_is and data.transform is None and data.is_by_row
+        self._share = 1 if same else 3  # a copy in double precision, and its source
         # whole chunks, so that cutting into parts does not change the order of summation
         self._at_once = PART // (self._share * chunk * self._model.n_features) * chunk or chunk
         # a byte for each record, and what is kept of those that are drawn
@@ -193,7 +196,7 @@ class GroupBatches:
             return [partial(self._all, silos, kept)] * len(steps)
         if self._draws_together(silos):
             return [self._ahead.get(self._draw, silos, t, stop) for t in steps]
-        table = self._batches.data.table
+        table = self._table
         drawn = [[self._batches.draw_rows(silo, t) for silo in silos.tolist()] for t in steps]
         return [partial(self._in_parts, Records.of_silos(table, rows)) for rows in drawn]
 
@@ -207,7 +210,7 @@ class GroupBatches:
 
     def _draw(self, silos: np.ndarray, steps: range) -> list[Draw]:
         """Draw the Poisson batches of several steps."""
-        table, (rows, starts) = self._batches.data.table, self._batches.together(silos, steps)
+        table, (rows, starts) = self._table, self._batches.together(silos, steps)
         if not self._in_place:
             each = [starts[i : i + len(silos) + 1] for i in range(0, len(starts) - 1, len(silos))]
             cut = [Records(table, rows[own[0] : own[-1]], own - own[0]) for own in each]
@@ -225,7 +228,7 @@ class GroupBatches:
                 kept[int(silos[0])] = silos, groups, False
             return groups
         data = self._batches.data
-        records = Records(data.table, *data.rows_together(silos))
+        records = Records(self._table, *data.rows_together(silos))
         parts = self._in_parts(records)
         if kept is None or records.edges[-1] > self._at_once:
             return parts
@@ -271,7 +274,7 @@ class GroupBatches:
         """Return the silos' records; products gather and convert them unless done here."""
         batches, data, rows = self._batches, self._batches.data, records.rows
         if not self._in_place:
-            X = data.read(rows) if self._as_is else data.at(rows, batches.dtype)[0]
+            X = data.read(rows, batches.dtype)
             records = Records(X, slice(0, len(X)), records.edges)
         limits = None if self._clipping is None else self._clipping[rows]
         return Batch(records, data.targets(rows), batches.squared_norms[rows], limits)
@@ -360,10 +363,10 @@ class PersonBatches(GroupBatches):
         one = [data.people.rows[each] == 1 for each in persons]
         pairs = list(zip(persons, one, strict=True))
         rows, ends, _ = data.of_persons([each[mask] for each, mask in pairs])
-        batch = self._as_group(Records(data.table, rows, ends))
+        batch = self._as_group(Records(self._table, rows, ends))
         if all(mask.all() for mask in one):
             return batch
         rows, ends, edges = data.of_persons([each[~mask] for each, mask in pairs])
-        group = self._as_group(Records(data.table, rows, ends))
+        group = self._as_group(Records(self._table, rows, ends))
         several = Several(group.records, group.y, group.squared_norms, edges)
         return batch._replace(several=several)

@@ -415,7 +415,8 @@ class SiloData:
         Slices are not copied if they are in C order. ``dtype`` is that of the returned features;
         None: unchanged.
         """
-        return self._features(rows, dtype or self.X.dtype), self.targets(rows)
+        X = self.read(rows, dtype)
+        return X.dense() if isinstance(X, ExpandedTable) else X, self.targets(rows)
 
     def targets(self, rows: Rows) -> np.ndarray:
         """Return the targets of the records at ``rows``, with offsets and weights as pairs."""
@@ -433,22 +434,21 @@ class SiloData:
         factors = self.class_weights[class_codes(self.y[rows], len(self.class_weights))]
         return factors if own is None else own * factors
 
-    def _features(self, rows: Rows, dtype: np.dtype) -> np.ndarray:
-        if dtype == self.X.dtype or isinstance(rows, slice) or rows.size <= BLOCK:
-            return self._given(rows).astype(dtype, copy=False)
+    def read(self, rows: Rows, dtype: np.dtype | None = None) -> np.ndarray | ExpandedTable:
+        """Return the features at ``rows``, in C order; columns of curves are not made yet."""
+        dtype = dtype or self.X.dtype
+        curves = self.expand is not None or self.columns is not None
+        if isinstance(rows, slice) or rows.size <= BLOCK or dtype == self.X.dtype or curves:
+            X = self._mapped(rows)
+            return X if X.dtype == dtype else X.astype(dtype)
         X = np.empty((*rows.shape, self.width), dtype)
         flat, index = X.reshape(-1, X.shape[-1]), rows.reshape(-1)
         for block in _blocks(*flat.shape):
-            flat[block] = self._given(index[block])
+            flat[block] = self._mapped(index[block])
         return X
 
-    def _given(self, rows: Rows) -> np.ndarray:
-        """Return features in C order and in their own dtype."""
-        X = self.read(rows)
-        return X.dense() if isinstance(X, ExpandedTable) else X
-
-    def read(self, rows: Rows) -> np.ndarray | ExpandedTable:
-        """Return the features at ``rows``; columns of curves are not made yet."""
+    def _mapped(self, rows: Rows) -> np.ndarray | ExpandedTable:
+        """Return the features at ``rows`` in their own dtype."""
         X, cells = self._rows(rows), self.cells
         if cells is not None:
             cells = cells[rows] if isinstance(rows, slice) else cells.take(rows, axis=0)

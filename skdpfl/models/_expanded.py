@@ -17,16 +17,18 @@ those of the rows that are summed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skdpfl._compiled import products as compiled
+
 #: cells that each curve has room for, and numbers that compiled code may read beyond the last one
 CELLS, BEYOND = 256, 16
-#: lines of a record that compiled code writes at once
-_LINES = 8
+#: lines of a record that compiled code has room for
+_LINES = 9
 
 
 class CurveColumns(NamedTuple):
@@ -60,11 +62,16 @@ class CurveColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ExpandedTable:
-    """Rows of columns, from ``values`` (n, before or more) and ``cells`` (n, curves) of bytes."""
+    """Rows of columns, from ``values`` (n, before or more) and ``cells`` (n, curves) of bytes.
+
+    Columns are made in the dtype of the values, then converted to ``precision``, which is no
+    coarser; None: not converted.
+    """
 
     values: NDArray
     cells: NDArray
     columns: CurveColumns
+    precision: np.dtype | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -76,8 +83,8 @@ class ExpandedTable:
 
     @property
     def dtype(self) -> np.dtype:
-        """That of values and columns."""
-        return self.values.dtype
+        """That of the columns as they are read."""
+        return self.precision or self.values.dtype
 
     @property
     def nbytes(self) -> int:
@@ -85,18 +92,30 @@ class ExpandedTable:
         return self.values.nbytes + self.cells.nbytes
 
     def __getitem__(self, rows: slice) -> ExpandedTable:
-        return ExpandedTable(self.values[rows], self.cells[rows], self.columns)
+        return replace(self, values=self.values[rows], cells=self.cells[rows])
 
     def take(self, rows: NDArray, axis: int, mode: Any) -> ExpandedTable:
         """Return some rows."""
         values = self.values.take(rows, axis=axis, mode=mode)
-        return ExpandedTable(values, self.cells.take(rows, axis=axis, mode=mode), self.columns)
+        return replace(self, values=values, cells=self.cells.take(rows, axis=axis, mode=mode))
+
+    def astype(self, dtype: np.dtype) -> ExpandedTable:
+        """Return the table with columns that are converted to a dtype as they are read."""
+        return replace(self, precision=dtype)
 
     def dense(self) -> NDArray:
         """Return all columns (n, width)."""
+        if compiled is None:
+            return self.by_numpy()
+        out, n = np.empty(self.shape, self.dtype), len(self)
+        compiled.expand(self.for_compiled(), np.arange(n), np.array([0, n]), out)
+        return out
+
+    def by_numpy(self) -> NDArray:
+        """Return the same, without compiled code."""
         factors, slopes, levels, where = self.columns
         (n, width), before, added = self.shape, len(factors), self.columns.added
-        out = np.empty((n, width), self.dtype)
+        out = np.empty((n, width), self.values.dtype)
         np.multiply(self.values[:, :before], factors, out=out[:, :before])
         out[:, before + added :] = self.values[:, before:]
         if added:
@@ -107,7 +126,7 @@ class ExpandedTable:
             lines *= slopes[:added]
             lines += found.reshape(n, added)
             out[:, before : before + added] = lines
-        return out
+        return out.astype(self.dtype, copy=False)
 
     def for_compiled(self) -> tuple[Any, ...]:
         """Return what compiled products take for a table."""

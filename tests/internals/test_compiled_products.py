@@ -375,6 +375,9 @@ def arguments(function):
     if function == "curves":  # two values and one curve of three columns
         table = curved(4, 2, [0], 3, single).for_compiled()
         return [table, np.array([0, 3, 1]), edges, np.zeros((1, 12), single), wide, None, True]
+    if function == "expand":
+        table = curved(4, 2, [0], 3, single).for_compiled()
+        return [table, np.array([0, 3, 1, 2]), np.array([0, 4]), np.zeros((4, 5), single)]
     if function == "row_sums":
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, True, 5]
     if function in ("step", "descent"):
@@ -407,7 +410,7 @@ def part_of(table, number, part):
     return (*table[:number], part, *table[number + 1 :])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, "widened"])
 @pytest.mark.parametrize("k", [1, 3, 20])
 @pytest.mark.parametrize(
     ("n_values", "where", "m", "before"),
@@ -415,14 +418,17 @@ def part_of(table, number, part):
 )
 def test_columns_of_curves_have_the_bits_of_a_table_of_all(dtype, k, n_values, where, m, before):
     """In both products and in a step; of rows in any order and as a slice, and of the only one."""
-    table = curved(60, n_values, list(where), m, dtype, before)
+    dtype, of = (np.float64, np.float32) if dtype == "widened" else (dtype, dtype)
+    table = curved(60, n_values, list(where), m, of, before)
     table.values[7] = np.nan
-    dense, rng = table.dense(), np.random.default_rng(1)
+    dense, rng = table.by_numpy(), np.random.default_rng(1)
     d = table.shape[1]
     for column, (f, i) in enumerate(product(range(len(where)), range(m)), start=before):
         B, T = table.columns.slopes[f * m + i], table.columns.levels[f * CELLS * m :]
         want = table.values[:, list(where)[f]] * B + T[table.cells[:, f].astype(int) * m + i]
         np.testing.assert_array_equal(dense[:, column], want)
+    table, dense = table.astype(np.dtype(dtype)), dense.astype(dtype)
+    np.testing.assert_array_equal(table.dense(), dense)
     for rows in ([np.array([5, 0, 59, 5]), rng.integers(0, 60, 30)], [slice(3, 20), slice(20, 60)]):
         both_tables = [Records.of_silos(each, rows) for each in (table, dense)]
         np.testing.assert_array_equal(both_tables[0].gathered(), both_tables[1].gathered())
@@ -438,14 +444,21 @@ def test_columns_of_curves_have_the_bits_of_a_table_of_all(dtype, k, n_values, w
         if k == 1:
             y, limits = rng.standard_normal(n).astype(dtype), np.ones(n, dtype)
             made = [CompiledProducts(part, 1, True) for part in both_tables]
-            a, b = (each.step(params, y, limits=limits, link=0) for each in made)
-            np.testing.assert_array_equal(a, b)
+            for chunk in (1, 5, 13, None):
+                a, b = (each.step(params, y, limits=limits, link=0, chunk=chunk) for each in made)
+                np.testing.assert_array_equal(a, b)
 
 
 def read_only(array):
     array = array.copy()
     array.flags.writeable = False
     return array
+
+
+def doubles_in_single_space(table):
+    """A table of double precision whose columns would be cut to single precision."""
+    double = curved(4, 2, [0], 3, np.float64).for_compiled()
+    return part_of(double, 6, table[6])
 
 
 REFUSED = {
@@ -502,6 +515,13 @@ REFUSED = {
     "a number of values that is none": ("curves", 0, lambda a: part_of(a, 7, "2")),
     "too little space": ("curves", 0, lambda a: part_of(a, 6, a[6][:-1])),
     "space to be kept": ("curves", 0, lambda a: part_of(a, 6, read_only(a[6]))),
+    "space of another precision": ("curves", 0, lambda a: part_of(a, 6, a[6].astype(float))),
+    "space of whole numbers": ("curves", 0, lambda a: part_of(a, 6, np.zeros(9999, int))),
+    "doubles in space of singles": ("expand", 0, doubles_in_single_space),
+    "a row too far to be expanded": ("expand", 1, lambda a: a + 1),
+    "room for fewer columns": ("expand", 3, lambda a: a[:, :4].copy()),
+    "room for fewer records": ("expand", 3, lambda a: a[:2].copy()),
+    "columns to be kept": ("expand", 3, read_only),
     "raw predictions to be kept": ("few", 4, read_only),
     "too few columns for few": ("few", 4, lambda a: a[:, :2].copy()),
     "a row too far to be added": ("row_sums", 1, lambda a: np.array([0, 4, 1])),
@@ -576,6 +596,7 @@ def test_sizes_whose_product_overflows_are_refused(features):
 @pytest.mark.parametrize(
     ("function", "place", "numbers"),
     [
+        ("expand", 3, 1),
         ("raw", 4, 1),
         ("raw", 4, 2),
         ("raw", 5, 1),
