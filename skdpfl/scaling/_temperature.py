@@ -37,8 +37,7 @@ Clipping shortens the large slopes, those of misclassified records; e_j, which i
 clipping, compensates for that: if probabilities are correct, c_j is 0 on average.
 
 Two such means, the second at the factor that the first suggests, determine t (see below). They cost
-4 % of mu^2 (training has 2 % more noise), and up to 12 % if the noise s is large, where errors of t
-cost more.
+4 % of mu^2 (training has 2 % more noise).
 
 **Counts of two labels**, before anything else is asked. A record adds 1/2 or -1/2 by its label. The
 counts spend 1 % of mu^2, up to 15 % if the error of the shares would exceed 0.015. The share is the
@@ -48,7 +47,7 @@ posterior mean under a prior Beta(3/2, 3/2). The constants were chosen by experi
 **The posterior of t**, from two noisy slopes. With x a record's raw prediction less the anchor b,
 z = b + t x what a factor t makes of it::
 
-    x        normal, of variance V for each output; log V = log of its typical value +- 0.8
+    x        normal, of variance V for each output
     labels   have the log odds  b + t* x               t* is the best factor
     log t*   = log(0.7 / (1 + 24 S)) +- 0.7
 
@@ -77,8 +76,6 @@ from skdpfl.scaling._maps import Array
 
 #: grid of factors
 _FACTORS = np.geomspace(0.01, 4.0, 49)
-#: grid of log V in deviations, and a deviation of log V
-_SPREADS, _DOUBT = np.array([-1.5, -0.75, 0.0, 0.75, 1.5]), 0.8
 #: the prior's median of t* without noise, how much S lowers it, and its deviation of log t*
 _BEST_FACTOR, _BY_NOISE, _WIDE = 0.7, 24.0, 0.7
 #: the error of the model of slopes
@@ -91,12 +88,12 @@ _POINTS, _NUMBERS = 32, 6400
 
 @dataclass(frozen=True, eq=False)
 class FactorPosterior:
-    """The posterior of V and t*.
+    """The posterior of t*.
 
     Parameters
     ----------
     variance : float
-        The typical V.
+        V.
     base : tuple of float
         The anchor b of each output.
     level : float
@@ -126,7 +123,7 @@ class FactorPosterior:
 
     def factor(self, seen: list[tuple[float, float]]) -> float:
         """Return the factor, after slopes were seen at factors."""
-        loss = (self._losses * self._likely(seen)).sum(axis=(1, 2))
+        loss = self._losses @ self._likely(seen)
         loss += self.penalty * _FACTORS**2 / 2
         best = int(np.clip(loss.argmin(), 1, len(loss) - 2))
         below, least, above = loss[best - 1 : best + 2]
@@ -135,52 +132,49 @@ class FactorPosterior:
         return float(_FACTORS[best] * (_FACTORS[1] / _FACTORS[0]) ** off)
 
     def slopes(self, factor: float) -> Array:
-        """Return the mean cut slope at a factor (V, t*)."""
+        """Return the mean cut slope at a factor (t*,)."""
         away = factor * self._x
         likely, steps = softmax(of_labels(np.array(self.base) + away), axis=-1), of_labels(away)
         each = (likely * steps).sum(axis=-1, keepdims=True) - steps
-        cut = np.clip(each, -self.cut, self.cut)[:, None]
-        found: Array = ((self._true - likely[:, None]) * cut).sum(axis=-1).mean(axis=-1)
+        cut = np.clip(each, -self.cut, self.cut)
+        found: Array = ((self._true - likely) * cut).sum(axis=-1).mean(axis=-1)
         return found
 
     def expected(self, seen: list[tuple[float, float]], factor: float) -> float:
         """Return the expected slope at a factor, after slopes were seen."""
-        return float((self._likely(seen) * self.slopes(factor)).sum())
+        return float(self._likely(seen) @ self.slopes(factor))
 
     def _likely(self, seen: list[tuple[float, float]]) -> Array:
-        """Return the probabilities of V and t*."""
+        """Return the probabilities of t*."""
         median = _BEST_FACTOR / (1 + _BY_NOISE * self.level)
         logs = -np.square(np.log(_FACTORS / median) / _WIDE) / 2
-        logs = logs - np.square(_SPREADS)[:, None] / 2
         for factor, slope in seen:
             told = self.slopes(factor)
-            variance = self.noise**2 + np.square(_MISFIT * told[:, :1])
+            variance = self.noise**2 + np.square(_MISFIT * told[:1])
             logs = logs - np.square(slope - told) / (2 * variance) - np.log(variance) / 2
         likely = np.exp(logs - logs.max())
         return np.asarray(likely / likely.sum())
 
     @cached_property
     def _x(self) -> Array:
-        """x (V, m, k)."""
-        deviations = np.sqrt(self.variance * np.exp(_DOUBT * _SPREADS))
-        return deviations[:, None, None] * _points(len(self.base))
+        """x (m, k)."""
+        return math.sqrt(self.variance) * _points(len(self.base))
 
     def _raw(self) -> Array:
-        """Return raw predictions at all factors (V, factors, m, k)."""
-        return np.array(self.base) + _FACTORS[:, None, None] * self._x[:, None]
+        """Return raw predictions at all factors (factors, m, k)."""
+        return np.array(self.base) + _FACTORS[:, None, None] * self._x
 
     @cached_property
     def _true(self) -> Array:
-        """Probabilities of labels (V, t*, m, K)."""
+        """Probabilities of labels (t*, m, K)."""
         found: Array = softmax(of_labels(self._raw()), axis=-1)
         return found
 
     @cached_property
     def _losses(self) -> Array:
-        """The expected loss (factors, V, t*)."""
+        """The expected loss (factors, t*)."""
         logs = log_softmax(of_labels(self._raw()), axis=-1)
-        found = np.einsum("vuml,vtml->tvu", self._true, logs, optimize=True)
-        return np.asarray(-found / logs.shape[2])
+        return np.asarray(-np.tensordot(logs, self._true, axes=((1, 2), (1, 2))) / logs.shape[1])
 
 
 @lru_cache(maxsize=16)
@@ -199,8 +193,6 @@ def of_labels(raw: Any) -> Array:
     return raw if raw.shape[-1] > 1 else np.concatenate([np.zeros_like(raw), raw], axis=-1)
 
 
-#: the part of mu^2 for slopes, up to the first noise s of the whole fit and from the second on
-_PARTS, _LEVELS = (0.04, 0.12), (0.004, 0.02)
 #: V over |w|^2 of a linear model, and at least; V of other models
 _OF_COEFFICIENTS, _LEAST, _TYPICAL = 0.8, 1e-6, 1.5
 #: the cut is as wide as this noise on the mean slope allows, and at least so wide
@@ -381,13 +373,7 @@ class ShrinkPlan(LabelPlan):
 class TemperaturePlan(LabelPlan):
     """The sums from which the factor is estimated, and their cost, from public numbers."""
 
-    evaluations = 2
-
-    @cached_property
-    def share(self) -> float:  # type: ignore[override]
-        """The part of mu that each slope spends."""
-        level = self.level / self.budgets.excess
-        return math.sqrt(float(np.interp(level, _LEVELS, _PARTS)) / self.evaluations)
+    evaluations, share = 2, math.sqrt(0.04 / 2)
 
     @cached_property
     def cut(self) -> float:

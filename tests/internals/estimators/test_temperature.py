@@ -236,13 +236,13 @@ def known_of(plan, variance=1.5, base=(0.0,), level=0.005):
 
 
 def test_what_is_known_after_slopes_is_bayes_rule():
-    """For slopes that are normal about those of V and t*."""
+    """For slopes that are normal about those of t*."""
     known = FactorPosterior(1.5, (0.0,), 0.0, 0.05, 0.7)
     seen = [(0.9, -0.1), (0.5, 0.02)]
     likely = known._likely([])
     for factor, slope in seen:
         told = known.slopes(factor)
-        likely = likely * norm.pdf(slope, told, np.hypot(0.05, _temperature._MISFIT * told[:, :1]))
+        likely = likely * norm.pdf(slope, told, np.hypot(0.05, _temperature._MISFIT * told[:1]))
     after = (likely * known.slopes(0.7)).sum() / likely.sum()
     assert known.expected(seen, 0.7) == pytest.approx(after, rel=1e-9)
 
@@ -270,15 +270,14 @@ def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reach", [0.25, 0.6])
-def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach, monkeypatch):
-    monkeypatch.setattr(_temperature, "_DOUBT", 0.0)
+def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach):
     plan, rng = plan_of(mu=[20.0] * 3), np.random.default_rng(0)
     posterior = known_of(plan)
     nearest = np.abs(_temperature._FACTORS - reach).argmin()
 
     def found(noise):
         def mean(at, number):
-            return posterior.slopes(at.factor)[0, nearest] + noise * rng.normal()
+            return posterior.slopes(at.factor)[nearest] + noise * rng.normal()
 
         return plan.find(mean, posterior)
 
@@ -287,8 +286,7 @@ def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach, monk
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
-def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs, monkeypatch):
-    monkeypatch.setattr(_temperature, "_DOUBT", 0.0)
+def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs):
     shares = (0.9, 0.1) if n_outputs == 1 else (0.8, 0.1, 0.1)
     posterior = FactorPosterior(1.5, log_odds(shares), 0.0, 0.1, 0.7)
     rng, base = np.random.default_rng(1), np.array(log_odds(shares))
@@ -297,5 +295,5 @@ def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs, monke
     y = rng.choice(len(shares), size=len(x), p=shares)
     slopes = (LogLoss().gradient(y, raw) * 0.8 * x).sum(axis=-1)
     found = _temperature.centred_slopes(raw, slopes, 0.7, 0.8 * x).mean()
-    told = posterior.slopes(0.8)[:, 0]  # of labels that do not follow predictions
+    told = posterior.slopes(0.8)[0]  # of labels that do not follow predictions
     np.testing.assert_allclose(told, found, atol=0.03 if n_outputs > 1 else 0.01)
