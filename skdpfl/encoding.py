@@ -117,8 +117,13 @@ class EncodedColumn:
         return (codes[:, None] == np.arange(self.width + 1)).astype(np.float64)
 
     def ranges(self) -> np.ndarray:
-        """Return the ranges (width, 2) of its columns, NaN where they are not known yet."""
+        """Return the ranges (width, 2) of its columns, NaN where they are not known yet.
+
+        Those of columns for which no level was found are one point.
+        """
         ends = np.tile([0.0, 1.0], (len(self.names()), 1))
+        if self.levels is not None:
+            ends[len(self.levels) : self.width] = 0.0
         if self.kind in ("number", "date"):
             ends[0] = (np.nan, np.nan) if self.range is None else self.range
         return ends * (not self.is_ignored) + np.where(self.is_ignored, ends[0, 0], 0.0)

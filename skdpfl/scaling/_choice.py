@@ -117,6 +117,15 @@ class ScalingPlan:
             return self.feature_bounds.used
         return np.full(self.n_features, self.features in ("private", "refined squash"))
 
+    def within(self, bounds: Bounds) -> "ScalingPlan":
+        """Return the plan for bounds that released numbers determine; its mus stay the same."""
+        plan = replace(self, feature_bounds=bounds)
+
+        def again(look: Look) -> Look:
+            return look._replace(what=replace(look.what, columns=plan.columns))
+
+        return replace(plan, moments=tuple(map(again, self.moments)))
+
     @property
     def reads_target(self) -> bool:
         """Whether the target is read."""

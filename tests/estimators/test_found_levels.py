@@ -43,6 +43,14 @@ def test_levels_and_ranges_are_found_in_one_budget(trust):
     assert model.score(frame, y) > 0.55
 
 
+def test_columns_without_a_level_have_coefficients_of_0():
+    frame, y, silos = raw(4000)
+    model = found(frame, y, silos, model="linear", max_categories=20)
+    unused = np.array(["unused" in name for name in model.schema_.names()])
+    assert unused.sum() == 17
+    np.testing.assert_array_equal(model.coef_[0] == 0, unused)
+
+
 @pytest.mark.parametrize("name", RECORD)
 def test_every_family_pays_within_its_budget(name):
     frame, y, silos = raw(2000)

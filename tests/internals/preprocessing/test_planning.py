@@ -93,6 +93,18 @@ def test_scalers_spend_all_there_is():
         assert all(isinstance(event, Gaussian) for event, _ in made.composition())
 
 
+def test_columns_that_turn_out_to_be_a_point_cost_nothing_and_spare_noise():
+    wide = plan(d=40, feature_bounds=bounds(40))
+    found = bounds(40)
+    found.high[8:] = 0.0
+    narrow = wide.within(found)
+    assert narrow.composition() == wide.composition()
+    for before, after in zip(wide.looks, narrow.looks, strict=True):
+        assert after.what.columns.used.sum() == 8
+        ratio = narrow.noise(after)[0] / wide.noise(before)[0]
+        assert ratio == pytest.approx(np.sqrt(8 / 40), rel=0.01)
+
+
 def test_protected_silos_sizes_are_not_told():
     made = plan(sizes=[13, 29], mu=0.1, unit="silo")
     assert "2 protected silos" in made.advice and "42" not in made.advice
