@@ -24,7 +24,7 @@ from skdpfl.remote._exchange import Came, FitJournal, SilosMissing, exchange, od
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
 from skdpfl.remote._roster import requested
 from skdpfl.remote._socket import Courier
-from skdpfl.remote._terms import LIMITS, Refused
+from skdpfl.remote._terms import LIMITS, Refused, check_few
 
 
 class Spare(NamedTuple):
@@ -186,9 +186,7 @@ class RemoteFederation(federation.Federation):
         self.round_seconds = []
         facts, letters, several = self.facts, {}, rows[0].promise.silos_per_person
         if several > self.n_silos:
-            raise Refused(
-                f"silos_per_person={several} is more than the {self.n_silos} silos of the fit."
-            )
+            raise Refused(f"silos_per_person={several} is more than the {self.n_silos} silos.")
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
         columns = None if facts.columns is None else self._columns(names)
         if columns is not None:
@@ -207,8 +205,8 @@ class RemoteFederation(federation.Federation):
             about = self._fit, called, *self._study, _letters.Facts(*shape)
             offer = _letters.Offer(*about, row, i, seed, task)
             letters[row.name] = offer if self._key is None else requested(self._key, offer)
-        if max(map(len, map(pack, letters.values()))) > LIMITS.offer_bytes:
-            raise Refused(f"Offers to remote silos can have at most {LIMITS.offer_bytes:,} bytes.")
+        longest = max(map(len, map(pack, letters.values())))
+        check_few(longest, LIMITS.offer_bytes, "bytes in an offer")
         agreed, reasons = self._exchange(letters, _letters.Agreement)
         if reasons:
             raise SilosMissing("Some silos do not take part.", reasons)
@@ -273,9 +271,8 @@ class RemoteFederation(federation.Federation):
         answers, reasons = self._asked(ask, cohort, part, self.may_miss)
         self.round_seconds.append(time.monotonic() - begin)
         if reasons and not (self.may_miss and answers):
-            raise SilosMissing(
-                f"Round {round} lacks answers; silos that answered have paid.", reasons
-            )
+            words = f"Round {round} lacks answers; silos that answered have paid."
+            raise SilosMissing(words, reasons)
         self._absent = np.array([i for i in cohort.tolist() if self.names[i] not in answers], int)
         if part is None:
             yield from self._in_order(answers)

@@ -40,17 +40,13 @@ class SiloFrame:
         """Raise unless a fit's columns are those that the operator declared."""
         if asked is None:
             raise Refused(
-                "This silo holds a frame with declared columns: fits to such frames, and scores of "
-                "their models, need Schema(..., columns=...); other sums need a table of numbers, "
-                "or SiloRecords(..., raw=True)."
+                "This silo holds a frame with declared columns, for Schema(columns=...); other "
+                "sums need a table of numbers, or SiloRecords(raw=True)."
             )
         check_names(self.declared, self.neutral, [column.name for column in asked])
         for column in asked:
             if column.name in self.declared and not _agree(self.declared[column.name], column):
-                raise Refused(
-                    f"The fit's kind, range or levels of the column {column.name!r} differ from "
-                    "those that this silo's operator declared."
-                )
+                raise Refused(f"This silo's operator declared another column {column.name!r}.")
 
     def values(self) -> np.ndarray:
         """Return the values as objects in the form of their kinds, for a digest."""
@@ -77,9 +73,8 @@ def check_names(own: Collection[Any], neutral: Collection[Any], asked: Collectio
     if lacking:
         more = ", ..." if len(lacking) > 5 else ""
         raise Refused(
-            f"This silo has no column {', '.join(map(repr, lacking[:5]))}{more}. Leave it out of "
-            "the fit; or let this silo's operator declare a public value for it, "
-            f"SiloRecords(..., neutral={{{lacking[0]!r}: ...}})."
+            f"This silo has no column {', '.join(map(repr, lacking[:5]))}{more}: leave it out, or "
+            f"let its operator give a value, SiloRecords(..., neutral={{{lacking[0]!r}: ...}})."
         )
     if not set(own) <= set(asked):  # their names are not told to whoever asks
         raise Refused("This silo's table has a column that the fit does not have.")

@@ -209,9 +209,7 @@ class Gate:
         if kept is None:
             self._check_offer(offer, spent)
             if self._memory.has_paid(data):
-                raise Refused(
-                    "This silo has paid for this fit, but its stored state of it is missing."
-                )
+                raise Refused("This silo paid for this fit, but its stored state is missing.")
             if self.terms.approval:
                 signed_by = None if self.terms.requesters is None else offer.requester
                 question = offer.shown(spent) | {"signed_by": signed_by}
@@ -285,9 +283,8 @@ class Gate:
         except BudgetExceeded as error:
             _LOG.warning("Silo %s. %s", self.records.name, error)
             raise Refused(
-                "The fit costs more than this silo's ledger has left: "
-                f"epsilon={at_most(spent.epsilon, 4)} at delta={at_most(spent.delta)}, as the silo "
-                "computes it."
+                f"The fit, of epsilon={at_most(spent.epsilon, 4)} at delta={at_most(spent.delta)}, "
+                "costs more than this silo's ledger has left."
             ) from error
         except ValueError as error:  # raised if guarantees of the ledger's fits differ
             raise Refused(str(error)) from error
@@ -332,7 +329,7 @@ class Gate:
         if self._memory.has_paid(bytes(kept["offer"])):
             if not n_rounds or ("ended" in kept and "settled" not in kept):
                 raise Refused(
-                    "A fit that ended before its rounds, or by an error, is charged as a whole."
+                    "A fit that ended without rounds, or by an error, is charged in full."
                 )
             spent = offer.row.truncated(n_rounds).spent(offer.seed)
         if rounds > n_rounds:

@@ -36,7 +36,7 @@ from skdpfl.remote._declared import declare, pack, unpack
 from skdpfl.remote._frames import check_columns
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._row import Row
-from skdpfl.remote._terms import LIMITS, Refused, in_words
+from skdpfl.remote._terms import LIMITS, Refused, check_few, in_words
 from skdpfl.scaling import CurveScaling
 
 Label = bool | int | float | str
@@ -80,11 +80,8 @@ class Facts:
         if self.classes is None:
             return
         longest = max((len(label) for label in self.classes if isinstance(label, str)), default=0)
-        if len(self.classes) > LIMITS.classes or longest > LIMITS.name:
-            raise Refused(
-                f"A fit can have at most {LIMITS.classes:,} classes, with names of at most "
-                f"{LIMITS.name} characters."
-            )
+        check_few(len(self.classes), LIMITS.classes, "classes")
+        check_few(longest, LIMITS.name, "characters in a name")
         if len({type(label) for label in self.classes}) != 1:
             raise Refused("The fit's classes must be labels of one type.")
         if tuple(np.unique(np.asarray(self.classes)).tolist()) != self.classes:
@@ -191,10 +188,7 @@ class Task:
     def _check_shared(self, plan: PrivacyPlan) -> None:
         """Raise unless shared noise can protect what the silos send."""
         if plan.unit != "silo" and not sends_one_gradient(self.algorithm):
-            raise Refused(
-                "With shared noise, silos send one fresh gradient per round; the fit's algorithm "
-                "sends something else."
-            )
+            raise Refused("With shared noise, algorithms send one fresh gradient per round.")
         if plan.size != self.model.size:
             raise Refused("The fit's model does not have the size that the plan was priced for.")
 
@@ -306,25 +300,16 @@ class Offer:
     def check_size(self) -> None:
         """Raise for offers that would take long to price; this is the first check."""
         if self.release != __version__:
-            raise Refused(
-                f"The server has skdpfl {self.release[:20]}, this silo {__version__}; both need "
-                "the same release."
-            )
-        names = self.fit, self.estimator, self.requester, self.row.name
-        if max(map(len, names)) > LIMITS.name or len(self.purpose) > LIMITS.purpose:
-            raise Refused(
-                f"Names of fits, requesters and silos can have at most {LIMITS.name} characters, "
-                f"and a purpose {LIMITS.purpose}."
-            )
-        if sum(len(plan.mus) for plan in self.row.sums) > LIMITS.releases:
-            raise Refused(f"A fit can have at most {LIMITS.releases} releases besides its rounds.")
-        steps = () if self.row.plan is None else self.row.plan.steps
-        priced = max(1, sum(steps)) * self.row.promise.silos_per_person
-        if len(steps) > LIMITS.rounds or priced > LIMITS.steps:
-            raise Refused(
-                f"A fit with remote silos can have at most {LIMITS.rounds:,} rounds, and "
-                f"{LIMITS.steps:,} steps in total, in all silos of a person."
-            )
+            raise Refused(f"The server has skdpfl {self.release[:20]}, this silo {__version__}.")
+        row, names = self.row, (self.fit, self.estimator, self.requester, self.row.name)
+        check_few(max(map(len, names)), LIMITS.name, "characters in a name")
+        check_few(len(self.purpose), LIMITS.purpose, "characters in its purpose")
+        releases = sum(len(plan.mus) for plan in row.sums)
+        check_few(releases, LIMITS.releases, "releases besides its rounds")
+        steps = () if row.plan is None else row.plan.steps
+        check_few(len(steps), LIMITS.rounds, "rounds")
+        priced = max(1, sum(steps)) * row.promise.silos_per_person
+        check_few(priced, LIMITS.steps, "steps, in all silos of a person")
 
     def check_silo(self, name: str, allow_simulation: bool) -> None:
         """Raise unless the offer is for this silo, and the silo draws its own noise."""
@@ -334,9 +319,8 @@ class Offer:
             raise Refused("The plan and the declared facts differ in the size of this silo.")
         if self.seed is not None and not allow_simulation:
             raise Refused(
-                "The fit has a seed, and whoever knows the seed knows the noise. Give "
-                "random_state=None, so that this silo draws its own; or start it with "
-                "allow_simulation=True if the records are not secret."
+                "Whoever knows the seed knows the noise. Give random_state=None, so that "
+                "this silo draws its own (or it has allow_simulation=True)."
             )
 
     def check_parts(self) -> None:
@@ -346,10 +330,7 @@ class Offer:
             row.check_first(self.facts)
             return
         if self.facts.dtype == "object":
-            raise Refused(
-                "Models need numbers, but the fit's facts say that the tables contain "
-                "text. Encode them first."
-            )
+            raise Refused("Models need numbers; by the fit's facts tables have text. Encode them.")
         if self.task is None:
             raise Refused("An offer of a fit must contain its model, loss and algorithm.")
         self.task.check(row.plan, self.facts)

@@ -109,10 +109,7 @@ class SiloStore:
         try:
             kept = unpack(file.path.read_bytes())
         except WireError as error:
-            raise Refused(
-                "This silo's stored state of the fit is damaged, so it no longer takes part; its "
-                "spending is in its ledger."
-            ) from error
+            raise Refused("This silo's stored state of the fit is damaged.") from error
         assert isinstance(kept, dict)
         return kept
 
@@ -226,10 +223,7 @@ class SiloMemory:
         _, n_fits = self._counted() or (0, 0)
         if not os.path.lexists(self.path):
             if began or n_fits:
-                raise LedgerError(
-                    f"The silo took part in fits, but its ledger {self.path!r} is missing. Restore "
-                    "it."
-                )
+                raise LedgerError(f"The ledger {self.path!r} of fits here is missing. Restore it.")
             with ledger:
                 pass  # the file is there from now on
         mark = self.store.folder / "mark"
@@ -273,10 +267,7 @@ class SiloMemory:
         """Raise unless a fit can be paid for."""
         ledger = self._open()
         if len(ledger.entries) >= LIMITS.fits:
-            raise Refused(
-                f"This silo's ledger is full with {LIMITS.fits:,} fits; its operator must start "
-                "a new one."
-            )
+            raise Refused(f"This silo's ledger is full: {LIMITS.fits:,} fits. It needs a new one.")
         ledger.check(spent)
 
     def longest_ask(self) -> int:

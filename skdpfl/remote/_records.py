@@ -106,13 +106,11 @@ class SiloRecords:
         self.y, self.survival = _targets_of(np.zeros(len(self.X)) if y is None else y)
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
         if self.X.ndim != 2 or self.y.shape != (len(self.X),) or not len(self.X):
-            raise ValueError(
-                "X must be a table with at least one row, and y must have one entry per row."
-            )
+            raise ValueError("X must be a table with rows, and y must have one entry per row.")
         if not raw and not all(np.isfinite(self.X[rows]).all() for rows in _blocks(len(self.X))):
             raise ValueError(
-                "X holds values that are missing or not finite; fill them in first. For imputers "
-                "and encoders, which accept them, give raw=True."
+                "X holds values that are missing or not finite: fill them in, or give raw=True for "
+                "imputers and encoders."
             )
         self.neutral = _read_neutral(neutral, self.feature_names, raw)
         self.classes = None if classes is None else tuple(labels_of(classes).tolist())
@@ -181,56 +179,37 @@ class SiloRecords:
             )
         if self.frame is not None:
             self.frame.check(facts.columns)
-        elif facts.columns is not None:
-            raise Refused(
-                "The fit is on frames, and this silo's operator declared no columns: "
-                "SiloRecords(..., columns=...)."
-            )
-        else:
+        elif facts.columns is None:
             self._check_columns(facts)
-        if self.frame is None and facts.dtype != self.X.dtype.name:
-            raise Refused(
-                f"The fit needs features of dtype {facts.dtype}; this silo's features have another "
-                "dtype."
-            )
-        self._check_classes(facts)
-        times = facts.horizon is not None
-        if (is_fit or times) and self.survival != times:
-            raise Refused(
-                "Survival models and curves need events and times, other fits do not take them; "
-                "this silo's operator declared the other."
-            )
-        if is_fit and facts.exposure != (self.exposure is not None):
-            raise Refused(
-                "Either the fit has exposures, Schema(exposure=True), and this silo's operator "
-                "declared none, or the other way round."
-            )
-        if not is_fit and self.exposure is not None and "score" in purposes:
+        times, exposure = facts.horizon is not None, self.exposure is not None
+        if not is_fit and exposure and "score" in purposes:
             raise Refused("Scores read no exposures, which this silo's records have.")
-        if unit == "person" and self.n_persons is None:
-            raise Refused(
-                'This silo does not know the person of each record, as unit="person" needs: its '
-                "operator has to give SiloRecords(..., persons=...)."
-            )
-        if facts.n_units not in (None, self.n_persons if unit == "person" else len(self.y)):
-            raise Refused(
-                f"The fit's facts have {facts.n_units} {unit}s for this silo, which is not their "
-                "number."
-            )
+        n_units = self.n_persons if unit == "person" else len(self.y)
+        declared = {  # by the fit, and by this silo's operator
+            "columns of frames": (facts.columns is not None, self.frame is not None),
+            "dtypes of features": (
+                facts.dtype,
+                self.X.dtype.name if self.frame is None else facts.dtype,
+            ),
+            "classes": (facts.classes, self.classes),
+            "events and times": (times, self.survival if is_fit or times else times),
+            "exposures": (facts.exposure, exposure if is_fit else facts.exposure),
+            "targets": (True, facts.classes is not None or self.y.dtype.kind in "fiu"),
+            "persons": (unit == "person", unit == "person" and self.n_persons is not None),
+            f"numbers of {unit}s": (n_units if facts.n_units is None else facts.n_units, n_units),
+        }
+        for what, (asked, own) in declared.items():
+            if asked != own:
+                raise Refused(f"The fit and this silo's operator declared different {what}.")
 
     def _check_columns(self, facts: Facts) -> None:
         """Raise unless each of the fit's columns is in X, in the same order, or neutral."""
         own, asked = self.feature_names, facts.feature_names
         if own is None or asked is None:
             if self.neutral:
-                raise Refused(
-                    "The fit does not name its features, so this silo's neutral columns "
-                    "cannot be matched."
-                )
-            if facts.n_features != self.X.shape[1]:
-                raise Refused(
-                    f"The fit has {facts.n_features} features, this silo {self.X.shape[1]}."
-                )
+                raise Refused("The fit names no features, so neutral columns cannot be matched.")
+            if facts.n_features != (n := self.X.shape[1]):
+                raise Refused(f"The fit has {facts.n_features} features, this silo {n}.")
             return
         check_names(own, self.neutral, asked)
         if own != tuple(name for name in asked if name in own):
@@ -272,17 +251,6 @@ class SiloRecords:
         for j, name in enumerate(facts.feature_names):
             table[:, j] = own[name] if name in own else self.neutral[name]
         return table
-
-    def _check_classes(self, facts: Facts) -> None:
-        if facts.classes is not None and self.classes is None:
-            raise Refused(
-                "The fit is a classification, and this silo's operator declared no labels. Give "
-                "SiloRecords(..., classes=[...]), so that no answer depends on which labels occur."
-            )
-        if facts.classes != self.classes:
-            raise Refused("The fit's classes differ from those that this silo's operator declared.")
-        if facts.classes is None and self.y.dtype.kind not in "fiu":
-            raise Refused("The fit is a regression; this silo's targets are not numbers.")
 
     def targets(self, facts: Facts) -> np.ndarray:
         """Return the targets for losses: codes of sorted classes, numbers, or times with signs."""

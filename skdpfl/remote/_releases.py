@@ -132,14 +132,9 @@ def _checked_part(ask: Ask, row: Row, plan: SumPlan | None, last: int, failed: i
         raise Refused("A round needs a task, which comes with the first one.")
     known = among.dtype.kind == "i" and among.ndim == 1 and bool(np.isin(among, everyone).all())
     if not known or row.index not in among or (np.diff(among) <= 0).any() or len(among) < FEWEST:
-        raise Refused(
-            f"A masked sum needs at least {FEWEST} different silos of a round, including this one."
-        )
-    colluding = row.promise.colluding
-    if row.shares_noise and len(among) - colluding < 1:
-        raise Refused(
-            f"Of {len(among)} shares of the noise, colluding={colluding} silos would know all."
-        )
+        raise Refused(f"A masked sum needs {FEWEST} silos of a round or more, including this one.")
+    if row.shares_noise and len(among) <= row.promise.colluding:
+        raise Refused(f"Of {len(among)} shares of the noise, colluding silos would know all.")
     if not 0 < part.step < math.inf:
         raise Refused("The grid step of a masked sum must be a positive number.")
     return part
@@ -153,8 +148,7 @@ def _check_attempt(
         raise Refused("An attempt must be at a round of the plan, or at a sum besides the rounds.")
     if round < last or not failed <= number - round <= spare:
         raise Refused(
-            f"Attempt {number} at round {round} is out of order: rounds come in order, and {spare} "
-            "attempts may fail."
+            f"Attempt {number} at round {round}: out of order, or above {spare} spare ones."
         )
 
 

@@ -189,9 +189,7 @@ class Row:
         plan = self.plan
         own = plan is not None and type(plan.mechanism) in (SiloGradients, SiloMessages)
         if plan is None or not own or plan.trust != "silo":
-            raise Refused(
-                "A fit of this kind is charged as a whole, however many of its rounds ran."
-            )
+            raise Refused("A fit of this kind is charged in full, whatever rounds ran.")
         cohorts = self.cohorts
         if cohorts is not None:
             many = cohorts[1][:n_rounds]
@@ -387,10 +385,7 @@ def validated_question(
         n_classes = None if facts.classes is None else len(facts.classes)
         question.what.check(facts.n_features, n_classes, work)
         if facts.dtype == "object" and not question.what.of_words:
-            raise Refused(
-                "This sum needs a table of numbers without missing values; this silo's table is "
-                "raw (text or missing values)."
-            )
+            raise Refused("This sum needs a table of numbers; this silo's has text or gaps.")
         if not (plan.noised(number, question.what).std > 0).all():
             raise Refused("A sum without noise is refused.")
     except PrecisionError as error:

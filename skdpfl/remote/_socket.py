@@ -5,7 +5,6 @@ A :class:`Doorway` admits a few connections at a time. It has few imports: with 
 may start for each letter.
 """
 
-import queue
 import socket
 import struct
 import threading
@@ -107,10 +106,8 @@ def send(line: socket.socket, letter: bytes, *, seconds: float = PATIENCE) -> No
     """Send a message; raise an OSError unless all of it is taken within these seconds."""
     end = time.monotonic() + seconds
     for part in (_LENGTH.pack(len(letter)), letter):
-        left = memoryview(part)
-        while left:
-            line.settimeout(_until(end))
-            left = left[line.send(left[:_PIECE]) :]
+        line.settimeout(_until(end))
+        line.sendall(part)  # within this time in all
 
 
 def receive(
@@ -190,24 +187,21 @@ class Doorway:
 
     def _admit(self, line: socket.socket) -> None:
         """Serve a connection in a thread of its own, or close it."""
-        try:
-            who, places = peer_of(line), self._places
-        except OSError:  # it has left
-            line.close()
-            return
+        who, places = peer_of(line), self._places
         with self._guard:
             in_all = self._held.total() - self._held[None]
             short = self._held[who] >= places.of_one or in_all >= places.all
             peer = None if short else who
             full = short and self._held[peer] >= places.short
             self._held[peer] += not full
+        if full:
+            line.close()
+            return
         try:
-            if not full:
-                threading.Thread(target=self._serve, args=(line, peer, short), daemon=True).start()
-                return
+            threading.Thread(target=self._serve, args=(line, peer, short), daemon=True).start()
         except RuntimeError:
             self._leave(peer)
-        line.close()
+            line.close()
 
     def _serve(self, line: socket.socket, peer: object, short: bool) -> None:
         try:
@@ -248,22 +242,23 @@ class DirectCourier(Courier):
         """Return a silo's answer to a letter; raise an OSError if it is not there."""
 
     def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
-        came = queue.SimpleQueue[tuple[str, bytes | BaseException]]()
+        came = dict[str, bytes | BaseException]()
 
         def take(name: str) -> None:
             try:
-                came.put((name, self._asked(name, letters[name])))
-            except BaseException as error:  # otherwise this waits for ever
-                came.put((name, error))
+                came[name] = self._asked(name, letters[name])
+            except BaseException as error:  # raised below
+                came[name] = error
 
-        for name in letters:
-            threading.Thread(target=take, args=(name,), daemon=True).start()
-        answers = dict(came.get() for _ in letters)
-        for each in answers.values():
+        threads = [threading.Thread(target=take, args=(n,), daemon=True) for n in letters]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for each in came.values():
             if isinstance(each, BaseException) and not isinstance(each, OSError):
                 raise each
-        found = ((name, answers[name]) for name in letters)
-        return {name: each for name, each in found if isinstance(each, bytes)}
+        return {n: each for n in letters if isinstance(each := came[n], bytes)}
 
     def _asked(self, name: str, letter: bytes) -> bytes:
         """Ask a silo, again while it may be away."""

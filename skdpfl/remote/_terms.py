@@ -50,6 +50,12 @@ class Refused(ValueError):
     """A silo or a server refuses a request; the text says why and what to do."""
 
 
+def check_few(n: int, most: int, what: str) -> None:
+    """Raise if a fit has more of something than is allowed."""
+    if n > most:
+        raise Refused(f"A fit can have at most {most:,} {what}.")
+
+
 @contextmanager
 def in_words() -> Iterator[None]:
     """Have an error about public numbers be one whose words may be sent."""
@@ -120,20 +126,13 @@ class Terms:
         """Raise unless a fit of this cost, a PrivacySpent, meets the terms."""
         units = ("record", "person") if self.unit == "record" else (self.unit,)
         if spent.unit not in units or spent.neighbours != self.neighbours:
-            raise Refused(
-                f"This silo agreed to unit={self.unit!r}, neighbours={self.neighbours!r}; the fit "
-                f"is for unit={spent.unit!r}, neighbours={spent.neighbours!r}."
-            )
+            raise Refused(f"This silo agreed to unit={self.unit!r}, {self.neighbours!r} only.")
         if spent.unit == "person" and spent.silos_per_person < self.silos_per_person:
-            raise Refused(
-                f"This silo's terms say that a person may have records in {self.silos_per_person} "
-                f"silos; the fit has silos_per_person={spent.silos_per_person}."
-            )
+            raise Refused(f"Here a person may have records in {self.silos_per_person} silos.")
         if spent.delta > self.delta or spent.epsilon > self.epsilon:
             raise Refused(
-                f"This silo's terms allow epsilon={self.epsilon:g} at delta={self.delta:g} per "
-                f"fit; as the silo computes it, this fit costs epsilon={at_most(spent.epsilon, 4)} "
-                f"at delta={at_most(spent.delta)}."
+                f"This silo's terms allow epsilon={self.epsilon:g} at delta={self.delta:g}; this "
+                f"fit costs epsilon={at_most(spent.epsilon, 4)} at delta={at_most(spent.delta)}."
             )
 
     def check_others(self, names: Collection[str], shared_with: int | None) -> None:
@@ -150,12 +149,7 @@ class Terms:
             return
         if self.silos is None:
             raise Refused(
-                'trust="secagg": this silo shares noise only with silos on its roster, and it has '
-                "no roster. Its operator has to exchange keys with the others first."
+                "This silo shares noise only with silos on its roster, and has no roster."
             )
         if shared_with < self.colluding:
-            raise Refused(
-                f"This silo's terms require colluding={self.colluding} at least, so that the noise "
-                "suffices if that many silos collude with the server; the fit has "
-                f"colluding={shared_with}."
-            )
+            raise Refused(f"This silo's terms require colluding={self.colluding} at least.")

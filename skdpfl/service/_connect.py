@@ -16,10 +16,7 @@ _AGAIN = 5.0
 
 def connect(asked: argparse.Namespace) -> int:
     """Dial the server, and again when the line ends; status 1 if one line could not be opened."""
-    try:
-        certificate = asked.certificate.read_bytes()
-    except OSError as error:
-        raise SystemExit(f"skdpfl silo: {asked.certificate}: {error.strerror}") from None
+    certificate = asked.certificate.read_bytes()
 
     def ask(letter: bytes) -> bytes:
         try:

@@ -23,22 +23,22 @@ from skdpfl.remote import new_silo_key, public_key, sign_text, signed_by
 _LABEL = "skdpfl roster 1 "
 
 
-class BadRoster(ValueError):
-    """A roster's file, or a line for it, is invalid; the text is one line."""
+class BadFile(ValueError):
+    """An operator's file, or a roster, is invalid; the text is one line."""
 
 
 def read_roster(path: Path, signer: str) -> dict[str, Any]:
-    """Return a roster's serial number and keys; raise a BadRoster unless its signer made it."""
+    """Return a roster's serial number and keys; raise a BadFile unless its signer made it."""
     try:
         roster = json.loads(path.read_bytes())
         text = _text(roster)
         known = signed_by(signer, roster["signature"], text)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadRoster(f"{path}: this is not a roster ({type(error).__name__})") from error
+        raise BadFile(f"{path}: this is not a roster ({type(error).__name__})") from error
     if not known:
-        raise BadRoster(f"{path}: this roster was not signed by {signer[:16]}...")
+        raise BadFile(f"{path}: this roster was not signed by {signer[:16]}...")
     if datetime.datetime.now(datetime.UTC).date() > datetime.date.fromisoformat(roster["until"]):
-        raise BadRoster(f"{path}: this roster was valid until {roster['until']}; ask for a new one")
+        raise BadFile(f"{path}: this roster was valid until {roster['until']}; ask for a new one")
     return dict(roster)
 
 
@@ -73,5 +73,5 @@ def lines_of(paths: Sequence[Path]) -> dict[str, str]:
         for line in filter(None, map(str.strip, path.read_text("utf-8").splitlines())):
             name, _, key = (part.strip().strip('"') for part in line.partition("="))
             if keys.setdefault(name, key) != key or not name:
-                raise BadRoster(f"{path}: two keys of {name!r}")
+                raise BadFile(f"{path}: two keys of {name!r}")
     return keys

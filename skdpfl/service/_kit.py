@@ -8,63 +8,38 @@ from pathlib import Path
 from typing import Any
 
 from skdpfl.remote import public_key
-from skdpfl.service._consortium import read_key, read_roster
+from skdpfl.service._consortium import BadFile, read_key, read_roster
 from skdpfl.service._tables import read_file
 
 #: templates of a hospital's file, and of the units of its gate and its line to a server
 _KIT = Path(__file__).parent / "kit"
-_UNITS = "gate", "line"
 #: how a CSV file may be read
-_READING = "separator", "decimal", "encoding"
+READING = "separator", "decimal", "encoding"
 #: folders that a unit sees only where it needs something in them
 _HOMES = "/home", "/root", "/run/user"
 
 
-def add_init(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of init."""
-    command.add_argument("name", help="the silo's name: its identity")
-    command.add_argument("--records", type=Path, required=True, help="a CSV or Parquet file")
-    command.add_argument("--target", required=True, help="the column to be predicted")
-    command.add_argument("--classes", nargs="*", default=(), help="all labels; none: numbers")
-    command.add_argument("--folder", type=Path, default=Path(), help="where the files are written")
-    command.add_argument("--user", default="skdpfl", help="the gate's user, for the systemd unit")
-    command.add_argument("--carrier", default="", help="the user who may bring letters")
-    words = "the server to dial, as HOST:PORT, for the systemd unit"
-    command.add_argument("--server", default="server.example.org:7443", help=words)
-    for name in _READING:
-        command.add_argument(f"--{name}", default="", help=f"the CSV file's {name}")
-    command.add_argument("--unattended", action="store_true", help="no person approves fits")
-    command.set_defaults(run=init)
-
-
-def init(asked: argparse.Namespace) -> int:
+def init(asked: argparse.Namespace) -> None:
     """Write a new hospital's files, none over an old one, and print the line to send."""
     folder, name = asked.folder.absolute(), asked.name
-    try:
-        words = _words_of(asked)
-        for part, mode in ((".", 0o755), ("state", 0o700), ("run", 0o755)):
-            (folder / part).mkdir(parents=True, exist_ok=True)
-            (folder / part).chmod(mode)
-        _write(folder / "hospital.toml", "hospital.toml", words, 0o600)
-        words_of_units = {
-            "name": name,
-            "user": asked.user,
-            "carrier": asked.carrier or f"{asked.user}-line",
-            "command": f"{sys.executable} -m skdpfl",
-            "folder": folder,
-            "home": "read-only" if _is_home(folder, asked.records, sys.executable) else "yes",
-            "server": asked.server,
-        }
-        for each in _UNITS:
-            _write(
-                folder / f"skdpfl-{each}-{name}.service", f"{each}.service", words_of_units, 0o644
-            )
-        line = f'{name} = "{public_key(read_key(folder / "state" / f"{name}.key"))}"'
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"skdpfl silo: {error}") from None
+    words = _words_of(asked)
+    for part, mode in ((".", 0o755), ("state", 0o700), ("run", 0o755)):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        (folder / part).chmod(mode)
+    _write(folder / "hospital.toml", "hospital.toml", words, 0o600)
+    of_units = {
+        "name": name,
+        "user": asked.user,
+        "carrier": asked.carrier or f"{asked.user}-line",
+        "command": f"{sys.executable} -m skdpfl",
+        "folder": folder,
+        "home": "read-only" if _is_home(folder, asked.records, sys.executable) else "yes",
+        "server": asked.server,
+    }
+    for each in ("gate", "line"):
+        _write(folder / f"skdpfl-{each}-{name}.service", f"{each}.service", of_units, 0o644)
     print(f"{folder}: look at hospital.toml; the line to send:", file=sys.stderr)
-    print(line)
-    return 0
+    print(f'{name} = "{public_key(read_key(folder / "state" / f"{name}.key"))}"')
 
 
 def _is_home(*paths: str | Path) -> bool:
@@ -75,11 +50,11 @@ def _is_home(*paths: str | Path) -> bool:
 def _words_of(asked: argparse.Namespace) -> dict[str, str]:
     """Return what is filled into a hospital's file."""
     records = asked.records.absolute()
-    how = {key: value for key in _READING if (value := getattr(asked, key))}
+    how = {key: value for key in READING if (value := getattr(asked, key))}
     first = next(read_file(records, how.get("separator", ","), how.get("encoding", "utf-8")))
     columns = list(first)
     if asked.target not in columns:
-        raise ValueError(f"{records}: there is no column {asked.target!r}; there are {columns}")
+        raise BadFile(f"{records}: there is no column {asked.target!r}; there are {columns}")
     labels = [each if each.lstrip("-").isdecimal() else _text(each) for each in asked.classes]
     return {
         "name": _text(asked.name),
@@ -102,11 +77,11 @@ def _text(value: str) -> str:
 def join(file: Path, name: str, roster: Path, signer: str) -> None:
     """Have a hospital's file name a signed roster, which is verified and has this silo."""
     if name not in read_roster(roster, signer)["silos"]:
-        raise ValueError(f"{roster}: it has no silo {name!r}")
+        raise BadFile(f"{roster}: it has no silo {name!r}")
     lines = f'[roster]\nsigned = "{roster.absolute()}"\nsigner = "{signer}"\n'
     text = file.read_text("utf-8")
     if "\nsigned = " in text or text.count("[roster]\n") != 1:
-        raise ValueError(f"{file}: it names a roster; edit signed and signer there")
+        raise BadFile(f"{file}: it names a roster; edit signed and signer there")
     file.write_text(text.replace("[roster]\n", lines), "utf-8")
 
 

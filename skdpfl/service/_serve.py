@@ -24,9 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from skdpfl import remote
+from skdpfl._codec import header_of
 from skdpfl._durable import replace_file
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.service._settings import BadFile, SiloSettings, read_settings
+from skdpfl.service._consortium import BadFile
+from skdpfl.service._settings import SiloSettings, read_settings
 from skdpfl.service._tables import read_records
 
 _LOG = logging.getLogger("skdpfl.service")
@@ -59,30 +61,20 @@ def make_gate(settings: SiloSettings) -> remote.Gate:
 
 
 def _own_key(settings: SiloSettings) -> str | None:
-    """Return the silo's private key; None if it has none and needs none."""
-    path, roster = settings.roster.key, settings.roster.silos
-    needless = roster is None and (path is None or not path.exists())
-    return None if needless else key_of(settings)
-
-
-def key_of(settings: SiloSettings) -> str:
-    """Return the silo's private key that is on the roster: the last one where there is none.
+    """Return the silo's private key that is on the roster; without a roster the last one, if any.
 
     While a key is replaced the file has two, a line each.
     """
     path, roster = settings.roster.key, settings.roster.silos
     if path is None or not path.exists():
-        raise BadFile(
-            f"{settings.path}: this silo has no key: name a file in roster.key, and make it by "
-            "skdpfl silo key"
-        )
+        if roster is None:
+            return None
+        raise BadFile(f"{settings.path}: this silo has no key (roster.key): skdpfl silo key")
     try:
         keys = {remote.public_key(key): key for key in path.read_text("ascii").split()}
     except (OSError, ValueError) as error:
         raise BadFile(f"{path}: this is not a key ({type(error).__name__})") from error
-    if roster is None:
-        return list(keys.values())[-1]
-    listed = roster[settings.records.name].partition(" ")[0]
+    listed = list(keys)[-1] if roster is None else roster[settings.records.name][:64]
     if listed not in keys:
         raise BadFile(f"{settings.path}: the roster has another key for this silo than {path}")
     return keys[listed]
@@ -113,27 +105,23 @@ def check_files(settings: SiloSettings) -> None:
     folder = settings.ledger.folder or Path(f"{ledger}.fits")
     counter = settings.ledger.counter or Path(f"{ledger}.count")
     secret = settings.records.file, ledger, folder, counter, settings.log.file, settings.roster.key
-    for path in (*secret, settings.path):
-        if path is not None and path.parent.exists():
-            _check_folder(path.parent)
-        if path is None or not path.exists():
-            continue
-        state, forbidden = path.stat(), 0o022 if path == settings.path else 0o027
-        if state.st_mode & forbidden:
-            mode, remedy = stat.S_IMODE(state.st_mode), "go-w" if forbidden == 0o022 else "g-w,o="
-            raise BadFile(f"{path}: others can read it or write to it ({mode:o}): chmod {remedy}")
-        if state.st_uid not in (0, os.getuid()):
-            raise BadFile(f"{path}: it belongs to neither root nor the gate's user")
+    for path in filter(None, (*secret, settings.path)):
+        if path.exists():
+            _check_safe(path, 0o022 if path == settings.path else 0o027)
+        if path.parent.exists():
+            _check_safe(path.parent, 0 if path.parent.stat().st_mode & stat.S_ISVTX else 0o022)
     allowed_users(settings)
 
 
-def _check_folder(folder: Path) -> None:
-    """Raise if others can put another file in the place of one in this folder."""
-    state = folder.stat()
-    others = state.st_mode & 0o022 and not state.st_mode & stat.S_ISVTX
-    if others or state.st_uid not in (0, os.getuid()):
-        mode = stat.S_IMODE(state.st_mode)
-        raise BadFile(f"{folder}: others can replace its files (mode {mode:o}): chmod go-w")
+def _check_safe(path: Path, forbidden: int) -> None:
+    """Raise if others have forbidden rights to a file, or to a folder."""
+    state = path.stat()
+    if (mode := stat.S_IMODE(state.st_mode)) & forbidden:
+        doing = "replace its files" if path.is_dir() else "read it or write to it"
+        remedy = "go-w" if forbidden == 0o022 else "g-w,o="
+        raise BadFile(f"{path}: others can {doing} ({mode:o}): chmod {remedy}")
+    if state.st_uid not in (0, os.getuid()):
+        raise BadFile(f"{path}: it belongs to neither root nor the gate's user")
 
 
 def allowed_users(settings: SiloSettings) -> set[int]:
@@ -145,10 +133,8 @@ def allowed_users(settings: SiloSettings) -> set[int]:
         except KeyError:
             raise BadFile(f"{settings.path}: there is no user {name!r} (roster.users)") from None
     if os.getuid() in users and not settings.terms.allow_simulation:
-        raise BadFile(
-            f"{settings.path}: roster.users has the gate's own user, whose apps could read the "
-            "records; give the gate a user of its own"
-        )
+        words = "roster.users has the gate's own user; give the gate a user of its own"
+        raise BadFile(f"{settings.path}: {words}")
     return users
 
 
@@ -218,17 +204,12 @@ class _Desk:
         begin, is_hello = time.monotonic(), letter == _HELLO
         with nullcontext() if is_hello else self._turn:  # health is asked for meanwhile
             reply = self._gate.answer(letter)
-        _note(letter, reply, time.monotonic() - begin)
-        if not is_hello:
-            _wait_for_tick(begin, self._pace)
+        took, kind = time.monotonic() - begin, header_of(reply)["o"].rpartition(".")[2]
+        sizes = {"bytes_in": len(letter), "bytes_out": len(reply), "seconds": round(took, 3)}
+        _LOG.info("letter", extra={"answer": kind, **sizes})  # no values
+        if self._pace and not is_hello:  # the time of an answer is to reveal little
+            time.sleep((begin - time.monotonic()) % self._pace)
         return reply
-
-
-def _wait_for_tick(begin: float, pace: float) -> None:
-    """Wait until the response time is a multiple of ``pace``, so that it reveals little."""
-    if pace:
-        took = time.monotonic() - begin
-        time.sleep(-took % pace)
 
 
 @contextmanager
@@ -294,15 +275,3 @@ def start_log(settings: SiloSettings) -> None:
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
         log.setLevel(settings.log.level.upper())
-
-
-def _note(letter: bytes, reply: bytes, seconds: float) -> None:
-    """Log kinds, sizes and times of letters and answers; no values."""
-    sizes = {"bytes_in": len(letter), "bytes_out": len(reply)}
-    _LOG.info("letter", extra={"answer": _kind(reply), **sizes, "seconds": round(seconds, 3)})
-
-
-def _kind(reply: bytes) -> str:
-    """Return the class of an answer, from the start of its header."""
-    start = reply[12:60].partition(b'"o":"')[2]
-    return start.partition(b'"')[0].decode("utf-8", "replace").rpartition(".")[2]

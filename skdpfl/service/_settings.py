@@ -52,13 +52,9 @@ from typing import Any, Literal
 
 from skdpfl._codec import from_plain
 from skdpfl.remote import Terms
-from skdpfl.service._consortium import BadRoster, read_roster
+from skdpfl.service._consortium import BadFile, read_roster
 
 _KEY = "[0-9a-f]{64}( until [0-9]{4}-[0-9]{2}-[0-9]{2})?"
-
-
-class BadFile(ValueError):
-    """An operator's file is invalid; the text is one line."""
 
 
 @dataclass(frozen=True)
@@ -184,10 +180,7 @@ def read_settings(path: str | Path) -> SiloSettings:
         raise BadFile(f"{path}: {error}") from error
     settings = _placed(settings, path.parent)
     object.__setattr__(settings, "path", path)
-    try:
-        settings.roster.read()
-    except BadRoster as error:
-        raise BadFile(str(error)) from error
+    settings.roster.read()
     for words in _problems(settings):
         raise BadFile(f"{path}: {words}")
     return settings

@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from skdpfl.remote import SiloRecords
-from skdpfl.service._settings import BadFile, RecordsTable, SiloSettings
+from skdpfl.service._consortium import BadFile
+from skdpfl.service._settings import RecordsTable, SiloSettings
 
 #: rows that are read at a time, and bytes of a column of a Parquet file
 _ROWS, _BUFFER = 2**14, 2**18
@@ -85,10 +86,10 @@ def _loaded(table: RecordsTable, folder: Path) -> tuple[np.ndarray, pd.DataFrame
 
 def _check_whole(table: RecordsTable, gaps: pd.Series, n: int) -> None:
     for name in gaps[gaps > 0].index:
-        raise BadFile(
-            f"{table.source}: the column {name!r} has {gaps[name]} missing values; fill them in, "
-            "or leave these rows out, by public rules"
+        words = (
+            f"the column {name!r} has {gaps[name]} missing values; fill them in, by public rules"
         )
+        raise BadFile(f"{table.source}: {words}")
     if not n:
         raise BadFile(f"{table.source}: it has no rows")
 
@@ -114,10 +115,7 @@ def _blocks(table: RecordsTable, columns: list[str]) -> Iterator[pd.DataFrame]:
         raise BadFile(f"{file}: there is no such file")
     is_table = file is not None and file.suffix in (".csv", ".parquet")
     if not is_table and "order by" not in table.query.lower():
-        raise BadFile(
-            'records.query must be a select with "order by", so that rows always have the same '
-            "order"
-        )
+        raise BadFile('records.query must be a select with "order by": rows have one order')
     if file is None:
         yield from _of_csv(BytesIO(_asked(table)))
     elif is_table:

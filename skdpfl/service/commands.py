@@ -4,12 +4,12 @@ Each command prints lines and returns the status 0 or 1.
 """
 
 import argparse
+import datetime
 import json
 import os
 import pwd
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,91 +23,53 @@ from skdpfl._durable import replace_file
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.service._connect import connect
-from skdpfl.service._consortium import lines_of, read_key, read_roster, write_roster
-from skdpfl.service._kit import add_init, join
+from skdpfl.service._consortium import BadFile, lines_of, read_key, read_roster, write_roster
+from skdpfl.service._kit import READING, init, join
 from skdpfl.service._serve import allowed_users, make_gate, serve
-from skdpfl.service._settings import BadFile, SiloSettings, read_settings
+from skdpfl.service._settings import SiloSettings, read_settings
 from skdpfl.service._tables import read_features, read_records
 
 #: seconds within which a gate that is well says so, and between two attempts
 _HEALTH, _AGAIN = 15.0, 0.2
+_FILE = "file", {"type": Path, "help": "hospital.toml"}
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands of a silo's operator to a parser."""
     commands = parser.add_subparsers(dest="command", required=True)
-    words = "write a new hospital's file, key, folders and systemd units; print its public line"
-    add_init(commands.add_parser("init", help=words, description=words))
-    words = "carry letters between a server, which is dialled, and the gate, until it is ended"
-    add_connect(commands.add_parser("connect", help=words, description=words))
-    for name, (run, words) in _COMMANDS.items():
-        command = commands.add_parser(name, help=words, description=words)
-        command.add_argument("file", type=Path, help="hospital.toml")
-        if name == "check":
-            command.add_argument("--offer", type=Path, help="the file of an offer, to see its cost")
-        if name == "key":
-            words = "add a new key, used once it is on the roster; then delete the old line"
-            command.add_argument("--new", action="store_true", help=words)
-        if name == "join":
-            command.add_argument("roster", type=Path, help="the file that the consortium signed")
-            command.add_argument("signer", help="its public key, learnt without the server")
-        if name == "predict":
-            _add_files(command)
-        if name in ("approve", "refuse"):
-            words = 'the number of the fit, as shown by pending; refuse takes "all", too'
-            command.add_argument("number", help=words)
-        command.set_defaults(run=_in_one_line, silo=run)
-
-
-def add_connect(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of connect."""
-    command.add_argument("address", help="the server, as HOST:PORT")
-    command.add_argument("--socket", type=Path, required=True, help="the gate's socket")
-    command.add_argument(
-        "--certificate", type=Path, required=True, help="the server's, or its authority's (PEM)"
-    )
-    command.add_argument("--once", action="store_true", help="end when the line ends")
-    command.set_defaults(run=connect)
+    for name, (run, words, *arguments) in _ALONE.items():
+        _add(commands, name, words, run, *arguments)
+    for name, (run, words, *arguments) in _COMMANDS.items():
+        _add(commands, name, words, run, _FILE, *arguments)
 
 
 def add_consortium(commands: Any) -> None:
     """Add the command of a consortium to a parser's commands."""
     words = "join hospitals' public lines into one signed file, and print the signer's key"
-    command = commands.add_parser("roster", help=words, description=words)
-    command.add_argument("lines", nargs="+", type=Path, help="files with the lines of hospitals")
-    command.add_argument(
-        "--key", type=Path, required=True, help="the consortium's key; made if new"
-    )
-    command.add_argument("--until", required=True, help="the roster's last day, as 2027-11-30")
-    command.add_argument("--to", type=Path, required=True, help="the file to write")
-    command.set_defaults(run=sign_roster)
+    _add(commands, "roster", words, _sign, *_ROSTER)
 
 
-def _add_files(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of predict."""
-    command.add_argument("model", type=Path, help="the joint model: JSON, as to_dict() gives it")
-    command.add_argument("rows", type=Path, help="a CSV file with the features of new records")
-    command.add_argument("to", type=Path, help="the CSV file to write; it must stay at this silo")
-    command.add_argument(
-        "--head", choices=(*HEADS, "none"), default=HEADS[0], help="this silo's own part"
-    )
+def _add(commands: Any, name: str, words: str, run: Any, *arguments: Any) -> None:
+    command = commands.add_parser(name, help=words, description=words)
+    for each, options in arguments:
+        command.add_argument(each, **options)
+    command.set_defaults(run=_in_one_line, silo=run)
 
 
 def _in_one_line(asked: argparse.Namespace) -> int:
-    """Run a command; an invalid file gives one line on standard error, and status 1."""
+    """Run a command, and return its status; errors are one line on standard error."""
     try:
-        run: Callable[[SiloSettings, argparse.Namespace], int] = asked.silo
-        return run(read_settings(asked.file), asked)
-    except (BadFile, LedgerError, remote.Refused, remote.WireError, PermissionError) as error:
-        raise SystemExit(f"skdpfl silo: {' '.join(str(error).split())}") from None
+        settings = (read_settings(asked.file),) if hasattr(asked, "file") else ()
+        return asked.silo(*settings, asked) or 0
+    except (BadFile, LedgerError, remote.Refused, remote.WireError, OSError) as error:
+        raise SystemExit(f"skdpfl {asked.part}: {' '.join(str(error).split())}") from None
 
 
-def _serve(settings: SiloSettings, asked: argparse.Namespace) -> int:
+def _serve(settings: SiloSettings, asked: argparse.Namespace) -> None:
     serve(settings)
-    return 0
 
 
-def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
+def _check(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Read everything as the gate does, and print its settings; no letter is answered."""
     gate = make_gate(settings)
     table, terms, records = settings.records, settings.terms, gate.records
@@ -135,10 +97,9 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
     for name, words in said.items():
         if words:
             print(f"{name:10}{words}")
-    return 0
 
 
-def _key(settings: SiloSettings, asked: argparse.Namespace) -> int:
+def _key(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Make this silo's key if there is none, or another one, and print the public part."""
     path = settings.roster.key
     if path is None:
@@ -148,28 +109,22 @@ def _key(settings: SiloSettings, asked: argparse.Namespace) -> int:
         text += f"\n{remote.new_silo_key()}\n"
         replace_file(path, text.encode())
     print(f'{settings.records.name} = "{remote.public_key(text.split()[-1])}"')
-    return 0
 
 
-def _join(settings: SiloSettings, asked: argparse.Namespace) -> int:
+def _join(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Name a signed roster in the file, after it was verified."""
     join(settings.path, settings.records.name, asked.roster, asked.signer)
     silos = read_settings(settings.path).roster.silos or ()
     print(f"{settings.path}: masked sums with {', '.join(silos)}")
-    return 0
 
 
-def sign_roster(asked: argparse.Namespace) -> int:
+def _sign(asked: argparse.Namespace) -> None:
     """Join hospitals' public lines into one signed file."""
-    try:
-        roster = write_roster(asked.to, asked.key, lines_of(asked.lines), asked.until)
-        signer = remote.public_key(read_key(asked.key))
-        read_roster(asked.to, signer)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"skdpfl consortium: {error}") from None
+    roster = write_roster(asked.to, asked.key, lines_of(asked.lines), str(asked.until))
+    signer = remote.public_key(read_key(asked.key))
+    read_roster(asked.to, signer)
     print(f"{asked.to}: roster {roster['serial']} of {', '.join(roster['silos'])}", file=sys.stderr)
     print(signer)
-    return 0
 
 
 def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
@@ -206,7 +161,7 @@ def _health(path: Path) -> bytes:
             time.sleep(_AGAIN)
 
 
-def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> int:
+def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Show what each fit cost."""
     ledger = _opened(settings)
     for number, entry in enumerate(ledger.entries, start=1):
@@ -215,10 +170,9 @@ def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> int:
         ended = "  (ended early)" if entry.settled else ""
         print(f"{number:4}  {cost}  {offer[:12]:12}  {name!r}{ended}")
     print(_left(settings))
-    return 0
 
 
-def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
+def _pending(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """List the fits that a person has to approve."""
     questions = _store(settings).questions()
     for digest, question in sorted(questions.items(), key=lambda pair: pair[1]["asked"]):
@@ -229,12 +183,11 @@ def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
                 words = f"{value:.6g}" if isinstance(value, float) else repr(value)
                 print(f"              {name.replace('_', ' '):14}{words}")
     print(f"ledger        {_left(settings)}" if questions else "No fit waits for a person.")
-    return 0
 
 
-def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:
+def _say(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Approve or refuse a pending fit."""
-    store = _store(settings)
+    store, yes = _store(settings), asked.command == "approve"
     every = not yes and asked.number == "all"
     chosen = [d for d in store.questions() if every or d.startswith(asked.number)]
     if not every and (len(chosen) != 1 or len(asked.number) < 4):
@@ -244,19 +197,17 @@ def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:
     for digest in chosen:
         store.say(digest, yes, who)
         print(f"{digest[:12]}: {'yes' if yes else 'no'}, said by {who}")
-    return 0
 
 
-def _audit(settings: SiloSettings, asked: argparse.Namespace) -> int:
+def _audit(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Print the audit log, and check that no line was changed or removed."""
     log = _store(settings).audit
     for line in log.lines():
         print(json.dumps(line))
     print(f"the log is whole; its digest is {log.digest()}")
-    return 0
 
 
-def _predict(settings: SiloSettings, asked: argparse.Namespace) -> int:
+def _predict(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Fit this silo's own part on its own records, and predict new ones with it."""
     records, features = read_records(settings), list(settings.records.features)
     try:
@@ -280,7 +231,6 @@ def _predict(settings: SiloSettings, asked: argparse.Namespace) -> int:
         f"{asked.to}: {len(predictions)} predictions with this silo's own part, fitted on "
         f"{len(own)} records without noise: they must not leave this silo"
     )
-    return 0
 
 
 def _store(settings: SiloSettings) -> remote.SiloStore:
@@ -302,16 +252,70 @@ def _left(settings: SiloSettings) -> str:
     return f"{n} fits, {used} spent of {budget}; one of epsilon={left} still fits"
 
 
-_COMMANDS: dict[str, tuple[Callable[[SiloSettings, argparse.Namespace], int], str]] = {
+_NUMBER = "number", {"help": 'the number of the fit, as in pending; refuse takes "all", too'}
+_NEW = "add a new key, used once it is on the roster; then delete the old line"
+#: what each command does, and its arguments besides the file
+_COMMANDS: dict[str, tuple[Any, ...]] = {
     "serve": (_serve, "answer letters at the socket, until the process is ended"),
-    "check": (_check, "read everything as the gate would, and print its settings"),
-    "key": (_key, "make this silo's key if there is none, and print its line for rosters"),
-    "join": (_join, "name a signed roster in the file, after it was verified"),
+    "check": (
+        _check,
+        "read everything as the gate would, and print its settings",
+        ("--offer", {"type": Path, "help": "the file of an offer, to see its cost"}),
+    ),
+    "key": (
+        _key,
+        "make this silo's key if there is none, and print its line for rosters",
+        ("--new", {"action": "store_true", "help": _NEW}),
+    ),
+    "join": (
+        _join,
+        "name a signed roster in the file, after it was verified",
+        ("roster", {"type": Path, "help": "the file that the consortium signed"}),
+        ("signer", {"help": "its public key, learnt without the server"}),
+    ),
     "status": (_status, "check that the gate answers; status 1 if it does not"),
     "pending": (_pending, "list the fits that a person has to approve"),
-    "approve": (lambda s, a: _say(s, a, True), "approve a fit"),
-    "refuse": (lambda s, a: _say(s, a, False), "refuse a fit"),
+    "approve": (_say, "approve a fit", _NUMBER),
+    "refuse": (_say, "refuse a fit", _NUMBER),
     "audit": (_audit, "print the log for auditors; status 1 if it was changed"),
     "ledger": (_ledger, "list the cost of each fit"),
-    "predict": (_predict, "predict new records with a joint model and this silo's own part"),
+    "predict": (
+        _predict,
+        "predict new records with a joint model and this silo's own part",
+        ("model", {"type": Path, "help": "the joint model: JSON, as to_dict() gives it"}),
+        ("rows", {"type": Path, "help": "a CSV file with the features of new records"}),
+        ("to", {"type": Path, "help": "the CSV file to write; it must stay at this silo"}),
+        ("--head", {"choices": (*HEADS, "none"), "default": HEADS[0], "help": "the own part"}),
+    ),
 }
+#: commands without a hospital's file
+_ALONE: dict[str, tuple[Any, ...]] = {
+    "init": (
+        init,
+        "write a new hospital's file, key, folders and systemd units; print its public line",
+        ("name", {"help": "the silo's name: its identity"}),
+        ("--records", {"type": Path, "required": True, "help": "a CSV or Parquet file"}),
+        ("--target", {"required": True, "help": "the column to be predicted"}),
+        ("--classes", {"nargs": "*", "default": (), "help": "all labels; none: numbers"}),
+        ("--folder", {"type": Path, "default": Path(), "help": "where the files are written"}),
+        ("--user", {"default": "skdpfl", "help": "the gate's user, for the systemd unit"}),
+        ("--carrier", {"default": "", "help": "the user who may bring letters"}),
+        ("--server", {"default": "server.example.org:7443", "help": "HOST:PORT, for the unit"}),
+        *((f"--{name}", {"default": "", "help": f"the CSV file's {name}"}) for name in READING),
+        ("--unattended", {"action": "store_true", "help": "no person approves fits"}),
+    ),
+    "connect": (
+        connect,
+        "carry letters between a server, which is dialled, and the gate, until it is ended",
+        ("address", {"help": "the server, as HOST:PORT"}),
+        ("--socket", {"type": Path, "required": True, "help": "the gate's socket"}),
+        ("--certificate", {"type": Path, "required": True, "help": "the server's (PEM)"}),
+        ("--once", {"action": "store_true", "help": "end when the line ends"}),
+    ),
+}
+_ROSTER: tuple[Any, ...] = (
+    ("lines", {"nargs": "+", "type": Path, "help": "files with the lines of hospitals"}),
+    ("--key", {"type": Path, "required": True, "help": "the consortium's key; made if new"}),
+    ("--until", {"type": datetime.date.fromisoformat, "required": True, "help": "2027-11-30"}),
+    ("--to", {"type": Path, "required": True, "help": "the file to write"}),
+)

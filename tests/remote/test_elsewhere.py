@@ -174,9 +174,9 @@ def test_exposures_are_declared_by_both_sides(tmp_path):
     data = problem("Rates")
     model = estimator("ISRLDPRegressor", loss="poisson", feature_bounds=(-4, 4))
     here = Here(tmp_path, data, exposure=exposures(160))
-    with pytest.raises(SilosMissing, match="or the other way round"):
+    with pytest.raises(SilosMissing, match="declared different exposures"):
         fit_elsewhere(model, here)
-    with pytest.raises(SilosMissing, match="or the other way round"):
+    with pytest.raises(SilosMissing, match="declared different exposures"):
         fit_elsewhere(model, Here(tmp_path, data), schema(data, exposure=True))
     with pytest.raises(ValueError, match="needs a loss with a log link"):
         fit_elsewhere(model.set_params(loss="huber"), here, schema(data, exposure=True))
@@ -192,7 +192,7 @@ def test_exposures_are_declared_by_both_sides(tmp_path):
 def test_times_and_numbers_are_not_taken_for_each_other(tmp_path, kinds):
     here = Here(tmp_path, problem(kinds[0]))
     model = estimator(f"ISRLDP{kinds[1]}", feature_bounds=(-4, 4), target_bounds=(0, 4))
-    with pytest.raises(SilosMissing, match="operator declared the other"):
+    with pytest.raises(SilosMissing, match="declared different events and times"):
         fit_elsewhere(model, here)
     assert not any(map(here.entries, NAMES))
 

@@ -132,8 +132,8 @@ def test_a_silo_may_lack_a_column(tmp_path):
 
 REFUSED = {
     "other levels": (DECLARED | {"ward": ["heart", "lung"]}, "column 'ward' differ from"),
-    "another range": (DECLARED | {"age": (0, 110)}, "column 'age' differ from"),
-    "another kind": (DECLARED | {"smoker": "category"}, "column 'smoker' differ from"),
+    "another range": (DECLARED | {"age": (0, 110)}, "another column 'age'"),
+    "another kind": (DECLARED | {"smoker": "category"}, "another column 'smoker'"),
     "one less": ({"age": (18, 100)}, "This silo has no column 'ward'"),
 }
 

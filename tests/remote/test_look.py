@@ -115,7 +115,7 @@ class HereTimes(Here):
 def test_curves_need_events_and_times(tmp_path):
     data = problem("Regressor")
     here, facts = Here(tmp_path, data), schema(data)
-    with pytest.raises(SilosMissing, match="operator declared the other"):
+    with pytest.raises(SilosMissing, match="declared different events and times"):
         kaplan_meier(RemoteFederation(here, facts), facts=facts, target_bounds=(0, 2))
     with pytest.raises(ValueError, match="by=9 is not among"):
         kaplan_meier(

@@ -35,7 +35,7 @@ def facts_of(data, **changes):
 
 def test_it_is_refused_by_name_and_nobody_pays(tmp_path):
     courier = Lacking(tmp_path, data := problem())
-    words = r"south: This silo has no column 'chol'\. Leave it out.*neutral=\{'chol': \.\.\.\}"
+    words = r"south: This silo has no column 'chol': leave it out.*neutral=\{'chol': \.\.\.\}"
     with pytest.raises(SilosMissing, match=words):
         fit_elsewhere(estimator(feature_bounds=BOUNDS), courier, facts_of(data))
     assert not any(courier.entries(name) for name in NAMES)

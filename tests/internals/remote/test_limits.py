@@ -121,12 +121,16 @@ def name(monkeypatch, gate, letters):
         path = "v", *place
         refused(gate, with_field(letters[0], *path, value=long), "at most 200 characters")
     labels = with_field(letters[0], "v", "facts", "v", "classes", value=["a", long])
-    refused(gate, labels, "of at most 200 characters")
+    refused(gate, labels, "at most 200 characters")
 
 
 def purpose(monkeypatch, gate, letters):
     long = "x" * (LIMITS.purpose + 1)
-    refused(gate, with_field(letters[0], "v", "purpose", value=long), "a purpose 2000")
+    refused(
+        gate,
+        with_field(letters[0], "v", "purpose", value=long),
+        "at most 2,000 characters in its purpose",
+    )
 
 
 def classes(monkeypatch, gate, letters):
@@ -154,7 +158,7 @@ def rounds(monkeypatch, gate, letters):
 
 def steps(monkeypatch, gate, letters):
     data = with_field(letters[0], "v", "row", "v", "plan", "v", "steps", value=[LIMITS.steps, 1])
-    refused(gate, data, "500,000 steps in total")
+    refused(gate, data, "at most 500,000 steps")
 
 
 def releases(monkeypatch, gate, letters):

@@ -235,8 +235,8 @@ def refusal_of(tmp_path, *, terms=None, known=True, facts=None, **how):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"known": False}, "does not know the person of each record"),
-        ({"facts": schema(visits()[0])}, "persons for this silo, which is not their number"),
+        ({"known": False}, "declared different persons"),
+        ({"facts": schema(visits()[0])}, "declared different numbers of persons"),
         ({"terms": Terms(unit="person"), "unit": "record"}, "agreed to unit='person'"),
         ({"terms": Terms(unit="silo")}, "agreed to unit='silo'"),
         ({"terms": Terms(silos_per_person=2)}, "may have records in 2 silos"),

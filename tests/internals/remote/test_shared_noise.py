@@ -386,7 +386,7 @@ def test_rounds_do_not_go_back_and_failures_are_not_forgotten(offered):
 
 def test_cohorts_that_are_too_small_are_refused(offered):
     here, first = offered
-    assert "at least 3 different silos" in here.say("east", at(first, 0, 0, NAMES[:2])).reason
+    assert "needs 3 silos of a round or more" in here.say("east", at(first, 0, 0, NAMES[:2])).reason
     assert "including this one" in here.say("east", at(first, 0, 0, NAMES[1:])).reason
     assert isinstance(here.say("east", at(first, 0, 0, NAMES[:3])), Answer)
 
@@ -449,7 +449,11 @@ def test_a_roster_that_was_taken_away_ends_the_fit(offered):
 
 OPERATORS = {
     "no roster": ({}, False, "shares noise only with silos on its roster"),
-    "more that collude": ({"terms": Terms(colluding=2)}, True, "the fit has colluding=1"),
+    "more that collude": (
+        {"terms": Terms(colluding=2)},
+        True,
+        "terms require colluding=2 at least",
+    ),
     "another price": ({"terms": Terms(epsilon=1.0)}, True, "terms allow epsilon=1"),
 }
 
