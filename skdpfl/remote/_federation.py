@@ -105,10 +105,13 @@ class RemoteFederation(federation.Federation):
         self._courier, self.facts, self.estimator = courier, facts, estimator
         self._study, self._key = (str(requester), str(purpose)), key
         self.classes = None if classes is None else tuple(labels_of(classes).tolist())
-        self._fit, self._started, self._keyed = "", set[str](), set[str]()
+        self._begin("")
+
+    def _begin(self, fit: str) -> None:
+        """Forget earlier fits."""
+        self._fit, self._started, self._keyed = fit, set[str](), set[str]()
         self._task: _letters.Task | None = None
-        self._keys: tuple[str, ...] = ()
-        self._signatures: tuple[str, ...] = ()
+        self._keys, self._signatures = tuple[str, ...](), tuple[str, ...]()
         self._weights, self._clip_norm = np.zeros(0), 1.0
         self._absent, self._width = np.zeros(0, int), 0
         #: where silos share noise: the plan, how many rounds, and sums of each purpose, failed, and
@@ -116,8 +119,7 @@ class RemoteFederation(federation.Federation):
         self._shared: PrivacyPlan | None = None
         self._failed, self._gone = dict[str, int](), np.zeros(0, int)
         #: each silo's price of the last fit, by its own computation, and seconds of its rounds
-        self.epsilons: dict[str, float] = {}
-        self.round_seconds: list[float] = []
+        self.epsilons, self.round_seconds = dict[str, float](), list[float]()
 
     reads_frames = True
 
@@ -172,18 +174,11 @@ class RemoteFederation(federation.Federation):
             )
 
     def _offer(
-        self,
-        rows: Sequence[_row.Row],
-        seed: int | None,
-        called: str,
-        task: _letters.Task | None,
+        self, rows: Sequence[_row.Row], seed: int | None, called: str, task: _letters.Task | None
     ) -> None:
         """Offer each silo its row of the plan; raise unless all agree."""
         self._written = None if task is None else self._journal
-        self._fit = secrets.token_hex(8) if self._written is None else self._written.fit
-        self._task, self._started, self._keyed = None, set(), set()
-        self._shared, self._failed, self._gone = None, {}, np.zeros(0, int)
-        self.round_seconds = []
+        self._begin(secrets.token_hex(8) if self._written is None else self._written.fit)
         facts, letters, several = self.facts, {}, rows[0].promise.silos_per_person
         if several > self.n_silos:
             raise Refused(f"silos_per_person={several} is more than the {self.n_silos} silos.")
@@ -191,19 +186,13 @@ class RemoteFederation(federation.Federation):
         columns = None if facts.columns is None else self._columns(names)
         if columns is not None:
             names = tuple(Encoding(columns).names())
+        n_features = len(names or ()) or int(facts.n_features)
+        times = getattr(rows[0].first, "horizon", None) if task is None else self.horizon
+        of_records = facts.dtype, None, times, task is not None and self.has_exposure, columns
+        common = _letters.Facts(n_features, names, self.classes, *of_records)
         for i, row in enumerate(rows):
-            shape = (
-                len(names or ()) or int(facts.n_features),
-                names,
-                self.classes,
-                facts.dtype,
-                row.size,
-                getattr(row.first, "horizon", None) if task is None else self.horizon,
-                task is not None and self.has_exposure,
-                columns,
-            )
-            about = self._fit, called, *self._study, _letters.Facts(*shape)
-            offer = _letters.Offer(*about, row, i, seed, task)
+            own = replace(common, n_units=row.size)
+            offer = _letters.Offer(self._fit, called, *self._study, own, row, i, seed, task)
             letters[row.name] = offer if self._key is None else requested(self._key, offer)
         longest = max(map(len, map(pack, letters.values())))
         check_few(longest, LIMITS.offer_bytes, "bytes in an offer")

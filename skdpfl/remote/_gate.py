@@ -147,15 +147,11 @@ class Gate:
                 reason = _ERROR
             if is_passing(error):
                 return pack(_letters.Waiting(fit, "This silo lacks room at the moment.", busy=True))
-        self._note(fit, reason)
-        return refusal(fit, reason)
-
-    def _note(self, fit: str, reason: str) -> None:
-        """Write a refusal to the audit log."""
         try:
             self._audit.refused(fit, reason)
         except OSError as error:
             _log_error(f"The audit log of silo {self.records.name}", error)
+        return refusal(fit, reason)
 
     @property
     def _audit(self) -> AuditLog:
@@ -221,19 +217,14 @@ class Gate:
                     raise Refused("A person at this silo refused the fit.")
             kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
             kept |= {"round": -1}
-            own, public = self._keyed(offer) if offer.masked else (None, {})
-            kept |= public
+            if own := {"key": new_key()} if offer.masked else {}:
+                public = public_of(own["key"])
+                signed = signature(self._key, offer, public) if self._key else ""
+                kept |= {"public": public, "signature": signed}
             self._memory.agree(offer.fit, kept, own)
             self._audit.add("agreed", **offer.shown(spent))
         key = (kept["public"], kept["signature"]) if offer.masked else ()
         return pack(_letters.Agreement(offer.fit, spent.epsilon, *key))
-
-    def _keyed(self, offer: _letters.Offer) -> tuple[dict[str, str], dict[str, str]]:
-        """Return a key for a masked fit, and its public part with the silo's signature."""
-        key = new_key()
-        public = public_of(key)
-        signed = signature(self._key, offer, public) if self._key else ""
-        return {"key": key}, {"public": public, "signature": signed}
 
     def _check_offer(self, offer: _letters.Offer, spent: PrivacySpent) -> None:
         """Raise unless this silo can take part in a fit."""

@@ -28,7 +28,6 @@ Files are replaced atomically (:mod:`skdpfl._durable`). The memory is as secret 
 its owner may read it.
 """
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -51,8 +50,6 @@ from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Offer
 from skdpfl.remote._terms import LIMITS, Refused
 
-#: seconds to wait for another process of this silo that answers
-PATIENCE = 600.0
 #: how many digits of a digest are in a file's name
 _SHORT = 32
 _NAME = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{32})\.(?:offer|([0-9]+)\.fit)")
@@ -82,7 +79,7 @@ class SiloStore:
         """Let one process of this silo answer at a time."""
         lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            _wait_for(lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
             os.close(lock)  # and unlocked, as when the process is killed
@@ -149,10 +146,9 @@ class SiloStore:
         The question is stored, and none pushes out another one; after some weeks it is asked anew.
         Each requester whose signature was checked has places of its own.
         """
-        path, oldest = self._question(_digest_of(offer)), time.time() - LIMITS.waiting_days * 86400
-        for old in self.folder.glob("*.asked"):
-            if old.stat().st_mtime < oldest:
-                old.unlink()
+        path = self._question(_digest_of(offer))
+        for old in filter(_is_old, self.folder.glob("*.asked")):
+            old.unlink()
         if path.exists():
             said: bool | None = json.loads(path.read_bytes())["yes"]
             return said
@@ -178,23 +174,18 @@ class SiloStore:
     def _question(self, digest: str) -> Path:
         return self.folder / f"{digest}.asked"
 
-    def make_room(self, size: int, paid: set[str]) -> None:
+    def make_room(self, paid: set[str]) -> None:
         """Delete old offers, and the oldest of many, but none that was paid for.
 
         Dates may be wrong: a deleted offer had not begun, and can be made again.
         """
         waiting = [f.path for f in self.files() if not f.n_answers and f.offer not in paid]
-        states = [(path, path.stat()) for path in waiting]
-        states.sort(key=lambda pair: -pair[1].st_mtime)
-        oldest = time.time() - LIMITS.waiting_days * 86400
-        for number, (path, state) in enumerate(states, start=2):
-            size += state.st_size
-            few = number <= LIMITS.waiting_offers and size <= LIMITS.waiting_bytes
-            if not few or state.st_mtime < oldest:
+        waiting.sort(key=lambda path: -path.stat().st_mtime)
+        for number, path in enumerate(waiting, start=2):
+            if number > LIMITS.waiting_offers or _is_old(path):
                 path.unlink()
         for path in self.folder.glob("*.secrets"):  # a fit that nobody ended, or whose offer left
-            offered = next(self.folder.glob(f"{path.stem}.*.*"), None)
-            if offered is None or path.stat().st_mtime < oldest:
+            if _is_old(path) or not any(self.folder.glob(f"{path.stem}.*.*")):
                 path.unlink()
 
 
@@ -272,31 +263,27 @@ class SiloMemory:
 
     def longest_ask(self) -> int:
         """Return the most bytes that a question of a recent fit can need."""
-        files = self.store.files()
-        for file in files:
+        for file in self.store.files():
             if file.offer not in self._longest:
                 self._longest[file.offer] = self._longest_of(file)
-        return max((self._longest[file.offer] for file in files), default=0)
+        return max(self._longest.values(), default=0)
 
     def _longest_of(self, file: _File) -> int:
         """Return the most bytes of a question of a fit; 0 if it is old, damaged or deleted."""
         try:
-            if file.path.stat().st_mtime < time.time() - LIMITS.waiting_days * 86400:
-                return 0
-            offer = bytes(self.store.read_file(file)["offer"])
-            longest: int = unpack(offer).longest_ask(len(offer))
+            offer = b"" if _is_old(file.path) else bytes(self.store.read_file(file)["offer"])
+            return int(unpack(offer).longest_ask(len(offer)))
         except (FileNotFoundError, Refused, WireError):
             return 0
-        return longest
 
     def has_paid(self, offer: bytes) -> bool:
         """Whether the fit of an offer is in the ledger."""
         return _digest_of(offer) in self._paid()
 
-    def agree(self, fit: str, kept: dict[str, Any], secrets: Mapping[str, str] | None) -> None:
+    def agree(self, fit: str, kept: dict[str, Any], secrets: Mapping[str, str]) -> None:
         """Store an offer, and the key of its masks if any."""
-        self.store.make_room(len(kept["offer"]), set(self._paid()))
-        if secrets is not None:
+        self.store.make_room(set(self._paid()))
+        if secrets:
             self.store.keep_secrets(fit, secrets)
         self.store.write(fit, kept | {"n_answers": 0})
 
@@ -376,13 +363,5 @@ def _digest_of(what: str | bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:_SHORT]
 
 
-def _wait_for(lock: int) -> None:
-    end = time.monotonic() + PATIENCE
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES) or time.monotonic() > end:
-                raise
-            time.sleep(0.05)
+def _is_old(path: Path) -> bool:
+    return path.stat().st_mtime < time.time() - LIMITS.waiting_days * 86400

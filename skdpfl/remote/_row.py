@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -30,15 +30,8 @@ from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.remote._terms import Refused, in_words
 
 #: what a plan in a letter leaves out: cohorts and sums come beside it, the rest is not believed
-_LEFT_OUT: dict[str, Any] = {
-    "schedule": None,
-    "setup": (),
-    "gradients_only": False,
-    "silo_fraction": 1.0,
-    "noise_of_sum": None,
-    "expected_width": None,
-    "shares": (),
-}
+_NAMES = "schedule setup gradients_only silo_fraction noise_of_sum expected_width shares"
+_LEFT_OUT = {name: getattr(PrivacyPlan, name) for name in _NAMES.split()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +189,7 @@ class Row:
             cohorts = cohorts[0][: many.sum()], many
         return replace(self, plan=replace(plan, steps=plan.steps[:n_rounds]), cohorts=cohorts)
 
-    def check_first(self, facts: PublicOfRecords) -> None:
+    def check_first(self, facts: Any) -> None:
         """Raise unless the first sum can be computed from these records, if it is known."""
         if self.first is not None:
             validated_question(self.sums[0], self.sums[0].first, self.first, facts, None)
@@ -283,9 +276,8 @@ def check_noised(private: bool, trust: str) -> None:
         )
     if trust not in ("silo", "secagg"):
         raise Refused(
-            f"trust={trust!r} needs {'a shuffler' if trust == 'shuffler' else 'a sum'} that nobody "
-            "can look into; remote silos would have to send exact numbers to the server. Give "
-            'trust="silo": each silo then adds its own noise; or trust="secagg".'
+            f"With trust={trust!r} remote silos would have to send exact numbers to the server. "
+            'Give trust="silo": each silo then adds its own noise; or trust="secagg".'
         )
 
 
@@ -365,19 +357,8 @@ def _check_sums(row: Row) -> None:
         _check(all(((mu > 0) & (mu < math.inf)).all() for mu in (given.mu, *plan.mus)))
 
 
-class PublicOfRecords(Protocol):
-    """Public facts of the records of a sum."""
-
-    @property
-    def n_features(self) -> int: ...
-    @property
-    def classes(self) -> tuple[Any, ...] | None: ...
-    @property
-    def dtype(self) -> str: ...
-
-
 def validated_question(
-    plan: SumPlan, number: int, what: object, facts: PublicOfRecords, work: Any, failed: int = 0
+    plan: SumPlan, number: int, what: object, facts: Any, work: Any, failed: int = 0
 ) -> SumQuestion:
     """Return a sum after a check that it is in the plan and fits such records; refuse others."""
     try:

@@ -37,7 +37,6 @@ class FitLimits(NamedTuple):
     #: fits that were agreed to and not begun: the oldest are forgotten; offers of one requester
     #: that wait for a person
     waiting_offers: int = 64
-    waiting_bytes: int = 2**30
     waiting_days: int = 30
     #: fits in a silo's ledger; then its operator begins another one
     fits: int = 10_000

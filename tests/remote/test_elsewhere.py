@@ -317,7 +317,7 @@ def test_rounds_go_on_without_a_missing_silo(tmp_path):
 
 REFUSED = {
     "server": ({"trust": "server"}, "each silo then adds its own noise"),
-    "shuffler": ({"trust": "shuffler"}, "needs a shuffler"),
+    "shuffler": ({"trust": "shuffler"}, "exact numbers to the server"),
     "exact": ({"epsilon": np.inf, "learning_rate": 0.1}, "Give a finite epsilon"),
 }
 

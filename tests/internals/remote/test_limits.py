@@ -190,13 +190,6 @@ def waiting_offers(monkeypatch, gate, letters):
     assert unpack(gate.answer(ask[0])).values.size
 
 
-def waiting_bytes(monkeypatch, gate, letters):
-    less(monkeypatch, waiting_bytes=3 * len(letters[0]))
-    for number in range(9):
-        offered(gate, letters, number)
-    assert 1 <= len(list(gate._memory.store.folder.glob("*.offer"))) <= 3
-
-
 def waiting_days(monkeypatch, gate, letters):
     offered(gate, letters, 1)
     (old,) = gate._memory.store.folder.glob("*.offer")
@@ -211,14 +204,12 @@ def fits(monkeypatch, gate, letters):
     for number in range(2):
         offered(gate, letters, number)
         gate.answer(with_field(letters[1], "v", "fit", value=str(number)))
-    refused(
-        gate, with_field(letters[0], "v", "fit", value="3"), "its operator must start a new one"
-    )
+    refused(gate, with_field(letters[0], "v", "fit", value="3"), "It needs a new one")
 
 
 TABLE = [
     message_bytes, header_bytes, header_parts, depth, text_bytes, offer_bytes, name, purpose,
-    classes, levels, rounds, steps, releases, waiting_offers, waiting_bytes, waiting_days,
+    classes, levels, rounds, steps, releases, waiting_offers, waiting_days,
     fits,
 ]  # fmt: skip
 
