@@ -26,7 +26,7 @@ from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._releases import Planned, planned
+from skdpfl.remote._releases import Planned
 from skdpfl.remote._roster import check_requester, line_text, public_key, sign_text, signature
 from skdpfl.remote._terms import LIMITS, Refused, Terms, in_words
 
@@ -298,7 +298,7 @@ class Gate:
         offer = self._agreed_to(agreed)
         with one_blas_thread(), np.errstate(all="ignore"):
             own = self._memory.store.secrets(ask.fit) if offer.masked else {}
-            release = planned(ask, offer, self.records, kept, own, self.terms.silos)
+            release = Planned(ask, offer, self.records, kept, own, self.terms.silos)
             self._memory.pay(agreed, offer)
             answer, state = self._drawn(ask, release)
         if "ended" in state:

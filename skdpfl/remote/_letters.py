@@ -82,10 +82,11 @@ class Facts:
         longest = max((len(label) for label in self.classes if isinstance(label, str)), default=0)
         check_few(len(self.classes), LIMITS.classes, "classes")
         check_few(longest, LIMITS.name, "characters in a name")
-        if len({type(label) for label in self.classes}) != 1:
-            raise Refused("The fit's classes must be labels of one type.")
-        if tuple(np.unique(np.asarray(self.classes)).tolist()) != self.classes:
-            raise Refused("The fit's classes must be sorted, without duplicates.")
+        one_type = len({type(label) for label in self.classes}) == 1
+        if not one_type or tuple(np.unique(np.asarray(self.classes)).tolist()) != self.classes:
+            raise Refused(
+                "The fit's classes must be sorted labels of one type, without duplicates."
+            )
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ cost. The model and the silo's size are public.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -75,21 +76,10 @@ class Scored(BoundedSum):
     measure: Measure
     model: Predictor
 
-    @property
-    def on_grid(self) -> bool:  # type: ignore[override]
-        return self.measure.on_grid
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.measure.shape
-
-    @property
-    def radius(self) -> float:
-        return self.measure.radius
-
-    @property
-    def diameter(self) -> float:
-        return self.measure.diameter
+    on_grid = property(attrgetter("measure.on_grid"))  # type: ignore[assignment]
+    shape = property(attrgetter("measure.shape"))  # type: ignore[assignment]
+    radius = property(attrgetter("measure.radius"))  # type: ignore[assignment]
+    diameter = property(attrgetter("measure.diameter"))  # type: ignore[assignment]
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         self.measure.check(n_features, n_classes, work)

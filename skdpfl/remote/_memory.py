@@ -314,15 +314,12 @@ class SiloMemory:
         if "settled" not in kept:
             price = None if spent is None else spent.epsilon
             self.store.audit.add("ended early", fit=fit, rounds=kept["round"] + 1, epsilon=price)
-        if spent is None:
-            self.store.write(fit, ended)
-            return
-        if "settled" not in kept:
-            self.answered(fit, ended)
-        name = _entry_of(bytes(kept["offer"]), unpack(bytes(kept["offer"])))
-        with self._open() as ledger:
-            if not next(each for each in ledger.entries if each.name == name).settled:
-                ledger.settle(name, spent)
+            (self.store.write if spent is None else self.answered)(fit, ended)
+        if spent is not None:
+            name = _entry_of(bytes(kept["offer"]), unpack(bytes(kept["offer"])))
+            with self._open() as ledger:
+                if not next(each for each in ledger.entries if each.name == name).settled:
+                    ledger.settle(name, spent)
 
     def answered(self, fit: str, kept: dict[str, Any]) -> None:
         """Store one more answer; it may leave when this returns."""

@@ -1,7 +1,7 @@
 """A silo's records, its name, and what its operator declares about them."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -107,14 +107,16 @@ class SiloRecords:
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
         if self.X.ndim != 2 or self.y.shape != (len(self.X),) or not len(self.X):
             raise ValueError("X must be a table with rows, and y must have one entry per row.")
-        if not raw and not all(np.isfinite(self.X[rows]).all() for rows in _blocks(len(self.X))):
+        blocks = (self.X[i : i + _BLOCK] for i in range(0, len(self.X), _BLOCK))
+        if not raw and not all(np.isfinite(rows).all() for rows in blocks):
             raise ValueError(
                 "X holds values that are missing or not finite: fill them in, or give raw=True for "
                 "imputers and encoders."
             )
         self.neutral = _read_neutral(neutral, self.feature_names, raw)
         self.classes = None if classes is None else tuple(labels_of(classes).tolist())
-        self._check_targets()
+        if self.classes is not None:
+            self._check_targets()
         self.sample_weight = self._each("sample_weight", sample_weight, positive=False)
         if exposure is not None and (self.survival or self.classes is not None):
             raise ValueError("exposure is for targets that are numbers.")
@@ -125,21 +127,14 @@ class SiloRecords:
         self.n_persons = None if read is None else len(rows_of_persons(read.codes))
 
     def _check_targets(self) -> None:
-        if self.classes is None:
-            return
         if self.survival:
             raise ValueError("classes are those of labels; y has events and times.")
-        known = set(self.classes)
-        others = [
-            i
-            for rows in _blocks(len(self.y))
-            for i, label in enumerate(self.y[rows].tolist(), rows.start)
-            if label not in known
-        ]
+        known = set(self.classes or ())
+        others = [i for i, label in enumerate(self.y) if label not in known]
         if others:
             raise ValueError(
-                f"y holds labels that are not among classes {list(self.classes)}: in "
-                f"{len(others)} row(s), the first is row {others[0]}."
+                f"y holds labels that are not among classes {sorted(known)}: in {len(others)} "
+                f"row(s), the first is row {others[0]}."
             )
 
     def _each(self, name: str, given: Any, *, positive: bool) -> np.ndarray | None:
@@ -264,10 +259,6 @@ class SiloRecords:
         classes = np.unique(np.asarray(facts.classes))
         codes = np.searchsorted(classes, self.y)
         return codes.astype(np.int8 if len(classes) == 2 else np.min_scalar_type(len(classes)))
-
-
-def _blocks(n: int) -> Iterator[slice]:
-    return (slice(start, start + _BLOCK) for start in range(0, n, _BLOCK))
 
 
 def _targets_of(y: Any) -> tuple[np.ndarray, bool]:

@@ -120,16 +120,6 @@ def signed_by_silo(roster: Mapping[str, str], name: str, signature: str, text: s
         return False
 
 
-def _check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> None:
-    """Raise unless each silo's key for the fit was signed with its key on the roster."""
-    for name, key, signed in zip(offer.row.silos, part.keys or (), part.signatures, strict=True):
-        if not signed_by_silo(roster, name, signed, _key_text(offer.agreed, name, key)):
-            raise Refused(
-                "A silo's key for this fit, as it was offered here, was not signed with its key on "
-                "this silo's roster, so nothing is sent."
-            )
-
-
 def secrets_of(
     roster: Mapping[str, str] | None, offer: Offer, part: Part, public: str, own: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -152,7 +142,12 @@ def secrets_of(
     if part.keys[row.index] != public or len(set(part.keys)) != n:
         raise Refused("A masked sum needs the key of each of its silos, including this silo's own.")
     if roster is not None:
-        _check_signatures(roster, offer, part)
+        for name, key, signed in zip(row.silos, part.keys, part.signatures, strict=True):
+            if not signed_by_silo(roster, name, signed, _key_text(offer.agreed, name, key)):
+                raise Refused(
+                    "A silo's key for this fit, as it was offered here, was not signed with its "
+                    "key on this silo's roster, so nothing is sent."
+                )
     elif row.shares_noise:
         raise Refused("This silo shares noise only with silos on its roster, and it has no roster.")
     secrets = pair_secrets(own["key"], row.index, part.keys, offer.agreed)

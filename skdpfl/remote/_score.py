@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from skdpfl._surface import refuse_own_parts
 from skdpfl._survival_times import refuse_survival
 from skdpfl.federation import Measure, SiloBudgets, ask_score, measure_of, score_plan
 from skdpfl.losses import Loss
-from skdpfl.models import Model
 from skdpfl.privacy import events
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
@@ -25,16 +24,6 @@ from skdpfl.scaling import IdentityScaling
 
 #: the arrays of a fitted linear model, and of a network
 _FITTED = ("coef_", "intercept_", "coefs_", "intercepts_")
-
-
-class Fitted(Protocol):
-    """A fitted estimator of this package."""
-
-    model_: Model
-    scaling_: Any
-    loss: Any
-
-    def _loss(self) -> Loss: ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +53,7 @@ class Scores:
 
 
 def score_federation(
-    model: Fitted,
+    model: Any,
     federation: RemoteFederation,
     *,
     epsilon: float,
@@ -162,24 +151,19 @@ def score_federation(
     )
 
 
-def _measure(given: str | None, classes: Any, bound: float | None, model: Fitted) -> Measure:
+def _measure(given: str | None, classes: Any, bound: float | None, model: Any) -> Measure:
     """Return the measure, or the default one."""
     name = given or ("neg_mean_absolute_error" if classes is None else "accuracy")
-    found = measure_of(
-        name,
-        n_classes=None if classes is None else len(classes),
-        bound=bound,
-        targets=getattr(model, "target_bounds", None),
-    )
+    n_classes, targets = classes and len(classes), getattr(model, "target_bounds", None)
+    found = measure_of(name, n_classes=n_classes, bound=bound, targets=targets)
     if found.reads == "log_probabilities" and not hasattr(model, "predict_proba"):
         raise ValueError(f'loss={model.loss!r} has no probabilities; use measure="accuracy".')
     return found
 
 
-def _predictor(model: Fitted) -> Predictor:
+def _predictor(model: Any) -> Predictor:
     """Return what silos need to predict with a fitted model."""
-    found = getattr(model, "__dict__", {})
-    arrays = {name: found[name] for name in _FITTED if name in found}
+    arrays = {name: value for name, value in vars(model).items() if name in _FITTED}
     if not arrays:
         raise Refused("Remote silos can score fitted linear models and networks only.")
     scaling = model.scaling_
@@ -187,9 +171,7 @@ def _predictor(model: Fitted) -> Predictor:
         scaling = None  # the arrays are in the units of X
     loss = model._loss()
     if type(loss).predict is not Loss.predict or type(loss).inverse_link is not Loss.inverse_link:
-        raise Refused(
-            f"{type(loss).__name__} has its own code for predictions, which cannot be sent."
-        )
+        raise Refused(f"The code for predictions of {type(loss).__name__} cannot be sent.")
     predictor = Predictor(model.model_, arrays, scaling, loss.link == "log")
     try:
         pack(predictor)

@@ -130,12 +130,11 @@ class RosterTable:
         """
         if self.signed is not None and self.silos is None:
             roster = read_roster(self.signed, self.signer)
-            silos = {name: str(key).partition(" until ") for name, key in roster["silos"].items()}
-            last = roster["until"]
-            listed = {
-                n: f"{key} until {min(own or last, last)}" for n, (key, _, own) in silos.items()
-            }
-            object.__setattr__(self, "silos", listed)
+            silos, last = {}, roster["until"]
+            for name, listed in roster["silos"].items():
+                key, _, own = str(listed).partition(" until ")
+                silos[name] = f"{key} until {min(own or last, last)}"
+            object.__setattr__(self, "silos", silos)
             object.__setattr__(self, "serial", roster["serial"])
 
 
