@@ -247,6 +247,9 @@ def server_app(
     gate_app : A silo's app.
     """
     app, made = ServerApp(), callable(estimator)
+    who: dict[str, Any] = {"requester": requester, "purpose": purpose, "key": key}
+    how: dict[str, Any] = {"on_missing": on_missing, "masked": masked, "patience": patience}
+    how["n_attempts"] = n_attempts
     if not made:
         check_fits_elsewhere(estimator)
 
@@ -261,14 +264,9 @@ def server_app(
             facts,
             classes=getattr(model, "classes", None),
             estimator=type(model).__name__,
-            requester=requester,
-            purpose=purpose,
-            key=key,
-            on_missing=on_missing,
-            masked=masked,
-            n_attempts=n_attempts,
-            patience=patience,
             journal=_said(journal, config),
+            **who,
+            **how,
         )
         with closing(courier):
             finished(model.fit_federation(federation, facts), federation, config)

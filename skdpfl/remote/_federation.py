@@ -148,11 +148,7 @@ class RemoteFederation(federation.Federation):
         self._shared = shared
 
     def agree_on_sums(
-        self,
-        sums: Sequence[federation.SumPlan],
-        first: federation.BoundedSum | None,
-        delta: float,
-        seed: int | None,
+        self, sums: Sequence[federation.SumPlan], first: Any, delta: float, seed: int | None
     ) -> None:
         _check_declared(first, "The sum is something")
         self._check_masked(any(p.budgets.shares_noise for p in sums), self.n_silos)
@@ -163,15 +159,12 @@ class RemoteFederation(federation.Federation):
         """Raise if sums over this number of silos have to be masked, and cannot be."""
         if shared and self.may_miss:
             raise Refused(
-                'trust="secagg" needs the answers of all silos of a sum: give on_missing="fail", '
-                "and SecureAggregation(spare_rounds=...) for rounds that may fail."
+                'trust="secagg" needs all silos of a sum: give on_missing="fail", and spare_rounds.'
             )
         if (shared or masked) and n_silos < FEWEST:
             instead = 'trust="silo"' if shared else "masked=False"
-            raise Refused(
-                f"A masked sum needs at least {FEWEST} silos; got one of {n_silos}. Give "
-                f"{instead}, or a larger silo_fraction."
-            )
+            words = f"A masked sum needs at least {FEWEST} silos; got one of {n_silos}"
+            raise Refused(f"{words}. Give {instead}, or a larger silo_fraction.")
 
     def _offer(
         self, rows: Sequence[_row.Row], seed: int | None, called: str, task: _letters.Task | None
@@ -210,8 +203,7 @@ class RemoteFederation(federation.Federation):
         """Return the columns of silos' frames; raise unless the model is one of such frames."""
         if self.encoding is None or tuple(map(str, self.encoding)) != names:
             raise Refused(
-                "Schema(columns=...) is for models that are fitted to frames, and for their "
-                "scores; other sums need tables of numbers: n_features and feature_names."
+                "Schema(columns=...) is for models that are fitted to frames; give n_features."
             )
         return self.encoding.columns
 
@@ -236,10 +228,8 @@ class RemoteFederation(federation.Federation):
 
     def start(self, work: federation.Work) -> None:
         if self.may_miss and work.memory_size:
-            raise Refused(
-                f"{type(work.algorithm).__name__} keeps a state in each silo, which a missing "
-                'answer would make inconsistent with the server\'s: give on_missing="fail".'
-            )
+            words = f"{type(work.algorithm).__name__} keeps a state in each silo"
+            raise Refused(f'{words}, which needs all answers: give on_missing="fail".')
         self._task, self._weights = _letters.Task.of(work), work.plan.weights
         self._clip_norm = float(work.plan.clip_norm)
         self._width = work.model.size + work.plan.mechanism.n_extra
@@ -415,10 +405,8 @@ def _as_one(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def _check_finite(shared: Any) -> None:
     """Raise before a round is spent on a model that is not finite."""
     if not _letters.is_finite(shared):
-        raise Refused(
-            "The model is not finite: the steps diverged, so the fit stops before the next round. "
-            "Give a smaller learning_rate."
-        )
+        words = "The model is not finite, so the fit stops before the next round"
+        raise Refused(f"{words}: give a smaller learning_rate.")
 
 
 def _check_declared(sent: Any, what: str) -> None:
@@ -431,8 +419,5 @@ def _check_declared(sent: Any, what: str) -> None:
 
 def _text(name: object) -> str:
     if not isinstance(name, str):
-        raise ValueError(
-            f"Names of remote silos must be strings; silo_sizes has {name!r}. Write "
-            'silo_sizes={"north": 120, "south": 80}.'
-        )
+        raise ValueError(f"Names of remote silos must be strings; silo_sizes has {name!r}.")
     return name

@@ -8,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ _ASKED = _letters.Offer | _letters.Ask | _letters.End
 _ERROR = "An error occurred at the silo; its log has the details."
 #: all that may be said of an error in drawing a release, where records are read
 _SAID_OF_DRAWING = frozenset({_ERROR, TOO_LARGE})
+#: the offer of the last letter is cached
+_offer_in = lru_cache(maxsize=1)(unpack)
 #: refusals are of one length: their reasons are cut, or filled with spaces
 _LONGEST_REASON = 480
 
@@ -103,7 +106,6 @@ class Gate:
         self.allow_simulation = allow_simulation
         self._memory = SiloMemory(ledger, folder, counter)
         self._digest = _digest_of(records)
-        self._last: tuple[bytes, _letters.Offer] | None = None
 
     @property
     def folder(self) -> Path:
@@ -295,7 +297,7 @@ class Gate:
         if ask.purpose == "round" and not _letters.is_finite(ask.content):
             raise Refused("The broadcast has numbers that are not finite; the round was not spent.")
         agreed = bytes(kept["offer"])
-        offer = self._agreed_to(agreed)
+        offer = _offer_in(agreed)
         with one_blas_thread(), np.errstate(all="ignore"):
             own = self._memory.store.secrets(ask.fit) if offer.masked else {}
             release = Planned(ask, offer, self.records, kept, own, self.terms.silos)
@@ -328,12 +330,6 @@ class Gate:
         with in_words():  # those of the ledger
             self._memory.settle(fit, kept, spent)
         return pack(_letters.Ended(fit, 0.0 if spent is None else spent.epsilon, n_rounds))
-
-    def _agreed_to(self, data: bytes) -> _letters.Offer:
-        """Return an offer as it was agreed to; that of the last letter is cached."""
-        if self._last is None or self._last[0] != data:
-            self._last = data, unpack(data)
-        return self._last[1]
 
     def _drawn(self, ask: _letters.Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
         """Return an answer, and the silo's state after it.

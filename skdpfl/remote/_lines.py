@@ -111,6 +111,10 @@ class SiloLine:
             self.close()
 
 
+#: what a server asks about a silo: whether it admits its line
+Admit = Callable[[bytes, Introduction, str, SiloLine], bool]
+
+
 class LineServer:
     """The server's port for lines.
 
@@ -118,18 +122,16 @@ class LineServer:
     returns whether the line stays open.
     """
 
-    def __init__(
-        self,
-        address: str,
-        identity: tuple[bytes, bytes],
-        admit: Callable[[bytes, Introduction, str, SiloLine], bool],
-    ) -> None:
+    def __init__(self, address: str, identity: tuple[bytes, bytes], admit: Admit) -> None:
         self._address, self._admit = address, admit
         self._unmet, self._guard = Counter[str](), threading.Lock()
+        stream = grpc.stream_stream_rpc_method_handler(self._meet)
+        most = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 2 * _LINES
+        room = min(most // 2, _LINES)  # half of the descriptors stay for the process's own files
         self._server = grpc.server(
             ThreadPoolExecutor(_LINES, thread_name_prefix="line"),
-            handlers=[_handler(self._meet)],
-            options=[*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", _room())],
+            handlers=[grpc.method_handlers_generic_handler(_METHOD[0], {_METHOD[1]: stream})],
+            options=[*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", room)],
             maximum_concurrent_rpcs=_LINES,
         )
         self._listen(grpc.ssl_server_credentials([identity]))
@@ -181,12 +183,6 @@ class LineServer:
         yield from line.serve(pieces)
 
 
-def _room() -> int:
-    """Return the most connections: half of the descriptors stay for the process's own files."""
-    most = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 2 * _LINES
-    return min(most // 2, _LINES)
-
-
 def _pieces_of(letter: bytes) -> Iterator[bytes]:
     data = len(letter).to_bytes(_LENGTH, "little") + letter
     return (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
@@ -203,12 +199,6 @@ def _joined(pieces: Iterator[bytes], most: int = LIMITS.message_bytes) -> bytes 
             return None
         data += piece
     return bytes(data)
-
-
-def _handler(meet: Callable[..., Any]) -> Any:
-    service, method = _METHOD
-    stream = grpc.stream_stream_rpc_method_handler(meet)
-    return grpc.method_handlers_generic_handler(service, {method: stream})
 
 
 def dial(

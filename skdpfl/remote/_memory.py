@@ -192,12 +192,7 @@ class SiloStore:
 class SiloMemory:
     """What one silo agreed to, paid and answered; all methods but the first hold its lock."""
 
-    def __init__(
-        self,
-        ledger: PrivacyLedger,
-        folder: str | os.PathLike[str] | None = None,
-        counter: str | os.PathLike[str] | None = None,
-    ) -> None:
+    def __init__(self, ledger: PrivacyLedger, folder: Any = None, counter: Any = None) -> None:
         self.path = str(ledger.record)
         self.store = SiloStore(f"{self.path}.fits" if folder is None else folder)
         self._counter = Path(f"{self.path}.count" if counter is None else counter)

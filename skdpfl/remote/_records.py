@@ -1,7 +1,7 @@
 """A silo's records, its name, and what its operator declares about them."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -155,12 +155,7 @@ class SiloRecords:
         return f"SiloRecords({self.name!r}, {self.X.shape[1]} features)"
 
     def check(
-        self,
-        facts: Facts,
-        purposes: Collection[str] = (),
-        *,
-        is_fit: bool = True,
-        unit: str = "record",
+        self, facts: Facts, purposes: Any = (), *, is_fit: bool = True, unit: str = "record"
     ) -> None:
         """Raise unless the records match the declared facts; the text reveals no record.
 
@@ -223,9 +218,8 @@ class SiloRecords:
             return facts
         if ask.purpose == "round" or ask.task is not None:
             raise Refused("The letter does not say how frames are encoded.")
-        of_words = bool(getattr(ask.content, "of_words", False))
-        width = len(looked_for(offered, of_words=of_words))
-        dtype: Literal["object", "float64"] = "object" if of_words else "float64"
+        width = len(looked_for(offered, of_words=(words := _of_words(ask))))
+        dtype: Literal["object", "float64"] = "object" if words else "float64"
         return replace(facts, n_features=width, classes=None, dtype=dtype)
 
     def table(self, ask: Ask, facts: Facts) -> np.ndarray:
@@ -234,8 +228,7 @@ class SiloRecords:
             return self.features(facts)
         if ask.columns is not None:
             return self.frame.encoded(Encoding(ask.columns))
-        of_words = bool(getattr(ask.content, "of_words", False))
-        return self.frame.raw(Encoding(facts.columns), of_words=of_words)
+        return self.frame.raw(Encoding(facts.columns), of_words=_of_words(ask))
 
     def features(self, facts: Facts) -> np.ndarray:
         """Return the fit's columns; missing ones hold their neutral numbers."""
@@ -259,6 +252,10 @@ class SiloRecords:
         classes = np.unique(np.asarray(facts.classes))
         codes = np.searchsorted(classes, self.y)
         return codes.astype(np.int8 if len(classes) == 2 else np.min_scalar_type(len(classes)))
+
+
+def _of_words(ask: Ask) -> bool:
+    return bool(getattr(ask.content, "of_words", False))
 
 
 def _targets_of(y: Any) -> tuple[np.ndarray, bool]:

@@ -203,21 +203,13 @@ def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan], masked: bool) -> list[Ro
     if masked:
         whole = Row(names[0], names, bare, _cohorts_of(plan.schedule), tuple(sums))
         return [replace(whole, name=name) for name in names]
-    mine: list[list[np.ndarray]] = [[] for _ in names]
-    for cohort in plan.schedule or ():
-        here = set(cohort.tolist())
-        for i, rounds in enumerate(mine):
-            rounds.append(np.zeros(int(i in here), np.int64))
-    return [
-        Row(
-            name,
-            (name,),
-            _alone(bare, i),
-            _cohorts_of(None if plan.schedule is None else mine[i]),
-            tuple(each.of_silo(i) for each in sums),
-        )
-        for i, name in enumerate(names)
-    ]
+    cohorts = None if plan.schedule is None else [set(each.tolist()) for each in plan.schedule]
+    rows = []
+    for i, name in enumerate(names):
+        mine = None if cohorts is None else [np.zeros(int(i in each), int) for each in cohorts]
+        own = tuple(each.of_silo(i) for each in sums)
+        rows.append(Row(name, (name,), _alone(bare, i), _cohorts_of(mine), own))
+    return rows
 
 
 def _alone(plan: PrivacyPlan, i: int) -> PrivacyPlan:
@@ -261,18 +253,14 @@ def _check_can_run(plan: PrivacyPlan) -> None:
     if not (plan.noise_multiplier > 0).all():
         raise Refused("Each remote silo has to add noise: give every silo a finite epsilon.")
     if plan.unit == "silo" and plan.silo_fraction < 1 and not plan.shares_noise:
-        raise Refused(
-            'With unit="silo" all remote silos take part in every round, since messages would '
-            "reveal the secret cohort. Give silo_fraction=1.0."
-        )
+        raise Refused('With unit="silo" messages would reveal the cohort. Give silo_fraction=1.0.')
 
 
 def check_noised(private: bool, trust: str) -> None:
     """Raise, with an alternative, for sums that remote silos would have to send without noise."""
     if not private:
         raise Refused(
-            "epsilon=inf would make silos send exact numbers; remote silos send noised ones only. "
-            "Give a finite epsilon (a large one adds little noise)."
+            "epsilon=inf would make silos send exact numbers. Give a finite epsilon: it may be large."
         )
     if trust not in ("silo", "secagg"):
         raise Refused(

@@ -163,7 +163,8 @@ def _measure(given: str | None, classes: Any, bound: float | None, model: Any) -
 
 def _predictor(model: Any) -> Predictor:
     """Return what silos need to predict with a fitted model."""
-    arrays = {name: value for name, value in vars(model).items() if name in _FITTED}
+    fitted = getattr(model, "__dict__", {})
+    arrays = {name: fitted[name] for name in _FITTED if name in fitted}
     if not arrays:
         raise Refused("Remote silos can score fitted linear models and networks only.")
     scaling = model.scaling_

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from skdpfl._codec import LIMITS, WireError, header_of
 
 _LENGTH = struct.Struct("<Q")
-_PEER = struct.Struct("3i")
+_PEER, _TIME = struct.Struct("3i"), struct.Struct("2l")
 _PIECE = 2**20
 #: seconds that a gate may take for an answer, and to accept a connection
 PATIENCE, _KNOCK = 600.0, 10.0
@@ -85,21 +85,16 @@ def asks_to_sign(letter: bytes) -> bool:
 
 
 def connected(path: str, seconds: float = _KNOCK) -> socket.socket:
-    """Return a connected socket."""
-    line, end = socket.socket(socket.AF_UNIX), time.monotonic() + seconds
-    line.settimeout(seconds)
+    """Return a connected socket; it waits so long where many are knocking."""
+    line = socket.socket(socket.AF_UNIX)
+    whole, rest = divmod(max(seconds, 1e-6), 1)
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(int(whole), int(rest * 1e6)))
     try:
-        while True:
-            try:
-                line.connect(path)
-                return line
-            except BlockingIOError:  # many are knocking
-                if time.monotonic() > end:
-                    raise
-                time.sleep(_PAUSE)
+        line.connect(path)
     except OSError:
         line.close()
         raise
+    return line
 
 
 def send(line: socket.socket, letter: bytes, *, seconds: float = PATIENCE) -> None:

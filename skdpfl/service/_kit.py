@@ -22,22 +22,13 @@ _HOMES = "/home", "/root", "/run/user"
 def init(asked: argparse.Namespace) -> None:
     """Write a new hospital's files, none over an old one, and print the line to send."""
     folder, name = asked.folder.absolute(), asked.name
-    words = _words_of(asked)
+    words = _words_of(asked, folder)
     for part, mode in ((".", 0o755), ("state", 0o700), ("run", 0o755)):
         (folder / part).mkdir(parents=True, exist_ok=True)
         (folder / part).chmod(mode)
     _write(folder / "hospital.toml", "hospital.toml", words, 0o600)
-    of_units = {
-        "name": name,
-        "user": asked.user,
-        "carrier": asked.carrier or f"{asked.user}-line",
-        "command": f"{sys.executable} -m skdpfl",
-        "folder": folder,
-        "home": "read-only" if _is_home(folder, asked.records, sys.executable) else "yes",
-        "server": asked.server,
-    }
     for each in ("gate", "line"):
-        _write(folder / f"skdpfl-{each}-{name}.service", f"{each}.service", of_units, 0o644)
+        _write(folder / f"skdpfl-{each}-{name}.service", f"{each}.service", words, 0o644)
     print(f"{folder}: look at hospital.toml; the line to send:", file=sys.stderr)
     print(f'{name} = "{public_key(read_key(folder / "state" / f"{name}.key"))}"')
 
@@ -47,8 +38,8 @@ def _is_home(*paths: str | Path) -> bool:
     return any(Path(path).absolute().is_relative_to(home) for path in paths for home in _HOMES)
 
 
-def _words_of(asked: argparse.Namespace) -> dict[str, str]:
-    """Return what is filled into a hospital's file."""
+def _words_of(asked: argparse.Namespace, folder: Path) -> dict[str, str]:
+    """Return what is filled into a hospital's files."""
     records = asked.records.absolute()
     how = {key: value for key in READING if (value := getattr(asked, key))}
     first = next(read_file(records, how.get("separator", ","), how.get("encoding", "utf-8")))
@@ -59,6 +50,12 @@ def _words_of(asked: argparse.Namespace) -> dict[str, str]:
     return {
         "name": _text(asked.name),
         "stem": asked.name,
+        "user": asked.user,
+        "carrier": asked.carrier or f"{asked.user}-line",
+        "command": f"{sys.executable} -m skdpfl",
+        "folder": str(folder),
+        "home": "read-only" if _is_home(folder, records, sys.executable) else "yes",
+        "server": asked.server,
         "records": _text(str(records)),
         "features": ", ".join(_text(each) for each in columns if each != asked.target),
         "target": _text(asked.target),

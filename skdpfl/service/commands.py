@@ -22,15 +22,14 @@ from skdpfl._arguments import at_least
 from skdpfl._durable import replace_file
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.service._connect import connect
 from skdpfl.service._consortium import BadFile, lines_of, read_key, read_roster, write_roster
 from skdpfl.service._kit import READING, init, join
 from skdpfl.service._serve import allowed_users, make_gate, serve
 from skdpfl.service._settings import SiloSettings, read_settings
 from skdpfl.service._tables import read_features, read_records
 
-#: seconds within which a gate that is well says so, and between two attempts
-_HEALTH, _AGAIN = 15.0, 0.2
+#: seconds within which a gate that is well says so; between two attempts; until the next dial
+_HEALTH, _AGAIN, _DIAL = 15.0, 0.2, 5.0
 _FILE = "file", {"type": Path, "help": "hospital.toml"}
 
 
@@ -159,6 +158,38 @@ def _health(path: Path) -> bytes:
             if time.monotonic() > end:
                 raise
             time.sleep(_AGAIN)
+
+
+def _connect(asked: argparse.Namespace) -> int:
+    """Dial the server, and again when the line ends; status 1 if one line could not be opened.
+
+    The process has the gate's socket and the server's certificate, and nothing that is secret: it
+    runs as a user of its own, with a network, which the gate has not.
+    """
+    certificate = asked.certificate.read_bytes()
+
+    def ask(letter: bytes) -> bytes:
+        try:
+            return remote.ask_gate(str(asked.socket), letter, signing=True)
+        except OSError as error:
+            _tell(f"no gate at {asked.socket} ({error.strerror or error})")
+            return b""
+
+    while True:
+        try:
+            remote.dial(asked.address, certificate, ask)
+            _tell(f"{asked.address} closed the line")
+            status = 0
+        except ConnectionError as error:
+            _tell(str(error))
+            status = 1
+        if asked.once:
+            return status
+        time.sleep(_DIAL)
+
+
+def _tell(what: str) -> None:
+    print(f"skdpfl silo connect: {' '.join(what.split())}", file=sys.stderr, flush=True)
 
 
 def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> None:
@@ -305,7 +336,7 @@ _ALONE: dict[str, tuple[Any, ...]] = {
         ("--unattended", {"action": "store_true", "help": "no person approves fits"}),
     ),
     "connect": (
-        connect,
+        _connect,
         "carry letters between a server, which is dialled, and the gate, until it is ended",
         ("address", {"help": "the server, as HOST:PORT"}),
         ("--socket", {"type": Path, "required": True, "help": "the gate's socket"}),
