@@ -5,13 +5,12 @@ _letters     what server and silos say to each other
 _row         one silo's row of a plan
 _gate        a silo's rules: it prices, pays, writes down, answers once
 _releases    what it computes, and refuses to compute
-_audit       a log of it for auditors, chained by digests
-_memory      what it has agreed to, paid and answered, on disk
+_memory      what it has agreed to, paid and answered, on disk; a log of it for auditors
 _federation  the server's side
 _exchange    letters out, answers in; a journal, with which a server that was killed goes on
 _roster      which silos they are, by keys that operators exchanged
 _masks       sums of which the server sees no summand
-_score       how good a model is at each silo (``_measures``: the sum)
+_score       how good a model is at each silo
 
 _socket      couriers, which take the letters; doors, at which they are taken in
 _lines       lines that silos open to a server, by gRPC

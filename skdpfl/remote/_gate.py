@@ -22,10 +22,9 @@ from skdpfl.federation import Named
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote import _letters
-from skdpfl.remote._audit import AuditLog
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
-from skdpfl.remote._memory import SiloMemory
+from skdpfl.remote._memory import AuditLog, SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned
 from skdpfl.remote._roster import check_requester, line_text, public_key, sign_text, signature

@@ -34,8 +34,7 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._declared import declare, pack, unpack
 from skdpfl.remote._frames import check_columns
-from skdpfl.remote._measures import Predictor, Scored
-from skdpfl.remote._row import Row
+from skdpfl.remote._row import Predictor, Row, Scored
 from skdpfl.remote._terms import LIMITS, Refused, check_few, in_words
 from skdpfl.scaling import CurveScaling
 

@@ -7,27 +7,36 @@ silo chooses it for itself.)
 
 If messages are masked in a common sum (:mod:`skdpfl.remote._masks`), all silos receive the same
 whole plan.
+
+One of the sums is that of a model's score: of a measure over its records. :mod:`skdpfl.federation`
+has the measures, the term of a record in each, and the proof of a sum's cost. The model and the
+silo's size are public.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from skdpfl.federation import SumPlan, SumQuestion
+from skdpfl._apart import anew, rows_apart
+from skdpfl.federation import BoundedSum, Measure, SumPlan, SumQuestion
+from skdpfl.losses import LogLoss
+from skdpfl.models import Model, fitted_one_by_one
 from skdpfl.privacy import sampling
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms import SiloGradients, SiloMessages
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.release import PrecisionError
+from skdpfl.privacy.release import DOUBLE, PrecisionError
 from skdpfl.privacy.silo_releases import composition_of, of_person
 from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.remote._terms import Refused, in_words
+from skdpfl.scaling import AffineScaling, CurveScaling, SquashScaling
 
 #: what a plan in a letter leaves out: cohorts and sums come beside it, the rest is not believed
 _NAMES = "schedule setup gradients_only silo_fraction noise_of_sum expected_width shares"
@@ -259,9 +268,7 @@ def _check_can_run(plan: PrivacyPlan) -> None:
 def check_noised(private: bool, trust: str) -> None:
     """Raise, with an alternative, for sums that remote silos would have to send without noise."""
     if not private:
-        raise Refused(
-            "epsilon=inf would make silos send exact numbers. Give a finite epsilon: it may be large."
-        )
+        raise Refused("epsilon=inf would make silos send exact numbers. Give a finite epsilon.")
     if trust not in ("silo", "secagg"):
         raise Refused(
             f"With trust={trust!r} remote silos would have to send exact numbers to the server. "
@@ -362,3 +369,75 @@ def validated_question(
     except ValueError as error:  # of public numbers
         raise Refused(str(error)) from error
     return question
+
+
+# ---- scores -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """The parts of a fitted model that predictions need: its arrays, and the map of features.
+
+    Features are squashed, or clipped to the limits of an affine map whose scale is already in the
+    arrays.
+    """
+
+    model: Model
+    attributes: Mapping[str, Any]
+    scaling: SquashScaling | AffineScaling | CurveScaling | None
+    log_link: bool
+
+    def check(self, n_features: int, n_outputs: int) -> None:
+        """Raise unless the model has these numbers of features and raw predictions."""
+        try:
+            shapes = [self._raw(np.zeros((n, n_features))).shape for n in (1, 2)]
+        except (ValueError, KeyError, TypeError):
+            shapes = []
+        if shapes != [(1, n_outputs), (2, n_outputs)]:
+            raise Refused("The model to be scored is for other features or classes.")
+
+    def raw(self, X: np.ndarray) -> np.ndarray:
+        """Return raw predictions (n, k); NaN for a record at which a user's model fails."""
+        if fitted_one_by_one(self.model) is self.model:
+            return self._raw(X)
+        fixed = np.full(self.model.n_outputs, np.nan)
+        return rows_apart(anew(self), lambda own, i: own._raw(X[[i]])[0], len(X), fixed)[0]
+
+    def _raw(self, X: np.ndarray) -> np.ndarray:
+        Z = X
+        if self.scaling is not None:
+            Z = self.scaling.within(X) if self.scaling.affine else self.scaling.transform(X)
+        return self.model.raw_of_fitted(self.attributes, Z.astype(DOUBLE))
+
+    def read(self, what: str, X: np.ndarray) -> np.ndarray:
+        """Return the predictions that a measure reads, one row a record."""
+        raw = self.raw(X)
+        if what == "scores":
+            return raw
+        if what == "targets":
+            return np.exp(raw) if self.log_link else raw
+        if what == "codes":
+            codes = (raw[:, 0] > 0).astype(int) if raw.shape[1] == 1 else raw.argmax(axis=1)
+            return codes[:, None]
+        every = range(max(2, raw.shape[1]))
+        return np.stack([-LogLoss().value(np.full(len(raw), k), raw) for k in every], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored(BoundedSum):
+    """A measure of a model's predictions."""
+
+    measure: Measure
+    model: Predictor
+
+    on_grid = property(attrgetter("measure.on_grid"))  # type: ignore[assignment]
+    shape = property(attrgetter("measure.shape"))  # type: ignore[assignment]
+    radius = property(attrgetter("measure.radius"))  # type: ignore[assignment]
+    diameter = property(attrgetter("measure.diameter"))  # type: ignore[assignment]
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        self.measure.check(n_features, n_classes, work)
+        self.model.check(n_features, 1 if n_classes is None or n_classes == 2 else n_classes)
+
+    def terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return self.measure.terms(self.model.read(self.measure.reads, X), y)

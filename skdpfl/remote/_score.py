@@ -18,7 +18,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.remote._declared import pack
 from skdpfl.remote._federation import RemoteFederation
-from skdpfl.remote._measures import Predictor, Scored
+from skdpfl.remote._row import Predictor, Scored
 from skdpfl.remote._terms import Refused
 from skdpfl.scaling import IdentityScaling
 

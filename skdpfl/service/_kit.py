@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpfl.remote import public_key
-from skdpfl.service._consortium import BadFile, read_key, read_roster
+from skdpfl.service._settings import BadFile, read_key, read_roster
 from skdpfl.service._tables import read_file
 
 #: templates of a hospital's file, and of the units of its gate and its line to a server

@@ -27,8 +27,7 @@ from skdpfl import remote
 from skdpfl._codec import header_of
 from skdpfl._durable import replace_file
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.service._consortium import BadFile
-from skdpfl.service._settings import SiloSettings, read_settings
+from skdpfl.service._settings import BadFile, SiloSettings, read_settings
 from skdpfl.service._tables import read_records
 
 _LOG = logging.getLogger("skdpfl.service")

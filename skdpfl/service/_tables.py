@@ -19,8 +19,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl.remote import SiloRecords
-from skdpfl.service._consortium import BadFile
-from skdpfl.service._settings import RecordsTable, SiloSettings
+from skdpfl.service._settings import BadFile, RecordsTable, SiloSettings
 
 #: rows that are read at a time, and bytes of a column of a Parquet file
 _ROWS, _BUFFER = 2**14, 2**18

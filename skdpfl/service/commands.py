@@ -22,10 +22,17 @@ from skdpfl._arguments import at_least
 from skdpfl._durable import replace_file
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.service._consortium import BadFile, lines_of, read_key, read_roster, write_roster
 from skdpfl.service._kit import READING, init, join
 from skdpfl.service._serve import allowed_users, make_gate, serve
-from skdpfl.service._settings import SiloSettings, read_settings
+from skdpfl.service._settings import (
+    BadFile,
+    SiloSettings,
+    lines_of,
+    read_key,
+    read_roster,
+    read_settings,
+    write_roster,
+)
 from skdpfl.service._tables import read_features, read_records
 
 #: seconds within which a gate that is well says so; between two attempts; until the next dial

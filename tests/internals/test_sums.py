@@ -48,7 +48,7 @@ from skdpfl.models import LinearModel, OneSlope
 from skdpfl.privacy.events import Approximate, Exact, Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
-from skdpfl.remote._measures import Predictor, Scored
+from skdpfl.remote._row import Predictor, Scored
 from skdpfl.scaling import (
     Below,
     Bins,

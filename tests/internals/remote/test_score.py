@@ -9,8 +9,7 @@ from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.remote import Refused, SilosMissing, score_federation
 from skdpfl.remote._letters import Facts
-from skdpfl.remote._measures import Predictor, Scored
-from skdpfl.remote._row import Row, validated_question
+from skdpfl.remote._row import Predictor, Row, Scored, validated_question
 from skdpfl.scaling import Curve, CurveScaling, Expansion, IdentityScaling, SquashScaling
 from tests.made_sums import budgets_of
 from tests.remote.silos_here import NAMES, Here, estimator, fit_here, problem

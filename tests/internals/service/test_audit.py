@@ -21,7 +21,7 @@ from skdpfl.remote import (
     public_key,
     unpack,
 )
-from skdpfl.remote._audit import AuditLog
+from skdpfl.remote._memory import AuditLog
 from skdpfl.remote._roster import requested
 from tests.internals.remote.test_limits import less
 from tests.remote.hostile_letters import message, parts, with_field
@@ -100,7 +100,7 @@ def test_a_line_that_was_cut_by_a_kill_is_written_anew(tmp_path, length):
 
 
 def test_refusals_do_not_fill_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr("skdpfl.remote._audit._REFUSALS_A_DAY", 5)
+    monkeypatch.setattr("skdpfl.remote._memory._REFUSALS_A_DAY", 5)
     log = AuditLog(tmp_path / "log")
     for number in range(20):
         log.refused("x" * 10**6, f"reason {number}")

@@ -17,8 +17,7 @@ pytest.importorskip("cryptography")
 
 from skdpfl.__main__ import main
 from skdpfl.service import _kit, commands
-from skdpfl.service._consortium import write_roster
-from skdpfl.service._settings import read_settings
+from skdpfl.service._settings import read_settings, write_roster
 from tests.service.hospital import ROOT, frame
 
 DAYS = datetime.timedelta(days=30)
