@@ -379,7 +379,7 @@ class RemoteFederation(federation.Federation):
             raise ValueError("settle needs the fit's journal: RemoteFederation(..., journal=...).")
         known, fit = self._journal.rounds(), self._journal.fit
         letters = {name: _letters.End(fit, known[name]) for name in self.names if name in known}
-        ended, reasons = exchange(self._courier, letters, _letters.Ended, self.n_attempts)
+        ended, reasons = exchange(self._courier, letters, _letters.Agreement, self.n_attempts)
         if reasons:
             raise SilosMissing("Some silos did not settle the fit.", reasons)
         return {name: letter.epsilon for name, letter in ended.items()}

@@ -328,7 +328,7 @@ class Gate:
             raise Refused("The server's journal has rounds that this silo has no record of.")
         with in_words():  # those of the ledger
             self._memory.settle(fit, kept, spent)
-        return pack(_letters.Ended(fit, 0.0 if spent is None else spent.epsilon, n_rounds))
+        return pack(_letters.Agreement(fit, 0.0 if spent is None else spent.epsilon))
 
     def _drawn(self, ask: _letters.Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
         """Return an answer, and the silo's state after it.

@@ -7,7 +7,7 @@
     Offer: schema, the silo's row of the plan  Agreement: what it costs        or Refusal, Waiting
     Ask: a question of the plan                Answer: noised numbers          or Refusal
     Ask: a round, with the broadcast           Answer: the noised message      or Refusal
-    End: so many rounds, and no more           Ended: what the fit costs then  or Refusal
+    End: so many rounds, and no more           Agreement: what it costs then   or Refusal
     End: the model is there                    End: the secrets of its masks are deleted
 
 Each letter names its fit, each answer its letter. If messages are masked, all silos receive the
@@ -153,8 +153,7 @@ class Task:
         own = type(self.model).person_gradient_sums is not Model.person_gradient_sums
         if plan.unit == "person" and not own:
             raise Refused('unit="person" is for linear and additive models.')
-        steps = plan.steps
-        declared = tuple(self.algorithm.n_gradients(r) for r in range(len(steps)))
+        declared = tuple(self.algorithm.n_gradients(r) for r in range(len(plan.steps)))
         n_classes = None if facts.classes is None else len(facts.classes)
         weighted = n_classes if self.class_weights is None else len(self.class_weights)
         fits = self.loss.is_classifier == (facts.classes is not None)
@@ -170,7 +169,7 @@ class Task:
             raise Refused("The fit's loss or model is not for these classes.")
         d = facts.n_features
         width = self._width(d)
-        if declared != steps or self.model.n_features != width:
+        if declared != plan.steps or self.model.n_features != width:
             raise Refused("The fit's steps or features differ from those of the agreed plan.")
         if 8 * self.model.size > _codec.LIMITS.message_bytes:
             raise Refused("The fit's model is too large to be sent between machines.")
@@ -267,34 +266,32 @@ class Offer:
 
         ``offer`` is the start of the digest that all silos sign: operators may compare it.
         """
-        task, facts, row = self.task, self.facts, self.row
-        names = [f"x{i}" for i in range(min(facts.n_features, _SHOWN))]
+        task, facts, row, plan = self.task, self.facts, self.row, self.row.plan
+        names = facts.feature_names or [f"x{i}" for i in range(min(facts.n_features, _SHOWN))]
+        shares = plan.weights / plan.weights.sum() if row.masked and plan is not None else None
         shown: dict[str, Any] = {
             "offer": self.digest,
             **{k: getattr(self, k) for k in ("fit", "estimator", "requester", "purpose")},
             **{k: getattr(spent, k) for k in ("epsilon", "delta", "unit", "neighbours")},
             "masked": self.masked or None,
             "colluding": spent.colluding if row.shares_noise else None,
-            "rounds": None if row.plan is None else row.plan.n_rounds,
+            "rounds": None if plan is None else plan.n_rounds,
             "n_features": facts.n_features,
-            "features": list((facts.feature_names or names)[:_SHOWN]),
+            "features": list(names[:_SHOWN]),
             "horizon": facts.horizon,
             "exposure": facts.exposure or None,
             "columns": _in_words(facts.columns),
             "classes": facts.classes and list(facts.classes[:_SHOWN]),
             "silos": list(row.silos[:_SHOWN]) if row.masked else None,
+            "shares": None if shares is None else shares[:_SHOWN].round(4).tolist(),
         }
-        if row.masked and row.plan is not None:
-            weights = row.plan.weights
-            shown["shares"] = (weights / weights.sum())[:_SHOWN].round(4).tolist()
         if task is not None:
             parts = {"model": task.model, "loss": task.loss, "algorithm": task.algorithm}
             shown |= {name: _in_short(repr(part)) for name, part in parts.items()}
             shown["class_weights"] = task.class_weights and list(task.class_weights[:_SHOWN])
         if row.promise.unit == "person":
-            shown["persons"] = {"silos_per_person": row.promise.silos_per_person}
-            if row.plan is not None:
-                shown["persons"]["contribution"] = row.plan.contribution
+            how = {} if plan is None else {"contribution": plan.contribution}
+            shown["persons"] = {"silos_per_person": row.promise.silos_per_person} | how
         return {name: value for name, value in shown.items() if value is not None}
 
     def check_size(self) -> None:
@@ -338,7 +335,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The silo takes part; with the cost as computed by the silo.
+    """The silo takes part, or has settled a fit that ended; with the cost as it computes it.
 
     For masked messages also its public key for the fit, and its signature of the key and the plan,
     which is empty if its operator has no roster.
@@ -445,15 +442,6 @@ class End:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """The fit was settled; with the cost of the rounds that ran, as computed by the silo."""
-
-    fit: str
-    epsilon: float
-    rounds: int
-
-
-@dataclass(frozen=True)
 class Refusal:
     """Why a silo refuses a letter; this reveals nothing of its records."""
 
@@ -464,4 +452,4 @@ class Refusal:
 declare(
     EncodedColumn, Predictor, Scored, Row, PrivacyPlan, Facts, Hello, Introduction, Offer, Agreement
 )
-declare(Task, Part, Ask, Answer, End, Ended, Refusal, Waiting)
+declare(Task, Part, Ask, Answer, End, Refusal, Waiting)
