@@ -1,4 +1,4 @@
-"""Figures 1, 3 and 4 with 100 local steps: ``scaffold/curves``, all else the same, no warm start.
+"""Figures 1, 3 to 6 with 100 local steps: ``scaffold/curves``, all else the same, no warm start.
 
 The search for the step starts where that of 50 local steps ended.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from functools import partial
 
-from _common.cells import Cell
+from _common.cells import Axis, Cell
 from _common.table import KEPT, Store
 
 from scaffold import curves
@@ -19,21 +19,27 @@ ALGORITHMS = tuple(name for name in curves.ALGORITHMS if "warm" not in name)
 
 def cells(quick: bool) -> list[Cell]:
     """Return a cell for each algorithm and data set; no small ones, which would be those of 50."""
-    return [] if quick else [cell(name, spread) for spread in curves.SPREADS for name in ALGORITHMS]
+    if quick:
+        return []
+    found = [cell(name, spread) for spread in curves.SPREADS for name in ALGORITHMS]
+    return found + curves.alone(K, steps)
 
 
 def cell(name: str, spread: float) -> Cell:
     """Return that of one algorithm on one data set."""
-    method, epsilon, _ = curves.ALGORITHMS[name]
     setting = f"({spread:g}, {spread:g})"
+    fit = partial(curves.curves, name, spread, K, False)
+    epsilon = curves.ALGORITHMS[name][1]
+    return Cell(name, epsilon, fit, (steps(name, setting),), setting, metric="last accuracy")
+
+
+def steps(name: str, setting: str) -> Axis:
+    """Return the lattice around what 50 local steps had."""
+    method, epsilon, _ = curves.ALGORITHMS[name]
     axis = curves.step(method, epsilon)
     tuned = Store(KEPT, "scaffold/curves").tuned((setting, name, epsilon, float("nan")))
     start = tuned.point["learning_rate"] if tuned else axis.start
-    return Cell(
-        name, epsilon, partial(curves.curves, name, spread, K, False),
-        (axis._replace(start=start, low=start / 10, high=start * 10),), setting,
-        metric="last accuracy",
-    )  # fmt: skip
+    return axis._replace(start=start, low=start / 10, high=start * 10)
 
 
 FIGURE = dataclasses.replace(
