@@ -32,7 +32,7 @@ from skdpfl.encoding import Encoding
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.inference import IntervalPlan, Kind
 from skdpfl.losses import LogLoss, PiecewiseExponential, SquaredError
-from skdpfl.models import Additive, LinearModel, RuleTask
+from skdpfl.models import FEW_STEPS, STEPS, Additive, LinearModel, RuleTask
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import (
@@ -267,9 +267,8 @@ _KINDS_OF_LINK: dict[str, Kind] = {"logit": "labels", "log": "counts", "identity
 _DISJOINT_STEPS = 25
 #: local steps of silos that are protected as a whole
 _SILO_STEPS = 5
-#: the server's step over the silos', per local step, where a step is split between them; the fewest
-#: rounds then; the most where few silos take part in each: a silo pays for its own rounds only
-_SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 30.0, 40, 100
+#: the server's step over the silos', per local step, where a step is split between them
+_SPLIT = 30.0
 
 
 #: names in costs of purposes that have other names in sums
@@ -495,8 +494,9 @@ def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: R
         enough = rules.enough_steps(noise_level(request, rate, (steps,)).noise, task) / per_message
         default = math.ceil(min(default, enough))
     if _may_split(request, steps):
-        least = max(default, _SPLIT_ROUNDS) / request.taking_part.silo_fraction
-        default = max(default, min(_MOST_ROUNDS, math.ceil(least)))
+        # more where few silos take part in each: a silo pays for its own rounds only
+        least = max(default, FEW_STEPS) / request.taking_part.silo_fraction
+        default = max(default, min(STEPS, math.ceil(least)))
     if request.sampling == "disjoint":
         most = min(_DISJOINT_STEPS, int(request.facts.silo_sizes.min()))
         default = max(1, min(default, most // steps))

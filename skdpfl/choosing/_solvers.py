@@ -31,11 +31,10 @@ from skdpfl.choosing import _method
 from skdpfl.choosing._noise_level import noise_level
 from skdpfl.choosing._request import Request
 from skdpfl.losses import Loss
+from skdpfl.models import STEPS
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.mechanisms import Mechanism, ShuffledSums, mechanism_for
 from skdpfl.privacy.sampling import Halving, PoissonSampling, Sampling
-
-MOST_ROUNDS = 100
 
 SOLVERS = ("minibatch", "accelerated", "multistage", "local", "localized")
 ACCELERATED = ("accelerated", "multistage", "localized")
@@ -99,9 +98,9 @@ class Solver(_method.Method):
             return default
         rounds = _published_rounds(request)
         if not one_pass:
-            return min(MOST_ROUNDS, max(20, round(rounds**1.25)))
+            return min(STEPS, max(20, round(rounds**1.25)))
         smallest = int(request.facts.silo_sizes.min())
-        return max(1, min(MOST_ROUNDS, max(8, round(0.6 * rounds)), smallest))
+        return max(1, min(STEPS, max(8, round(0.6 * rounds)), smallest))
 
     def training(
         self, algorithm: algorithms.Algorithm, committed: _method.Committed

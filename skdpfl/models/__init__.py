@@ -8,4 +8,4 @@ from skdpfl.models._network import ACTIVATIONS, MLP, Activation, Network, Temper
 from skdpfl.models._one_by_one import fitted_one_by_one, one_by_one
 from skdpfl.models._one_slope import OneSlope
 from skdpfl.models._products import Descent, Records, row_products
-from skdpfl.models._rules import LinearRules, NetworkRules, Rules, RuleTask
+from skdpfl.models._rules import FEW_STEPS, STEPS, LinearRules, NetworkRules, Rules, RuleTask

@@ -73,10 +73,11 @@ from typing import ClassVar, NamedTuple
 
 #: momentum with noise, at least
 _MOMENTUM = 0.8
-#: gradients of a silo in a fit, where a round is cheap
-_STEPS, _EXACT_STEPS = 100, 400
-#: those of two classes, a linear model and momentum, where noise over curvature is at least this
-_FEW_STEPS, _MUCH_NOISE = 40, 0.003
+#: gradients of a silo in a fit, where a round is cheap; without privacy
+STEPS, _EXACT_STEPS = 100, 400
+#: those that are enough for two classes, a linear model and momentum, where noise over curvature is
+#: at least this
+FEW_STEPS, _MUCH_NOISE = 40, 0.003
 #: multiplications of a round beyond which fewer records are read, and the constant cost of a silo
 _ROUND_WORK, _SILO_WORK = 2e8, 3e4
 #: records of a silo that a step reads where silos are large; up to twice as many are all read
@@ -118,7 +119,7 @@ class Rules(ABC):
     """
 
     #: gradients of a silo in a fit whose steps read a sample
-    sampled_steps: ClassVar[int] = _STEPS
+    sampled_steps: ClassVar[int] = STEPS
     #: multiplications of a fit beyond which fewer rounds are run
     fit_work: ClassVar[float] = 2e10
 
@@ -172,7 +173,7 @@ class Rules(ABC):
         rate = min(_ROUND_WORK / work, 1.0 if typical <= 2 * _BATCH else _BATCH / typical)
         if math.isfinite(mu):
             affordable = self.fit_work / self.sampled_steps - _SILO_WORK * task.n_silos
-            rate = max(rate, min(mu / (2 * math.sqrt(_STEPS)), affordable / work))
+            rate = max(rate, min(mu / (2 * math.sqrt(STEPS)), affordable / work))
         return rate if rate < 0.5 else 1.0
 
     def enough_steps(self, noise: float, task: RuleTask) -> float:
@@ -183,7 +184,7 @@ class Rules(ABC):
         self, local_steps: int, rate: float, task: RuleTask, *, exact: bool, plain: bool
     ) -> int:
         """Return the number of rounds of ``local_steps`` gradients; ``plain``: no momentum."""
-        private = self.sampled_steps if rate < 1 else _STEPS
+        private = self.sampled_steps if rate < 1 else STEPS
         steps = _EXACT_STEPS * (3 if plain else 1) if exact else private
         work = rate * task.n_records * task.work_per_record + _SILO_WORK * task.n_silos
         affordable = max(30.0, self.fit_work / work)
@@ -221,7 +222,7 @@ class LinearRules(Rules):
         100``). Models of several classes would lose up to 0.05 of accuracy.
         """
         noisy = noise >= _MUCH_NOISE * task.curvature
-        return _FEW_STEPS if task.is_binary and noisy else math.inf
+        return FEW_STEPS if task.is_binary and noisy else math.inf
 
     def clip_norm(self, noise: float, task: RuleTask, alpha: float = 0.0) -> float:
         """Return C. With less noise fewer gradients are clipped; without noise, none.

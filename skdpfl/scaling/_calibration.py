@@ -20,7 +20,7 @@ a record's prediction and y_j its target, in scaled units::
     F      = 1/2 + the noisy mean of c_j                   as above, with the guarantee
     model    F(d) = sigmoid(logit q + (d - d*) / tau)      d* the shift that is looked for
     prior    d* - tau (logit q - logit q') ~ Student's t with 4 degrees of freedom, scale 0.25;
-             log tau normal around log 0.3 with deviation 1.5
+             log tau alike within its grid
     d        the least one whose share of targets below, in the mean over the posterior, is q
 
 At the start, and after each noisy mean, the posterior is computed on a grid of d* and tau. The next
@@ -209,8 +209,6 @@ def finite(value: float) -> float:
 #: the grid of shifts, and of tau; the prior's scale and degrees of freedom; the model's error
 _SHIFTS, _SLOPES = np.linspace(-2.5, 2.5, 161), np.geomspace(0.02, 1.2, 11)
 _PRIOR, _FREEDOM, _MISFIT = 0.25, 4.0, 0.01
-#: a typical tau, and the prior's deviation of its logarithm
-_TYPICAL, _DOUBT = 0.3, 1.5
 
 
 class Level(NamedTuple):
@@ -283,7 +281,6 @@ class ShiftPlan(CalibrationPlan):
         wanted, noise = _logit(self.quantile), math.hypot(self.noise, _MISFIT)
         away = (shifts - slopes * (wanted - _logit(trained))) / _PRIOR
         likely = -(_FREEDOM + 1) / 2 * np.log1p(away**2 / _FREEDOM)
-        likely -= 0.5 * (np.log(slopes / _TYPICAL) / _DOUBT) ** 2
         at_all, number = _below(wanted, _SHIFTS[:, None, None], shifts, slopes), 0
         while True:
             weights = np.exp(likely - likely.max())

@@ -188,15 +188,14 @@ _SECOND_ROUND = 0.07
 _USELESS = 0.5
 #: a typical deviation, in half ranges
 _TYPICAL = 0.3
-#: noise of a target's mean, in half ranges, above which its bins are counted first; the share of mu
-#: for that, and the noise of a bin that is little enough
-_COARSE, _BINS_SHARE, _BINS_ENOUGH = 0.12, 0.2, 0.06
+#: noise of a target's mean, in half ranges, above which its bins are counted first, until noise of
+#: a bin is half of that; the share of mu for it
+_COARSE, _BINS_SHARE = 0.12, 0.2
 #: the largest share for counts in which few values beside zeros show
 _SPARSE_SHARE = 0.25
-#: noise of counts that are worth it within bounds
+#: noise of counts that are worth it within bounds; without them bins are of one octave where noise
+#: is less, else of one and a half
 _CLEAR = 0.05
-#: bins of one octave where counts are less noisy than this, else of one and a half
-_FINE = 0.05
 #: counts noisier than this find no scales
 HOPELESS = 0.25
 
@@ -326,7 +325,7 @@ def _with_looks(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
         fine = _with_least_share(plan, _counts(plan, _SPARSE_SHARE, 1.5), shares.sparse)
         if shares.enough and fine.share > counts.share:
             counts = fine
-        if plan.noise(counts).max() < _FINE:
+        if plan.noise(counts).max() < _CLEAR:
             counts = _counts(plan, counts.share, 1.0)
     largest = shares.bounded if counts is None else shares.moments
     moments = _with_least_share(plan, Look(largest, Moments(plan.columns)), shares.enough)
@@ -371,7 +370,7 @@ def _with_target_bins(plan: ScalingPlan) -> ScalingPlan:
         return plan
     grid = LinearGrid(float(bounds.low[0]), float(bounds.high[0]))
     target = Columns(np.zeros(plan.n_features, bool), True)
-    bins = _with_least_share(plan, Look(_BINS_SHARE, Counts(target, grid)), _BINS_ENOUGH)
+    bins = _with_least_share(plan, Look(_BINS_SHARE, Counts(target, grid)), _COARSE / 2)
     return replace(plan, target_bins=bins)
 
 

@@ -36,8 +36,8 @@ TARGET_WEIGHT = 2.0
 #: the largest block of messages and of rows, in numbers: larger blocks leave the cache, and
 #: allocating them takes longer than the computation
 _MESSAGES, _ROWS = 2**18, 2**16
-#: bins of counts are no narrower and no wider than so many octaves, and a target has so few
-_NARROWEST, _WIDEST, _MOST_BINS = 2.0**-6, 2.0**6, 64
+#: an octave has no more bins of counts, a bin no more octaves, and a target no more bins
+_MOST_BINS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,7 @@ class Counts(CellCounts, ColumnSums):
     def check(self, n_features: int, n_classes: int | None, work: object) -> None:
         super().check(n_features, n_classes, work)
         if isinstance(self.grid, MagnitudeGrid):
-            _check(_NARROWEST <= self.grid.octaves <= _WIDEST)
+            _check(1 / _MOST_BINS <= self.grid.octaves <= _MOST_BINS)
         else:
             _check(2 <= self.grid.n_bins <= _MOST_BINS)
 

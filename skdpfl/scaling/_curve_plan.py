@@ -21,15 +21,12 @@ from skdpfl.scaling._curves import (
     cells,
     denoise_histogram,
 )
-from skdpfl.scaling._maps import Array, Bounds, Scaling, deviations_of_all
+from skdpfl.scaling._maps import SURE, Array, Bounds, Scaling, deviations_of_all
 
 #: twice the relative precision of float32, in which cells are computed
 _PRECISE = 2.0**-22
 #: a cell with this share of a column is a bin of its own, so there are at most two
 _HEAVY, _ALONE = 0.375, 2
-#: the rest is cut into bins if its sum exceeds this, in deviations of its noise; a column is said
-#: to be beyond its bounds by as many, of all columns together
-_SURE = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +115,7 @@ class CurvePlan:
         noise = plan.noise(0, self.histogram)
         own = np.split(shares, self.histogram.starts[1:-1])
         beyond = np.array([counted[0] + counted[-1] for counted in own])
-        sure = deviations_of_all(_SURE, len(own)) * noise * math.sqrt(2)
+        sure = deviations_of_all(SURE, len(own)) * noise * math.sqrt(2)
         missed = self.columns[beyond > 1 / 2 + sure]
         return self._expansion(own, noise), tuple(missed.tolist())
 
@@ -170,7 +167,7 @@ def curve_of(
     knots, first = np.unique(_quantiles(edges, shares, n_knots), return_index=True)
     heights = np.linspace(-1, 1, n_knots + 1)[first]
     rest = np.where(heavy, 0.0, shares)
-    cut = bool(n_bins) and rest.sum() > _SURE * noise * math.sqrt(shares.size + 1)
+    cut = bool(n_bins) and rest.sum() > SURE * noise * math.sqrt(shares.size + 1)
     inner = _quantiles(edges, rest, n_bins)[1:-1] if cut else np.zeros(0)
     alone = np.flatnonzero(heavy)[: _ALONE if n_bins else 0]
     borders = np.concatenate([edges[alone], edges[alone + 1]])

@@ -388,6 +388,10 @@ class Bounds:
         return self.high > self.low
 
 
+#: what exceeds a limit by so many deviations of its noise surely does
+SURE = 4.0
+
+
 def deviations_of_all(deviations: float, count: int) -> float:
     """Return deviations of noise that are exceeded by any of ``count`` as rarely as by one.
 

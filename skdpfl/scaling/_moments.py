@@ -56,14 +56,13 @@ _STEP = 2.0**-12
 
 
 class _Prior(NamedTuple):
-    """A normal hierarchy: columns' values around a common center, and the center's prior."""
+    """A normal hierarchy: columns' values around a common center, as that around this one."""
 
     center: float
-    center_width: float
     width: float
 
 
-_MEAN, _VARIANCE = _Prior(0.0, 0.4, 0.35), _Prior(0.12, 0.1, 0.15)
+_MEAN, _VARIANCE = _Prior(0.0, 0.35), _Prior(0.12, 0.15)
 #: the smallest deviation of a target, in half boxes
 _FINEST = 0.01
 #: a mean that is closer to an end of its box than this, and than the noise tells, is at the end
@@ -206,8 +205,8 @@ def _shrink(
         x, v = values[is_feature], noise[is_feature]
         between[is_feature] = _between(x, v, prior.width)
         precision = 1 / (between[is_feature] + v)
-        weight = precision.sum() + 1 / prior.center_width**2
-        center[is_feature] = (x @ precision + prior.center / prior.center_width**2) / weight
+        weight = precision.sum() + 1 / prior.width**2
+        center[is_feature] = (x @ precision + prior.center / prior.width**2) / weight
     kept = between / (between + noise)
     return center + (values - center) * kept, noise * kept
 
@@ -228,8 +227,8 @@ def _positive(means: Array, spread: Array) -> Array:
 
 #: the limits of deviations and of squares; the weight of squares; the target's box in deviations
 _LONGEST, _SQUARE, HALF, _TARGET = 4.0, 6.0, 0.5, 3.0
-#: the least unit of deviations, in half boxes; the second if the target's variance is known better
-_FINEST_UNIT, _FINEST_TARGET = 0.15, 0.01
+#: the least unit of deviations, in half boxes; of a target at least that which is known
+_FINEST_UNIT = 0.15
 #: the prior's variance of variances, in squares of their error: larger, as the prior may be wrong
 _LOOSER = 2.0
 #: all entries are multiples of this
@@ -272,7 +271,7 @@ def boxes_around(boxes: Boxes, found: Estimate, is_feature: np.ndarray) -> Boxes
 
 def _units(found: Estimate, is_feature: np.ndarray) -> Array:
     """s of features, 3 s of the target, in half boxes."""
-    precise = np.clip(2 * found.variance_error, _FINEST_TARGET**2, _FINEST_UNIT**2)
+    precise = np.clip(2 * found.variance_error, _FINEST**2, _FINEST_UNIT**2)
     finest = np.where(is_feature, _FINEST_UNIT**2, precise)
     return np.sqrt(np.clip(found.variance, finest, 1.0)) * np.where(is_feature, 1.0, _TARGET)
 

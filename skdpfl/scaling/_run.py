@@ -17,6 +17,7 @@ from skdpfl.scaling._choice import Look, ScalingPlan
 from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, seen_in_bins, shape_library
 from skdpfl.scaling._maps import (
+    SURE,
     AffineScaling,
     AffineTarget,
     Array,
@@ -79,21 +80,12 @@ def values_of(features: tuple[int, ...], names: Sequence[Any] | None = None) -> 
 
 #: a column is said to be wide where that is this probable
 _SURELY = 0.95
-#: the largest error of the mean share of zeros at which it says anything
-_TELLS = 0.03
-#: columns with more values other than 0 are never reported as all-zero
-_SPARSE = 0.1
-#: a single statistic is beyond a limit by so many deviations of the noise
-_SURELY_BEYOND = 4.0
-#: the share of an open bin that is many values, but for three deviations of the noise
-_AT_ENDS = 0.2
-#: the share of two neighbouring bins that a column which varies little has, but for noise
-_GATHERED = 0.85
+#: a share that is a few values, and one that is many, but for so many deviations of the noise
+_FEW, _MANY, _DEVIATIONS = 0.1, 0.3, 2.0
 #: a range by counts that is narrower than bounds, in parts of them, takes their place
 _NARROWER = 0.5
-#: if its values in so many octaves below its end are surely more than this share of all, by so many
-#: deviations of the noise
-_TOP, _MANY, _DEVIATIONS = 5, 0.3, 2.0
+#: if many values are surely in so many octaves below its end
+_TOP = 5
 
 
 def run_scaling(
@@ -202,7 +194,7 @@ def _surely_above(excess: Array, squared_noise: Array) -> np.ndarray:
 
     Together they are wrong as rarely as one of them at z = 4: once in 30,000 fits.
     """
-    most = deviations_of_all(_SURELY_BEYOND, excess.size)
+    most = deviations_of_all(SURE, excess.size)
     return np.asarray((excess > most * np.sqrt(squared_noise)).any(axis=0))
 
 
@@ -317,26 +309,24 @@ def _ranges(plan: ScalingPlan, look: Look, shares: Array) -> tuple[Ranges, np.nd
         unseen = _all_zero(shares[of_features, grid.n_positive], noise[of_features])
     if not of_features[-1]:
         in_two = float((shares[-1, :-1] + shares[-1, 1:]).max())
-        gathered = in_two > _GATHERED - float(noise[-1])
+        gathered = in_two > 1 - _FEW - _DEVIATIONS * float(noise[-1])
     return ranges, _beyond(shares, noise, grid), unseen, gathered
 
 
 def _beyond(shares: Array, noise: Array, grid: MagnitudeGrid) -> np.ndarray:
     """Whether the two open bins have more values than noise explains."""
-    return shares[:, [0, 2 * grid.n_positive]].max(axis=1) > _AT_ENDS + 3 * noise
+    return shares[:, [0, 2 * grid.n_positive]].max(axis=1) > _MANY + _DEVIATIONS * noise
 
 
 def _all_zero(shares: Array, noise: Array) -> bool:
     """Whether, by noisy shares of zeros, no column has enough other values for the counts to show.
 
-    Counts show values whose share is above two deviations of the noise. The largest of d noises may
-    be sqrt(2 log d) deviations. Many columns together are more informative, so the mean share of
-    other values has to be small, too.
+    Counts show values whose share is above two deviations of the noise. Many columns together are
+    more informative: their mean share of other values has to be surely small, too.
     """
     n, std = shares.size, float(noise.max())
-    several = float(shares.mean()) >= 1 - min(2 * std, _SPARSE)
-    each = float(shares.min()) >= 1 - (2 + np.sqrt(2 * np.log(n))) * std
-    return bool(std <= _TELLS * np.sqrt(n) and several and each)
+    several = shares.mean() - _DEVIATIONS * std / np.sqrt(n) >= 1 - _FEW
+    return bool(several and shares.min() >= 1 - deviations_of_all(_DEVIATIONS, n) * std)
 
 
 def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
