@@ -63,7 +63,6 @@ INSIDE_PRIVACY = [
     {"public_numbers"},
     {"accounting"},
     {"mechanisms"},
-    {"silo_releases"},
     {"plan"},
 ]
 #: numerical layers know numpy and scipy, not the scikit-learn surface

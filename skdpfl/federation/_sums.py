@@ -387,7 +387,7 @@ class SumPlan:
         """The releases of the silo at this position, for the accountant.
 
         Any of the sums may be the repeated one, so the most expensive counts twice. Of a person in
-        several silos this is the part of one of them (:mod:`skdpfl.privacy.silo_releases`).
+        several silos this is the part of one of them (:mod:`skdpfl.privacy.plan`).
         """
         spent = [float(mu[silo]) for mu in self.mus]
         spent += [max(spent)] * self._n_spare

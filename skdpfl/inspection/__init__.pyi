@@ -3,7 +3,7 @@ from skdpfl.inspection._before_fit import (
     affordable_features as affordable_features,
     heterogeneity as heterogeneity,
 )
-from skdpfl.inspection._coefficients import CoefficientDisplay as CoefficientDisplay
+from skdpfl.inspection._shapes import CoefficientDisplay as CoefficientDisplay
 from skdpfl.inspection._score_displays import (
     DPCalibrationDisplay as DPCalibrationDisplay,
 )
@@ -25,7 +25,7 @@ from skdpfl.inspection._display import (
     CountsDisplay as CountsDisplay,
     QuantilesDisplay as QuantilesDisplay,
 )
-from skdpfl.inspection._private_score import (
+from skdpfl.inspection._score_displays import (
     PrivateScore as PrivateScore,
     private_score as private_score,
 )
@@ -35,7 +35,7 @@ from skdpfl.inspection._score_displays import (
     DPRocCurveDisplay as DPRocCurveDisplay,
 )
 from skdpfl.inspection._shapes import ShapeDisplay as ShapeDisplay
-from skdpfl.inspection._spent import PrivacySpentDisplay as PrivacySpentDisplay
+from skdpfl.inspection._utility import PrivacySpentDisplay as PrivacySpentDisplay
 from skdpfl.inspection._survival import (
     SurvivalDisplay as SurvivalDisplay,
     kaplan_meier as kaplan_meier,

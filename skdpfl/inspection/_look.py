@@ -19,7 +19,7 @@ Formal guarantee
 ----------------
 Each part is a :class:`skdpfl.federation.BoundedSum`, a Gaussian mechanism of mu_k for its silo's
 records (:mod:`skdpfl.federation._sums`); radius and diameter are proved in
-:mod:`skdpfl.scaling._centre_sums`, :mod:`skdpfl.scaling._second_moments` and, with the threshold's
+:mod:`skdpfl.scaling._centre_sums`, :mod:`skdpfl.scaling._centre_sums` and, with the threshold's
 delta, :mod:`skdpfl.scaling._value_counts`. Parts compose adaptively, with sum mu_k^2 = mu^2.
 Everything computed from them, including errors, is post-processing.
 """

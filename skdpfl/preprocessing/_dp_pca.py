@@ -69,7 +69,7 @@ class DPPCA(_paying.PayingTransformer):
     -----
     **Formal guarantee.** What leaves a silo (``trust="server"``: the server) is one Gaussian
     mechanism, priced exactly; everything else is computed from it. The proof of its sensitivity is
-    in :mod:`skdpfl.scaling._second_moments`.
+    in :mod:`skdpfl.scaling._centre_sums`.
 
     Components are meaningful if their variance exceeds the noise's largest eigenvalue, about ``2
     noise_scale_ sqrt(n_features)``; the others are noise. A warning appears if, by public numbers,

@@ -127,7 +127,7 @@ class Guarantee:
         -----
         **Formal guarantee.** k sums with independent noise that cost mu each cost sqrt(k) mu
         together (trust "silo"). In one sum of k silos a person's terms move it k times as far as
-        one of them, whose cost is k mu (:mod:`skdpfl.privacy.silo_releases`).
+        one of them, whose cost is k mu (:mod:`skdpfl.privacy.plan`).
         """
         k = min(self.silos_per_person, n_silos)
         return 1 / math.sqrt(k) if self.trust == "silo" else 1 / k

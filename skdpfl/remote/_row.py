@@ -31,9 +31,8 @@ from skdpfl.models import Model, fitted_one_by_one
 from skdpfl.privacy import sampling
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms import SiloGradients, SiloMessages
-from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.plan import PrivacyPlan, composition_of, of_person
 from skdpfl.privacy.release import DOUBLE, PrecisionError
-from skdpfl.privacy.silo_releases import composition_of, of_person
 from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.remote._terms import Refused, in_words
 from skdpfl.scaling import AffineScaling, CurveScaling, SquashScaling

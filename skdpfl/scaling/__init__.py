@@ -26,8 +26,12 @@ from skdpfl.scaling._centre_sums import (
     LifeTable,
     Magnitudes,
     Means,
+    RowMean,
+    ScaledMoments,
+    SecondMoments,
     Spreads,
     boxes_of,
+    cut,
     edges_by,
     magnitudes,
     quantiles,
@@ -72,6 +76,5 @@ from skdpfl.scaling._run import (
     run_scaling,
     values_of,
 )
-from skdpfl.scaling._second_moments import RowMean, ScaledMoments, SecondMoments, cut
 from skdpfl.scaling._temperature import Labels, ShrinkPlan, Slopes, TemperaturePlan, rarity
 from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, ones, threshold

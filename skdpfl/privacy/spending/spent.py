@@ -580,7 +580,7 @@ def cost_of_sums(
     """Return the cost of plans of sums with one guarantee, equal for all silos.
 
     A person in k silos, by default as many as the plans have, pays for those of k silos
-    (:mod:`skdpfl.privacy.silo_releases`).
+    (:mod:`skdpfl.privacy.plan`).
     """
     guarantee, k = budgets.guarantee, k or min(budgets.silos_per_person, budgets.n_silos)
     each = compose([each for plan in sums for each in plan.composition(silo)])

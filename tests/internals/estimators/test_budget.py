@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.privacy import epsilon_of
-from skdpfl.privacy.silo_releases import outsider_multipliers
+from skdpfl.privacy.plan import outsider_multipliers
 from tests.estimators.test_budget import INF, fit
 
 

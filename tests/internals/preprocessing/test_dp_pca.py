@@ -9,7 +9,7 @@ from scipy.stats import chi2
 from skdpfl.federation import LocalFederation, SiloBudgets, SiloData, SumPlan
 from skdpfl.privacy import Guarantee
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling._second_moments import SecondMoments, cut
+from skdpfl.scaling._centre_sums import SecondMoments, cut
 from tests.made_sums import exact_sums
 from tests.preprocessing.test_dp_pca import PROTECTED, RELATIONS
 

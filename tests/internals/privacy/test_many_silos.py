@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
-from skdpfl.privacy import silo_releases
+from skdpfl.privacy import plan as plans
 from skdpfl.privacy.calibration import calibrate, shared_budgets
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.privacy.plan import cells_of, composition_of, costliest_silos
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import dominates
-from skdpfl.privacy.silo_releases import cells_of, composition_of, costliest_silos
 
 M = 10_000
 SERVER = {"trust": "server", "silo_weights": "uniform"}  # one noise: each silo its own multiplier
@@ -33,7 +33,7 @@ def counted(monkeypatch):
         asked.add(composition)
         return price_epsilon(composition, delta, neighbours)
 
-    monkeypatch.setattr(silo_releases, "price_epsilon", price)
+    monkeypatch.setattr(plans, "price_epsilon", price)
     return asked
 
 
@@ -136,8 +136,8 @@ def test_one_search_where_all_silos_differ(monkeypatch, rate):
         searched.append(asked)
         return calibrate(build, *asked)
 
-    monkeypatch.setattr(silo_releases, "calibrate", search)
-    silo_releases._least_of.cache_clear()
+    monkeypatch.setattr(plans, "calibrate", search)
+    plans._least_of.cache_clear()
     clf = DPFedAvgClassifier(
         1.0, sampling_rate=rate, noise_schedule=("round", 0.9, 2), silo_fraction=0.3,
         scaling=None, random_state=0,

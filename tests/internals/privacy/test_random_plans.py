@@ -1,7 +1,7 @@
 """More of tests/privacy/test_random_plans.py: what only private names show."""
 
 from skdpfl import ISRLDPClassifier
-from skdpfl.privacy import silo_releases as noise
+from skdpfl.privacy import plan as noise
 from skdpfl.privacy.pricing.price import price_epsilon
 
 

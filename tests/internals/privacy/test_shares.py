@@ -13,10 +13,10 @@ from skdpfl.federation import BoundedSum, LocalFederation, SiloBudgets, SiloData
 from skdpfl.privacy import Guarantee, SecureAggregation, audit_epsilon
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.mechanisms import Aggregate, LearntClip, Senders, SharedMessages, shared
+from skdpfl.privacy.plan import composition_of
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import PrecisionError, shared_noise
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling
-from skdpfl.privacy.silo_releases import composition_of
 from tests.guaranteed import plan_of
 
 MANY = 100_000
