@@ -697,8 +697,8 @@ class CellCounts(BoundedSum):
             else:
                 some = rows[i : i + n]
             low, high = int(own[0]), int(own[-1]) + 1
-            first = (own - low) * (1 + math.prod(self.shape))
-            yield first[:, None] + 1 + self.cells(data, some), low, high
+            first = (own - low) * (1 + math.prod(self.shape)) + 1
+            yield first[:, None] + self.cells(data, some), low, high
 
 
 def _rows_of(data: SiloData) -> int:

@@ -35,6 +35,7 @@ releases that dominate all silos' stand for each of the k.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -641,7 +642,7 @@ class PrivacyPlan(PublicNumbers):
         PrivacyPlan
             Another one; plans never change.
         """
-        return replace(self, noise_multiplier=allowed(self, self.mechanism, noise_multiplier))
+        return self._noised(allowed(self, self.mechanism, noise_multiplier))
 
     def calibrated(self, epsilon: float | np.ndarray) -> PrivacyPlan:
         """Return the plan with the least noise whose price is at most ``epsilon``.
@@ -659,4 +660,12 @@ class PrivacyPlan(PublicNumbers):
         PrivacyPlan
             Another one; plans never change.
         """
-        return replace(self, noise_multiplier=least_noise(self, self.mechanism, epsilon))
+        return self._noised(least_noise(self, self.mechanism, epsilon))
+
+    def _noised(self, noise_multiplier: np.ndarray) -> PrivacyPlan:
+        """Return the plan with other noise; what follows from its other numbers is kept."""
+        other = copy.copy(self)
+        each = np.broadcast_to(noise_multiplier, (self.n_silos,))
+        object.__setattr__(other, "noise_multiplier", each)
+        other.mechanism.check(other)
+        return other

@@ -115,12 +115,15 @@ class MagnitudeGrid:
     def bins(self, columns: Array) -> np.ndarray:
         """Each value's bin, 0 to n_bins - 1; every value has exactly one."""
         with np.errstate(divide="ignore", over="ignore"):
-            logs = np.log2(np.abs(columns), dtype=np.float32)
-        logs[~(logs < np.inf)] = -np.inf
-        step = np.maximum(np.floor(logs / self.octaves), self.first - 1.0) - self.first
-        step = np.minimum(step, self.n_positive - 1).astype(np.int64)
-        zero = self.n_positive
-        bins = np.where(step < 0, zero, np.where(columns > 0, zero + 1 + step, zero - 1 - step))
+            steps = np.log2(np.abs(columns), dtype=np.float32)
+        steps[~(steps < np.inf)] = -np.inf
+        steps /= self.octaves
+        np.floor(steps, out=steps)
+        steps -= self.first - 1  # from the bin of zeros, in the sign's direction
+        np.clip(steps, 0, self.n_positive, out=steps)
+        np.negative(steps, out=steps, where=columns < 0)
+        bins = steps.astype(np.int64)
+        bins += self.n_positive
         bins[columns == 1] = self.n_bins - 1
         return bins
 

@@ -194,7 +194,8 @@ def units(
     for i in range(0, len(silos), most):
         some, group = silos[i : i + most], out[i : i + most]
         _fill(source, purpose, some, round, draw, group)
-        fresh = partial(_fresh, source, purpose, some, round, REFINED + draw, n)
+        rounds = range(round, round + 1)
+        fresh = partial(_fresh, source, purpose, some, rounds, REFINED + draw, n)
         finish(group, fresh)
     return out
 
@@ -226,53 +227,34 @@ def units_of_rounds(
     words = source.words_of_rounds(purpose, silos, rounds, count)
     rows = len(rounds) * len(silos)
     fill(words.reshape(rows, count), out.reshape(rows, n))
-    finish(out.reshape(rows, n), partial(_fresh_of_rounds, source, purpose, silos, rounds, n))
+    finish(out.reshape(rows, n), partial(_fresh, source, purpose, silos, rounds, REFINED, n))
     return out
-
-
-def _fresh_of_rounds(
-    source: WordSource,
-    purpose: str,
-    silos: np.ndarray,
-    rounds: range,
-    n: int,
-    places: np.ndarray,
-    more: bool,
-) -> np.ndarray:
-    """Return one word for each flat place, rising, in (R, S, n): those of :func:`_fresh`."""
-    per_round = len(silos) * n
-    own = partial(_fresh, source, purpose, silos)
-    which = places // per_round
-    starts = np.flatnonzero(np.diff(which, prepend=-1))
-    parts = zip(which[starts].tolist(), np.split(places % per_round, starts[1:]), strict=True)
-    return np.concatenate([own(rounds[r], REFINED, n, part, more) for r, part in parts])
 
 
 def _fresh(
     source: WordSource,
     purpose: str,
     silos: Silos,
-    round: int,
+    rounds: range,
     draw: int,
     n: int,
     places: np.ndarray,
     more: bool,
 ) -> np.ndarray:
-    """Return one word for each flat place in (S, n): the first words of those silos' draws."""
+    """Return one word for each flat place, rising, in (R, S, n): the first of silos' draws."""
     purpose = f"{purpose}, more" if more else purpose
-    if len(silos) == 1 or len(places) == 1:
-        row = int(places[0]) // n
-        return source.words(purpose, silos[row : row + 1], round, draw, len(places))[0]
-    counts = np.bincount(places // n, minlength=len(silos))
-    rows = np.flatnonzero(counts)
-    counts, who = counts[rows], np.asarray(silos)[rows]
+    row_of_place = places // n
+    new = row_of_place[1:] != row_of_place[:-1]
+    first = np.concatenate([[0], np.flatnonzero(new) + 1])
+    rows, counts = row_of_place[first], np.diff(first, append=len(places))
+    who, when = np.asarray(silos)[rows % len(silos)], rounds.start + rows // len(silos)
     words = np.empty((len(rows), counts.max()), np.uint64)
     # one bucket at a time, see words.py: a silo's words must not depend on the others
     buckets = np.array([bucket(count) for count in counts.tolist()])
     for size in set(buckets.tolist()):
         like = buckets == size
         width = int(counts[like].max())
-        words[like, :width] = source.words(purpose, who[like], round, draw, width)
+        words[like, :width] = source.words_at(purpose, who[like], when[like], draw, width)
     return words[np.arange(words.shape[1]) < counts[:, None]]
 
 

@@ -33,7 +33,7 @@ import os
 import secrets
 import threading
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any, NoReturn
 
 import numpy as np
@@ -87,6 +87,18 @@ class WordSource:
         words = np.empty((len(rounds), len(silos), count), np.uint64)
         for block, round in zip(words, rounds, strict=True):
             block[...] = self.words(purpose, silos, round, 0, count, scratch=True)
+        return words
+
+    def words_at(
+        self, purpose: str, silos: np.ndarray, rounds: np.ndarray, draw: int, count: int
+    ) -> Words:
+        """Return (len(silos), count) words, of each silo in its own of the ``rounds``, rising."""
+        words = np.empty((len(silos), count), np.uint64)
+        new = np.flatnonzero(rounds[1:] != rounds[:-1]) + 1
+        ends = [0, *new.tolist(), len(rounds)]
+        for some in starmap(slice, pairwise(ends)):
+            round = int(rounds[some.start])
+            words[some] = self.words(purpose, silos[some], round, draw, count, scratch=True)
         return words
 
 
@@ -323,6 +335,14 @@ class AesWords(_Secret):
         size = (count + 1) // 2 * 2
         when = np.asarray(rounds, np.uint64)[:, None]
         return self._stacked(self._ciphers(purpose)[2], silos, when, 0, size)[..., :count]
+
+    def words_at(
+        self, purpose: str, silos: np.ndarray, rounds: np.ndarray, draw: int, count: int
+    ) -> Words:
+        if count > _STACKED:
+            return super().words_at(purpose, silos, rounds, draw, count)
+        size = (count + 1) // 2 * 2
+        return self._stacked(self._ciphers(purpose)[2], silos, rounds, draw, size)[:, :count]
 
     def _stacked(self, cipher: Any, silos: Any, round: Any, draw: int, size: int) -> np.ndarray:
         """Encrypt the counter blocks of all silos in one call: the same words, less overhead.
