@@ -343,7 +343,7 @@ def plan_intervals(request: Request, scaling: ScalingStep) -> IntervalPlan | Non
             f'inference="intervals" is for two classes; got {facts.n_outputs}. Fit each class '
             "against the others, or a class against one other, with a part of the budget each."
         )
-    if scaling.plan.features in ("squash", "refined squash"):
+    if scaling.plan.features == "squash":
         raise ValueError(
             'inference="intervals" needs coefficients in the units of X, and this budget is too '
             "small to find the features' scales. Give feature_bounds=(low, high), public ranges."

@@ -5,7 +5,7 @@ Predictions are computed from a few numbers, of the columns that ``encoding`` ma
 
     z = x                                     map "none"
     z = min(max(x, low), high)                map "limits", column by column
-    z = (s(x) - center) / scale               map "squash",  s(x) = a / sqrt(4 + a^2),  a = asinh(x)
+    z = a / sqrt(4 + a^2),  a = asinh(x)      map "squash"
     raw = z @ coef.T + intercept
     labels     two: classes[raw > 0], more: classes[argmax raw]
     numbers    raw; exp(raw) for losses with a log link ("poisson", "gamma", "tweedie",
@@ -50,7 +50,7 @@ PARAMETERS = ("clip_features", "silo_column", "target_bounds", "breaks")
 PERSONS = "person_column"
 KEYS = {
     "schema", "version", "library", "estimator", "loss", "parameters", "classes", "n_features",
-    "feature_names", "dtype", "coef", "intercept", "map", "limits", "squashed", "silo_ids",
+    "feature_names", "dtype", "coef", "intercept", "map", "limits", "silo_ids",
     "privacy_spent",
 }  # fmt: skip
 #: the most levels of a column in a file
@@ -104,7 +104,6 @@ def to_plain(model: Any) -> dict[str, Any]:
         "intercept": np.atleast_1d(model.intercept_).tolist(),
         "map": "squash" if squashed else "none" if limits[0] is None else "limits",
         "limits": None if limits[0] is None else [_plain(limit) for limit in limits],
-        "squashed": [_plain(scaling.center), _plain(scaling.scale)] if squashed else None,
         "silo_ids": _plain(model.silo_ids_),
         "privacy_spent": model.privacy_spent_.to_dict(),
     } | _plain(more)
@@ -261,17 +260,13 @@ def _wholes(values: Any, where: str) -> list[int]:
 def _scaling(plain: dict[str, Any], d: int) -> Any:
     """Return the features' map."""
     word = one_of(plain, "map", ("none", "limits", "squash"), "model")
-    for name, of_map in (("limits", "limits"), ("squashed", "squash")):
-        pair = plain[name]
-        fine = isinstance(pair, list) and len(pair) == 2 if word == of_map else pair is None
-        require(fine, name, f"must be a pair for map {of_map!r}, and null for others")
+    pair = plain["limits"]
+    fine = isinstance(pair, list) and len(pair) == 2 if word == "limits" else pair is None
+    require(fine, "limits", 'must be a pair for map "limits", and null for others')
     if word == "limits":
         low, high = (_numbers(part, d, "limits") for part in plain["limits"])
         return AffineScaling(np.zeros(d), np.ones(d), low=low, high=high)
-    if word == "squash":
-        parts = plain["squashed"]
-        return SquashScaling(*(None if p is None else _numbers(p, d, "squashed") for p in parts))
-    return IdentityScaling()
+    return SquashScaling() if word == "squash" else IdentityScaling()
 
 
 def _numbers(values: Any, size: int, where: str) -> np.ndarray:

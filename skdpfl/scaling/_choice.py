@@ -15,7 +15,7 @@ from skdpfl.scaling._columns import Columns, ColumnSums, Counts, Moments, RowMom
 from skdpfl.scaling._magnitudes import LinearGrid, MagnitudeGrid
 from skdpfl.scaling._maps import Array, Bounds
 
-Features = Literal["none", "bounds", "refined bounds", "private", "squash", "refined squash"]
+Features = Literal["none", "bounds", "refined bounds", "private", "squash"]
 Target = Literal["none", "refined bounds", "private"]
 
 
@@ -36,9 +36,9 @@ class ScalingPlan:
     Attributes
     ----------
     budgets : SiloBudgets
-    features : {"none", "bounds", "refined bounds", "private", "squash", "refined squash"}
-        How features are scaled: not at all; by declared bounds; squashed; either of these refined
-        by noisy moments; or estimated without bounds.
+    features : {"none", "bounds", "refined bounds", "private", "squash"}
+        How features are scaled: not at all; by declared bounds, or these refined by noisy moments;
+        estimated without bounds; or squashed.
     target : {"none", "refined bounds", "private"}
     counts : Look or None
         Counts for the magnitude of columns without bounds; or of features within bounds, which may
@@ -115,7 +115,7 @@ class ScalingPlan:
         """The features that are read; those with equal bounds are ignored."""
         if self.features == "refined bounds" and self.feature_bounds is not None:
             return self.feature_bounds.used
-        return np.full(self.n_features, self.features in ("private", "refined squash"))
+        return np.full(self.n_features, self.features == "private")
 
     def within(self, bounds: Bounds) -> "ScalingPlan":
         """Return the plan for bounds that released numbers determine; its mus stay the same."""
@@ -134,7 +134,7 @@ class ScalingPlan:
     @cached_property
     def columns(self) -> Columns:
         """All columns that are read."""
-        return Columns(self.features_read, self.reads_target, self.features == "refined squash")
+        return Columns(self.features_read, self.reads_target)
 
     @cached_property
     def without_bounds(self) -> Columns:
@@ -288,25 +288,20 @@ def plan_scaling(
 
 def _chosen(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
     if plan.feature_bounds is not None:
-        return _refined(plan, "refined bounds", "bounds", shares)
-    return _without_bounds(plan, scaling, shares)
-
-
-def _refined(plan: ScalingPlan, refined: Features, public: Features, shares: Shares) -> ScalingPlan:
-    """Refine a public map by private moments, unless the noise is too large."""
-    better = _with_looks(replace(plan, features=refined), shares)
-    n_read = int(better.features_read.sum())
-    if n_read and better.noise(better.moments[0])[0] <= _USELESS * np.sqrt(n_read):
-        return better
-    return _with_looks(replace(plan, features=public), shares)
-
-
-def _without_bounds(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
-    """Estimate the features' scales privately, or squash the features if that is too noisy."""
+        return _refined(plan, shares)
     private = _with_looks(replace(plan, features="private"), shares)
     if scaling == "private" or counts_noise(private) <= HOPELESS:
         return private
-    return _refined(plan, "refined squash", "squash", shares)
+    return _with_looks(replace(plan, features="squash"), shares)
+
+
+def _refined(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
+    """Refine declared bounds by private moments, unless the noise is too large."""
+    better = _with_looks(replace(plan, features="refined bounds"), shares)
+    n_read = int(better.features_read.sum())
+    if n_read and better.noise(better.moments[0])[0] <= _USELESS * np.sqrt(n_read):
+        return better
+    return _with_looks(replace(plan, features="bounds"), shares)
 
 
 def _with_looks(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
@@ -408,7 +403,7 @@ def _with_least_share(plan: ScalingPlan, look: Look, enough: float) -> Look:
 def with_advice(plan: ScalingPlan, target: str = "") -> ScalingPlan:
     """Add advice if the budget is too small; ``target``: text on what happens to the target."""
     advice = []
-    if plan.features in ("squash", "refined squash"):
+    if plan.features == "squash":
         advice.append(
             f"The budget is too small to estimate the scales of {plan.n_features} features "
             f"privately from {_silos(plan)}, so features are squashed into (-1, 1) whatever their "

@@ -26,7 +26,7 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import LinearGrid, MagnitudeGrid
-from skdpfl.scaling._maps import Array, squash
+from skdpfl.scaling._maps import Array
 from skdpfl.scaling._moments import DIAMETER, RADIUS, Boxes, RowBall, levels, phi_sums, sums_of_rows
 
 #: the grid of means of whole silos; all other sums lie on it
@@ -49,7 +49,6 @@ class Columns:
 
     used: np.ndarray
     has_target: bool
-    squashed: bool = False
     curves: Expansion | None = None
 
     @cached_property
@@ -69,8 +68,7 @@ class Columns:
         if self.used.any():
             X = np.asarray(data.X[rows])
             X = X if self.curves is None else self.curves.transform(X)
-            X = X if self.used.all() else X[:, self.used]
-            parts.append(squash(X) if self.squashed else X)
+            parts.append(X if self.used.all() else X[:, self.used])
         if self.has_target:
             parts.append(np.asarray(data.y[rows])[:, None])
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

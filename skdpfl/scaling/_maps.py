@@ -3,7 +3,7 @@
 ::
 
     affine   z = (x - center) / scale               per feature; scale = inf ignores it (z = 0)
-    squash   z = (s(x) - center) / scale,  s(x) = a / sqrt(4 + a^2),  a = asinh(x)   in (-1, 1)
+    squash   z = a / sqrt(4 + a^2),  a = asinh(x)   in (-1, 1)
     target   t = (y - center) / scale
 
 A linear model on ``z`` is a linear model on ``x``: with ``coef`` (k, d) and ``intercept`` (k,)::
@@ -173,43 +173,20 @@ class AffineScaling(Scaling):
 
 @dataclass(frozen=True, eq=False)
 class SquashScaling(Scaling):
-    """Map each value into (-1, 1), whatever its scale, then center and scale the results.
+    """Map each value into (-1, 1), whatever its scale.
 
     With ``a = asinh(x)``, which is linear near 0 and logarithmic for large values,
     ``s(x) = a / sqrt(4 + a^2)`` distinguishes magnitudes from 1e-3 to 1e9 and depends on no data.
     The map is not affine, so coefficients refer to ``transform(X)``.
-
-    Parameters
-    ----------
-    center, scale : ndarray of shape (d,), optional
-        Center and scale of the squashed features; None: neither.
-    spread : ndarray of shape (d,), optional
-        Root mean square of each transformed feature, from public or released numbers.
     """
 
-    center: Array | None = None
-    scale: Array | None = None
-    spread: Array | None = field(default=None, repr=False)
     affine: ClassVar[bool] = False
 
-    def __repr__(self) -> str:
-        return "SquashScaling()"
-
     def transform(self, X: Array, out: Array | None = None) -> Array:
-        """Map rows ``X`` (n, d)."""
-        out = squash(as_floats(X), out)
-        if self.center is not None:
-            out -= self.center.astype(out.dtype)
-        if self.scale is not None:
-            out /= self.scale.astype(out.dtype)
+        """Map rows ``X`` (n, d) by an odd, increasing function."""
+        out = np.arcsinh(as_floats(X), out=out)
+        out /= np.sqrt(4 + out * out)
         return out
-
-
-def squash(X: Array, out: Array | None = None) -> Array:
-    """``a / sqrt(4 + a^2)`` with ``a = asinh(X)``: an odd, increasing map onto (-1, 1)."""
-    out = np.arcsinh(X, out=out)
-    out /= np.sqrt(4 + out * out)
-    return out
 
 
 @dataclass(frozen=True)

@@ -223,8 +223,6 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
     """Return an interval for each column, declared or from noisy counts, and `Counted`."""
     low, high = _declared(plan)
     counted = Counted(np.zeros(low.size), np.zeros(low.size, bool))
-    if plan.features == "refined squash":
-        low[plan.is_feature], high[plan.is_feature] = -1.0, 1.0
     if plan.target == "refined bounds" and plan.target_bounds is not None:
         low[~plan.is_feature] = plan.target_bounds.low
         high[~plan.is_feature] = plan.target_bounds.high
@@ -379,9 +377,6 @@ def _maps(plan: ScalingPlan, center: Array, scale: Array, spread: Array) -> Scal
         target = AffineTarget(float(center[-1]), float(scale[-1]))
     if not plan.features_read.any():
         return Scales(_features_without_data(plan), target)
-    if plan.features == "refined squash":
-        of_features = (values[plan.is_feature] for values in (center, scale, spread))
-        return Scales(SquashScaling(*of_features), target)
     ignored = (0.0, np.inf, 0.0)
     center, scale, spread = (
         _spread_out(plan, values, fill)
@@ -414,7 +409,7 @@ def _radius(plan: ScalingPlan, center: Array, scale: Array) -> float:
 
 def _features_without_data(plan: ScalingPlan) -> Scaling:
     """Return the features' map if no feature is read."""
-    if plan.features in ("squash", "refined squash"):
+    if plan.features == "squash":
         return SquashScaling()
     if plan.features != "none" and plan.feature_bounds is not None:
         return affine_from_bounds(plan.feature_bounds, plan.centred)

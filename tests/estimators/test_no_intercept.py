@@ -12,7 +12,7 @@ SCALINGS = {
     "refined bounds": {"epsilon": 10.0, "feature_bounds": (-2, 8), "target_bounds": (90, 130)},
     "bounds": {"epsilon": 0.02, "feature_bounds": (-2, 8), "target_bounds": (90, 130)},
     "private": {"epsilon": 10.0, "scaling": "private"},
-    "refined squash": {"epsilon": 0.4},
+    "squash": {"epsilon": 0.4},
     "none": {"epsilon": 10.0, "scaling": None},
 }
 

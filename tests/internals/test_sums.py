@@ -110,7 +110,7 @@ class Raw(BoundedSum):
 
 
 FEATURES, ALL = Columns(np.ones(D, bool), False), Columns(np.ones(D, bool), True)
-TARGET, SOME = Columns(np.zeros(D, bool), True), Columns(np.arange(D) > 0, True, squashed=True)
+TARGET, SOME = Columns(np.zeros(D, bool), True), Columns(np.arange(D) > 0, True)
 WORK = Work(LinearModel(D, 1), LogLoss(), None, None, np.dtype(float))
 LEVELS = Work(LinearModel(D, 1), Quantile(0.2), None, None, np.dtype(float))
 NUMBERS = Work(LinearModel(D, 1), SquaredError(), None, None, np.dtype(float))
@@ -139,7 +139,7 @@ SUMS = {
     "bins of a target": (Counts(TARGET, LinearGrid(-1.0, 1.0)), None, True),
     "moments": (Moments(FEATURES, boxes(FEATURES)), None, True),
     "moments with the target": (Moments(ALL, boxes(ALL)), None, True),
-    "moments, squashed": (Moments(SOME, boxes(SOME, 0.2, 0.7)), None, True),
+    "moments of some columns": (Moments(SOME, boxes(SOME, 0.2, 0.7)), None, True),
     "moments in tiny boxes": (Moments(ALL, boxes(ALL, 1e300, 1e-300)), None, False),
     "rows": (RowMoments(FEATURES, boxes(FEATURES)), None, False),
     "rows with the target": (RowMoments(ALL, boxes(ALL)), None, False),

@@ -37,7 +37,7 @@ TARGET = read_target_bounds((0, 1))
             0.42,
         ),
         (dict(feature_bounds=bounds(8), has_target=True), "refined bounds", "private", 0.54),
-        (dict(d=30, sizes=[91] * 5, mu=0.23), "refined squash", "none", 0.43),
+        (dict(d=30, sizes=[91] * 5, mu=0.23), "squash", "none", 0),
         (dict(d=30, sizes=[91] * 5, mu=0.23, scaling="private"), "private", "none", 0.54),
         (dict(d=30, sizes=[9] * 5, mu=0.1), "squash", "none", 0),
         (dict(d=30, sizes=[9] * 5, mu=0.1, has_target=True), "squash", "private", 0.54),

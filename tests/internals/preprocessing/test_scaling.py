@@ -20,7 +20,6 @@ SCALINGS = [
     IdentityScaling(),
     AffineScaling(np.array([1.0, -2.0, 1985.0]), np.array([2.0, np.inf, 20.0])),
     SquashScaling(),
-    SquashScaling(np.array([0.1, 0.2, 0.3]), np.array([0.5, 0.5, 0.1])),
 ]
 X = np.random.default_rng(0).normal([0, 5, 2000], [1, 3, 30], (50, 3))
 
