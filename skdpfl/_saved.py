@@ -21,7 +21,15 @@ from skdpfl._declarations import KINDS
 from skdpfl._kinds import is_label
 from skdpfl._pipelines import fits_as_released, is_as_released
 from skdpfl.model_selection import SharedBudget
-from skdpfl.privacy.spending.report import keys, listed, one_of, require, text_or_none, whole
+from skdpfl.privacy.spending.report import (
+    is_finite,
+    keys,
+    listed,
+    one_of,
+    require,
+    text_or_none,
+    whole,
+)
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.scaling import AffineScaling
 
@@ -344,8 +352,6 @@ def _set_learnt(step: Any, plain: dict[str, Any]) -> None:
 
 def _numbers(values: Any, where: str) -> list[float]:
     """Return a list of finite numbers."""
-    fine = isinstance(values, list) and all(
-        type(value) in (int, float) and np.isfinite(value) for value in values
-    )
+    fine = isinstance(values, list) and all(map(is_finite, values))
     require(fine, where, "is not a list of finite numbers")
     return [float(value) for value in values]

@@ -138,6 +138,9 @@ def _show_by(show: Callable[[Any], None]) -> None:
 def warnings_off() -> AbstractContextManager[None]:
     """Suppress all warnings, which may follow from a record, or from what no budget covers.
 
+    Other threads' warnings, this package's too, are lost meanwhile: a block may start threads, and
+    no context tells those from others.
+
     Another thread may leave or enter ``catch_warnings`` meanwhile, whose filters then precede: what
     they let pass is not shown. (What they raise, is raised.)
     """

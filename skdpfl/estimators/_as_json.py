@@ -29,7 +29,15 @@ from skdpfl.estimators._intervals import FittedIntervals
 from skdpfl.estimators._noise_error import NoiseError
 from skdpfl.losses import NAMED
 from skdpfl.models import LinearModel, OneSlope
-from skdpfl.privacy.spending.report import keys, listed, one_of, require, text_or_none, whole
+from skdpfl.privacy.spending.report import (
+    is_finite,
+    keys,
+    listed,
+    one_of,
+    require,
+    text_or_none,
+    whole,
+)
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.scaling import (
     AffineScaling,
@@ -272,7 +280,7 @@ def _scaling(plain: dict[str, Any], d: int) -> Any:
 def _numbers(values: Any, size: int, where: str) -> np.ndarray:
     """Return a given number of finite numbers."""
     fine = isinstance(values, list) and len(values) == size
-    fine = fine and all(type(value) in (int, float) and np.isfinite(value) for value in values)
+    fine = fine and all(map(is_finite, values))
     require(fine, where, f"is not a list of {size} finite numbers")
     return np.array(values, dtype=float)
 

@@ -180,7 +180,7 @@ def _array(plain: Any, name: str, shape: tuple[int, ...]) -> Any:
         return None
     try:
         found = np.array(plain[name], dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = np.array(np.nan)
     fine = found.shape == shape and bool(np.isfinite(found).all())
     require(fine, f"intervals.{name}", f"is not an array of {shape} finite numbers")

@@ -74,6 +74,9 @@ def test_predictions_and_price_are_the_same_bit_for_bit(name, dtype):
     assert skdpfl.privacy_spent(again).epsilon == model.privacy_spent_.epsilon
 
 
+WRONG = {"pilot": [1.0], "curvature": "x", "offsets": [0.0], "each": [1], "dispersion": 10**400}
+
+
 @pytest.mark.parametrize("covariance", ["model", "robust", "silos"])
 def test_intervals_come_along(covariance):
     rows = np.random.default_rng(1).normal(size=(6000, 3))
@@ -87,7 +90,7 @@ def test_intervals_come_along(covariance):
     weights = {"x0": 1, "x1": -1}
     pd.testing.assert_series_equal(again.contrast(weights), model.contrast(weights))
     assert (again.coef_covariance_ == model.coef_covariance_).all()
-    for name, value in {"pilot": [1.0], "curvature": "x", "offsets": [0.0], "each": [1]}.items():
+    for name, value in WRONG.items():
         wrong = plain | {"intervals": plain["intervals"] | {name: value}}
         with pytest.raises(ValueError, match=r"intervals|offsets|each"):
             ISRLDPClassifier.from_dict(wrong)
@@ -152,6 +155,7 @@ def test_names_of_columns_are_kept_and_checked():
         ({"estimator": "ISRLDPRegressor"}, "model.estimator must be 'ISRLDPClassifier'"),
         ({"coef": [[1.0, 2.0]]}, "coef is not a list of 3 finite numbers"),
         ({"coef": [[1.0, "2", 3.0]]}, "coef is not a list of 3 finite numbers"),
+        ({"coef": [[1.0, 2.0, 10**400]]}, "coef is not a list of 3 finite numbers"),
         ({"intercept": [float("nan")]}, "intercept is not a list"),
         ({"classes": ["a"]}, "classes must be two labels"),
         ({"feature_names": ["a"]}, "feature_names are 1, not 3"),

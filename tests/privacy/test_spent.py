@@ -126,6 +126,8 @@ def test_a_report_does_not_tell_seeds():
 
 HALF_A_DRAW = {"event": "WithReplacementGaussian", "count": 1, "batch": 1.5}
 HALF_A_DRAW |= {"noise_multiplier": 9.0, "sampling_rate": 0.1}
+HUGE = 10**400
+PROFILE = {"event": "Profile", "count": HUGE, "epsilons": [0.0], "deltas": [0.1]}
 EDITS = {
     "less than it costs": lambda r: r["compositions"][0].update(epsilon=0.01),
     "less for a silo": lambda r: r["per_silo"]["epsilon"].__setitem__(0, 0.01),
@@ -139,6 +141,9 @@ EDITS = {
     "no event": lambda r: r["compositions"][0]["events"].append("Gaussian"),
     "a rate above one": lambda r: r["compositions"][0]["events"][0].update(sampling_rate=1.5),
     "a negative count": lambda r: r["compositions"][0]["events"][0].update(count=-3),
+    "a count that no float holds": lambda r: r["compositions"][0]["events"][0].update(count=HUGE),
+    "a profile's count, too": lambda r: r["compositions"][0].update(events=[PROFILE]),
+    "an epsilon that no float holds": lambda r: r["epsilon_at"][0].update(epsilon=HUGE),
     "half a count": lambda r: r["compositions"][0]["events"][0].update(count=1.5),
     "half a draw": lambda r: r["compositions"][0].update(events=[HALF_A_DRAW]),
     "not a number": lambda r: r["compositions"][0].update(delta=math.nan),

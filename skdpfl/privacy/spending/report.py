@@ -7,6 +7,7 @@ unknown or out of range, and derived values must agree.
 
 import itertools
 import math
+import sys
 from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
@@ -17,6 +18,10 @@ from skdpfl.privacy import events
 from skdpfl.privacy.events import Event, Guarantee, Neighbours
 from skdpfl.privacy.pricing.releases import releases
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
+
+
+#: integers of a report are below it
+_MOST = 2**63
 
 
 def require(holds: bool, where: str, what: str) -> None:
@@ -35,10 +40,16 @@ def keys(item: Any, expected: Iterable[str], where: str) -> None:
 def whole(item: dict[str, Any], name: str, where: str = "report", least: int = 0) -> int:
     """Return an integer of at least ``least``."""
     value = item[name]
-    require(
-        type(value) is int and value >= least, f"{where}.{name}", f"is not an integer >= {least}"
-    )
+    fine = type(value) is int and least <= value < _MOST
+    require(fine, f"{where}.{name}", f"is not an integer from {least} to 2^63 - 1")
     return int(value)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a number that a float holds: JSON has integers of any length."""
+    most = sys.float_info.max
+    fine = isinstance(value, int | float) and not isinstance(value, bool)
+    return fine and -most <= value <= most
 
 
 def listed(item: dict[str, Any], name: str, where: str = "report") -> list[Any]:
@@ -270,7 +281,7 @@ def _value(value: Any, name: str) -> Any:
 def _number(value: Any, where: str, most: float = math.inf) -> float:
     """Return a number between 0 and ``most``; "inf" is infinity."""
     value = math.inf if value == "inf" else value
-    fine = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
+    fine = (is_finite(value) or value == math.inf) and 0 <= value <= most
     require(fine, where, f"is not a number from 0 to {most:g}")
     return float(value)
 
