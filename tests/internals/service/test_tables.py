@@ -51,7 +51,7 @@ def test_a_parquet_file_has_the_same_numbers(tmp_path):
     assert_same(read_records(north))
     path.unlink()
     path.mkdir()
-    for name, rows in (("2", given[20:]), ("1", given[:20])):
+    for name, rows in (("2", given.iloc[20:]), ("1", given.iloc[:20])):
         rows.to_parquet(path / f"{name}.parquet")
     assert_same(read_records(north))
     frame().assign(a="text").to_parquet(path / "1.parquet")
