@@ -19,17 +19,16 @@ g_t on x_t, which were released, so this has no privacy cost:
 3. As in every autoregression, steps look as if they contracted more than they do. With the rate
    ``k = eta / (1 - m)`` and n rounds in the regression, the expected error of ``1 - k lambda`` is
    ``-(1 + 3 (1 - k lambda)) / n`` (Kendall, 1954), by which eigenvalues are corrected.
+4. An eigenvalue of which this takes half or more is not known: noise in its direction hardly
+   contracts within the rounds. Then the covariance is too small, by a factor of two or more.
 
 If rounds sample records or silos, the sampling is additional noise, with a covariance Sigma that is
 not released. It is estimated from the residuals of the regression, shrunk towards its mean
 variance. The covariance of the average is then ``c(lambda_i)^T c(lambda_j) Sigma_ij`` in the
 eigenvectors of J.
 
-Directions in which noise hardly contracts within a fit cannot be told from others: with more than
-about one column for ten rounds, the noise of columns that others nearly determine is larger than
-the estimate, by a factor of two or three. The noise in private scales is not counted. Rows are
-assumed to have similar norms. The noise of coefficients of rare binary columns is larger than the
-estimate, by up to a half for a column with 1 % of ones.
+Rows are assumed to have similar norms. The noise of coefficients of rare binary columns is larger
+than the estimate, by up to a half for a column with 1 % of ones.
 """
 
 import math
@@ -72,8 +71,13 @@ def rounds_of(path: NDArray, rate: float, momentum: float) -> Rounds:
     return Rounds(n, rate, momentum, *_moments(x[:n], gradients))
 
 
-def average_covariance(rounds: Rounds, noise: float | None, n_last: int | None = None) -> NDArray:
+def average_covariance(
+    rounds: Rounds, noise: float | None, n_last: int | None = None
+) -> tuple[NDArray, float]:
     """Return the covariance (P, P) that the noise gives the average of the last models.
+
+    Beside it is the largest share of an eigenvalue of J that its correction takes: from a half on,
+    the covariance is too small.
 
     Parameters
     ----------
@@ -87,14 +91,17 @@ def average_covariance(rounds: Rounds, noise: float | None, n_last: int | None =
 
     Returns
     -------
-    ndarray of shape (P, P)
+    covariance : ndarray of shape (P, P)
         The covariance.
+    corrected : float
+        The share.
 
     Examples
     --------
     >>> path = np.cumsum(np.random.default_rng(0).normal(size=(41, 2)), axis=0)
-    >>> average_covariance(rounds_of(path, rate=0.1, momentum=0.5), noise=1.0).shape
-    (2, 2)
+    >>> covariance, corrected = average_covariance(rounds_of(path, 0.1, 0.5), noise=1.0)
+    >>> covariance.shape, corrected > 0.5
+    ((2, 2), True)
     """
     size, known = len(rounds.models), noise is not None
     if noise is None:
@@ -108,7 +115,35 @@ def average_covariance(rounds: Rounds, noise: float | None, n_last: int | None =
     bias = np.maximum(0, 1 + 3 * (1 - rate * values)) / (rate * _counted(rounds))
     responses = average_responses(values - bias, *rounds[:3], n_last)
     both = (vectors.T @ drawing @ vectors) * (responses.T @ responses)
-    return np.asarray(vectors @ both @ vectors.T)
+    corrected = float((bias / np.maximum(values, 1e-300)).max())
+    return np.asarray(vectors @ both @ vectors.T), corrected
+
+
+def classes_covariance(
+    rounds: Rounds, noise: float | None, n_last: int | None, n_classes: int
+) -> tuple[NDArray, float]:
+    """Return the same for a softmax, whose parameters alternate between classes.
+
+    What is added to all classes changes no probability: each gradient sums to 0 over classes, and
+    noise in the sum never contracts.
+
+    Examples
+    --------
+    >>> path = np.cumsum(np.random.default_rng(0).normal(size=(41, 6)), axis=0)
+    >>> classes_covariance(rounds_of(path, 0.1, 0.5), 1.0, None, 3)[0].shape
+    (6, 6)
+    """
+    size = len(rounds.models) // n_classes
+    basis = np.linalg.svd(np.ones((1, n_classes)))[2].T
+    shared, apart = (np.kron(np.eye(size), b) for b in (basis[:, :1], basis[:, 1:]))
+    own = (apart.T @ moments @ apart for moments in rounds[3:])
+    covariance, corrected = average_covariance(Rounds(*rounds[:3], *own), noise, n_last)
+    if noise is None:
+        seen = float(np.trace(shared.T @ rounds.gradients @ shared))
+        noise = math.sqrt(seen / (size * _counted(rounds)))
+    walk = average_responses(np.zeros(1), *rounds[:3], n_last)
+    steady = noise**2 * float(np.square(walk).sum()) * (shared @ shared.T)
+    return np.asarray(apart @ covariance @ apart.T + steady), corrected
 
 
 def _curvature(rounds: Rounds, noise: float) -> tuple[NDArray, float]:

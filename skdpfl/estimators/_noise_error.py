@@ -1,40 +1,79 @@
 """The noise in each coefficient, estimated from released rounds, and the frames that show it.
 
 Frames show coefficients, or the curves and products of an additive model.
+
+**Limits.** Without declared ones, columns are clipped some private scales from their centers, and
+a coefficient depends on how many true deviations r that is. For a normal column it is multiplied by
+``h(r) = P(|x| < r) / E min(|x|, r)^2``, x standard normal. The scales have errors of known relative
+deviation t: r is unknown by ``exp(t e)``, and over fits changes by ``exp(t u)``, with e and u
+standard normal. So the relative error of the coefficient is the deviation of
+``h(r exp(t (e + u)))`` over u, squared and averaged over e. Nothing is read for it.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
-from skdpfl.algorithms.average_noise import Rounds, average_covariance, rounds_of
+from skdpfl.algorithms.average_noise import (
+    Rounds,
+    average_covariance,
+    classes_covariance,
+    rounds_of,
+)
 from skdpfl.engine import Progress, last_rounds
 from skdpfl.federation import Work
-from skdpfl.models import Additive, Model
+from skdpfl.losses import LogLoss
+from skdpfl.models import Additive, LinearModel, Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Everyone
 from skdpfl.privacy.spending.spent import SIMULATION
-from skdpfl.scaling import FAR, Calibrated, CurveScaling, Scales
+from skdpfl.scaling import FAR, AffineScaling, Calibrated, CurveScaling, Scales
 
-#: fewer rounds tell nothing; more parameters take seconds
-_FEWEST_ROUNDS, _MOST_PARAMETERS = 20, 200
+#: fewer rounds tell too little, in all or for each parameter; more parameters take seconds
+_FEWEST_ROUNDS, _ROUNDS_FOR_EACH, _MOST_PARAMETERS = 40, 4, 200
+#: the share of a slope that its correction may take
+_MOST_CORRECTED = 0.5
 #: models beyond it have moments that overflow, or that are rounded to 0
 _DIVERGED, _STILL = 1e50, 1e-200
+_UNSETTLED = (
+    "noise fades so slowly in some direction that the rounds do not tell how slowly (more rounds, "
+    "longer steps, or fewer columns that others nearly determine)"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseError:
-    """The input of :meth:`of_coefficients`; ``missing``: why there is none."""
+    """The input of :meth:`of_coefficients`; ``given``: why there is none."""
 
-    missing: str = ""
+    given: str = ""
     rounds: Rounds | None = None
     noise: float | None = 0.0
     n_last: int | None = None
     calibrated: Calibrated | None = None
     model: Model | None = None
     scales: Scales | None = None
+    n_classes: int = 1  # of a softmax
+
+    @property
+    def missing(self) -> str:
+        """Why there is no estimate; "" if there is one."""
+        if self.rounds is None or self.scales is None:
+            return self.given
+        known = _is_curved(self.scales) or self._of_average[1] < _MOST_CORRECTED
+        return "" if known else _UNSETTLED
+
+    @cached_property
+    def _of_average(self) -> tuple[np.ndarray, float]:
+        """The covariance of the averaged rounds, and how far it is corrected."""
+        assert self.rounds is not None
+        given = self.rounds, self.noise, self.n_last
+        if self.n_classes > 1:
+            return classes_covariance(*given, self.n_classes)
+        return average_covariance(*given)
 
     def of_coefficients(self, combined: np.ndarray | None = None) -> np.ndarray | None:
         """Return standard deviations, flat like the model's parameters; None if unknown.
@@ -43,17 +82,43 @@ class NoiseError:
         instead.
         """
         found = self.calibrated
-        if self.rounds is None or found is None or self.model is None or self.scales is None:
+        if self.missing or found is None or self.model is None or self.scales is None:
             return None
         to_units, _ = linear_units(self.model, self.scales)
-        covariance = found.factor**2 * average_covariance(self.rounds, self.noise, self.n_last)
-        for error, along in found.errors:
+        covariance = found.factor**2 * self._of_average[0]
+        for error, along in (*found.errors, *_of_limits(self.model, self.scales, found.params)):
             direction = np.asarray(along, np.float64)
             covariance += error**2 * np.outer(direction, direction)
         if combined is not None:
             to_units = np.kron(np.eye(self.model.n_outputs), combined) @ to_units
         variances = np.einsum("ij,jk,ik->i", to_units, covariance, to_units, optimize=True)
         return np.sqrt(np.maximum(variances, 0))
+
+
+def _of_limits(model: Model, scales: Scales, params: np.ndarray) -> list[tuple[float, np.ndarray]]:
+    """Return the errors of parameters because limits follow from noisy scales; see above."""
+    columns, errors = scales.features, scales.limit_errors
+    if not isinstance(columns, AffineScaling) or columns.high is None or errors is None:
+        return []
+    at, density = np.polynomial.hermite_e.hermegauss(9)
+    density /= density.sum()
+    ignored = np.isinf(columns.scale)
+    reach = np.where(ignored, 1.0, columns.high - columns.center)
+    reach = reach / np.where(ignored, 1.0, columns.scale)
+    each = reach[:, None, None] * np.exp(errors[:, None, None] * (at[:, None] + at))
+    factors = _normal_factor(each)
+    variances = np.square(factors) @ density - np.square(factors @ density)
+    relative = np.sqrt(np.maximum(variances, 0) @ density)
+    slopes = model.penalty_mask() * params  # of each feature, then intercepts
+    each_of = np.arange(model.size) // max(1, int(model.penalty_mask().sum()) // len(relative))
+    return [(e, slopes * (each_of == j)) for j, e in enumerate(relative.tolist())]
+
+
+def _normal_factor(limit: np.ndarray) -> np.ndarray:
+    """Return a coefficient of a normal column that is clipped to its limit, over that without."""
+    beyond = 2 * norm.sf(limit)
+    square = 1 - beyond - 2 * limit * norm.pdf(limit) + limit**2 * beyond
+    return np.asarray((1 - beyond) / square)
 
 
 class Path:
@@ -80,13 +145,27 @@ class Path:
             or not np.all(np.abs(path) < _DIVERGED)
         ):
             return NoiseError(self.missing or "not all rounds were run, or steps diverged")
+        curved, most = _is_curved(scales), work.plan.n_rounds // _ROUNDS_FOR_EACH
+        if work.model.size > most and (_draws(work.plan) or not curved):
+            few = f"fewer than {_ROUNDS_FOR_EACH} for each parameter"
+            return NoiseError(f"rounds are too few to estimate the noise: {few}")
         step = work.algorithm.heavy_ball()
         assert step is not None
         rounds = rounds_of(path, *step)
         if not np.trace(rounds.models) > _STILL:
             return NoiseError("the model did not move")
         noise = None if _draws(work.plan) else work.plan.mechanism.noise_on_mean(work.plan)
-        return NoiseError("", rounds, noise, self._n_last, found, work.model, scales)
+        softmax = isinstance(work.loss, LogLoss) and isinstance(work.model, LinearModel)
+        classes = work.model.n_outputs if softmax else 1
+        return NoiseError("", rounds, noise, self._n_last, found, work.model, scales, classes)
+
+
+def _is_curved(scales: Scales) -> bool:
+    """Whether coefficients are of curves, which are shrunk after their rounds.
+
+    Their rounds have more noise than they, so what is stated is not too small.
+    """
+    return isinstance(scales.features, CurveScaling)
 
 
 def _draws(plan: PrivacyPlan) -> bool:
@@ -107,8 +186,6 @@ def _why_not(work: Work, n_last: int | None, kept: Progress | None) -> str:
         return f"there are fewer than {_FEWEST_ROUNDS} rounds, or the fit went on from a checkpoint"
     if n_last is not None and 4 * n_last < plan.n_rounds:
         return "fewer than a quarter of the rounds are averaged"
-    if _draws(plan) and size > plan.n_rounds // 4:
-        return "rounds sample silos or records, and are too few to estimate the noise"
     if plan.noise_schedule is not None:
         return "the noise changes from round to round"
     return ""

@@ -261,11 +261,12 @@ class Scales:
 
     From released moments: ``coarse_target``, whether the target's scale is too large;
     ``target_error``, the standard deviation of the error of the target's mean, in half boxes (0 if
-    it was not released); and ``missed_features``, those with many values beyond their declared
-    bounds. From released counts: ``wide_features``, those that spread over many powers of ten;
-    ``far_features``, those with many values beyond the grid, whose scales are not found; and
-    ``unseen_features``, whether nearly all values are zero, or too small to be distinguished from
-    zero.
+    it was not released); ``limit_errors``, the relative standard deviations of the features' scales
+    while limits, if there are any, follow from these; and ``missed_features``, those with many
+    values beyond their declared bounds. From released counts: ``wide_features``, those that spread
+    over many powers of ten; ``far_features``, those with many values beyond the grid, whose scales
+    are not found; and ``unseen_features``, whether nearly all values are zero, or too small to be
+    distinguished from zero.
     """
 
     features: Scaling
@@ -276,6 +277,7 @@ class Scales:
     far_features: tuple[int, ...] = ()
     unseen_features: bool = False
     missed_features: tuple[int, ...] = ()
+    limit_errors: Array | None = None
 
     @property
     def features_map(self) -> Scaling | None:
@@ -293,7 +295,8 @@ class Scales:
         if isinstance(features, IdentityScaling):
             features = AffineScaling(np.zeros_like(low), np.ones_like(low))
         assert isinstance(features, AffineScaling)  # with bounds scales are affine
-        return replace(self, features=replace(features, low=low, high=high))
+        features = replace(features, low=low, high=high)
+        return replace(self, features=features, limit_errors=None)
 
     def clipped_around(self, n_scales: float) -> Scales:
         """Return scales that clip features at a number of scales from their centers.
@@ -303,7 +306,8 @@ class Scales:
         if not isinstance(self.features, AffineScaling):
             return self
         center, reach = self.features.center, n_scales * self.features.scale
-        return self.clipped(center - reach, center + reach)
+        clipped = self.clipped(center - reach, center + reach)
+        return replace(clipped, limit_errors=self.limit_errors)
 
     def without_shift(self, exposure: float = 1.0) -> Scales:
         """Return scales for a log link: targets divided by their root mean square."""

@@ -19,7 +19,6 @@ from skdpfl.privacy.events import Event, Guarantee, Neighbours
 from skdpfl.privacy.pricing.releases import releases
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
-
 #: integers of a report are below it
 _MOST = 2**63
 
