@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,15 +25,6 @@ from skdpfl.remote._masks import FEWEST, FINENESS, total_of
 from skdpfl.remote._roster import requested
 from skdpfl.remote._socket import Courier
 from skdpfl.remote._terms import LIMITS, Refused, check_few
-
-
-class Spare(NamedTuple):
-    """A round or setup sum of the plan, and how many attempts at it may fail."""
-
-    purpose: str
-    number: int
-    n: int
-    colluding: int
 
 
 class RemoteFederation(federation.Federation):
@@ -100,7 +91,9 @@ class RemoteFederation(federation.Federation):
         self.patience = float(patience)
         self._journal = None if journal is None else FitJournal(journal)
         self._written: FitJournal | None = None  # once its fit has begun
-        self.names = [_text(name) for name in facts.silo_sizes]
+        self.names = [str(name) for name in facts.silo_sizes]
+        if odd := [name for name in facts.silo_sizes if not isinstance(name, str)]:
+            raise ValueError(f"Names of remote silos must be strings; silo_sizes has {odd[0]!r}.")
         self.on_missing, self.n_attempts, self.masked = on_missing, n_attempts, masked
         self._courier, self.facts, self.estimator = courier, facts, estimator
         self._study, self._key = (str(requester), str(purpose)), key
@@ -212,8 +205,8 @@ class RemoteFederation(federation.Federation):
         ask = self._on_frames(ask)
         if isinstance(question, federation.SumQuestion) and question.shared is not None:
             budgets, everyone = question.plan.budgets, np.arange(self.n_silos)
-            spare = Spare(ask.purpose, ask.number, budgets.spare, budgets.colluding)
-            yield self._total(f"The sum for the {ask.purpose}", spare, everyone, ask)
+            spare = budgets.spare, budgets.colluding
+            yield self._total(f"The sum for the {ask.purpose}", everyone, ask, *spare)
             return
         answers, reasons = self._exchange(dict.fromkeys(self.names, ask), _letters.Answer)
         reasons |= odd_ones(answers)
@@ -237,12 +230,14 @@ class RemoteFederation(federation.Federation):
     def round(
         self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        _check_finite(shared)
+        if not _letters.is_finite(shared):
+            words = "The model is not finite, so the fit stops before the next round"
+            raise Refused(f"{words}: give a smaller learning_rate.")
         begin = time.monotonic()
         ask = self._on_frames(_letters.Ask(self._fit, "round", round, shared, float(clip_norm)))
         if (plan := self._shared) is not None:
-            spare = Spare("round", round, plan.spare_rounds, plan.colluding)
-            left, messages = self._total(f"Round {round}", spare, cohort, ask)
+            spare = plan.spare_rounds, plan.colluding
+            left, messages = self._total(f"Round {round}", cohort, ask, *spare)
             self.round_seconds.append(time.monotonic() - begin)
             yield left, messages
             return
@@ -261,7 +256,7 @@ class RemoteFederation(federation.Federation):
         yield cohort, messages / np.maximum(self._weights[cohort], 1e-300)[:, None]
 
     def _total(
-        self, what: str, spare: Spare, cohort: np.ndarray, ask: _letters.Ask
+        self, what: str, cohort: np.ndarray, ask: _letters.Ask, spare: int, colluding: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the remaining silos of a cohort and their masked sum, after spare attempts if any.
 
@@ -272,29 +267,29 @@ class RemoteFederation(federation.Federation):
         paid = "Silos that answered have paid for the whole fit, at most epsilon="
         paid += f"{max(self.epsilons.values()):.4g}."
         while True:
-            left, failed = np.setdiff1d(cohort, self._gone), self._failed.get(spare.purpose, 0)
-            if len(left) < max(FEWEST, spare.colluding + 1):
+            left, failed = np.setdiff1d(cohort, self._gone), self._failed.get(ask.purpose, 0)
+            if len(left) < max(FEWEST, colluding + 1):
                 raise SilosMissing(
                     f"{what} has {len(left)} silos left: a masked sum needs at least {FEWEST} "
-                    f"silos, and more than colluding={spare.colluding}. {paid}",
+                    f"silos, and more than colluding={colluding}. {paid}",
                     reasons,
                 )
             step = self._step(ask.clip_norm) if ask.purpose == "round" else 1.0
-            letter = replace(ask, number=spare.number + failed)
+            letter = replace(ask, number=ask.number + failed)
             part = _letters.Part(left, ask.number, step)
-            answers, missing = self._asked(letter, left, part, failed < spare.n)
+            answers, missing = self._asked(letter, left, part, failed < spare)
             if not missing:
                 self._absent = np.intersect1d(cohort, self._gone)
                 total = total_of([answers[self.names[i]].values for i in left.tolist()])
                 return left, _as_one(total, left)
             reasons |= missing
-            if failed == spare.n:
+            if failed == spare:
                 raise SilosMissing(
-                    f"{what} needs the answers of all silos. {paid} None of {spare.n} spare "
+                    f"{what} needs the answers of all silos. {paid} None of {spare} spare "
                     f"attempts is left: SecureAggregation(spare_rounds=...).",
                     missing,
                 )
-            self._failed[spare.purpose] = failed + 1
+            self._failed[ask.purpose] = failed + 1
             gone = [i for i in left.tolist() if self.names[i] in missing]
             self._gone = np.union1d(self._gone, gone).astype(int)
 
@@ -402,22 +397,9 @@ def _as_one(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return messages
 
 
-def _check_finite(shared: Any) -> None:
-    """Raise before a round is spent on a model that is not finite."""
-    if not _letters.is_finite(shared):
-        words = "The model is not finite, so the fit stops before the next round"
-        raise Refused(f"{words}: give a smaller learning_rate.")
-
-
 def _check_declared(sent: Any, what: str) -> None:
     """Raise unless the parts of a fit (model, loss, algorithm), or a sum, can be sent."""
     try:
         pack(sent)
     except WireError as error:
         raise Refused(f"{what} that remote silos do not know. {error}") from error
-
-
-def _text(name: object) -> str:
-    if not isinstance(name, str):
-        raise ValueError(f"Names of remote silos must be strings; silo_sizes has {name!r}.")
-    return name

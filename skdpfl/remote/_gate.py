@@ -24,7 +24,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote import _letters
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
-from skdpfl.remote._memory import AuditLog, SiloMemory
+from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned
 from skdpfl.remote._roster import check_requester, line_text, public_key, sign_text, signature
@@ -104,6 +104,7 @@ class Gate:
         self.set_terms(terms or Terms(), key)
         self.allow_simulation = allow_simulation
         self._memory = SiloMemory(ledger, folder, counter)
+        self._audit = self._memory.store.audit
         self._digest = _digest_of(records)
 
     @property
@@ -153,10 +154,6 @@ class Gate:
         except OSError as error:
             _log_error(f"The audit log of silo {self.records.name}", error)
         return refusal(fit, reason)
-
-    @property
-    def _audit(self) -> AuditLog:
-        return self._memory.store.audit
 
     def set_terms(self, terms: Terms, key: str | None) -> None:
         """Answer by other terms from now on, such as a new roster; raise if the key is not on it.
@@ -218,13 +215,13 @@ class Gate:
                     raise Refused("A person at this silo refused the fit.")
             kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
             kept |= {"round": -1}
-            if own := {"key": new_key()} if offer.masked else {}:
+            if own := {"key": new_key()} if offer.row.masked else {}:
                 public = public_of(own["key"])
                 signed = signature(self._key, offer, public) if self._key else ""
                 kept |= {"public": public, "signature": signed}
             self._memory.agree(offer.fit, kept, own)
             self._audit.add("agreed", **offer.shown(spent))
-        key = (kept["public"], kept["signature"]) if offer.masked else ()
+        key = (kept["public"], kept["signature"]) if offer.row.masked else ()
         return pack(_letters.Agreement(offer.fit, spent.epsilon, *key))
 
     def _check_offer(self, offer: _letters.Offer, spent: PrivacySpent) -> None:
@@ -298,7 +295,7 @@ class Gate:
         agreed = bytes(kept["offer"])
         offer = _offer_in(agreed)
         with one_blas_thread(), np.errstate(all="ignore"):
-            own = self._memory.store.secrets(ask.fit) if offer.masked else {}
+            own = self._memory.store.secrets(ask.fit) if offer.row.masked else {}
             release = Planned(ask, offer, self.records, kept, own, self.terms.silos)
             self._memory.pay(agreed, offer)
             answer, state = self._drawn(ask, release)

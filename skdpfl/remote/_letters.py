@@ -143,8 +143,7 @@ class Task:
     @classmethod
     def of(cls, work: Work) -> Task:
         """Return the parts of a fit's work that are sent."""
-        maps = work.features, work.target, work.class_weights
-        return cls(work.model, work.loss, work.algorithm, float(work.alpha), *maps)
+        return cls(*(getattr(work, each.name) for each in fields(cls)))
 
     def check(self, plan: PrivacyPlan, facts: Facts) -> None:
         """Raise unless the task matches the records and the plan of an offer."""
@@ -193,8 +192,8 @@ class Task:
 
     def work(self, plan: PrivacyPlan, dtype: np.dtype) -> Work:
         """Return the work under a plan."""
-        terms = self.model, self.loss, self.algorithm, plan, dtype
-        return Work(*terms, self.alpha, self.features, self.target, self.class_weights)
+        parts = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Work(plan=plan, dtype=dtype, **parts)
 
 
 def _maps(values: Any, given: tuple[int, ...], found: tuple[int, ...]) -> bool:
@@ -230,11 +229,6 @@ class Offer:
     release: str = __version__
     signature: str = ""
 
-    @property
-    def masked(self) -> bool:
-        """Whether the silo's messages are masked."""
-        return self.row.masked
-
     @cached_property
     def agreed(self) -> bytes:
         """A digest of what all silos of the fit are offered alike.
@@ -242,7 +236,7 @@ class Offer:
         It covers every field but the silo's number and size, the signature, and in fits without
         masks its row: what silos sign, bind their masks to, and show to the person who approves.
         """
-        common = self.row.common if self.masked else ()
+        common = self.row.common if self.row.masked else ()
         facts = replace(self.facts, n_units=None)
         alike = {each.name: getattr(self, each.name) for each in fields(self)}
         alike |= {"index": 0, "facts": facts, "row": common, "signature": ""}
@@ -273,7 +267,7 @@ class Offer:
             "offer": self.digest,
             **{k: getattr(self, k) for k in ("fit", "estimator", "requester", "purpose")},
             **{k: getattr(spent, k) for k in ("epsilon", "delta", "unit", "neighbours")},
-            "masked": self.masked or None,
+            "masked": row.masked or None,
             "colluding": spent.colluding if row.shares_noise else None,
             "rounds": None if plan is None else plan.n_rounds,
             "n_features": facts.n_features,

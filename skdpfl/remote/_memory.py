@@ -403,8 +403,7 @@ class AuditLog:
         count = self._refused[1] + 1 if self._refused[0] == today else 1
         self._refused = today, count
         if count <= _REFUSALS_A_DAY:
-            more = {"last": "further ones of this day are not listed"}
-            rest = more if count == _REFUSALS_A_DAY else {}
+            rest = {} if count < _REFUSALS_A_DAY else {"last": "more of this day are not listed"}
             self.add("refused", fit=fit[:100], reason=reason[:500], **rest)
 
     def lines(self) -> Iterator[dict[str, Any]]:

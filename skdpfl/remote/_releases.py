@@ -33,7 +33,7 @@ def streams_of(offer: Offer) -> Streams:
     if offer.seed is None:
         return streams_for(None)
     streams = streams_for(offer.seed)
-    return streams if offer.masked else streams.of_silo(offer.index)
+    return streams if offer.row.masked else streams.of_silo(offer.index)
 
 
 class Planned:

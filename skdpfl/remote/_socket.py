@@ -163,9 +163,7 @@ class Doorway:
     system call does not interrupt it.
     """
 
-    def __init__(
-        self, door: socket.socket, meet: Callable[[socket.socket, bool], object], places: Places
-    ) -> None:
+    def __init__(self, door: socket.socket, meet: Callable[..., object], places: Places) -> None:
         self._door, self._meet, self._places = door, meet, places
         self._held, self._guard = Counter[object](), threading.Lock()
         door.settimeout(1.0)

@@ -44,7 +44,11 @@ def make_gate(settings: SiloSettings) -> remote.Gate:
     """Return the gate that a file describes; raise a BadFile or a LedgerError if that fails."""
     budget = settings.ledger
     check_files(settings)
-    _import(settings)
+    for name in settings.imports:  # modules that declare the hospital's own classes
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            raise BadFile(f"{settings.path}: there is no module {name!r} (imports)") from None
     ledger = PrivacyLedger(budget.epsilon, budget.delta, path=budget.file)
     gate = remote.Gate(
         read_records(settings),
@@ -77,15 +81,6 @@ def _own_key(settings: SiloSettings) -> str | None:
     if listed not in keys:
         raise BadFile(f"{settings.path}: the roster has another key for this silo than {path}")
     return keys[listed]
-
-
-def _import(settings: SiloSettings) -> None:
-    """Import the modules that declare the hospital's own classes."""
-    for name in settings.imports:
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            raise BadFile(f"{settings.path}: there is no module {name!r} (imports)") from None
 
 
 def _check_serial(settings: SiloSettings, folder: Path) -> None:
@@ -180,17 +175,12 @@ class _Desk:
         seconds = _KNOCK if short else _PATIENCE
         most = len(_HELLO) if short else self._gate.longest_letter
         with line, ExitStack() as stack:
-            if not self._is_allowed(line):
+            if (user := remote.peer_of(line)) not in self._users:
+                _LOG.warning("a user who is not on the roster", extra={"user": user})
                 return
             room = partial(self._make_room, stack)
             letter = remote.receive(line, most=most, seconds=seconds, idle=_KNOCK, room=room)
             remote.send(line, self._answer(letter), seconds=seconds)
-
-    def _is_allowed(self, line: socket.socket) -> bool:
-        user = remote.peer_of(line)
-        if user not in self._users:
-            _LOG.warning("a user who is not on the roster", extra={"user": user})
-        return user in self._users
 
     def _make_room(self, stack: ExitStack, size: int) -> None:
         """Let one large letter in at a time, since each takes several times its size in memory."""
@@ -231,14 +221,12 @@ def _take_place(path: Path) -> None:
     """Remove the socket of a gate that was killed; raise if a gate is running there."""
     if not path.parent.is_dir():
         raise BadFile(f"{path}: the folder {path.parent} does not exist")
+    if path.exists() and not path.is_socket():
+        raise BadFile(f"{path}: this file exists and is not a socket")
     try:
         remote.connected(str(path)).close()
-    except FileNotFoundError:
-        return
     except OSError:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise BadFile(f"{path}: this file exists and is not a socket") from None
-        path.unlink()
+        path.unlink(missing_ok=True)
         return
     raise BadFile(f"{path}: a gate is already running there")
 
