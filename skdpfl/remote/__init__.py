@@ -8,8 +8,7 @@ _releases    what it computes, and refuses to compute
 _memory      what it has agreed to, paid and answered, on disk; a log of it for auditors
 _federation  the server's side
 _exchange    letters out, answers in; a journal, with which a server that was killed goes on
-_roster      which silos they are, by keys that operators exchanged
-_masks       sums of which the server sees no summand
+_masks       sums of which the server sees no summand; silos' keys, which operators exchanged
 _score       how good a model is at each silo
 
 _socket      couriers, which take the letters; doors, at which they are taken in

@@ -25,7 +25,7 @@ from skdpfl.remote._lines import (
 )
 from skdpfl.remote._memory import SiloStore as SiloStore
 from skdpfl.remote._records import SiloRecords as SiloRecords
-from skdpfl.remote._roster import (
+from skdpfl.remote._masks import (
     new_silo_key as new_silo_key,
     public_key as public_key,
     sign_text as sign_text,

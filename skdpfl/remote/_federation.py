@@ -21,8 +21,7 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.remote import _letters, _row
 from skdpfl.remote._declared import pack
 from skdpfl.remote._exchange import Came, FitJournal, SilosMissing, exchange, odd_ones
-from skdpfl.remote._masks import FEWEST, FINENESS, total_of
-from skdpfl.remote._roster import requested
+from skdpfl.remote._masks import FEWEST, FINENESS, requested, total_of
 from skdpfl.remote._socket import Courier
 from skdpfl.remote._terms import LIMITS, Refused, check_few
 

@@ -21,13 +21,11 @@ from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.federation import Named
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.remote import _letters
+from skdpfl.remote import _letters, _masks
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned
-from skdpfl.remote._roster import check_requester, line_text, public_key, sign_text, signature
 from skdpfl.remote._terms import LIMITS, Refused, Terms, in_words
 
 _LOG = logging.getLogger("skdpfl.remote")
@@ -37,7 +35,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM
 _ASKED = _letters.Offer | _letters.Ask | _letters.End
 _ERROR = "An error occurred at the silo; its log has the details."
 #: all that may be said of an error in drawing a release, where records are read
-_SAID_OF_DRAWING = frozenset({_ERROR, TOO_LARGE})
+_SAID_OF_DRAWING = frozenset({_ERROR, _masks.TOO_LARGE})
 #: the offer of the last letter is cached
 _offer_in = lru_cache(maxsize=1)(unpack)
 #: refusals are of one length: their reasons are cut, or filled with spaces
@@ -171,8 +169,8 @@ class Gate:
 
     def _answered(self, letter: object, data: bytes) -> bytes:
         if isinstance(letter, _letters.Hello):
-            text = line_text(letter.challenge)
-            signed = sign_text(self._key, text) if letter.challenge and self._key else ""
+            text = _masks.line_text(letter.challenge)
+            signed = _masks.sign_text(self._key, text) if letter.challenge and self._key else ""
             return pack(_letters.Introduction(self.records.name, self._memory.mark, signed))
         if not isinstance(letter, _ASKED):
             raise Refused("A silo answers only Hello, Offer, Ask and End.")
@@ -215,9 +213,9 @@ class Gate:
                     raise Refused("A person at this silo refused the fit.")
             kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
             kept |= {"round": -1}
-            if own := {"key": new_key()} if offer.row.masked else {}:
-                public = public_of(own["key"])
-                signed = signature(self._key, offer, public) if self._key else ""
+            if own := {"key": _masks.new_key()} if offer.row.masked else {}:
+                public = _masks.public_of(own["key"])
+                signed = _masks.signature(self._key, offer, public) if self._key else ""
                 kept |= {"public": public, "signature": signed}
             self._memory.agree(offer.fit, kept, own)
             self._audit.add("agreed", **offer.shown(spent))
@@ -238,7 +236,7 @@ class Gate:
     def _priced(self, offer: _letters.Offer, data: bytes) -> PrivacySpent:
         """Price an offer by this silo's own computation; raise unless it is small, and for it."""
         offer.check_size()
-        check_requester(self.terms.requesters, offer, data)
+        _masks.check_requester(self.terms.requesters, offer, data)
         offer.check_silo(self.records.name, self.allow_simulation)
         return offer.row.spent(offer.seed)
 
@@ -346,7 +344,7 @@ class Gate:
 
 def _check_own_key(roster: Mapping[str, str], name: str, key: str | None) -> None:
     """Raise unless a silo is on its own roster, with its own key."""
-    if key is None or roster.get(name, "").partition(" until ")[0] != public_key(key):
+    if key is None or roster.get(name, "").partition(" until ")[0] != _masks.public_key(key):
         raise ValueError(
             f"The roster must contain each silo's public key, also that of {name!r}. Give this "
             "silo's private key, and put the matching public key on the roster."

@@ -214,7 +214,7 @@ class Offer:
     ``task`` is the fit's task before scales are found, None for sums: a silo that lacks its classes
     refuses here, before any silo has paid. With a whole plan, rounds are sums of masked messages
     (:mod:`skdpfl.remote._masks`). ``requester`` and ``purpose`` are for the person who approves;
-    the ``signature`` is the requester's, of all other fields (:mod:`skdpfl.remote._roster`).
+    the ``signature`` is the requester's, of all other fields (:mod:`skdpfl.remote._masks`).
     """
 
     fit: str

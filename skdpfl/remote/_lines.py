@@ -41,7 +41,7 @@ from skdpfl._codec import LIMITS, WireError
 from skdpfl._durable import replace_file
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Hello, Introduction, introduction_in
-from skdpfl.remote._roster import line_text, signed_by_silo
+from skdpfl.remote._masks import line_text, signed_by_silo
 from skdpfl.remote._socket import DirectCourier, asks_to_sign
 
 _METHOD, _TOKEN = ("skdpfl", "letters"), "token-bin"

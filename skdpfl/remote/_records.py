@@ -1,7 +1,7 @@
 """A silo's records, its name, and what its operator declares about them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import labels_of
+from skdpfl._declarations import encoding_elsewhere
 from skdpfl._survival_times import read_survival
 from skdpfl._warnings import refusing_complex
-from skdpfl.encoding import Encoding
+from skdpfl.encoding import EncodedColumn, Encoding
 from skdpfl.federation import rows_of_persons
 from skdpfl.losses import signed_times
-from skdpfl.remote._frames import SiloFrame, check_found, check_names, looked_for
+from skdpfl.remote._frames import check_found, looked_for
 from skdpfl.remote._letters import Ask, Facts
 from skdpfl.remote._terms import Refused
 from skdpfl.silos import read_persons
@@ -97,9 +98,11 @@ class SiloRecords:
         if not isinstance(name, str) or not name:
             raise ValueError(f"A silo's name must be a string; got {name!r}.")
         owners = X  # whose index persons are compared with
-        self.frame = None if columns is None else SiloFrame.of(X, columns, neutral)
-        if self.frame is not None:
-            X, feature_names, raw = self.frame.values(), list(self.frame.declared), True
+        #: the columns of a frame as declared
+        self.declared = None if columns is None else encoding_elsewhere(columns)
+        if self.declared is not None:
+            self._frame, self._more = X, dict(neutral or {})
+            X, feature_names, raw = self.declared.typed(X), list(self.declared), True
         if feature_names is None and hasattr(X, "columns"):
             feature_names = list(X.columns)
         self.name, self.X = name, _anything(X) if raw else _numbers(np.asarray(X))
@@ -129,11 +132,12 @@ class SiloRecords:
     def _check_targets(self) -> None:
         if self.survival:
             raise ValueError("classes are those of labels; y has events and times.")
-        known = set(self.classes or ())
+        classes = list(self.classes or ())
+        known = set(classes)
         others = [i for i, label in enumerate(self.y) if label not in known]
         if others:
             raise ValueError(
-                f"y holds labels that are not among classes {sorted(known)}: in {len(others)} "
+                f"y holds labels that are not among classes {classes}: in {len(others)} "
                 f"row(s), the first is row {others[0]}."
             )
 
@@ -167,8 +171,8 @@ class SiloRecords:
             raise Refused(
                 "Intervals are of the unweighted model; this silo's records have weights."
             )
-        if self.frame is not None:
-            self.frame.check(facts.columns)
+        if self.declared is not None:
+            self._check_frame(self.declared, facts.columns)
         elif facts.columns is None:
             self._check_columns(facts)
         times, exposure = facts.horizon is not None, self.exposure is not None
@@ -176,10 +180,10 @@ class SiloRecords:
             raise Refused("Scores read no exposures, which this silo's records have.")
         n_units = self.n_persons if unit == "person" else len(self.y)
         declared = {  # by the fit, and by this silo's operator
-            "columns of frames": (facts.columns is not None, self.frame is not None),
+            "columns of frames": (facts.columns is not None, self.declared is not None),
             "dtypes of features": (
                 facts.dtype,
-                self.X.dtype.name if self.frame is None else facts.dtype,
+                self.X.dtype.name if self.declared is None else facts.dtype,
             ),
             "classes": (facts.classes, self.classes),
             "events and times": (times, self.survival if is_fit or times else times),
@@ -191,6 +195,18 @@ class SiloRecords:
         for what, (asked, own) in declared.items():
             if asked != own:
                 raise Refused(f"The fit and this silo's operator declared different {what}.")
+
+    def _check_frame(self, own: Encoding, asked: tuple[EncodedColumn, ...] | None) -> None:
+        """Raise unless a fit's columns are those that the operator declared."""
+        if asked is None:
+            raise Refused(
+                "This silo holds a frame with declared columns, for Schema(columns=...); other "
+                "sums need a table of numbers, or SiloRecords(raw=True)."
+            )
+        check_names(own, self._more, [column.name for column in asked])
+        for column in asked:
+            if column.name in own and not _agree(own[column.name], column):
+                raise Refused(f"This silo's operator declared another column {column.name!r}.")
 
     def _check_columns(self, facts: Facts) -> None:
         """Raise unless each of the fit's columns is in X, in the same order, or neutral."""
@@ -210,7 +226,7 @@ class SiloRecords:
 
         These are the fit's columns, or those of a frame with unknown levels or ranges.
         """
-        if self.frame is None or facts.columns is None:
+        if self.declared is None or facts.columns is None:
             return facts
         offered = Encoding(facts.columns)
         if ask.columns is not None:
@@ -224,11 +240,18 @@ class SiloRecords:
 
     def table(self, ask: Ask, facts: Facts) -> np.ndarray:
         """Return the columns that a letter reads, which :meth:`columns_of` accepted."""
-        if self.frame is None or facts.columns is None:
+        if self.declared is None or facts.columns is None:
             return self.features(facts)
         if ask.columns is not None:
-            return self.frame.encoded(Encoding(ask.columns))
-        return self.frame.raw(Encoding(facts.columns), of_words=_of_words(ask))
+            return Encoding(ask.columns).encode(self._with_neutral(ask.columns))
+        asked = looked_for(Encoding(facts.columns), of_words=_of_words(ask))
+        values = asked.typed(self._with_neutral(facts.columns))
+        return values if _of_words(ask) else values.astype(np.float64)
+
+    def _with_neutral(self, asked: tuple[EncodedColumn, ...]) -> Any:
+        """Return the frame, with neutral values for missing columns."""
+        lacking = [each for each in asked if each.name not in (self.declared or ())]
+        return _Widened(self._frame, self._more) if lacking else self._frame
 
     def features(self, facts: Facts) -> np.ndarray:
         """Return the fit's columns; missing ones hold their neutral numbers."""
@@ -252,6 +275,43 @@ class SiloRecords:
         classes = np.unique(np.asarray(facts.classes))
         codes = np.searchsorted(classes, self.y)
         return codes.astype(np.int8 if len(classes) == 2 else np.min_scalar_type(len(classes)))
+
+
+def check_names(own: Collection[Any], neutral: Collection[Any], asked: Collection[Any]) -> None:
+    """Raise unless each asked column is one of a silo's own or neutral ones, and all own are."""
+    lacking = [name for name in asked if name not in own and name not in neutral]
+    if lacking:
+        more = ", ..." if len(lacking) > 5 else ""
+        raise Refused(
+            f"This silo has no column {', '.join(map(repr, lacking[:5]))}{more}: leave it out, or "
+            f"let its operator give a value, SiloRecords(..., neutral={{{lacking[0]!r}: ...}})."
+        )
+    if not set(own) <= set(asked):  # their names are not told to whoever asks
+        raise Refused("This silo's table has a column that the fit does not have.")
+
+
+class _Widened:
+    """A frame with additional columns, each with a constant value."""
+
+    def __init__(self, frame: Any, more: Mapping[Any, Any]) -> None:
+        self._frame, self._more = frame, more
+        self.columns = [*frame.columns, *more]
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def __getitem__(self, name: Any) -> Any:
+        if name not in self._more:
+            return self._frame[name]
+        return pd.Series([self._more[name]] * len(self), dtype=object)
+
+
+def _agree(own: EncodedColumn, asked: EncodedColumn) -> bool:
+    """Whether a fit's column is the declared one; levels or ranges left open may be anything."""
+    if own.kind != asked.kind or not own.is_known:
+        return own.kind == asked.kind
+    levels = [[(type(v), v) for v in column.levels or ()] for column in (own, asked)]
+    return levels[0] == levels[1] and (own.range, own.start) == (asked.range, asked.start)
 
 
 def _of_words(ask: Ask) -> bool:

@@ -18,9 +18,8 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
-from skdpfl.remote._masks import FEWEST, mask, masked, on_grid
+from skdpfl.remote._masks import FEWEST, mask, masked, on_grid, secrets_of
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._roster import secrets_of
 from skdpfl.remote._row import validated_question
 from skdpfl.remote._terms import Refused, in_words
 

@@ -22,8 +22,7 @@ from skdpfl.remote import (
     unpack,
 )
 from skdpfl.remote._letters import Agreement, Ask, End, Offer, Refusal
-from skdpfl.remote._masks import new_key, public_of, total_of
-from skdpfl.remote._roster import signature
+from skdpfl.remote._masks import new_key, public_of, signature, total_of
 from skdpfl.scaling import AffineScaling
 from tests.remote.silos_here import (
     NAMES,

@@ -21,8 +21,8 @@ from skdpfl.remote import (
     public_key,
     unpack,
 )
+from skdpfl.remote._masks import requested
 from skdpfl.remote._memory import AuditLog
-from skdpfl.remote._roster import requested
 from tests.internals.remote.test_limits import less
 from tests.remote.hostile_letters import message, parts, with_field
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
