@@ -132,7 +132,7 @@ class RemoteFederation(federation.Federation):
         if self._written is not None:
             raise Refused("A journal is for one fit: give each fit a federation of its own.")
         task = _letters.Task.of(work)
-        _check_declared(task, "The fit has a part")
+        check_declared(task, "The fit has a part")
         shared = work.plan if work.plan.shares_noise else None
         self._check_masked(shared is not None, smallest_cohort(work.plan), self.masked)
         rows = _row.rows_of(work.plan, sums, self.masked or shared is not None)
@@ -142,7 +142,7 @@ class RemoteFederation(federation.Federation):
     def agree_on_sums(
         self, sums: Sequence[federation.SumPlan], first: Any, delta: float, seed: int | None
     ) -> None:
-        _check_declared(first, "The sum is something")
+        check_declared(first, "The sum is something")
         self._check_masked(any(p.budgets.shares_noise for p in sums), self.n_silos)
         rows = _row.sum_rows_of(self.names, sums, first, delta)
         self._offer(rows, seed, f"{sums[0].purpose} of {self.estimator}", None)
@@ -396,7 +396,7 @@ def _as_one(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return messages
 
 
-def _check_declared(sent: Any, what: str) -> None:
+def check_declared(sent: Any, what: str) -> None:
     """Raise unless the parts of a fit (model, loss, algorithm), or a sum, can be sent."""
     try:
         pack(sent)

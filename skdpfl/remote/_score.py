@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 
 from skdpfl._arguments import check_choice
-from skdpfl._codec import WireError
 from skdpfl._surface import refuse_own_parts
 from skdpfl._survival_times import refuse_survival
 from skdpfl.federation import Measure, SiloBudgets, ask_score, measure_of, score_plan
@@ -16,8 +15,7 @@ from skdpfl.losses import Loss
 from skdpfl.privacy import events
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.remote._declared import pack
-from skdpfl.remote._federation import RemoteFederation
+from skdpfl.remote._federation import RemoteFederation, check_declared
 from skdpfl.remote._row import Predictor, Scored
 from skdpfl.remote._terms import Refused
 from skdpfl.scaling import IdentityScaling
@@ -174,8 +172,5 @@ def _predictor(model: Any) -> Predictor:
     if type(loss).predict is not Loss.predict or type(loss).inverse_link is not Loss.inverse_link:
         raise Refused(f"The code for predictions of {type(loss).__name__} cannot be sent.")
     predictor = Predictor(model.model_, arrays, scaling, loss.link == "log")
-    try:
-        pack(predictor)
-    except WireError as error:
-        raise Refused(f"The model cannot be sent to remote silos. {error}") from error
+    check_declared(predictor, "The model has a part")
     return predictor

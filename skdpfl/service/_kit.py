@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpfl.remote import public_key
-from skdpfl.service._settings import BadFile, read_key, read_roster
+from skdpfl.service._settings import BadFile, read_key
 from skdpfl.service._tables import read_file
 
 #: templates of a hospital's file, and of the units of its gate and its line to a server
@@ -69,17 +69,6 @@ def _words_of(asked: argparse.Namespace, folder: Path) -> dict[str, str]:
 def _text(value: str) -> str:
     """Return a text as TOML has it."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def join(file: Path, name: str, roster: Path, signer: str) -> None:
-    """Have a hospital's file name a signed roster, which is verified and has this silo."""
-    if name not in read_roster(roster, signer)["silos"]:
-        raise BadFile(f"{roster}: it has no silo {name!r}")
-    lines = f'[roster]\nsigned = "{roster.absolute()}"\nsigner = "{signer}"\n'
-    text = file.read_text("utf-8")
-    if "\nsigned = " in text or text.count("[roster]\n") != 1:
-        raise BadFile(f"{file}: it names a roster; edit signed and signer there")
-    file.write_text(text.replace("[roster]\n", lines), "utf-8")
 
 
 def _write(path: Path, template: str, words: dict[str, Any], mode: int) -> None:

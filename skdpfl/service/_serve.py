@@ -253,10 +253,7 @@ class _Lines(logging.Formatter):
 def start_log(settings: SiloSettings) -> None:
     """Write the log to the file from the settings, one JSON object per line."""
     to = settings.log.file
-    try:
-        handler = logging.StreamHandler() if to is None else logging.FileHandler(to)
-    except OSError as error:
-        raise BadFile(f"{to}: {error.strerror}") from error
+    handler = logging.StreamHandler() if to is None else logging.FileHandler(to)
     handler.setFormatter(_Lines())
     for name in ("skdpfl.service", "skdpfl.remote"):
         log = logging.getLogger(name)

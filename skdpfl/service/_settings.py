@@ -189,8 +189,6 @@ def read_settings(path: str | Path) -> SiloSettings:
     try:
         with path.open("rb") as file:
             settings: SiloSettings = from_plain(SiloSettings, tomllib.load(file))
-    except OSError as error:
-        raise BadFile(f"{path}: {error.strerror or 'it cannot be read'}") from error
     except ValueError as error:
         raise BadFile(f"{path}: {error}") from error
     settings = _placed(settings, path.parent)

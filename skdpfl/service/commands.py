@@ -22,17 +22,10 @@ from skdpfl._arguments import at_least
 from skdpfl._durable import replace_file
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.service._kit import READING, init, join
+from skdpfl.service import _settings
+from skdpfl.service._kit import READING, init
 from skdpfl.service._serve import allowed_users, make_gate, serve
-from skdpfl.service._settings import (
-    BadFile,
-    SiloSettings,
-    lines_of,
-    read_key,
-    read_roster,
-    read_settings,
-    write_roster,
-)
+from skdpfl.service._settings import BadFile, SiloSettings, read_settings
 from skdpfl.service._tables import read_features, read_records
 
 #: seconds within which a gate that is well says so; between two attempts; until the next dial
@@ -110,7 +103,7 @@ def _key(settings: SiloSettings, asked: argparse.Namespace) -> None:
     path = settings.roster.key
     if path is None:
         raise BadFile(f'{settings.path}: [roster] lacks key = "FILE", where the key is to be')
-    text = read_key(path)
+    text = _settings.read_key(path)
     if asked.new:
         text += f"\n{remote.new_silo_key()}\n"
         replace_file(path, text.encode())
@@ -118,17 +111,25 @@ def _key(settings: SiloSettings, asked: argparse.Namespace) -> None:
 
 
 def _join(settings: SiloSettings, asked: argparse.Namespace) -> None:
-    """Name a signed roster in the file, after it was verified."""
-    join(settings.path, settings.records.name, asked.roster, asked.signer)
-    silos = read_settings(settings.path).roster.silos or ()
-    print(f"{settings.path}: masked sums with {', '.join(silos)}")
+    """Name a signed roster in the file, after it was verified and has this silo."""
+    file, roster = settings.path, asked.roster
+    if settings.records.name not in _settings.read_roster(roster, asked.signer)["silos"]:
+        raise BadFile(f"{roster}: it has no silo {settings.records.name!r}")
+    lines = f'[roster]\nsigned = "{roster.absolute()}"\nsigner = "{asked.signer}"\n'
+    text = file.read_text("utf-8")
+    if "\nsigned = " in text or text.count("[roster]\n") != 1:
+        raise BadFile(f"{file}: it names a roster; edit signed and signer there")
+    file.write_text(text.replace("[roster]\n", lines), "utf-8")
+    print(f"{file}: masked sums with {', '.join(read_settings(file).roster.silos or ())}")
 
 
 def _sign(asked: argparse.Namespace) -> None:
     """Join hospitals' public lines into one signed file."""
-    roster = write_roster(asked.to, asked.key, lines_of(asked.lines), str(asked.until))
-    signer = remote.public_key(read_key(asked.key))
-    read_roster(asked.to, signer)
+    roster = _settings.write_roster(
+        asked.to, asked.key, _settings.lines_of(asked.lines), str(asked.until)
+    )
+    signer = remote.public_key(_settings.read_key(asked.key))
+    _settings.read_roster(asked.to, signer)
     print(f"{asked.to}: roster {roster['serial']} of {', '.join(roster['silos'])}", file=sys.stderr)
     print(signer)
 
