@@ -40,7 +40,6 @@ from skdpfl.remote._socket import (
     Courier as Courier,
     DirectCourier as DirectCourier,
     Doorway as Doorway,
-    Places as Places,
     SocketCourier as SocketCourier,
     ask_gate as ask_gate,
     connected as connected,

@@ -41,6 +41,7 @@ from skdpfl.scaling import CurveScaling
 Label = bool | int | float | str
 #: features, classes and silos that a person is shown, and digits of a digest
 _SHOWN, _SHORT = 50, 16
+_RANGE = ", range is found"
 
 
 @dataclass(frozen=True)
@@ -167,21 +168,17 @@ class Task:
         ):
             raise Refused("The fit's loss or model is not for these classes.")
         d = facts.n_features
-        width = self._width(d)
+        width = d
+        if isinstance(self.features, CurveScaling):  # the model's columns, after an expansion
+            with in_words():
+                self.features.curves.check(d)
+            width = self.features.curves.width
         if declared != plan.steps or self.model.n_features != width:
             raise Refused("The fit's steps or features differ from those of the agreed plan.")
         if 8 * self.model.size > _codec.LIMITS.message_bytes:
             raise Refused("The fit's model is too large to be sent between machines.")
         if not (_maps(self.features, (2, d), (2, width)) and _maps(self.target, (2,), (2,))):
             raise Refused("The fit's maps are not for these features and targets.")
-
-    def _width(self, n_features: int) -> int:
-        """Return the number of columns of the model, after the expansion of features if any."""
-        if not isinstance(self.features, CurveScaling):
-            return n_features
-        with in_words():
-            self.features.curves.check(n_features)
-        return self.features.curves.width
 
     def _check_shared(self, plan: PrivacyPlan) -> None:
         """Raise unless shared noise can protect what the silos send."""
@@ -398,10 +395,9 @@ def _in_words(columns: tuple[EncodedColumn, ...] | None) -> dict[str, str] | Non
     """Return a frame's columns, with their kinds and what the fit will find, in plain words."""
     if columns is None:
         return None
-    looked = {"category": ", levels are found", "number": ", range is found"}
-    looked["date"] = looked["number"]
+    looked = {"category": ", levels are found"}
     return {
-        str(each.name): each.kind + ("" if each.is_known else looked[each.kind])
+        str(each.name): each.kind + ("" if each.is_known else looked.get(each.kind, _RANGE))
         for each in columns[:_SHOWN]
     }
 

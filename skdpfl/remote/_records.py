@@ -168,9 +168,7 @@ class SiloRecords:
         """
         facts.check()
         if self.sample_weight is not None and "intervals" in purposes:
-            raise Refused(
-                "Intervals are of the unweighted model; this silo's records have weights."
-            )
+            raise Refused("Intervals are unweighted; this silo's records have weights.")
         if self.declared is not None:
             self._check_frame(self.declared, facts.columns)
         elif facts.columns is None:
@@ -179,12 +177,10 @@ class SiloRecords:
         if not is_fit and exposure and "score" in purposes:
             raise Refused("Scores read no exposures, which this silo's records have.")
         n_units = self.n_persons if unit == "person" else len(self.y)
+        dtype = self.X.dtype.name if self.declared is None else facts.dtype
         declared = {  # by the fit, and by this silo's operator
             "columns of frames": (facts.columns is not None, self.declared is not None),
-            "dtypes of features": (
-                facts.dtype,
-                self.X.dtype.name if self.declared is None else facts.dtype,
-            ),
+            "dtypes of features": (facts.dtype, dtype),
             "classes": (facts.classes, self.classes),
             "events and times": (times, self.survival if is_fit or times else times),
             "exposures": (facts.exposure, exposure if is_fit else facts.exposure),

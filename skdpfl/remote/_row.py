@@ -205,7 +205,11 @@ class Row:
 
 def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan], masked: bool) -> list[Row]:
     """Return each silo's row of a plan; refuse plans that remote silos cannot run."""
-    _check_can_run(plan)
+    check_noised(plan.private, plan.trust)
+    if not (plan.noise_multiplier > 0).all():
+        raise Refused("Each remote silo has to add noise: give every silo a finite epsilon.")
+    if plan.unit == "silo" and plan.silo_fraction < 1 and not plan.shares_noise:
+        raise Refused('With unit="silo" messages would reveal the cohort. Give silo_fraction=1.0.')
     names, steps = tuple(plan.silo_ids), tuple(plan.steps)
     bare = replace(plan, **_LEFT_OUT, steps=steps, clip_norm=float(plan.clip_norm))
     if masked:
@@ -253,15 +257,6 @@ def sum_rows_of(
         return [Row(name, every, None, None, tuple(sums), delta, first) for name in names]
     own = [tuple(plan.of_silo(i) for plan in sums) for i in range(len(names))]
     return [Row(n, (n,), None, None, own[i], delta, first) for i, n in enumerate(names)]
-
-
-def _check_can_run(plan: PrivacyPlan) -> None:
-    """Raise for plans that remote silos cannot run with their own noise alone."""
-    check_noised(plan.private, plan.trust)
-    if not (plan.noise_multiplier > 0).all():
-        raise Refused("Each remote silo has to add noise: give every silo a finite epsilon.")
-    if plan.unit == "silo" and plan.silo_fraction < 1 and not plan.shares_noise:
-        raise Refused('With unit="silo" messages would reveal the cohort. Give silo_fraction=1.0.')
 
 
 def check_noised(private: bool, trust: str) -> None:

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from skdpfl._codec import LIMITS, WireError, header_of
 
@@ -146,24 +145,18 @@ def _until(end: float) -> float:
     return left
 
 
-class Places(NamedTuple):
-    """How many connections are served at a time: in all, of one user, and in short beside them."""
-
-    all: int
-    of_one: int
-    short: int = 0
-
-
 class Doorway:
     """Accept connections and serve each in a thread, a few at a time; close the others at once.
 
-    ``meet(line, short)`` serves one. A few more than ``places`` are served with ``short=True``, so
-    that a health check finds a place while others hold theirs. Running out of descriptors or
-    threads delays it, and no more. Signals are seen each second: one that comes just before a
-    system call does not interrupt it.
+    ``meet(line, short)`` serves one. ``places`` says how many are served at a time: in all, of one
+    user, and beside them with ``short=True``, so that a health check finds a place. Running out of
+    descriptors or threads delays it, and no more. Signals are seen each second: one that comes just
+    before a system call does not interrupt it.
     """
 
-    def __init__(self, door: socket.socket, meet: Callable[..., object], places: Places) -> None:
+    def __init__(
+        self, door: socket.socket, meet: Callable[..., object], places: tuple[int, int, int]
+    ) -> None:
         self._door, self._meet, self._places = door, meet, places
         self._held, self._guard = Counter[object](), threading.Lock()
         door.settimeout(1.0)
@@ -180,12 +173,12 @@ class Doorway:
 
     def _admit(self, line: socket.socket) -> None:
         """Serve a connection in a thread of its own, or close it."""
-        who, places = peer_of(line), self._places
+        who, (of_all, of_one, beside) = peer_of(line), self._places
         with self._guard:
             in_all = self._held.total() - self._held[None]
-            short = self._held[who] >= places.of_one or in_all >= places.all
+            short = self._held[who] >= of_one or in_all >= of_all
             peer = None if short else who
-            full = short and self._held[peer] >= places.short
+            full = short and self._held[peer] >= beside
             self._held[peer] += not full
         if full:
             line.close()

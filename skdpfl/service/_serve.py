@@ -33,8 +33,8 @@ from skdpfl.service._tables import read_records
 _LOG = logging.getLogger("skdpfl.service")
 #: seconds to send a whole letter, or to take the answer; to begin with it, and for a health check
 _PATIENCE, _KNOCK = 120.0, 5.0
-#: letters on their way in at one time; connections that wait for a place
-_PLACES, _WAITING = remote.Places(all=16, of_one=12, short=2), 64
+#: letters on their way in: in all, of one user, health checks; connections that wait
+_PLACES, _WAITING = (16, 12, 2), 64
 #: bytes from which letters are taken in one at a time
 _LARGE = 2**20
 _HELLO = remote.pack(remote.Hello())

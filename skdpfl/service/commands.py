@@ -30,6 +30,8 @@ from skdpfl.service._tables import read_features, read_records
 
 #: seconds within which a gate that is well says so; between two attempts; until the next dial
 _HEALTH, _AGAIN, _DIAL = 15.0, 0.2, 5.0
+#: errors after which no gate answers
+_NOBODY = FileNotFoundError, ConnectionRefusedError, PermissionError
 _FILE = "file", {"type": Path, "help": "hospital.toml"}
 
 
@@ -160,10 +162,8 @@ def _health(path: Path) -> bytes:
     while True:
         try:
             return remote.ask_gate(str(path), hello, timeout=_HEALTH)
-        except (FileNotFoundError, ConnectionRefusedError, PermissionError):
-            raise
-        except OSError:
-            if time.monotonic() > end:
+        except OSError as error:
+            if time.monotonic() > end or isinstance(error, _NOBODY):
                 raise
             time.sleep(_AGAIN)
 

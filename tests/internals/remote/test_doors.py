@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from skdpfl.__main__ import main
-from skdpfl.remote import Doorway, Hello, Places, ask_gate, connected, pack, receive, send, unpack
+from skdpfl.remote import Doorway, Hello, ask_gate, connected, pack, receive, send, unpack
 from skdpfl.remote._terms import LIMITS
 from tests.service.hospital import Hospital
 
@@ -50,7 +50,7 @@ def test_a_door_looks_each_second_what_happened(tmp_path):
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(str(tmp_path / "door"))
         door.listen()
-        thread = threading.Thread(target=Doorway(door, None, Places(1, 1)).serve, daemon=True)
+        thread = threading.Thread(target=Doorway(door, None, (1, 1, 0)).serve, daemon=True)
         thread.start()
         time.sleep(0.1)
     thread.join(timeout=10)
@@ -59,7 +59,7 @@ def test_a_door_looks_each_second_what_happened(tmp_path):
 
 SCRIPT = """
 import os, socket, sys, threading, time
-from skdpfl.remote import Doorway, Places, receive, send
+from skdpfl.remote import Doorway, receive, send
 door = socket.socket(socket.AF_UNIX)
 door.bind(sys.argv[1])
 door.listen(512)
@@ -69,7 +69,7 @@ def meet(line, short):
         send(line, receive(line, seconds=2.0, idle=2.0))
 
 hoard = []
-threading.Thread(target=Doorway(door, meet, Places(8, 4, 1)).serve, daemon=True).start()
+threading.Thread(target=Doorway(door, meet, (8, 4, 1)).serve, daemon=True).start()
 print("ready", flush=True)
 for word in sys.stdin:
     if word == "hoard\\n":
