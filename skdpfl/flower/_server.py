@@ -55,7 +55,6 @@ class FlowerCourier(remote.DirectCourier):
             raise ValueError(f"timeout must be a finite number of seconds, got {timeout!r}.")
         super().__init__(timeout=timeout, absence=timeout)
         self._grid, self._turn, self._next = grid, threading.RLock(), 0.0
-        self._door = None if line is None else self._opened(line)
         #: of tokens, the nodes that were invited by them; of silos, their lines
         self._invited, self._lines = dict[bytes, int](), dict[str, remote.SiloLine]()
         #: of silos, the marks of their memories, and their answers
@@ -64,6 +63,7 @@ class FlowerCourier(remote.DirectCourier):
         self._nodes, self._due = dict[str, int](), dict[int, float]()
         #: who replies to a message: a node, or a silo
         self._open = dict[str, int | str]()
+        self._door = None if line is None else self._opened(line)
 
     def ask(self, name: str, letter: bytes) -> bytes:
         if (line := self._lines.get(name)) is None:
@@ -169,9 +169,7 @@ class FlowerCourier(remote.DirectCourier):
         invitation = {"address": address, "certificate": certificate.decode()}
         return invitation, remote.LineServer(address, (key, certificate), self._admit)
 
-    def _admit(
-        self, token: bytes, silo: remote.Introduction, challenge: str, line: remote.SiloLine
-    ) -> bool:
+    def _admit(self, token: bytes, silo: Any, challenge: str, line: remote.SiloLine) -> bool:
         """Take in a line of a node that was invited."""
         node = self._invited.pop(token, None)
         if node is None:

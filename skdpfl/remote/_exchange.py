@@ -55,8 +55,7 @@ def exchange(
 
     If a person has to approve first, this waits up to ``patience`` seconds.
     """
-    answers: dict[str, Any] = {}
-    reasons = dict.fromkeys(letters, "no answer in time")
+    answers, reasons = dict[str, Any](), dict.fromkeys(letters, "no answer in time")
     written = {id(letter): pack(letter) for letter in letters.values()}
     waiting, attempts, begin = set(letters), 0, time.monotonic()
     while waiting and attempts < n_attempts:
@@ -163,9 +162,8 @@ class FitJournal:
             kept = self._kept[self._next]
             if kept["letters"] != digest:
                 raise ValueError(
-                    f"The journal {str(self.path)!r} belongs to a fit with other parameters or "
-                    "silos, or to another release of skdpfl. Repeat that fit unchanged, or give "
-                    "another path."
+                    f"The journal {str(self.path)!r} belongs to a fit with other parameters, silos "
+                    "or release of skdpfl. Repeat that fit unchanged, or give another path."
                 )
             self._next += 1
             return dict(kept["answers"]), dict(kept["reasons"])

@@ -4,7 +4,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -292,9 +292,7 @@ class RemoteFederation(federation.Federation):
             gone = [i for i in left.tolist() if self.names[i] in missing]
             self._gone = np.union1d(self._gone, gone).astype(int)
 
-    def _asked(
-        self, ask: _letters.Ask, cohort: np.ndarray, part: _letters.Part | None, final: bool
-    ) -> Came:
+    def _asked(self, ask: _letters.Ask, cohort: np.ndarray, part: Any, final: bool) -> Came:
         """Ask a cohort once; return valid messages, and the reasons why others are missing."""
         answers, reasons = self._exchange(
             self._letters(ask, cohort, part), _letters.Answer, final=final
@@ -308,9 +306,7 @@ class RemoteFederation(federation.Federation):
             reasons[name] = "a message whose length differs from the model's"
         return answers, reasons
 
-    def _letters(
-        self, ask: _letters.Ask, cohort: np.ndarray, part: _letters.Part | None
-    ) -> dict[str, _letters.Ask]:
+    def _letters(self, ask: _letters.Ask, cohort: np.ndarray, part: Any) -> dict[str, Any]:
         """Return a cohort's letters: a silo's first one has the task, and that of masks all keys.
 
         Equal letters are one object, which is serialised once.
@@ -378,9 +374,7 @@ class RemoteFederation(federation.Federation):
             raise SilosMissing("Some silos did not settle the fit.", reasons)
         return {name: letter.epsilon for name, letter in ended.items()}
 
-    def _exchange(
-        self, letters: Mapping[str, Any], kind: type, final: bool = False, n_attempts: int = 0
-    ) -> Came:
+    def _exchange(self, letters: Any, kind: type, final: bool = False, n_attempts: int = 0) -> Came:
         """Exchange letters and journal the answers; if ``final`` even when some are missing."""
         many = n_attempts or self.n_attempts
         ask = partial(exchange, self._courier, letters, kind, many, self.patience)

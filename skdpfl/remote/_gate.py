@@ -6,7 +6,7 @@ import logging
 import os
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -163,8 +163,12 @@ class Gate:
         key : str or None
             The silo's private key.
         """
-        if terms.silos is not None:
-            _check_own_key(terms.silos, self.records.name, key)
+        own = None if key is None else _masks.public_key(key)
+        if terms.silos is not None and terms.silos.get(self.records.name, "")[:64] != own:
+            raise ValueError(
+                "The roster must contain each silo's public key, also that of "
+                f"{self.records.name!r}: give this silo's private key."
+            )
         self.terms, self._key = terms, key
 
     def _answered(self, letter: object, data: bytes) -> bytes:
@@ -340,15 +344,6 @@ class Gate:
             _log_error(f"Silo {self.records.name}", error)
             reason = str(error) if isinstance(error, Refused) else _ERROR
         return refusal(ask.fit, reason if reason in _SAID_OF_DRAWING else _ERROR), {"ended": True}
-
-
-def _check_own_key(roster: Mapping[str, str], name: str, key: str | None) -> None:
-    """Raise unless a silo is on its own roster, with its own key."""
-    if key is None or roster.get(name, "").partition(" until ")[0] != _masks.public_key(key):
-        raise ValueError(
-            f"The roster must contain each silo's public key, also that of {name!r}. Give this "
-            "silo's private key, and put the matching public key on the roster."
-        )
 
 
 def is_passing(error: BaseException | None) -> bool:

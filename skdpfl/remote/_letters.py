@@ -306,10 +306,8 @@ class Offer:
         if self.row.size != self.facts.n_units:
             raise Refused("The plan and the declared facts differ in the size of this silo.")
         if self.seed is not None and not allow_simulation:
-            raise Refused(
-                "Whoever knows the seed knows the noise. Give random_state=None, so that "
-                "this silo draws its own (or it has allow_simulation=True)."
-            )
+            words = "Whoever knows the seed knows the noise"
+            raise Refused(f"{words}: give random_state=None (or the silo allow_simulation=True).")
 
     def check_parts(self) -> None:
         """Raise unless row, facts and task match each other."""

@@ -77,7 +77,7 @@ _PAIR, _PAD, _CIPHER = b"skdpfl pair of silos 2", b"skdpfl short pad 2", b"skdpf
 
 def new_key() -> str:
     """Return a private key, for one fit, as text."""
-    return _keys().X25519PrivateKey.generate().private_bytes_raw().hex()
+    return from_extra("asymmetric.x25519").X25519PrivateKey.generate().private_bytes_raw().hex()
 
 
 def public_of(private: str) -> str:
@@ -160,13 +160,15 @@ def total_of(sent: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _private(key: str) -> Any:
-    return _keys().X25519PrivateKey.from_private_bytes(bytes.fromhex(key))
+    return from_extra("asymmetric.x25519").X25519PrivateKey.from_private_bytes(bytes.fromhex(key))
 
 
 def _met(private: Any, public: str) -> bytes:
     """Return the shared secret of a private and a public key."""
     try:
-        key = _keys().X25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key = from_extra("asymmetric.x25519").X25519PublicKey.from_public_bytes(
+            bytes.fromhex(public)
+        )
         secret: bytes = private.exchange(key)
     except ValueError as error:  # not 32 bytes, or a point that shares no secret
         raise Refused("A silo's key is invalid.") from error
@@ -189,10 +191,6 @@ def from_extra(module: str) -> Any:
         ) from error
 
 
-def _keys() -> Any:
-    return from_extra("asymmetric.x25519")
-
-
 # ---- the roster ---------------------------------------------------------------------------------
 
 
@@ -210,7 +208,7 @@ def new_silo_key() -> str:
     >>> len(public_key(new_silo_key()))
     64
     """
-    return _ed25519().Ed25519PrivateKey.generate().private_bytes_raw().hex()
+    return from_extra("asymmetric.ed25519").Ed25519PrivateKey.generate().private_bytes_raw().hex()
 
 
 def public_key(private: str) -> str:
@@ -239,7 +237,7 @@ def signed_by(public: str, signature: str, text: str) -> bool:
     """Return whether a text was signed with the private key of a public one."""
     from cryptography.exceptions import InvalidSignature
 
-    key = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+    key = from_extra("asymmetric.ed25519").Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
     try:
         key.verify(bytes.fromhex(signature), text.encode())
     except InvalidSignature:
@@ -273,8 +271,7 @@ def check_requester(requesters: Mapping[str, str] | None, offer: Offer, data: by
     plain = signed == signed.lower() and len(signed) == 128 and pack(offer) == data
     if not plain or not signed_by_silo(requesters, offer.requester, signed, _request_text(offer)):
         raise Refused(
-            "This silo takes offers only from requesters that its operator listed, with their "
-            "signatures: RemoteFederation(..., requester=, key=)."
+            "Offers are taken only from requesters on a list: RemoteFederation(requester=, key=)."
         )
 
 
@@ -286,9 +283,7 @@ def signed_by_silo(roster: Mapping[str, str], name: str, signature: str, text: s
         return False
 
 
-def secrets_of(
-    roster: Mapping[str, str] | None, offer: Offer, part: Part, public: str, own: Mapping[str, Any]
-) -> dict[str, Any]:
+def secrets_of(roster: Any, offer: Offer, part: Part, public: str, own: Any) -> dict[str, Any]:
     """Return the secrets that a silo shares with each other in a fit, and a digest of the keys.
 
     Both are made from the keys of the first letter, and stored in the place of the private key.
@@ -333,10 +328,8 @@ def _request_text(offer: Offer) -> str:
 
 def _signer(private: str) -> Any:
     try:
-        return _ed25519().Ed25519PrivateKey.from_private_bytes(bytes.fromhex(private))
+        return from_extra("asymmetric.ed25519").Ed25519PrivateKey.from_private_bytes(
+            bytes.fromhex(private)
+        )
     except ValueError as error:
         raise ValueError("A silo's key must have 64 hexadecimal digits.") from error
-
-
-def _ed25519() -> Any:
-    return from_extra("asymmetric.ed25519")

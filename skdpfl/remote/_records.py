@@ -113,8 +113,7 @@ class SiloRecords:
         blocks = (self.X[i : i + _BLOCK] for i in range(0, len(self.X), _BLOCK))
         if not raw and not all(np.isfinite(rows).all() for rows in blocks):
             raise ValueError(
-                "X holds values that are missing or not finite: fill them in, or give raw=True for "
-                "imputers and encoders."
+                "X holds values that are missing or not finite: fill them in, or give raw=True."
             )
         self.neutral = _read_neutral(neutral, self.feature_names, raw)
         self.classes = None if classes is None else tuple(labels_of(classes).tolist())
@@ -322,9 +321,7 @@ def _targets_of(y: Any) -> tuple[np.ndarray, bool]:
     return np.where(event, 1.0, -1.0) * np.abs(time), True
 
 
-def _read_neutral(
-    given: Mapping[str, Any] | None, names: tuple[str, ...] | None, raw: bool
-) -> dict[str, Any]:
+def _read_neutral(given: Any, names: tuple[str, ...] | None, raw: bool) -> dict[str, Any]:
     """Return the neutral numbers of columns that a silo lacks."""
     found = {str(name): value for name, value in (given or {}).items()}
     if found and names is None:
@@ -358,7 +355,4 @@ def _numbers(values: np.ndarray) -> np.ndarray:
                 return values.astype(np.float64, copy=False) if wide else values
     except (TypeError, ValueError, np.exceptions.ComplexWarning):
         pass
-    raise ValueError(
-        "X holds text, dates or complex numbers. Encode them first by public rules: categories as "
-        "columns of 0 and 1, dates as days since a public date."
-    )
+    raise ValueError("X holds text, dates or complex numbers: encode them, or declare columns.")

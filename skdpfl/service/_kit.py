@@ -33,14 +33,10 @@ def init(asked: argparse.Namespace) -> None:
     print(f'{name} = "{public_key(read_key(folder / "state" / f"{name}.key"))}"')
 
 
-def _is_home(*paths: str | Path) -> bool:
-    """Whether one of these lies in somebody's home."""
-    return any(Path(path).absolute().is_relative_to(home) for path in paths for home in _HOMES)
-
-
 def _words_of(asked: argparse.Namespace, folder: Path) -> dict[str, str]:
     """Return what is filled into a hospital's files."""
-    records = asked.records.absolute()
+    records, program = asked.records.absolute(), Path(sys.executable).absolute()
+    in_a_home = any(p.is_relative_to(h) for p in (folder, records, program) for h in _HOMES)
     how = {key: value for key in READING if (value := getattr(asked, key))}
     first = next(read_file(records, how.get("separator", ","), how.get("encoding", "utf-8")))
     columns = list(first)
@@ -54,7 +50,7 @@ def _words_of(asked: argparse.Namespace, folder: Path) -> dict[str, str]:
         "carrier": asked.carrier or f"{asked.user}-line",
         "command": f"{sys.executable} -m skdpfl",
         "folder": str(folder),
-        "home": "read-only" if _is_home(folder, records, sys.executable) else "yes",
+        "home": "read-only" if in_a_home else "yes",
         "server": asked.server,
         "records": _text(str(records)),
         "features": ", ".join(_text(each) for each in columns if each != asked.target),

@@ -178,9 +178,8 @@ class SiloSettings:
     @property
     def agreed(self) -> Terms:
         """The terms, for a gate."""
-        words = {each.name: getattr(self.terms, each.name) for each in fields(Terms)}
         listed = {"silos": self.roster.silos, "requesters": self.roster.requesters}
-        return Terms(**words | listed)
+        return Terms(**{f.name: getattr(self.terms, f.name) for f in fields(Terms)} | listed)
 
 
 def read_settings(path: str | Path) -> SiloSettings:
@@ -199,15 +198,14 @@ def read_settings(path: str | Path) -> SiloSettings:
     return settings
 
 
-def _placed(table: Any, folder: Path) -> Any:
-    """Return a table whose paths are relative to the file's folder."""
-    placed = {each.name: getattr(table, each.name) for each in fields(table) if each.init}
-    for name, value in placed.items():
-        if isinstance(value, Path):
-            placed[name] = folder / value
-        elif is_dataclass(value):
-            placed[name] = _placed(value, folder)
-    return replace(table, **placed)
+def _placed(value: Any, folder: Path) -> Any:
+    """Return a value with all paths in it relative to the file's folder."""
+    if isinstance(value, Path):
+        return folder / value
+    if not is_dataclass(value):
+        return value
+    placed = {f.name: _placed(getattr(value, f.name), folder) for f in fields(value) if f.init}
+    return replace(value, **placed)  # type: ignore[type-var]
 
 
 def _problems(settings: SiloSettings) -> Iterator[str]:
@@ -233,14 +231,13 @@ def _problems(settings: SiloSettings) -> Iterator[str]:
             yield f"records.bounds has {name!r}, which is not a feature"
         if not (isinstance(pair, list) and len(pair) == 2 and pair[0] <= pair[1]):
             yield f"records.bounds.{name} must be a pair [low, high]"
-    keys = {f"silos.{name}": key for name, key in (roster or {}).items()}
-    asking = settings.roster.requesters or {}
-    for name, key in (keys | {f"requesters.{each}": asking[each] for each in asking}).items():
-        if not (isinstance(key, str) and re.fullmatch(_KEY, key)):
-            yield (
-                f"roster.{name} must be a public key of 64 hexadecimal digits, with "
-                '" until 2027-11-30" after it if it has a last day'
-            )
+    for kind in ("silos", "requesters"):
+        for name, key in (getattr(settings.roster, kind) or {}).items():
+            if not (isinstance(key, str) and re.fullmatch(_KEY, key)):
+                yield (
+                    f"roster.{kind}.{name} must be a public key of 64 hexadecimal digits, with "
+                    '" until 2027-11-30" after it if it has a last day'
+                )
     if roster is not None and records.name not in roster:
         yield f"roster.silos lacks this silo, {records.name!r}"
 

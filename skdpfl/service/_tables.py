@@ -70,7 +70,11 @@ def _loaded(table: RecordsTable, folder: Path) -> tuple[np.ndarray, pd.DataFrame
                     values = (_numbers(table, frame[name]) for name in table.features)
                     file.write(np.column_stack([v.astype(table.dtype) for v in values]).data)
                 rest.append(frame[others].copy())  # without the memory of the whole block
-            _check_whole(table, gaps, n := sum(map(len, rest)))
+            for name in gaps[gaps > 0].index:
+                words = f"the column {name!r} has {gaps[name]} missing values; fill them in"
+                raise BadFile(f"{table.source}: {words}, by public rules")
+            if not (n := sum(map(len, rest))):
+                raise BadFile(f"{table.source}: it has no rows")
             file.flush()
             X = np.memmap(file, table.dtype, "r", shape=(n, len(table.features)))
     except BadFile:
@@ -81,16 +85,6 @@ def _loaded(table: RecordsTable, folder: Path) -> tuple[np.ndarray, pd.DataFrame
             f"{table.source}: it cannot be read ({kind}); its numbers are copied into {folder}"
         ) from error
     return X, pd.concat(rest[1:], ignore_index=True)
-
-
-def _check_whole(table: RecordsTable, gaps: pd.Series, n: int) -> None:
-    for name in gaps[gaps > 0].index:
-        words = (
-            f"the column {name!r} has {gaps[name]} missing values; fill them in, by public rules"
-        )
-        raise BadFile(f"{table.source}: {words}")
-    if not n:
-        raise BadFile(f"{table.source}: it has no rows")
 
 
 def read_features(settings: SiloSettings, rows: Path) -> pd.DataFrame:

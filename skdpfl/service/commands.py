@@ -127,9 +127,8 @@ def _join(settings: SiloSettings, asked: argparse.Namespace) -> None:
 
 def _sign(asked: argparse.Namespace) -> None:
     """Join hospitals' public lines into one signed file."""
-    roster = _settings.write_roster(
-        asked.to, asked.key, _settings.lines_of(asked.lines), str(asked.until)
-    )
+    keys = _settings.lines_of(asked.lines)
+    roster = _settings.write_roster(asked.to, asked.key, keys, str(asked.until))
     signer = remote.public_key(_settings.read_key(asked.key))
     _settings.read_roster(asked.to, signer)
     print(f"{asked.to}: roster {roster['serial']} of {', '.join(roster['silos'])}", file=sys.stderr)
@@ -149,9 +148,8 @@ def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
         return 1
     seconds = time.monotonic() - begin
     print(f"{said.name}: serving at {settings.socket}, answered in {seconds:.2f} s")
-    waiting = _store(settings).questions()
     print(f"ledger    {_left(settings)}")
-    if waiting:
+    if waiting := _store(settings).questions():
         print(f"pending   {len(waiting)} fits wait for a person: skdpfl silo pending")
     return 0
 
@@ -186,11 +184,10 @@ def _connect(asked: argparse.Namespace) -> int:
     while True:
         try:
             remote.dial(asked.address, certificate, ask)
-            _tell(f"{asked.address} closed the line")
-            status = 0
+            said, status = f"{asked.address} closed the line", 0
         except ConnectionError as error:
-            _tell(str(error))
-            status = 1
+            said, status = str(error), 1
+        _tell(said)
         if asked.once:
             return status
         time.sleep(_DIAL)
@@ -202,7 +199,7 @@ def _tell(what: str) -> None:
 
 def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Show what each fit cost."""
-    ledger = _opened(settings)
+    ledger = PrivacyLedger(path=settings.ledger.file, must_exist=True)
     for number, entry in enumerate(ledger.entries, start=1):
         name, _, offer = entry.name.rpartition(", offer ")  # a server chose the name
         cost = f"epsilon={entry.spent.epsilon:<10.6g} delta={entry.spent.delta:g}"
@@ -252,11 +249,12 @@ def _predict(settings: SiloSettings, asked: argparse.Namespace) -> None:
     try:
         plain = json.loads(asked.model.read_text())
         joint = getattr(estimators, str(plain["estimator"])).from_dict(plain)
-        head = None if asked.head == "none" else asked.head
         own, rows = pd.DataFrame(records.X, columns=features), read_features(settings, asked.rows)
         if not hasattr(joint, "feature_names_in_"):
             own, rows = own.to_numpy(), rows.to_numpy()
-        model = SiloAdapted(joint, head).fit_heads(own, records.y)
+        model = SiloAdapted(joint, None if asked.head == "none" else asked.head).fit_heads(
+            own, records.y
+        )
         here = np.zeros(len(rows), int)
         predictions = pd.DataFrame({"prediction": model.predict(rows, silos=here)})
         if hasattr(model, "predict_proba"):
@@ -277,13 +275,9 @@ def _store(settings: SiloSettings) -> remote.SiloStore:
     return remote.SiloStore(budget.folder or f"{budget.file}.fits")
 
 
-def _opened(settings: SiloSettings) -> PrivacyLedger:
-    return PrivacyLedger(path=settings.ledger.file, must_exist=True)
-
-
 def _left(settings: SiloSettings) -> str:
     """Return text on what was spent, and the budget."""
-    ledger = _opened(settings)
+    ledger = PrivacyLedger(path=settings.ledger.file, must_exist=True)
     spent: Any = ledger.spent
     n, left = len(ledger.entries), at_least(ledger.remaining, 3)
     used = "nothing" if spent is None else f"epsilon={spent.epsilon:.6g} at delta={spent.delta:g}"

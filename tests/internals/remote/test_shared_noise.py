@@ -524,7 +524,7 @@ def test_a_hostile_server_gets_letters_that_do_not_depend_on_records(tmp_path, m
     said = []
     for number, data in enumerate((problem(), other_records())):
         keys = iter([f"{i:064x}" for i in range(1, 99)])
-        monkeypatch.setattr(gates, "new_key", lambda keys=keys: next(keys))
+        monkeypatch.setattr(gates._masks, "new_key", lambda keys=keys: next(keys))
 
         class Hostile(Here):
             def deliver(self, letters):
