@@ -62,7 +62,7 @@ def _in_one_line(asked: argparse.Namespace) -> int:
     try:
         settings = (read_settings(asked.file),) if hasattr(asked, "file") else ()
         return asked.silo(*settings, asked) or 0
-    except (BadFile, LedgerError, remote.Refused, remote.WireError, OSError) as error:
+    except (ValueError, LedgerError, OSError) as error:
         raise SystemExit(f"skdpfl {asked.part}: {' '.join(str(error).split())}") from None
 
 
