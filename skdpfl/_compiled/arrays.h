@@ -45,19 +45,14 @@ static Py_buffer *hold(struct arguments *arguments, PyObject *argument, const ch
     if (PyObject_GetBuffer(argument, view, flags)) return NULL;
     arguments->count++;
     const int last = view->ndim - 1;
-    if (code_of(view) != code)
-        complain(name, "wrong type");
-    else if (view->ndim != axes)
-        complain(name, "wrong number of axes");
-    else if (view->strides == NULL)
-        complain(name, "must have strides"); /* arrays of ctypes have none */
-    else if (((uintptr_t)view->buf | (uintptr_t)view->strides[0]) % view->itemsize)
-        complain(name, "must be aligned");
-    else if (view->shape[last] > 1 && view->strides[last] != view->itemsize)
-        complain(name, "the last axis must be contiguous");
-    else
-        return view;
-    return NULL;
+    const char *wrong =
+        code_of(view) != code   ? "wrong type"
+        : view->ndim != axes    ? "wrong number of axes"
+        : view->strides == NULL ? "must have strides" /* arrays of ctypes have none */
+        : ((uintptr_t)view->buf | (uintptr_t)view->strides[0]) % view->itemsize ? "must be aligned"
+        : view->shape[last] < 2 || view->strides[last] == view->itemsize
+            ? NULL : "the last axis must be contiguous";
+    return wrong ? complain(name, wrong), NULL : view;
 }
 
 /* Return the type of an array argument, one of these, or -1 with an error set. */

@@ -3,12 +3,13 @@
        raw[c][j]  = sum_i x_j[i] W[i][c] + b[c]       i < d, c < k <= FEW
        sums[i][c] = sum_j a_j[i] slopes[c][j]         a_j = (x_j, 1)
 
-   Included after tiles.h, of whose macros it uses some, for each precision, with REAL, INTEGER and
-   MASKED (a load of some lanes, the others zero) defined. A raw prediction is one chain, the same
-   for all records: products of features i = q, q + LANES, .. are added in turn for each lane q, by
-   fused multiply-adds, then the lanes, then b[c]. So it depends neither on which other records,
-   outputs or silos are computed beside it, nor on how many there are. A sum adds the products of
-   its own silo's records in their order; slopes are added lane by lane, then the lanes. */
+   Included after tiles.h, of whose macros it uses some, for each precision, with REAL, INTEGER,
+   MASKED (a load of some lanes, the others zero) and CUT (to limits; NaN stays) defined. A raw
+   prediction is one chain, the same for all records: products of features i = q, q + LANES, .. are
+   added in turn for each lane q, by fused multiply-adds, then the lanes, then b[c]. So it depends
+   neither on which other records, outputs or silos are computed beside it, nor on how many there
+   are. A sum adds the products of its own silo's records in their order; slopes are added lane by
+   lane, then the lanes. */
 
 typedef REAL NAME(vector) __attribute__((vector_size(32)));
 typedef REAL NAME(half) __attribute__((vector_size(16)));
@@ -69,12 +70,21 @@ INLINE __m256i NAME(tail)(ptrdiff_t d)
     return _mm256_loadu_si256((const void *)((const REAL *)words + LANES - d % LANES));
 }
 
+/* Cut a vector of features of `rows` records to their limits. */
+INLINE void NAME(cut)(NAME(vector) *x, const REAL *low, ptrdiff_t apart, const int rows)
+{
+    const NAME(vector) a = *(const NAME(unaligned) *)low;
+    const NAME(vector) b = *(const NAME(unaligned) *)(low + apart);
+    _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) x[r] = CUT(x[r], a, b);
+}
+
 /* `rows` records at a time; the last ones are filled up. `w` holds LANES features of each output in
    turn, zeros at the end. */
 INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, ptrdiff_t n, const NAME(vector) *w,
                        REAL *out, ptrdiff_t wide, const int rows, const int count)
 {
     const ptrdiff_t d = X->d;
+    const REAL *low = X->limits;
     const __m256i left = NAME(tail)(d);
     const NAME(vector) none = {0};
     for (ptrdiff_t j = from; j < n; j += rows) {
@@ -89,11 +99,13 @@ INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, ptrdiff_t n, con
         for (; i + LANES <= d; i += LANES, weights += count) {
             _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
                 part[r] = *(const NAME(unaligned) *)(at[r] + i);
+            if (low) NAME(cut)(part, low + i, d + BEYOND, rows);
             NAME(add)(sum, part, weights, rows, count);
         }
         if (i < d) {
             _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
                 part[r] = (NAME(vector))MASKED(at[r] + i, left);
+            if (low) NAME(cut)(part, low + i, d + BEYOND, rows);
             NAME(add)(sum, part, weights, rows, count);
         }
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
@@ -357,3 +369,4 @@ static void NAME(steps)(const struct call *call, const struct slopes *of, const 
 #undef REAL
 #undef INTEGER
 #undef MASKED
+#undef CUT

@@ -41,8 +41,7 @@ CLONES static void fine(const uint16_t *lanes, const int32_t *table, int64_t *ou
     const uint16_t *u1 = lanes, *u2 = lanes + n, *u3 = lanes + 2 * n, *slot = lanes + 3 * n;
     const uint16_t *extra = lanes + 4 * n;
     for (ptrdiff_t i = 0; i < n; i++) {
-        const int64_t whole =
-            table[slot[i]] + (u1[i] & FIELD) + (u2[i] & FIELD) + (u3[i] & FIELD);
+        const int64_t whole = table[slot[i]] + (u1[i] & FIELD) + (u2[i] & FIELD) + (u3[i] & FIELD);
         out[i] = whole * (1 << EXTRA_BITS) + extra[2 * i] + extra[2 * i + 1] - 0xFFFF;
     }
 }

@@ -26,6 +26,7 @@ struct records {
     const int64_t *rows;
     ptrdiff_t n, d;
     int intercept, made; /* whether all columns are in the lines */
+    const void *limits; /* NULL or, for few outputs, of features, the lower ones first */
     struct curves of;
 };
 
@@ -142,9 +143,8 @@ static int hold_chunk(struct call *call, PyObject *number)
 static const void *hold_each(struct call *call, PyObject *argument, const char *name)
 {
     const Py_buffer *view = hold_reals(call, argument, name, 1, 0);
-    if (view == NULL) return NULL;
-    if (view->shape[0] >= call->n) return view->buf;
-    return complain(name, "fewer than records"), NULL;
+    if (view && view->shape[0] < call->n) return complain(name, "fewer than records"), NULL;
+    return view ? view->buf : NULL;
 }
 
 /* Raw predictions, or slopes: (k, n) or wider. */
@@ -170,8 +170,7 @@ static void *hold_packed(struct call *call, PyObject *argument, int writable)
 }
 
 /* What a table stores beside values, a tuple of seven after them: cells, where, factors, slopes,
-   levels, space, and the number of values before those columns. Columns are widened to the type of
-   space. */
+   levels, space (of the type columns are widened to), and the number of values before them. */
 static int hold_curves(struct call *call, PyObject *table, const Py_buffer *values)
 {
     struct curves *of = &call->X.of;
@@ -296,10 +295,12 @@ struct persons {
 #define REAL float
 #define INTEGER int32_t
 #define MASKED(x, mask) _mm256_maskload_ps(x, mask)
+#define CUT(x, low, high) _mm256_min_ps(high, _mm256_max_ps(low, x))
 #include "dots.h"
 #define REAL double
 #define INTEGER int64_t
 #define MASKED(x, mask) _mm256_maskload_pd(x, mask)
+#define CUT(x, low, high) _mm256_min_pd(high, _mm256_max_pd(low, x))
 #include "dots.h"
 
 /* Write all columns of a record as the table's precision has them, in double precision. */
@@ -342,17 +343,22 @@ static void *space_of(struct call *call, size_t bytes, size_t zeros)
 static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     struct call call = {0};
-    const Py_buffer *params, *out;
+    const Py_buffer *params, *out, *limits = NULL;
     char *packed = NULL;
     void *space;
-    if (count != 7) return PyErr_Format(PyExc_TypeError, "raw takes 7 arguments");
+    if (count < 7 || count > 8) return PyErr_Format(PyExc_TypeError, "raw takes 7 or 8 arguments");
     call.X.intercept = PyObject_IsTrue(given[6]);
     if (call.X.intercept < 0 || hold_records(&call, given[0], given[1], given[2]) ||
         (out = hold_by_class(&call, given[4], "out", 1)) == NULL ||
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
         (given[5] != Py_None && (packed = hold_packed(&call, given[5], 1)) == NULL) ||
+        (count == 8 &&
+         ((limits = hold_reals(&call, given[7], "limits", 1, 0)) == NULL ||
+          ((limits->shape[0] != 2 * ((large)call.X.d + BEYOND) || packed || call.k > FEW) &&
+           complain("limits", "of other features, or outputs")))) ||
         (space = space_of(&call, MOST * ((size_t)call.X.d + 1) + FOR_FEW(call.X.d), 0)) == NULL)
         return finish(&call.given, 0);
+    call.X.limits = limits ? limits->buf : NULL;
     Py_BEGIN_ALLOW_THREADS
     for (ptrdiff_t s = 0; s < call.silos; s++) {
         const struct records X = silo(&call, s);
@@ -430,21 +436,19 @@ static int hold_persons(struct call *call, PyObject *const *given, struct person
     return 0;
 }
 
-/* Both products of one output and the slopes between: once, in a descent, or by persons (2). */
-static PyObject *with_slopes(PyObject *const *given, Py_ssize_t count, int how)
+/* Both products of one output and slopes between: once, in a descent, or by persons, by `count`. */
+static PyObject *with_slopes(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
-    static const int counts[] = {11, 17, 15};
+    const int how = count == 11 ? 0 : count == 17 ? 1 : 2;
     struct call call = {0};
     struct slopes of = {0};
     struct descent by = {0};
     struct persons who = {0};
     const Py_buffer *params, *out;
     char *space;
-    if (count != counts[how])
-        return PyErr_Format(PyExc_TypeError, "takes %d arguments", counts[how]);
+    if (how == 2 && count != 15) return PyErr_Format(PyExc_TypeError, "takes 11, 15, 17 arguments");
     const long link = PyLong_AsLong(given[10]);
-    call.X.intercept = PyObject_IsTrue(given[8]);
-    call.k = 1;
+    call.X.intercept = PyObject_IsTrue(given[8]), call.k = 1;
     if (PyErr_Occurred()) return NULL;
     if (link < IDENTITY || link > LABEL_FREE) return PyErr_Format(PyExc_ValueError, "link");
     of.link = (enum link)link;
@@ -486,15 +490,6 @@ static PyObject *expand(PyObject *self, PyObject *const *given, Py_ssize_t count
     return finish(&call.given, 1);
 }
 
-#define WITH_SLOPES(name, how)                                                                   \
-    static PyObject *name(PyObject *self, PyObject *const *given, Py_ssize_t count)              \
-    {                                                                                            \
-        return with_slopes(given, count, how);                                                   \
-    }
-WITH_SLOPES(step, 0)
-WITH_SLOPES(descent, 1)
-WITH_SLOPES(persons, 2)
-
 static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     struct call call = {0};
@@ -530,9 +525,9 @@ static PyMethodDef methods[] = {
 #ifdef HAVE_TILES
     {"raw", (PyCFunction)(void (*)(void))raw, METH_FASTCALL, NULL},
     {"row_sums", (PyCFunction)(void (*)(void))row_sums, METH_FASTCALL, NULL},
-    {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL, NULL},
-    {"descent", (PyCFunction)(void (*)(void))descent, METH_FASTCALL, NULL},
-    {"persons", (PyCFunction)(void (*)(void))persons, METH_FASTCALL, NULL},
+    {"step", (PyCFunction)(void (*)(void))with_slopes, METH_FASTCALL, NULL},
+    {"descent", (PyCFunction)(void (*)(void))with_slopes, METH_FASTCALL, NULL},
+    {"persons", (PyCFunction)(void (*)(void))with_slopes, METH_FASTCALL, NULL},
     {"expand", (PyCFunction)(void (*)(void))expand, METH_FASTCALL, NULL},
     {"narrow", set_narrow, METH_O, NULL},
     {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, NULL},

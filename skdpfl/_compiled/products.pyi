@@ -25,13 +25,15 @@ def raw(
     out: NDArray,
     packed: NDArray | None,
     intercept: bool,
+    limits: NDArray = ...,
     /,
 ) -> None:
     """Write raw predictions (k, n or more) of the table's ``rows`` (n,), and a copy of them.
 
     ``params`` (S, P) are the silos' flat parameters. The copy, for ``sums``, takes a multiple of 64
     bytes a record, the intercept's 1 included, and ``packed`` has 64 bytes to spare; None: no copy,
-    and at most 4 outputs are those of `row_sums` and `step`.
+    and at most 4 outputs are those of `row_sums` and `step`. For these features may be cut to
+    ``limits``, flat: d lower ones and 16 other numbers, then d upper ones and 16.
     """
 
 def expand(table: Table, rows: NDArray, edges: NDArray, out: NDArray, /) -> None:

@@ -4,10 +4,10 @@
        sums[i][c] = sum_j a_j[i] slopes[c][j]              a_j = (x_j, 1)
 
    Included for each precision and width of vectors, with REAL and BYTES (of a vector) defined. TILE
-   by WIDE vectors are in registers at once. Records are read where they are: x_j
-   is row rows[j] of a table, and nobody gathers it. Every number is one chain of fused
-   multiply-adds, over i or over j in order, that starts from b[c] or from 0: it depends neither on
-   which other records, classes or silos are computed beside it, nor on the width of vectors. */
+   by WIDE vectors are in registers at once. Records are read where they are, in row rows[j] of a
+   table. Every number is one chain of fused multiply-adds, over i or over j in order, that starts
+   from b[c] or from 0: it depends neither on which other records, classes or silos are computed
+   beside it, nor on the width of vectors. */
 
 #define LANES ((ptrdiff_t)(BYTES / sizeof(REAL)))
 #define WIDE 3
@@ -37,9 +37,8 @@ typedef REAL NAME(unaligned) __attribute__((vector_size(BYTES), aligned(sizeof(R
 /* Raw predictions of up to TILE records in count LANES classes. On the way records are copied to
    `packed`, unless that is NULL, and those that come `next` are fetched into the cache. */
 INLINE void NAME(raw_tile)(const struct records *X, const REAL *const x[TILE],
-                           const REAL *const next[TILE], ptrdiff_t height,
-                           const NAME(vector) *w, REAL *packed, REAL out[TILE][WIDE * LANES],
-                           const int count)
+                           const REAL *const next[TILE], ptrdiff_t height, const NAME(vector) *w,
+                           REAL *packed, REAL out[TILE][WIDE * LANES], const int count)
 {
     NAME(vector) sum[TILE][WIDE];
     const NAME(vector) *b = w + X->d * count;

@@ -34,9 +34,11 @@ from skdpfl.estimators._noise_error import (
 )
 from skdpfl.estimators._training import Trained
 from skdpfl.federation import Federation, Schema
+from skdpfl.models import LinearModel
 from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling import AffineScaling
 from skdpfl.table import FLOATS, Table, check_persons, numbers_in_rows, read_new
 
 #: binary logarithms of the most rows, and the most numbers, in a block of predictions
@@ -555,6 +557,10 @@ class FederatedEstimator(Trained):
         known = partial(validate_data, self, reset=False, **how)
         without = self.silo_column, self.person_column
         values = read_new(X, validate=known, without=without, encoding=schema)
+        if type(self.model_) is LinearModel and isinstance(self.scaling_, AffineScaling):
+            raw = self.model_.raw_within(vars(self), values, self.scaling_.low, self.scaling_.high)
+            if raw is not None:
+                return raw
         rows = 2 ** max(0, min(_MOST_ROWS, _NUMBERS - self.model_.n_features.bit_length()))
         if not self.model_.fitted_by_rows:
             rows = max(1, len(values))

@@ -140,7 +140,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
             Labels from ``classes_``.
         """
         codes = self._loss().predict(self._raw(X))
-        return self.classes_[codes]
+        return self.classes_.take(codes)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:

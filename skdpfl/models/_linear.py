@@ -41,6 +41,7 @@ from skdpfl.models._products import (
     NumpyProducts,
     Records,
     group_products,
+    products_within,
     row_products,
 )
 from skdpfl.privacy.randomness.streams import Stream
@@ -117,6 +118,15 @@ class LinearModel(Model):
     def raw_of_fitted(self, attributes: Mapping[str, Any], X: NDArray) -> NDArray:
         """Return ``X @ coef_.T + intercept_``."""
         return X @ np.atleast_2d(attributes["coef_"]).T + attributes["intercept_"]
+
+    def raw_within(
+        self, attributes: Mapping[str, Any], X: NDArray, low: NDArray | None, high: NDArray | None
+    ) -> NDArray | None:
+        """Return `raw_of_fitted` of features cut to their limits, if that takes one pass."""
+        if low is None or high is None:
+            return None
+        coef, intercept = np.atleast_2d(attributes["coef_"]), np.ravel(attributes["intercept_"])
+        return products_within(X, coef, intercept, low, high)
 
     def penalty_mask(self) -> NDArray:
         """Return 1 for weights and 0 for the intercept, which is not penalised, flat."""

@@ -43,7 +43,7 @@ from scipy.sparse import csr_array
 
 from skdpfl._compiled import products as compiled
 from skdpfl.models._clipping import zero_unless
-from skdpfl.models._expanded import ExpandedTable
+from skdpfl.models._expanded import BEYOND, ExpandedTable
 
 #: rows that are multiplied at once where nothing is compiled
 BLOCK = 16
@@ -62,6 +62,32 @@ def products_by_class(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray
         return
     X, flat = _in_lines(X, kind), _in_lines(weights.reshape(-1, d * k), kind)
     compiled.raw(X, np.arange(n), edges, flat, out, None, False)
+
+
+#: records whose row numbers are in memory at once
+_IN_ONE_CALL = 2**16
+
+
+def products_within(
+    X: NDArray, coef: NDArray, intercept: NDArray, low: NDArray, high: NDArray
+) -> NDArray | None:
+    """Return what X, cut to [low, high], gives for ``coef`` (k, d) and ``intercept`` (k,): (n, k).
+
+    Each row's bits are its own, in any layout. None: this is compiled for few outputs, of the dtype
+    of X, only.
+    """
+    kind, (k, d), n = X.dtype, coef.shape, len(X)
+    alike = coef.dtype == intercept.dtype == kind and kind.char in "fd"
+    if compiled is None or k > FEW or not alike:
+        return None
+    limits, flat = np.zeros((2, d + BEYOND), kind), np.append(coef.T, intercept)[None]
+    limits[:, :d] = low, high
+    out, rows = np.empty((k, n), kind), np.arange(min(n, _IN_ONE_CALL))
+    for start in range(0, n, _IN_ONE_CALL):
+        some = _in_lines(X[start : start + _IN_ONE_CALL], kind)
+        where = some, rows[: len(some)], np.array([0, len(some)]), flat
+        compiled.raw(*where, out[:, start : start + len(some)], None, True, limits.ravel())
+    return out.T
 
 
 def _by_numpy(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray) -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+import skdpfl
 from skdpfl._compiled import products
 from skdpfl.models import CELLS, CurveColumns, ExpandedTable, Records
 from skdpfl.models._products import CompiledProducts, NumpyProducts
@@ -146,6 +147,48 @@ def test_few_outputs_at_any_numbers_of_records_and_features(d, k, dtype):
             np.testing.assert_array_equal(one[:, 0], out[:k, j])
             want = x @ params[s].reshape(d + 1, k).astype(float)
             np.testing.assert_allclose(one[:, 0], want, rtol=0, atol=50 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("d", [*range(10), 16, 17, 33])
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_predictions_within_limits_are_those_of_features_that_were_cut_before(d, k, dtype):
+    """Bit for bit; what is no number stays none, and numbers between the limits have no effect."""
+    rng, n = np.random.default_rng(d), 21
+    table = 3 * rng.standard_normal((n, d + 2)).astype(dtype)[:, 1 : d + 1]
+    low, high = np.sort(rng.standard_normal((2, d)).astype(dtype), axis=0)
+    table[3], table[4] = -np.inf, np.inf
+    table[5, d // 2 :] = np.nan
+    limits = np.full((2, d + 16), 99, dtype)
+    limits[0, :d], limits[1, :d] = low, high
+    where, params = (np.arange(n), np.array([0, n])), rng.standard_normal((1, (d + 1) * k))
+    got, want = np.empty((2, k, n), dtype)
+    products.raw(table, *where, params.astype(dtype), got, None, True, limits.ravel())
+    cut = np.minimum(np.maximum(table, low), high)
+    products.raw(cut, *where, params.astype(dtype), want, None, True)
+    np.testing.assert_array_equal(got, want)
+    assert np.isnan(got[:, 5]).all() == (d > 0) and np.isfinite(np.delete(got, 5, axis=1)).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+def test_predictions_of_models_are_each_records_own(n_classes, dtype):
+    """Of few outputs: bit for bit, in any number and layout of records, whose features are cut."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(70_000, 3)).astype(dtype), np.arange(70_000) % n_classes
+    limits, few = (np.array([-1.0, -2.0, -0.5]), np.array([1.5, 2.0, 0.5])), slice(300)
+    settings = {"feature_bounds": limits, "clip_features": True, "n_rounds": 4, "random_state": 0}
+    model = skdpfl.ISRLDPClassifier(5.0, **settings).fit(X[few], y[few], silos=y[few] % 2)
+    found = model.decision_function(X)
+    want = np.clip(X, *limits).astype(float) @ model.coef_.T + model.intercept_
+    precise = {"rtol": 0, "atol": 20 * np.finfo(dtype).eps * np.abs(want).max()}
+    np.testing.assert_allclose(found, want if n_classes > 2 else want[:, 0], **precise)
+    for rows in ([0], [69_999], slice(65_530, 65_541), slice(1, None, 9973)):
+        for some in (X[rows], np.asfortranarray(X)[rows]):
+            again = model.decision_function(some)
+            np.testing.assert_allclose(again, found[rows], **precise)
+            if n_classes <= 4:
+                np.testing.assert_array_equal(again, found[rows])
 
 
 @pytest.mark.parametrize("d", [*range(10), 16, 17, 33])
@@ -372,6 +415,8 @@ def arguments(function):
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, packed, True]
     if function == "few":
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, None, True]
+    if function == "limits":
+        return [*arguments("few"), np.zeros(36, single)]
     if function == "curves":  # two values and one curve of three columns
         table = curved(4, 2, [0], 3, single).for_compiled()
         return [table, np.array([0, 3, 1]), edges, np.zeros((1, 12), single), wide, None, True]
@@ -391,7 +436,7 @@ def arguments(function):
 
 def taking(function):
     """The function that takes these arguments."""
-    return getattr(products, "raw" if function in ("few", "curves") else function)
+    return getattr(products, "raw" if function in ("few", "curves", "limits") else function)
 
 
 def curved(n, n_values, where, m, dtype, before=None, seed=0):
@@ -522,6 +567,12 @@ REFUSED = {
     "room for fewer columns": ("expand", 3, lambda a: a[:, :4].copy()),
     "room for fewer records": ("expand", 3, lambda a: a[:2].copy()),
     "columns to be kept": ("expand", 3, read_only),
+    "limits of fewer features": ("limits", 7, lambda a: a[:34].copy()),
+    "limits of more features": ("limits", 7, lambda a: np.zeros(38, np.float32)),
+    "limits of another type": ("limits", 7, lambda a: a.astype(float)),
+    "limits of two axes": ("limits", 7, lambda a: a.reshape(2, 18)),
+    "no limits": ("limits", 7, lambda a: None),
+    "limits beside a copy": ("limits", 5, lambda a: np.zeros(64, np.float32)),
     "raw predictions to be kept": ("few", 4, read_only),
     "too few columns for few": ("few", 4, lambda a: a[:, :2].copy()),
     "a row too far to be added": ("row_sums", 1, lambda a: np.array([0, 4, 1])),
@@ -538,7 +589,7 @@ REFUSED = {
     "too few targets": ("step", 5, lambda a: a[:2].copy()),
     "targets of another type": ("step", 5, lambda a: a.astype(np.float64)),
     "too few limits": ("step", 6, lambda a: a[:2].copy()),
-    "limits of two axes": ("step", 6, lambda a: a[:, None]),
+    "limits of slopes of two axes": ("step", 6, lambda a: a[:, None]),
     "too few weights of records": ("step", 7, lambda a: a[:2].copy()),
     "steps in chunks of nothing": ("step", 9, lambda a: 0),
     "a row too far for a descent": ("descent", 1, lambda a: np.array([0, 4, 1])),
