@@ -96,6 +96,8 @@ SLACK = 1 + 1e-9
 _BITS, _RANDOMISED = ShuffledSums.release, PrivUnitMechanism.randomise
 #: what silos hide in a common sum, that sum, and how many of three silos may tell their noise
 _STEPS, _TOTAL, COLLUDING = SharedNoise.steps, SharedNoise.total, 1
+#: the release of many sums on grids that are made once
+_ROWS = grid.GridRows.release
 #: what gives out a column's names with their counts
 _GIVER = ValueCounts.giver
 
@@ -144,6 +146,14 @@ class Replay:
         deviation = np.asarray(gamma, dtype=float) * UNITS[exact.dtype.name]
         result = original(exact, units, gamma, out=out, divisor=divisor)
         self.note(exact_before, (exact_before.shape, units, gamma, divisor), deviation, result)
+        return result
+
+    def rows(self, rows: grid.GridRows, exact: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Note sums that are rows, and return their release, or that of the recorded fit."""
+        exact_before = np.array(exact)
+        deviation = rows.grids[:, None].astype(float) * UNITS[exact.dtype.name]
+        result = _ROWS(rows, exact, units)
+        self.note(exact_before, (exact_before.shape, units, *rows), deviation, result)
         return result
 
     def named(
@@ -238,6 +248,7 @@ def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     for module in holders:
         module.snapped_release = release  # type: ignore[attr-defined]
     ShuffledSums.release, PrivUnitMechanism.randomise = bits, randomised  # type: ignore
+    grid.GridRows.release = lambda rows, *args: replay.rows(rows, *args)  # type: ignore
     ValueCounts.giver = named  # type: ignore[method-assign]
     SharedNoise.steps = lambda noise, *args: replay.share(noise, *args)  # type: ignore
     SharedNoise.total = lambda noise, *args: replay.total(noise, *args)  # type: ignore
@@ -246,6 +257,7 @@ def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     finally:
         ShuffledSums.release, PrivUnitMechanism.randomise = _BITS, _RANDOMISED  # type: ignore
         SharedNoise.steps, SharedNoise.total = _STEPS, _TOTAL  # type: ignore
+        grid.GridRows.release = _ROWS  # type: ignore[method-assign]
         ValueCounts.giver = _GIVER  # type: ignore[method-assign]
         for module in holders:
             module.snapped_release = original  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from benchmarks.replay import Case, cases, data_of, judged, replaying
 from skdpfl import DPScaffoldClassifier, ISRLDPClassifier
 from skdpfl.privacy.mechanisms import ShuffledGradients, ShuffledSums
 from skdpfl.privacy.mechanisms.privunit import PrivUnitMessages
-from skdpfl.privacy.release import NoisedSum
+from skdpfl.privacy.release import GridRows
 
 CASES = {case.name: case for case in cases()}
 #: an estimator's settings by turns, so that each is met
@@ -140,12 +140,12 @@ def test_messages_that_are_randomised_too_little_are_found(name, kind, method, l
 
 @pytest.mark.parametrize("make", [ISRLDPClassifier, DPScaffoldClassifier])
 def test_too_little_noise_is_found(monkeypatch, make):
-    original = NoisedSum.added
+    original = GridRows.of
 
-    def added(self, sums, units, **how):
-        return original(self._replace(grid=self.grid * 0.4), sums, units, **how)
+    def of(grids, *how):
+        return original(0.4 * grids, *how)
 
-    monkeypatch.setattr(NoisedSum, "added", added)
+    monkeypatch.setattr(GridRows, "of", of)
     estimator = make(3.0, scaling=None, clip_norm=0.1, learning_rate=1.0, n_rounds=4)
     found = replayed(Case("too little noise", estimator.set_params(random_state=0)))
     assert any("priced" in words for words in found), found

@@ -5,6 +5,7 @@ import pytest
 
 from skdpfl.algorithms.average_noise import average_responses
 from skdpfl.estimators import _training
+from skdpfl.models import Additive
 from tests.estimators.fits import make
 
 N = 3000
@@ -43,9 +44,10 @@ def added(model):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
 def test_error_goes_and_effects_stay(kind, monkeypatch):
-    straight, bent = fit(kind, 0.0), fit(kind, 0.7)
+    model = Additive(interactions=kind == "Regressor")
+    straight, bent = fit(kind, 0.0, model=model), fit(kind, 0.7, model=model)
     monkeypatch.setattr(_training, "shrunk", as_released)
-    straight_before, bent_before = fit(kind, 0.0), fit(kind, 0.7)
+    straight_before, bent_before = fit(kind, 0.0, model=model), fit(kind, 0.7, model=model)
     assert sum(added(straight)) < 0.6 * sum(added(straight_before))
     assert kind == "Classifier" or added(straight)[2] < 0.8 * added(straight_before)[2]
     assert added(bent)[1] > 0.9 * added(bent_before)[1]
