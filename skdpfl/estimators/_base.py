@@ -47,7 +47,7 @@ _MOST_ROWS, _NUMBERS = 13, 20
 
 def _fields_of(part: Any) -> list[str]:
     """Return the fields of a dataclass without ``get_params``, such as a loss or an algorithm."""
-    if isinstance(part, type) or not is_dataclass(part) or hasattr(part, "get_params"):
+    if not is_dataclass(part) or isinstance(part, type) or hasattr(part, "get_params"):
         return []
     return [f.name for f in fields(part) if f.init]
 
@@ -120,7 +120,8 @@ class FederatedEstimator(Trained):
         """
         params: dict[str, Any] = super().get_params(deep)
         for name, part in list(params.items()) if deep else ():
-            params |= {f"{name}__{f}": getattr(part, f) for f in _fields_of(part)}
+            for f in _fields_of(part):
+                params[f"{name}__{f}"] = getattr(part, f)
         return params
 
     def set_params(self, **params: Any) -> Any:
@@ -135,9 +136,9 @@ class FederatedEstimator(Trained):
         -------
         self : object
         """
-        refuse_parameters(self, params, self.get_params(deep=False), ValueError)
+        refuse_parameters(self, params, self._get_param_names(), ValueError)
         super().set_params(**{name: params.pop(name) for name in list(params) if "__" not in name})
-        for name, part in self.get_params(deep=False).items():
+        for name, part in self.get_params(deep=False).items() if params else ():
             own = [f for f in _fields_of(part) if f"{name}__{f}" in params]
             if own:
                 setattr(self, name, replace(part, **{f: params.pop(f"{name}__{f}") for f in own}))
