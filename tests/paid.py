@@ -26,5 +26,10 @@ def check_paid(names: Mapping[str, Any]) -> None:
             assert math.isfinite(skdpfl.privacy_spent(model).epsilon), name
 
 
-if __name__ == "__main__":  # an example, in a process of its own
-    check_paid(runpy.run_path(sys.argv[1], run_name="__main__"))
+if __name__ == "__main__":  # examples, one after the other
+    from matplotlib import pyplot as plt
+
+    for path in sys.argv[1:]:
+        print(path, file=sys.stderr)
+        check_paid(runpy.run_path(path, run_name="__main__"))
+        plt.close("all")
