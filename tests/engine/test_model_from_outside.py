@@ -177,13 +177,14 @@ def test_the_engine_trains_it_under_noise_to_what_no_linear_model_learns():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "epsilon"), [(ISRLDPRegressor, np.inf), (DPScaffoldRegressor, 8.0)]
+    ("make", "epsilon", "n_rounds"),
+    [(ISRLDPRegressor, np.inf, 100), (DPScaffoldRegressor, 8.0, "auto")],
 )
-def test_estimators_need_no_more_than_the_model(make, epsilon):
+def test_estimators_need_no_more_than_the_model(make, epsilon, n_rounds):
     X, y = records(600)
     X, y, silos = 10 + 3 * X, 5 + 2 * y, np.arange(600) % 3
     model = make(epsilon, model=OneLayer(), feature_bounds=(0, 20), random_state=0)
-    model.fit(X, y, silos=silos)
+    model.set_params(n_rounds=n_rounds).fit(X, y, silos=silos)
     assert [w.shape for w in model.coefs_] == [(D, WIDTH), (WIDTH, 1)]
     assert not hasattr(model, "coef_")
     assert model.plan_.spent().epsilon <= epsilon

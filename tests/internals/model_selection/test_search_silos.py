@@ -86,7 +86,7 @@ def test_one_silo_moves_the_scores_no_more_than_is_priced(n_records, trust):
 def test_the_noise_on_scores_is_the_noise_that_is_priced(trust):
     k, z, silos = 32, 3.0, np.arange(40)
     right = np.full(40, "a")
-    noisy = np.array([scores(right, silos, [Says("a")] * k, z, i, trust)[0] for i in range(50)])
+    noisy = np.array([scores(right, silos, [Says("a")] * k, z, i, trust)[0] for i in range(25)])
     # 20 silos score; their sum has deviation z C, times sqrt(20) where each of them noises all
     # models at once; at the server each model's score has noise of its own
     deviation = z / 2 / 20 * (math.sqrt(k * 20) if trust == "silo" else 1)
