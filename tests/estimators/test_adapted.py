@@ -45,7 +45,7 @@ def test_own_intercepts_follow_the_levels_of_schools():
 @pytest.mark.slow
 @pytest.mark.parametrize(("head", "n_classes"), [("trees", 3), ("intercept", 2), ("ridge", 3)])
 def test_classes_have_own_parts_too(head, n_classes):
-    X, raw, silos = schools(6, 300, level=2.0)
+    X, raw, silos = schools(3, 250, level=2.0)
     y = np.array(["a", "b", "c"])[np.digitize(raw, [0.0] if n_classes == 2 else [-0.7, 0.7])]
     model = SiloAdapted(clone(CLASSIFIER), head).fit(X, y, silos=silos)
     assert model.score(X, y, silos=silos) > model.score(X, y) + 0.05
