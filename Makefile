@@ -17,7 +17,7 @@ $(VENV)/.package: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
 
 $(VENV)/.installed: $(VENV)/.package
 	@echo "Adding what tests, checks and pages need (pytest, ruff, mypy, Sphinx and others, pyproject.toml"
-	@echo "lists them): some 500 MB and a few minutes, once."
+	@echo "lists them): some 600 MB and a few minutes, once."
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable ".[test,dev,docs]"
 	touch $@
 
