@@ -28,7 +28,7 @@ import numpy as np
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import Rows, SiloData
 from skdpfl.federation._gradient import Ahead, Batch, Draw, Several
-from skdpfl.models import ExpandedTable, Records
+from skdpfl.models import ExpandedTable, Records, reads_in_place
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import Precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Halving, PoissonSampling
@@ -147,8 +147,11 @@ class GroupBatches:
         self._batches, self._model = batches, batches.work.model
         self._most, data, chunk = batches.work.plan.largest_batches, batches.data, batches.chunk
         self._table, same = data.table, data.X.dtype == batches.dtype
+        self._of_record = self._model.numbers_per_record
         if isinstance(self._table, ExpandedTable):
             self._table = self._table.astype(batches.dtype)
+            if reads_in_place(self._model.n_outputs):
+                self._of_record = data.X.shape[1] + self._model.n_outputs
         as_is = self._table.dtype == batches.dtype
         self._in_place = as_is and data.transform is None and data.is_by_row
         self._share = 1 if same else 3  # a copy in double precision, and its source
@@ -172,7 +175,7 @@ class GroupBatches:
         A silo whose batches are split into parts forms its own group.
         """
         model, most = self._model, self._most[silos]
-        numbers = most * model.numbers_per_record + 4.0 * model.size
+        numbers = most * self._of_record + 4.0 * model.size
         total = numbers.sum()
         size = total * self._batches.dtype.itemsize * self._share
         count = jobs * math.ceil(size / (GROUP * jobs))

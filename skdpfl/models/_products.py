@@ -482,6 +482,11 @@ class CompiledProducts:
         self._table, self._rows = X, np.arange(len(X), dtype=np.int64)
 
 
+def reads_in_place(n_outputs: int) -> bool:
+    """Whether products for so many outputs store no copy of the records' columns."""
+    return compiled is not None and n_outputs <= FEW
+
+
 def group_products(
     records: Records, n_outputs: int, intercept: bool
 ) -> NumpyProducts | CompiledProducts:
