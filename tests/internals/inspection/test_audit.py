@@ -31,6 +31,7 @@ from skdpfl.models import LinearModel
 from skdpfl.privacy import audit_epsilon
 from skdpfl.privacy.mechanisms import SiloGradients, binomial
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
+from skdpfl.privacy.release import GridRows
 from skdpfl.privacy.release.noised_sum import FreshNoise, NoisedSum
 
 
@@ -85,41 +86,44 @@ def clip_batches(patch):
 
 
 def no_noise_on_empty(patch):
-    added = NoisedSum.added
+    release = GridRows.release
 
-    def unless_empty(self, sums, units, **kw):
-        return added(self, sums, units * (sums != 0).any(axis=-1, keepdims=True), **kw)
+    def unless_empty(self, sums, units):
+        return release(self, sums, units * (sums != 0).any(axis=-1, keepdims=True))
 
-    patch.setattr(NoisedSum, "added", unless_empty)
+    patch.setattr(GridRows, "release", unless_empty)
 
 
 def realised(patch):
-    sums = _gradient.PrivateGradient._sum
+    sums, release, ratio = _gradient.PrivateGradient._sum, GridRows.release, [np.ones(1)]
 
-    def dividing(self, params, batch):
+    def counting(self, params, batch):
         batch = list(batch)
         n = np.sum([b.records.lengths for b in batch], axis=0)
         public = self._terms.divisor
-        self._terms = self._terms._replace(divisor=np.where(n > 0, n, public[:, 0])[:, None])
+        ratio[0] = public / np.where(n > 0, n, public[:, 0])[:, None]
         return sums(self, params, batch)
 
-    patch.setattr(_gradient.PrivateGradient, "_sum", dividing)
+    patch.setattr(_gradient.PrivateGradient, "_sum", counting)
+    patch.setattr(GridRows, "release", lambda *args: release(*args) * ratio[0])
 
 
 def clip_late(patch):
-    sums = _gradient.PrivateGradient._sum
+    sums, clip = _gradient.PrivateGradient._sum, [np.ones(1)]
 
     def unclipped(self, params, batch):
+        if np.isfinite(self._terms.clip).all():
+            clip[0] = np.reshape(self._terms.clip, (-1, 1))
         self._terms = self._terms._replace(clip=np.inf)
         return sums(self, params, batch)
 
-    def clipping(self, total, units, divisor=1.0, out=None):
-        noisy = total + units * np.reshape(self.grid, (-1, 1))
+    def clipping(self, total, units):
+        noisy = total + units * self.grids[:, None]
         norms = np.linalg.norm(noisy, axis=-1, keepdims=True)
-        return noisy * np.minimum(1.0, np.reshape(self.clip, (-1, 1)) / norms) / divisor
+        return noisy * np.minimum(1.0, clip[0] / norms) * (self.factors / self.grids)[:, None]
 
     patch.setattr(_gradient.PrivateGradient, "_sum", unclipped)
-    patch.setattr(NoisedSum, "added", clipping)
+    patch.setattr(GridRows, "release", clipping)
 
 
 BUGS = {
@@ -221,8 +225,9 @@ def test_parts_of_the_user(what):
 
 def little_noise_on_sums(patch, share):
     """A share of the noise that is added to a sum, by silos or behind the aggregate."""
-    added = NoisedSum.added
+    added, release = NoisedSum.added, GridRows.release
     patch.setattr(NoisedSum, "added", lambda self, s, u, **kw: added(self, s, u // share, **kw))
+    patch.setattr(GridRows, "release", lambda self, s, u: release(self, s, u // share))
 
 
 #: name -> (estimator, view, number of fits): what only a whole fit shows, one trial each
