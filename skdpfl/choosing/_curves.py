@@ -9,13 +9,12 @@ and 4 quantiles each, or nothing, by one limit::
                                         public; 2 for others, and for more labels
     numbers     2 / s       >= 300 d
 
-Numbers have products beside their curves, all of them or none, where p of them have ``2 / s >= 300
+Numbers have products beside their curves, all of them or none, where p of them have ``2 / s >= 50
 (d + p)``, and d is at most 12. There are none of two indicators, or with what says that a value is
-missing. Where only lines are true, products at 60 (5 d + p) lowered R2 by 0.01 to 0.02 more than
-curves did. Products for labels lose: the area under the ROC curve was 0.831 with and 0.868
-without them on labels of 4.5 %. P converged columns of variance 1 reduce R2 by about ``25 (2 /
-s)^-2 P^2``, which is 0.007 at the limit (P = 5 d), and scores of rankings by less. By experiment on
-tables that do not judge.
+missing. P converged columns of variance 1 reduce R2 by about ``25 (2 / s)^-2 P^2``, which is 0.01
+for products at their limit and 0.007 for curves at theirs (P = 5 d), and scores of rankings by
+less. Products for labels lose: the area under the ROC curve was 0.831 with and 0.868 without them
+on labels of 4.5 %. By experiment on tables that do not judge.
 """
 
 import math
@@ -34,8 +33,8 @@ from skdpfl.scaling import CurvePlan, rarity
 _SHARE = 0.1
 #: the least 2 / s for curves, see above, and R of shares that are not public
 _LABELS, _NUMBERS, _USUAL = 65.0, 300.0, 2.0
-#: the most columns that have products, which take memory for each record
-_FEW = 12
+#: the least 2 / s for products, and the most columns that have some: they take memory
+_PRODUCTS, _FEW = 50.0, 12
 #: pieces of a curve, and pieces for each quantile that is a bin
 _KNOTS, _PER_BIN = 8, 2
 
@@ -57,7 +56,7 @@ def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePl
         n_flags = int(indicators[factors].sum())
         more = math.comb(factors.size, 2) - math.comb(n_flags, 2)
         products = bool(knots) and not facts.is_classifier and columns.size <= _FEW
-        products = products and amount >= _NUMBERS * (columns.size + more)
+        products = products and amount >= _PRODUCTS * (columns.size + more)
     if isinstance(products, bool):
         pairs = _all_pairs(factors if products else factors[:0], indicators)
     else:
