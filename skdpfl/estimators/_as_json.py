@@ -270,7 +270,7 @@ def _scaling(plain: dict[str, Any], d: int) -> Any:
     word = one_of(plain, "map", ("none", "limits", "squash"), "model")
     pair = plain["limits"]
     fine = isinstance(pair, list) and len(pair) == 2 if word == "limits" else pair is None
-    require(fine, "limits", 'must be a pair for map "limits", and null for others')
+    require(fine, "limits", "must be a pair for map 'limits', and null for others")
     if word == "limits":
         low, high = (_numbers(part, d, "limits") for part in plain["limits"])
         return AffineScaling(np.zeros(d), np.ones(d), low=low, high=high)
