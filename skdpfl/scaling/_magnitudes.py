@@ -304,10 +304,18 @@ def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
 
 
 def _shapes() -> list[_UnitShape]:
-    """Return the shapes that exist at all scales, but for columns of two values."""
+    """Return the shapes that exist at all scales, but for columns of two values.
+
+    The ends of those around 1 and -1 are at least those of an octave, since counts do not tell
+    where in it the values lie.
+    """
     normals = [(mean, spread, 0.0) for mean in (-1, 1) for spread in _NARROW]
     normals += [(0, 1, zeros) for zeros in _ZEROS]
-    found = [_UnitShape(_normal(m, s), z, m - 3 * s, m + 3 * s) for m, s, z in normals]
+    found = []
+    for mean, spread, zeros in normals:
+        near, far = sorted([mean * 2**-0.5, mean * 2**0.5])
+        ends = min(mean - 3 * spread, near), max(mean + 3 * spread, far)
+        found.append(_UnitShape(_normal(mean, spread), zeros, *ends))
     for spread, zeros in [(_SPREAD, zeros) for zeros in _ZEROS] + [(_WIDE, 0.0)]:
         end, wide, cdf = math.exp(2 * spread), spread >= _WIDE, _lognormal(spread)
         found.append(_UnitShape(cdf, zeros, 0.0, end, wide))

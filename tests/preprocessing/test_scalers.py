@@ -53,6 +53,15 @@ def test_standardised_features_have_unit_scale(bounds, silos):
     np.testing.assert_allclose(scaler.var_, scaler.scale_**2)
 
 
+def test_values_are_found_wherever_in_an_octave_they_lie():
+    """Counts tell the octave only: of 1024 to 2048 years are the end, and days 16384 to 32768."""
+    low, high = np.array([[1970, 16_440, 130, -1100], [2020, 18_440, 150, -1030]], float)
+    data = np.random.default_rng(0).uniform(low, high, (20_000, 4))
+    scaler = DPStandardScaler(8.0, random_state=0).fit(data)
+    assert np.abs(scaler.transform(data).mean(axis=0)).max() < 0.1
+    np.testing.assert_allclose(scaler.scale_, data.std(axis=0), rtol=0.1)
+
+
 def test_declared_ranges_cost_nothing_and_do_not_depend_on_the_data():
     one, two = (DPMinMaxScaler(feature_bounds=BOUNDS).fit(data) for data in (X, X[:20] * 1e6))
     np.testing.assert_array_equal(one.data_min_, two.data_min_)
