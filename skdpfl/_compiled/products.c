@@ -416,9 +416,8 @@ static int hold_descent(struct call *call, PyObject *const *given, struct descen
 /* What persons have beyond a step. */
 static int hold_persons(struct call *call, PyObject *const *given, struct persons *who)
 {
-    const Py_buffer *people = hold(&call->given, given[0], "people", 1, 'q', 0), *clip;
-    if (people == NULL ||
-        (given[1] != Py_None && (who->norms = hold_each(call, given[1], "norms")) == NULL) ||
+    const Py_buffer *people = call->given.held, *clip; /* held first: see hold_reals */
+    if ((given[1] != Py_None && (who->norms = hold_each(call, given[1], "norms")) == NULL) ||
         (clip = hold_reals(call, given[2], "clip", 1, 0)) == NULL ||
         (who->mean = PyObject_IsTrue(given[3])) < 0)
         return -1;
@@ -452,7 +451,8 @@ static PyObject *with_slopes(PyObject *self, PyObject *const *given, Py_ssize_t 
     if (PyErr_Occurred()) return NULL;
     if (link < IDENTITY || link > LABEL_FREE) return PyErr_Format(PyExc_ValueError, "link");
     of.link = (enum link)link;
-    if (hold_records(&call, given[0], given[1], given[2]) || hold_chunk(&call, given[9]) ||
+    if ((how == 2 && hold(&call.given, given[11], "people", 1, 'q', 0) == NULL) ||
+        hold_records(&call, given[0], given[1], given[2]) || hold_chunk(&call, given[9]) ||
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
         (out = hold_flat(&call, given[4], "out", 1)) == NULL ||
         (of.y = hold_each(&call, given[5], "y")) == NULL ||

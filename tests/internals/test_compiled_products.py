@@ -425,12 +425,13 @@ def arguments(function):
         return [table, np.array([0, 3, 1, 2]), np.array([0, 4]), np.zeros((4, 5), single)]
     if function == "row_sums":
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, True, 5]
-    if function in ("step", "descent"):
+    if function in ("step", "descent", "persons"):
         table, rows, each = np.zeros((4, 3), single), np.array([0, 3, 1]), np.zeros(3, single)
         flat = np.zeros((1, 4), single)
         step = [table, rows, edges, flat, flat.copy(), each, each, each, True, 5, True]
         more = [2, np.ones(1, single), np.zeros(4, single), flat.copy(), 0.1, 0.5]
-        return step if function == "step" else step + more
+        persons = [np.array([0, 1, 3]), None, np.ones(1, single), False]
+        return step + {"step": [], "descent": more, "persons": persons}[function]
     return [packed, edges, wide, flat, 2, True, 5]
 
 
@@ -659,6 +660,8 @@ def test_sizes_whose_product_overflows_are_refused(features):
         ("step", 4, 1),
         ("step", 4, 2),
         ("descent", 4, 1),
+        ("persons", 4, 2),
+        ("persons", 4, 11),
     ],
 )
 @pytest.mark.parametrize("backwards", [False, True])
