@@ -9,12 +9,13 @@ and 4 quantiles each, or nothing, by one limit::
                                         public; 2 for others, and for more labels
     numbers     2 / s       >= 300 d
 
-Numbers have products beside their curves, all of them or none, where p of them have ``2 / s >= 50
-(d + p)``, and d is at most 12. There are none of two indicators, or with what says that a value is
-missing. P converged columns of variance 1 reduce R2 by about ``25 (2 / s)^-2 P^2``, which is 0.01
-for products at their limit and 0.007 for curves at theirs (P = 5 d), and scores of rankings by
-less. Products for labels lose: the area under the ROC curve was 0.831 with and 0.868 without them
-on labels of 4.5 %. By experiment on tables that do not judge.
+Numbers have products beside their curves, if d is at most 12: those of two numbers, p in all, where
+``2 / s >= 300 (d + p)``, those of a number and an indicator, q in all, where ``2 / s >= 50 (d +
+q)``. There are none of two indicators, or with what says that a value is missing. P converged
+columns of variance 1 reduce R2 by about ``25 (2 / s)^-2 P^2``, which is 0.01 for products with
+indicators at their limit and 0.007 for curves at theirs (P = 5 d), and scores of rankings by less.
+Products for labels lose: the area under the ROC curve was 0.831 with and 0.868 without them on
+labels of 4.5 %. By experiment on tables that do not judge.
 """
 
 import math
@@ -33,8 +34,9 @@ from skdpfl.scaling import CurvePlan, rarity
 _SHARE = 0.1
 #: the least 2 / s for curves, see above, and R of shares that are not public
 _LABELS, _NUMBERS, _USUAL = 65.0, 300.0, 2.0
-#: the least 2 / s for products, and the most columns that have some: they take memory
-_PRODUCTS, _FEW = 50.0, 12
+#: the least 2 / s for products with indicators, and the most columns that have products, which take
+#: memory
+_OF_INDICATORS, _FEW = 50.0, 12
 #: pieces of a curve, and pieces for each quantile that is a bin
 _KNOTS, _PER_BIN = 8, 2
 
@@ -52,13 +54,15 @@ def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePl
     if is_auto(asked.knots):
         knots = _KNOTS if amount >= _least(facts) * max(1, columns.size) else 0
     factors, products = np.flatnonzero(used & ~_gaps(facts)), asked.interactions
-    if is_auto(products):
-        n_flags = int(indicators[factors].sum())
-        more = math.comb(factors.size, 2) - math.comb(n_flags, 2)
-        products = bool(knots) and not facts.is_classifier and columns.size <= _FEW
-        products = products and amount >= _PRODUCTS * (columns.size + more)
     if isinstance(products, bool):
         pairs = _all_pairs(factors if products else factors[:0], indicators)
+    elif is_auto(products):
+        some = bool(knots) and not facts.is_classifier and columns.size <= _FEW
+        pairs = _all_pairs(factors if some else factors[:0], indicators)
+        flagged = indicators[pairs].any(axis=1)
+        least = np.where(flagged, _OF_INDICATORS, _NUMBERS)
+        beside = np.where(flagged, flagged.sum(), (~flagged).sum())
+        pairs = pairs[amount >= least * (columns.size + beside)]
     else:
         pairs = _named_pairs(products, used, facts.feature_names)
     if not knots:
