@@ -181,8 +181,9 @@ def target_is_unresolved(
     standard deviation of its noise: it holds once in thousands of fits if the target's deviation is
     at the floor, once in twenty at 0.7 of it, and in at least every second fit at a fortieth of it,
     if the noise allows to distinguish them. Or the mean must be at an end of the box, which is more
-    reliable: nearly all values are then close to that end. For estimated boxes, which should fit,
-    less is required, but counts must have shown that the target is ``gathered`` in few bins.
+    reliable: nearly all values are then close to that end. For estimated boxes, which should fit, a
+    variance within 1.5 deviations of its noise is enough, if one is at most twice the floor's, but
+    counts must have shown that the target is ``gathered`` in few bins.
     """
     if floor is None:
         return False
@@ -191,7 +192,7 @@ def target_is_unresolved(
         narrow = variance + 4 * variance_error < 1.1 * floor**2
         close = 1 - abs(mean) < min(2 * mean_error, _END)
         return narrow or (close and variance < floor**2) or abs(mean) >= 1
-    narrow = variance < variance_error and variance + variance_error < 1.25 * floor**2
+    narrow = variance < 1.5 * variance_error < 3 * floor**2
     return gathered and (narrow or abs(mean) >= 1)
 
 
