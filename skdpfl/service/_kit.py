@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from skdpfl.remote import public_key
-from skdpfl.service._settings import BadFile, read_key
+from skdpfl.service._settings import BadFile, read_keys
 from skdpfl.service._tables import read_file
 
 #: templates of a hospital's file, and of the units of its gate and its line to a server
@@ -30,7 +29,7 @@ def init(asked: argparse.Namespace) -> None:
     for each in ("gate", "line"):
         _write(folder / f"skdpfl-{each}-{name}.service", f"{each}.service", words, 0o644)
     print(f"{folder}: look at hospital.toml; the line to send:", file=sys.stderr)
-    print(f'{name} = "{public_key(read_key(folder / "state" / f"{name}.key"))}"')
+    print(f'{name} = "{list(read_keys(folder / "state" / f"{name}.key"))[-1]}"')
 
 
 def _words_of(asked: argparse.Namespace, folder: Path) -> dict[str, str]:

@@ -27,7 +27,7 @@ from skdpfl import remote
 from skdpfl._codec import header_of
 from skdpfl._durable import replace_file
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.service._settings import BadFile, SiloSettings, read_settings
+from skdpfl.service._settings import BadFile, SiloSettings, read_keys, read_settings
 from skdpfl.service._tables import read_records
 
 _LOG = logging.getLogger("skdpfl.service")
@@ -73,10 +73,7 @@ def _own_key(settings: SiloSettings) -> str | None:
         if roster is None:
             return None
         raise BadFile(f"{settings.path}: this silo has no key (roster.key): skdpfl silo key")
-    try:
-        keys = {remote.public_key(key): key for key in path.read_text("ascii").split()}
-    except (OSError, ValueError) as error:
-        raise BadFile(f"{path}: this is not a key ({type(error).__name__})") from error
+    keys = read_keys(path)
     listed = list(keys)[-1] if roster is None else roster[settings.records.name][:64]
     if listed not in keys:
         raise BadFile(f"{settings.path}: the roster has another key for this silo than {path}")
@@ -132,7 +129,7 @@ def allowed_users(settings: SiloSettings) -> set[int]:
     return users
 
 
-def serve(settings: SiloSettings) -> None:
+def serve(settings: SiloSettings, asked: object = None) -> None:
     """Serve a gate until the process is told to end."""
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the records

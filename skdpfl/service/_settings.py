@@ -66,7 +66,7 @@ from skdpfl._durable import replace_file
 from skdpfl.remote import Terms, new_silo_key, public_key, sign_text, signed_by
 
 _LABEL = "skdpfl roster 1 "
-_KEY = "[0-9a-f]{64}( until [0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]))?"
+_KEY = "[0-9a-f]{64}( until [0-9]{4}-[0-9]{2}-[0-9]{2})?"
 
 
 class BadFile(ValueError):
@@ -233,13 +233,21 @@ def _problems(settings: SiloSettings) -> Iterator[str]:
             yield f"records.bounds.{name} must be a pair [low, high]"
     for kind in ("silos", "requesters"):
         for name, key in (getattr(settings.roster, kind) or {}).items():
-            if not (isinstance(key, str) and re.fullmatch(_KEY, key)):
+            if not (isinstance(key, str) and re.fullmatch(_KEY, key) and _is_date(key[71:])):
                 yield (
                     f"roster.{kind}.{name} must be a public key of 64 hexadecimal digits, with "
                     '" until 2027-11-30" after it if it has a last day'
                 )
     if roster is not None and records.name not in roster:
         yield f"roster.silos lacks this silo, {records.name!r}"
+
+
+def _is_date(text: str) -> bool:
+    """Whether a text is empty, or a day of the calendar."""
+    try:
+        return not text or bool(datetime.date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 # ---- the roster ---------------------------------------------------------------------------------
@@ -262,12 +270,12 @@ def read_roster(path: Path, signer: str) -> dict[str, Any]:
 
 def write_roster(path: Path, key: Path, silos: Mapping[str, str], until: str) -> dict[str, Any]:
     """Sign a roster with the key in a file, and write it; its number follows that of an old one."""
-    private = read_key(key)
-    serial = 1 + (read_roster(path, public_key(private))["serial"] if path.exists() else 0)
+    signer, private = list(read_keys(key).items())[-1]
+    serial = 1 + (read_roster(path, signer)["serial"] if path.exists() else 0)
     roster = {"serial": serial, "until": until, "silos": dict(sorted(silos.items()))}
     roster["signature"] = sign_text(private, _signed_text(roster))
     replace_file(path, json.dumps(roster, indent=1).encode(), 0o644)
-    return roster
+    return read_roster(path, signer)
 
 
 def _signed_text(roster: Mapping[str, Any]) -> str:
@@ -276,12 +284,15 @@ def _signed_text(roster: Mapping[str, Any]) -> str:
     return _LABEL + json.dumps(alike, sort_keys=True, separators=(",", ":"))
 
 
-def read_key(path: Path) -> str:
-    """Return the private key in a file, which is made if it is not there."""
+def read_keys(path: Path) -> dict[str, str]:
+    """Return the private keys in a file, which is made if it is not there, by their public ones."""
     if not path.exists():
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(new_silo_key() + "\n")
-    return path.read_text("ascii").strip()
+    try:
+        return {public_key(key): key for key in path.read_text("ascii").split() or [""]}
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path}: this is not a key ({type(error).__name__})") from error
 
 
 def lines_of(paths: Sequence[Path]) -> dict[str, str]:

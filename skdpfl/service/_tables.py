@@ -92,8 +92,7 @@ def read_features(settings: SiloSettings, rows: Path) -> pd.DataFrame:
     table = settings.records
     frame = pd.concat(read_file(rows, table.separator, table.encoding))
     _check_has(frame, table.features, str(rows))
-    columns = {name: _numbers(table, frame[name]) for name in table.features}
-    return pd.DataFrame(columns).astype(table.dtype)
+    return pd.DataFrame({n: _numbers(table, frame[n]) for n in table.features}).astype(table.dtype)
 
 
 def _check_has(frame: pd.DataFrame, columns: Sequence[str], source: str) -> None:
@@ -139,7 +138,11 @@ def read_file(
 
 
 def _of_csv(source: Any, **how: str) -> Iterator[pd.DataFrame]:
-    with pd.read_csv(source, dtype=str, chunksize=_ROWS, **how) as blocks:
+    try:
+        opened = pd.read_csv(source, dtype=str, chunksize=_ROWS, **how)
+    except LookupError as error:
+        raise BadFile(f"{source}: {error}") from None
+    with opened as blocks:
         yield from blocks
 
 
@@ -169,9 +172,7 @@ def _numbers(table: RecordsTable, column: pd.Series) -> np.ndarray:
             values = [value.replace(",", ".") for value in values]
         return np.array(values, np.float64)
     except (TypeError, ValueError):
-        raise BadFile(
-            f"{table.source}: the column {column.name!r} holds text instead of numbers"
-        ) from None
+        raise BadFile(f"{table.source}: the column {column.name!r} has text, not numbers") from None
 
 
 def _targets(table: RecordsTable, frame: pd.DataFrame) -> np.ndarray | pd.DataFrame:
@@ -190,15 +191,13 @@ def _targets(table: RecordsTable, frame: pd.DataFrame) -> np.ndarray | pd.DataFr
 
 def _check_public(table: RecordsTable, records: SiloRecords) -> None:
     """Raise unless the records match their public facts."""
-    n, what = len(records.y), "rows"
-    if records.n_persons is not None:
-        n, what = records.n_persons, "persons"
+    persons = records.n_persons
+    n, what = (len(records.y), "rows") if persons is None else (persons, "persons")
     if table.size is not None and n != table.size:
         raise BadFile(f"{table.source}: {n} {what}, but records.size is {table.size}")
     columns = dict(zip(table.features, records.X.T, strict=True)) | {table.target: records.y}
     if records.survival:
         columns[table.target] = np.abs(records.y)
     for name, (low, high) in table.bounds.items():
-        outside = int(((columns[name] < low) | (columns[name] > high)).sum())
-        if outside:
+        if outside := int(((columns[name] < low) | (columns[name] > high)).sum()):
             raise BadFile(f"{table.source}: {outside} rows have a {name!r} outside records.bounds")

@@ -66,10 +66,6 @@ def _in_one_line(asked: argparse.Namespace) -> int:
         raise SystemExit(f"skdpfl {asked.part}: {' '.join(str(error).split())}") from None
 
 
-def _serve(settings: SiloSettings, asked: argparse.Namespace) -> None:
-    serve(settings)
-
-
 def _check(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Read everything as the gate does, and print its settings; no letter is answered."""
     gate = make_gate(settings)
@@ -105,11 +101,10 @@ def _key(settings: SiloSettings, asked: argparse.Namespace) -> None:
     path = settings.roster.key
     if path is None:
         raise BadFile(f'{settings.path}: [roster] lacks key = "FILE", where the key is to be')
-    text = _settings.read_key(path)
+    keys = [*_settings.read_keys(path).values()]
     if asked.new:
-        text += f"\n{remote.new_silo_key()}\n"
-        replace_file(path, text.encode())
-    print(f'{settings.records.name} = "{remote.public_key(text.split()[-1])}"')
+        replace_file(path, "\n".join([*keys, remote.new_silo_key(), ""]).encode())
+    print(f'{settings.records.name} = "{list(_settings.read_keys(path))[-1]}"')
 
 
 def _join(settings: SiloSettings, asked: argparse.Namespace) -> None:
@@ -129,10 +124,8 @@ def _sign(asked: argparse.Namespace) -> None:
     """Join hospitals' public lines into one signed file."""
     keys = _settings.lines_of(asked.lines)
     roster = _settings.write_roster(asked.to, asked.key, keys, str(asked.until))
-    signer = remote.public_key(_settings.read_key(asked.key))
-    _settings.read_roster(asked.to, signer)
     print(f"{asked.to}: roster {roster['serial']} of {', '.join(roster['silos'])}", file=sys.stderr)
-    print(signer)
+    print(list(_settings.read_keys(asked.key))[-1])
 
 
 def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
@@ -271,8 +264,7 @@ def _predict(settings: SiloSettings, asked: argparse.Namespace) -> None:
 
 
 def _store(settings: SiloSettings) -> remote.SiloStore:
-    budget = settings.ledger
-    return remote.SiloStore(budget.folder or f"{budget.file}.fits")
+    return remote.SiloStore(settings.ledger.folder or f"{settings.ledger.file}.fits")
 
 
 def _left(settings: SiloSettings) -> str:
@@ -289,7 +281,7 @@ _NUMBER = "number", {"help": 'the number of the fit, as in pending; refuse takes
 _NEW = "add a new key, used once it is on the roster; then delete the old line"
 #: what each command does, and its arguments besides the file
 _COMMANDS: dict[str, tuple[Any, ...]] = {
-    "serve": (_serve, "answer letters at the socket, until the process is ended"),
+    "serve": (serve, "answer letters at the socket, until the process is ended"),
     "check": (
         _check,
         "read everything as the gate would, and print its settings",

@@ -101,6 +101,13 @@ FILES = {
     ),
     "nobody of this name": ("users = []", 'users = ["nobody here"]', "no user 'nobody here'"),
     "a short key": ("users = []", 'silos = {north = "00"}', "north must be a public key of 64 hex"),
+    "a key until no day": (
+        "users = []",
+        f'silos = {{north = "{"0" * 64} until 2027-02-31"}}',
+        "north must be a public key of 64 hex",
+    ),
+    "an empty key": ("users = []", 'users = []\nkey = "empty.key"', "this is not a key"),
+    "no such encoding": ("[terms]", 'encoding = "none"\n[terms]', "unknown encoding: none"),
     "a requester's key": (
         "[roster]\n",
         '[roster]\nrequesters = {ann = "12"}\n',
@@ -118,6 +125,7 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_a_wrong_file_is_one_line(hospital, capsys, name):
     old, new, words = FILES[name]
+    hospital.write("empty.key", "")
     change(hospital, old, new)
     with pytest.raises(SystemExit, match=words) as told:
         check(hospital)
@@ -161,9 +169,9 @@ def spoilt(column, value):
 
 
 RECORDS = {
-    "a stray label": (spoilt("ill", SECRET), "the column 'ill' holds text"),
+    "a stray label": (spoilt("ill", SECRET), "the column 'ill' has text"),
     "another label": (spoilt("ill", 7), r"not among classes \[0, 1\]: in 1 row"),
-    "a word": (spoilt("a", SECRET), "the column 'a' holds text"),
+    "a word": (spoilt("a", SECRET), "the column 'a' has text"),
     "a gap": (spoilt("b", None), "the column 'b' has 1 missing values"),
     "an infinity": (spoilt("b", float("inf")), "X holds values that are missing or not finite"),
 }
@@ -257,7 +265,7 @@ def test_targets_can_be_words_or_numbers(hospital):
     change(hospital, "classes = [0, 1]", 'classes = ["no", "yes"]')
     assert read_records(read_settings(hospital.file)).classes == ("no", "yes")
     change(hospital, 'classes = ["no", "yes"]', "")
-    with pytest.raises(SystemExit, match="the column 'ill' holds text"):
+    with pytest.raises(SystemExit, match="the column 'ill' has text"):
         check(hospital)
     hospital.write("records.csv", frame().assign(ill=0.5, w=2.0, t=3).to_csv(index=False))
     change(hospital, 'target = "ill"', 'target = "ill"\nweight = "w"\nexposure = "t"')

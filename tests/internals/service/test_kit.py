@@ -17,7 +17,7 @@ pytest.importorskip("cryptography")
 
 from skdpfl.__main__ import main
 from skdpfl.service import _kit, commands
-from skdpfl.service._settings import read_settings, write_roster
+from skdpfl.service._settings import BadFile, read_settings, write_roster
 from tests.service.hospital import ROOT, frame
 
 DAYS = datetime.timedelta(days=30)
@@ -89,7 +89,8 @@ def test_systemd_and_the_program_read_the_units_of_a_kit(kit, monkeypatch):
         said = subprocess.run([systemd, "verify", *units], capture_output=True, text=True)
         assert said.returncode == 0 and not said.stderr, said.stderr
     ran = []
-    monkeypatch.setattr(commands, "serve", lambda settings: ran.append(settings.socket))
+    run = (lambda settings, asked: ran.append(settings.socket), *commands._COMMANDS["serve"][1:])
+    monkeypatch.setitem(commands._COMMANDS, "serve", run)
     run = (lambda asked: ran.append(asked.socket), *commands._ALONE["connect"][1:])
     monkeypatch.setitem(commands._ALONE, "connect", run)
     for unit in units:
@@ -149,7 +150,8 @@ def test_a_roster_has_a_last_day_and_gives_way_to_later_ones(kit, capsys):
     assert {key[64:] for key in keys.values()} == {f" until {LATER}"}  # while the gate runs, too
     path.unlink()
     keys = {"north": "00" * 32}
-    write_roster(path, top / "key", keys, str(datetime.date.today() - DAYS))
+    with pytest.raises(BadFile, match="valid until"):  # it is read again
+        write_roster(path, top / "key", keys, str(datetime.date.today() - DAYS))
     with pytest.raises(SystemExit, match="was valid until"):
         check(kit)
 

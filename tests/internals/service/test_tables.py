@@ -37,7 +37,7 @@ def test_a_csv_file_of_another_country_has_the_same_numbers(tmp_path):
     there = read_records(read_settings(north.path))
     assert np.array_equal(there.X, frame()[FEATURES])
     german(frame(), path, decimal=".", encoding="latin-1")
-    with pytest.raises(BadFile, match="text instead of numbers"):  # of thousands?
+    with pytest.raises(BadFile, match="text, not numbers"):  # of thousands?
         read_records(read_settings(north.path))
 
 
@@ -55,7 +55,7 @@ def test_a_parquet_file_has_the_same_numbers(tmp_path):
         rows.to_parquet(path / f"{name}.parquet")
     assert_same(read_records(north))
     frame().assign(a="text").to_parquet(path / "1.parquet")
-    with pytest.raises(BadFile, match="'a' holds text instead of numbers"):
+    with pytest.raises(BadFile, match="'a' has text, not numbers"):
         read_records(north)
     for each in path.iterdir():
         each.unlink()
