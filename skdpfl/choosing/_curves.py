@@ -105,9 +105,10 @@ def _gaps(facts: PublicFacts) -> np.ndarray:
 
 
 def _all_pairs(features: np.ndarray, indicators: np.ndarray) -> np.ndarray:
-    """Return all pairs (n, 2) of features, but those of two indicators."""
-    pairs = np.stack([features[rows] for rows in np.triu_indices(features.size, 1)], axis=1)
-    return pairs[~indicators[pairs].all(axis=1)]
+    """Return all pairs (n, 2) of features, but those of two indicators, of which many may be."""
+    numbers = features[~indicators[features]]
+    pairs = np.stack(np.meshgrid(numbers, features, indexing="ij"), axis=-1).reshape(-1, 2)
+    return np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
 
 
 def _named_pairs(asked: Any, used: np.ndarray, names: Any) -> np.ndarray:

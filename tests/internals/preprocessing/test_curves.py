@@ -1,12 +1,14 @@
 """Curves by cells: values are looked up as they are searched for, columns made as they are read."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.choosing._curves import _all_pairs
 from skdpfl.federation import _local
 from skdpfl.models import Additive
 from skdpfl.scaling._curves import Cells, cells
@@ -98,3 +100,14 @@ def test_where_columns_are_made_changes_no_bit(monkeypatch, sampling_rate, silos
     monkeypatch.setattr(_local, "LARGE", 0)
     second = model.fit(X, np.abs(X[:, 0]) > 1, silos=who).coef_
     np.testing.assert_array_equal(first, second)
+
+
+def test_pairs_of_two_of_many_indicators_are_never_made():
+    indicators = np.arange(5000) > 2
+    tracemalloc.start()
+    pairs = _all_pairs(np.arange(5000), indicators)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    first, second = pairs.T
+    assert len(pairs) == 3 + 3 * 4997 and (first < second).all() and not indicators[first].any()
+    assert peak < 1e7  # all pairs take 200 MB
