@@ -80,6 +80,9 @@ def offer_bytes(monkeypatch, gate, letters):
         unpack(gate.answer(pack(dataclasses.replace(offer, task=task)))).epsilon, float
     )
     refused(gate, data, "answers only Hello")
+    for path in gate._memory.store.folder.glob("*.offer"):
+        path.unlink()  # as are old ones
+    refused(gate, data, "The letter is too long")
     less(monkeypatch, offer_bytes=100)
     with pytest.raises(Refused, match="at most 100 bytes"):
         letters_of_a_fit(gate._memory.store.folder.parent)
