@@ -150,8 +150,13 @@ class FlowerCourier(remote.DirectCourier):
             self._open = {m: each for m, each in self._open.items() if each not in who}
 
     def _message(self, node: int, letter: bytes, kind: str, **invitation: str | bytes) -> Message:
-        """Return a message; later than the timeout it is of no use to anybody."""
+        """Return a message; later than the timeout it is of no use to anybody.
+
+        Nodes reply to an invitation when their line has ended, so that has Flower's own time.
+        """
         content, ttl = content_of(letter, invitation or None), self._timeout
+        if invitation:
+            return Message(content, dst_node_id=node, message_type=kind)
         return Message(content, dst_node_id=node, message_type=kind, ttl=ttl)
 
     def _question(self, node: int) -> Message:

@@ -142,3 +142,11 @@ def test_a_line_is_for_who_was_invited_once(tmp_path, port):
     assert not served(invitation, answer) and len(heard) == 3
     courier.close()
     assert not served(invitation, answer) and len(heard) == 3
+
+
+def test_an_invitation_does_not_expire_while_its_line_is_open(port):
+    """Nodes reply to it when the line has ended; Flower refuses replies to what has expired."""
+    with_lines = FlowerCourier(Grid(None), timeout=5.0, line=f"127.0.0.1:{port}")
+    assert with_lines._question(1).metadata.ttl > 3600
+    with_lines.close()
+    assert FlowerCourier(Grid(None), timeout=5.0)._question(1).metadata.ttl == 5.0
