@@ -25,7 +25,7 @@ numbers squared error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -106,20 +106,8 @@ class BoostedPart(NamedTuple):
             yield now
 
 
-class SiloHeads(Mapping[Any, LinearPart | BoostedPart]):
+class SiloHeads(dict[Any, LinearPart | BoostedPart]):
     """Silos' own parts by silo id. The repr shows no values; it cannot be pickled."""
-
-    def __init__(self, heads: dict[Any, LinearPart | BoostedPart]) -> None:
-        self._heads = heads
-
-    def __getitem__(self, silo: Any) -> LinearPart | BoostedPart:
-        return self._heads[silo]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._heads)
-
-    def __len__(self) -> int:
-        return len(self._heads)
 
     def __repr__(self) -> str:
         return f"<own parts of {len(self)} silos>"

@@ -48,7 +48,6 @@ def _fetches(
             return_X_y: bool = False,
             data_home: Any = None,
             download_if_missing: bool = True,
-            cache: bool = True,
         ) -> Any:
             return _bunch(locals(), load, target_names, descr.format(subset=subset))
 

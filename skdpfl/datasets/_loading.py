@@ -26,7 +26,7 @@ import pandas as pd
 from sklearn.datasets import fetch_file
 from sklearn.utils import Bunch
 
-from skdpfl._arguments import check_choice, check_count, check_flags
+from skdpfl._arguments import check_count, check_flags
 from skdpfl._surface import filled_docs
 
 
@@ -124,22 +124,15 @@ shared_docs = filled_docs(
     silo_column : str or None, default=None
         With ``as_frame=True``: put the silo ids into `data` as a column of this name.
     as_frame : bool, default=False
-        Return pandas objects.
+        Return pandas objects. Frames keep categories; arrays have a column of 0 and 1 for each
+        documented category except the first.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.""",
         "source": """
     data_home : str, path or None, default=None
         The cache; default ``$SKDPFL_CACHE``, else ``~/scikit_learn_data/skdpfl``.
     download_if_missing : bool, default=True
-        If False, raise an OSError rather than download.
-    cache : bool, default=True
-        Whether to keep downloaded files.""",
-        "encoding": """
-    encoding : {"auto", "raw", "ordinal", "onehot"}, default="auto"
-        ``"raw"`` keeps categories (needs `as_frame`), ``"ordinal"`` replaces them by their position
-        in the documented list, ``"onehot"`` by one column for each category except the first.
-        ``"auto"`` is ``"raw"`` in frames and ``"onehot"`` in arrays. No encoding is learnt from the
-        records.""",
+        If False, raise an OSError rather than download.""",
         "dealing": """
     split : {"iid", "sorted", "dirichlet", "similarity", "one_class", "pairs"}, default="iid"
         How images are assigned to silos, see :func:`split_into_silos`.
@@ -179,7 +172,6 @@ class Source:
 
     data_home: Any = None
     download_if_missing: bool = True
-    cache: bool = True
 
     @property
     def folder(self) -> Path:
@@ -203,7 +195,7 @@ class Source:
         if all(here):
             pairs = zip(files, here, strict=True)
             return [_checked(file, path.read_bytes(), path) for file, path in pairs if path]
-        parent = self.folder if self.cache and self.download_if_missing else None
+        parent = self.folder if self.download_if_missing else None
         if parent is not None:
             parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="download-", dir=parent) as scratch:
@@ -213,11 +205,11 @@ class Source:
         if (path := self.find(file)) is not None:
             return _checked(file, path.read_bytes(), path)
         raw, content = self._download(file, scratch)
-        if self.cache:  # whole or not at all, also when two processes download at once
-            whole, target = scratch / "whole", self.folder / file.name
-            whole.write_bytes(raw)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            whole.replace(target)
+        # whole or not at all, also when two processes download at once
+        whole, target = scratch / "whole", self.folder / file.name
+        whole.write_bytes(raw)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        whole.replace(target)
         return content
 
     def _download(self, file: DataFile, scratch: Path) -> tuple[bytes, bytes]:
@@ -289,17 +281,12 @@ def _checked(file: DataFile, raw: bytes, origin: Any) -> bytes:
     return content
 
 
-ENCODINGS = ("auto", "raw", "ordinal", "onehot")
-
-
 def asked(arguments: Mapping[str, Any]) -> tuple[Shape, Source]:
     """Return the shape and the source that a function was called with, by all its arguments."""
     made: list[Any] = [
         kind(**{each.name: arguments[each.name] for each in fields(kind)})
         for kind in (Shape, Source)
     ]
-    if "encoding" in arguments:
-        check_choice("encoding", arguments["encoding"], ENCODINGS)
     return made[0], made[1]
 
 
@@ -308,22 +295,17 @@ Columns = Mapping[str, tuple[float, float] | list[Any]]
 
 
 def encoded(
-    table: pd.DataFrame, columns: Columns, encoding: str, as_frame: bool
+    table: pd.DataFrame, columns: Columns, as_frame: bool
 ) -> tuple[pd.DataFrame, Mapping[str, tuple[float, float]]]:
     """Return the table with encoded categories, and the bounds of its numeric columns.
 
-    "raw" keeps categories (pandas Categorical), "ordinal" gives their position in the documented
-    list, "onehot" one 0/1 column for each category except the first. "auto": "raw" in a frame,
-    "onehot" in an array.
+    A frame keeps categories (pandas Categorical); an array gets one 0/1 column for each category
+    except the first.
     """
-    if encoding == "auto":
-        encoding = "raw" if as_frame else "onehot"
-    if encoding == "raw" and not as_frame:
-        raise ValueError("encoding='raw' keeps strings and needs as_frame=True")
     parts: dict[str, object] = {}
     bounds: dict[str, tuple[float, float]] = {}
     for column, known in columns.items():
-        for name, values, limits in _encode(table[column], known, encoding):
+        for name, values, limits in _encode(table[column], known, as_frame):
             parts[name] = values
             if limits is not None:
                 bounds[name] = limits
@@ -331,7 +313,7 @@ def encoded(
 
 
 def _encode(
-    values: pd.Series, known: tuple[float, float] | list[Any], encoding: str
+    values: pd.Series, known: tuple[float, float] | list[Any], as_frame: bool
 ) -> Iterator[tuple[str, pd.Series, Any]]:
     """Yield (name, values, bounds) of the encoded columns of one column."""
     name = str(values.name)
@@ -339,11 +321,9 @@ def _encode(
         yield name, values.astype(float), known
         return
     codes = pd.Categorical(values, categories=known)
-    if encoding == "raw":
+    if as_frame:
         yield name, codes, None
-    elif encoding == "ordinal":
-        yield name, np.where(codes.codes < 0, np.nan, codes.codes), (0.0, len(known) - 1.0)
-    else:
-        for position, category in enumerate(known[1:], start=1):
-            member = np.where(codes.codes < 0, np.nan, codes.codes == position)
-            yield f"{name}_{category}", member, (0.0, 1.0)
+        return
+    for position, category in enumerate(known[1:], start=1):
+        member = np.where(codes.codes < 0, np.nan, codes.codes == position)
+        yield f"{name}_{category}", member, (0.0, 1.0)

@@ -52,13 +52,11 @@ HARDLY_RECORDED = ("slope", "ca", "thal")
 def fetch_heart_disease(
     *,
     missing: str = "drop",
-    encoding: str = "auto",
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
     data_home: Any = None,
     download_if_missing: bool = True,
-    cache: bool = True,
 ) -> Any:
     """Load the heart disease data (two classes, four hospitals as silos).
 
@@ -77,7 +75,6 @@ def fetch_heart_disease(
     missing : {"drop", "keep"}, default="drop"
         ``"drop"``: without the columns slope, ca and thal and without records that have gaps in the
         others. ``"keep"``: everything, gaps are NaN.
-    [encoding]
     [shape]
     [source]
 
@@ -129,7 +126,6 @@ def fetch_heart_disease(
     return _bunch(
         DataSet(table, disease, table["hospital"].to_numpy(dtype=object), (), "disease"),
         columns,
-        encoding,
         shape,
         target_names=np.array(["absent", "present"]),
         DESCR=inspect.getdoc(fetch_heart_disease),
@@ -171,13 +167,11 @@ INSURANCE_COLUMNS: Columns = {
 def fetch_insurance(
     *,
     n_silos: int = 5,
-    encoding: str = "auto",
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
     data_home: Any = None,
     download_if_missing: bool = True,
-    cache: bool = True,
 ) -> Any:
     """Load the medical cost data (regression, silos of sorted charges).
 
@@ -195,7 +189,6 @@ def fetch_insurance(
     n_silos : int, default=5
         Number of silos: records sorted by charges, split in equal parts. The silo ids then reveal
         the range of the target.
-    [encoding]
     [shape]
     [source]
 
@@ -243,9 +236,7 @@ def fetch_insurance(
     charges = table["charges"].to_numpy()
     silos = split_into_silos(charges, n_silos, how="sorted")
     records = DataSet(table, charges, silos, (), "charges", target_bounds=(0.0, 70_000.0))
-    return _bunch(
-        records, INSURANCE_COLUMNS, encoding, shape, DESCR=inspect.getdoc(fetch_insurance)
-    )
+    return _bunch(records, INSURANCE_COLUMNS, shape, DESCR=inspect.getdoc(fetch_insurance))
 
 
 OBESITY_FILE = DataFile(
@@ -291,13 +282,11 @@ LEVELS = (
 @shared_docs
 def fetch_obesity(
     *,
-    encoding: str = "auto",
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
     data_home: Any = None,
     download_if_missing: bool = True,
-    cache: bool = True,
 ) -> Any:
     """Load the obesity levels data (seven classes, one silo for each).
 
@@ -313,7 +302,6 @@ def fetch_obesity(
 
     Parameters
     ----------
-    [encoding]
     [shape]
     [source]
 
@@ -360,16 +348,15 @@ def fetch_obesity(
     return _bunch(
         DataSet(table, target, names, (), "NObeyesdad"),
         OBESITY_COLUMNS,
-        encoding,
         shape,
         target_names=np.array(LEVELS),
         DESCR=inspect.getdoc(fetch_obesity),
     )
 
 
-def _bunch(records: DataSet, columns: Columns, encoding: str, shape: Shape, **extra: Any) -> Any:
+def _bunch(records: DataSet, columns: Columns, shape: Shape, **extra: Any) -> Any:
     """Return the Bunch of a table whose categories are still to be encoded."""
-    data, bounds = encoded(records.data, columns, encoding, shape.as_frame)
+    data, bounds = encoded(records.data, columns, shape.as_frame)
     categories = {name: list(known) for name, known in columns.items() if isinstance(known, list)}
     table = replace(records, data=data, feature_names=list(data.columns), feature_bounds=bounds)
     return shape.bunch(table, categories=categories, **extra)

@@ -21,7 +21,6 @@ from skdpfl.inspection._local_comparison import (
     local_comparison as local_comparison,
 )
 from skdpfl.inspection._display import (
-    CorrelationDisplay as CorrelationDisplay,
     CountsDisplay as CountsDisplay,
     QuantilesDisplay as QuantilesDisplay,
 )

@@ -4,7 +4,7 @@ A cross-validation's fits on training sets, whose models are discarded, have cos
 recomputed from the plan of the fit that was kept. The automatic delta, and so the
 noise of a fit, follows from the number of records, so the size of each training set is needed. It
 is found without the records: splitters are run on the same number of made-up rows, in the same
-silos.
+silos. Whatever is not known here has no price, since its fits may have done anything.
 """
 
 import copy
@@ -17,20 +17,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn import ensemble, multiclass, multioutput
 from sklearn import model_selection as splitters
 from sklearn.base import clone, is_classifier
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from skdpfl import _pipelines
-from skdpfl._functions import Declared
-from skdpfl._pipelines import is_as_released, learns_nothing
+from skdpfl._functions import WAYS_OUT, Declared, mixes, name_of
 from skdpfl._warnings import warn, warnings_off
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import _parts
 from skdpfl.model_selection import LeaveOneSiloOut, SiloGroupKFold, SiloKFold
 from skdpfl.preprocessing import PayingTransformer
 from skdpfl.privacy.calibration import delta_of
@@ -39,6 +44,208 @@ from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.as_fitted import differences, own_digests
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
+
+BAGS = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
+STACKS = (ensemble.StackingClassifier, ensemble.StackingRegressor)
+CHAINS = (multioutput.ClassifierChain, multioutput.RegressorChain)
+VOTES = (ensemble.VotingClassifier, ensemble.VotingRegressor)
+OUTPUTS = (multioutput.MultiOutputClassifier, multioutput.MultiOutputRegressor)
+LABELS = (multiclass.OneVsRestClassifier, multiclass.OutputCodeClassifier)
+#: containers of scikit-learn's, and the attributes that hold their fitted members, each of which
+#: was fitted once; those of stacks and chains on the splits of ``cv``, too
+MEMBERS = {
+    (*BAGS, *STACKS, *CHAINS, *VOTES, *OUTPUTS, *LABELS): ("estimators_", "final_estimator_"),
+    (FixedThresholdClassifier,): ("estimator_",),
+}
+#: those that may stand in a pipeline; without the underscore it is the part before a fit
+STEPS = {
+    (SelectFromModel,): ("estimator_",),
+    (TransformedTargetRegressor,): ("regressor_", "transformer_"),
+}
+#: steps without fitted state
+NO_STATE = (FeatureHasher, HashingVectorizer)
+Parts = list[tuple[str, Any]]
+
+
+def steps(obj: Any) -> Parts | None:
+    """Return the parts of a pipeline and the like, fitted or not; None of anything else."""
+    if not _pipelines.is_as_released(obj):
+        return None
+    if any(callable(getattr(obj, name, None)) for name in ("max_features", "importance_getter")):
+        return None  # functions of a SelectFromModel may read more than the fitted model
+    if not (names := _names(obj, STEPS)):
+        return _pipelines.steps_inside(obj)
+    end = "_" if hasattr(obj, names[0]) else ""
+    found = [(name[:-1], getattr(obj, name[:-1] + end)) for name in names]
+    if not end and len(found) == 2 and found[1][1] is None:
+        how = {"inverse_func": obj.inverse_func, "check_inverse": obj.check_inverse}
+        found[1] = ("transformer", FunctionTransformer(obj.func, **how))
+    return found
+
+
+def members(obj: Any) -> Parts | None:
+    """Return the fitted parts of a meta-estimator, ensemble or pipeline; None of anything else."""
+    if not _pipelines.is_as_released(obj) or not (names := _names(obj, MEMBERS)):
+        return steps(obj)
+    found: Parts = []
+    for name in names:
+        value = getattr(obj, name, "drop")
+        several = enumerate(value) if isinstance(value, list) else [("", value)]
+        found += [(f"{name.rstrip('s_')}{i}", each) for i, each in several]
+    return [(name, each) for name, each in found if not isinstance(each, str)]
+
+
+def _names(obj: Any, table: dict[Any, tuple[str, ...]]) -> tuple[str, ...]:
+    return next((names for kinds, names in table.items() if isinstance(obj, kinds)), ())
+
+
+def by_path(obj: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and part of an object and of what pipelines in it put together."""
+    yield path, obj
+    for name, part in steps(obj) or ():
+        yield from by_path(part, joined(path, name))
+
+
+def joined(*names: str) -> str:
+    """Return the path of a part."""
+    return "__".join(filter(None, names))
+
+
+def held(obj: Any) -> Any:
+    """Return the fitted model inside a search and the like of this package; None of others."""
+    ours = _pipelines.fits_as_released(obj)
+    return getattr(obj, getattr(type(obj), "holds", ""), None) if ours else None
+
+
+def is_private(obj: Any) -> bool:
+    """Whether an object has a cost of its own, that of a fit of this package.
+
+    What others carry as ``privacy_spent_``, subclasses with their own ``fit`` included, is not
+    believed.
+    """
+    return isinstance(obj, Recorded) and _pipelines.fits_as_released(obj)
+
+
+class Leak(NamedTuple):
+    """Something that no budget covers: where, what, a remedy, and whether the fits are paid."""
+
+    path: str
+    what: str
+    way_out: str
+    paid: bool = False
+
+
+#: the way out where it is not known what was fitted: a ledger does not see that two rows are one
+BY_LEDGER = (
+    "Unless rows are copied (by bags of pipelines, or oversampling), a ledger has the cost: "
+    "with PrivacyLedger() as ledger: ...fit(X, y); ledger.spent"
+)
+SCORES = "the choice was based on exact scores of the records"
+BY_SCORES = "The cost is that of the fits only; DPRandomizedSearchCV covers the choice, too."
+HEADS = "its heads are fitted to the records without noise, and may be in what is learnt around it"
+BY_LABEL = "folds depend on the labels, so that changing one label moves other records between them"
+BY_INDEX = "Give cv=KFold(5) or cv=SiloStratifiedKFold(5); for classifiers, folds of cv=5 do."
+BY_SIZE = (
+    "folds depend on sizes that unit='silo' protects: changing one silo's size moves other silos"
+)
+BY_ID = "Use folds of whole silos by ids alone: LeaveOneSiloOut() or SiloKFold(shuffle=True)."
+REPEATS = "the cost cannot be recovered (training sets of cv may contain a record twice)"
+BY_LIST = "Give a splitter of scikit-learn or skdpfl, or a list of training sets of distinct rows."
+WEIGHTED = "records were drawn by weights, divided by the sum of all records' weights"
+DRAWN_BEFORE = "earlier fits may have drawn a record any number of times"
+OUT_OF_BAG = "oob_score_ and the out-of-bag predictions were computed from the exact records"
+RESTORE = "Restore the parameters, or fit again."
+DECLARE = (
+    "Declare what it needs (categories, constants), use a private transformer, or name it in "
+    "public=[{name!r}] if it was fitted on public data only. "
+)
+
+
+def leak_of(step: Any, path: str) -> Leak:
+    """Return the leak of a step that is not known to learn nothing."""
+    name = path.rsplit("__", 1)[-1] or "name"
+    if isinstance(step, FunctionTransformer):
+        what = f"it is unknown whether {name_of(step)}, which gets all records at once, mixes them"
+        way_out = WAYS_OUT.format(public=f"privacy_spent(..., public=[{name!r}])")
+        return _mixing(step, path) if mixes(step) else Leak(path, what, way_out)
+    what = f"{type(step).__name__} learnt from the records, or it is not known what it learnt"
+    return Leak(path, what, DECLARE.format(name=name) + BY_LEDGER)
+
+
+def leaks_of_declared(step: Any, path: str) -> Iterator[Leak]:
+    """Yield the leaks of functions in a declared step that mix records in a test."""
+    for place, inner in _pipelines.leaves(step, path):
+        if isinstance(inner, FunctionTransformer) and mixes(inner):
+            yield _mixing(inner, place)
+
+
+def _mixing(step: FunctionTransformer, path: str) -> Leak:
+    return Leak(path, f"{name_of(step)} {_pipelines.MIXES}", _pipelines.ROW_BY_ROW)
+
+
+def unknown(path: str, obj: Any, why: object) -> Leak:
+    """Return the leak of fits whose cost is not known."""
+    what = f"the cost of fits of {type(obj).__name__} cannot be recovered ({why})"
+    return Leak(path, what, BY_LEDGER)
+
+
+def copies_in(obj: Any, member: Any) -> int:
+    """Return the most copies of one record in a member's fit: bagging repeats rows.
+
+    Private estimators get weights instead.
+    """
+    if not isinstance(obj, BAGS) or _has_weights(member) or _drew_before(obj):
+        return 1
+    return max(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_)
+
+
+def _has_weights(member: Any) -> bool:
+    """Whether the fit of a private estimator had weights."""
+    return is_private(member) and bool(member._as_fitted.weighted)
+
+
+def _drew_before(bag: Any) -> bool:
+    """Whether members may be from earlier fits, whose numbers of copies are not known."""
+    weighted = all(_has_weights(member) for member in bag.estimators_)
+    return not weighted and bool(bag.warm_start or len(bag._seeds) < len(bag.estimators_))
+
+
+def changed_steps(obj: Any) -> list[str]:
+    """Return the steps of a fitted pipeline or ColumnTransformer that changed after its fit."""
+    names = []
+    for name, step in obj.steps if isinstance(obj, Pipeline) else ():
+        plain = _pipelines.learns_nothing(step) and _pipelines.steps_inside(step) is None
+        if plain and not hasattr(step, "n_features_in_") and not isinstance(step, (str, *NO_STATE)):
+            names.append(name)
+    asked = {name: step for name, step, _ in getattr(obj, "transformers", ())}
+    for name, step, _ in getattr(obj, "transformers_", ()):  # copies
+        if all(hasattr(each, "get_params") for each in (step, asked.get(name))):
+            unlike = differences(own_digests(asked[name]), own_digests(step))
+            names += [f"{name}__{each}" for each in unlike]
+    return names
+
+
+def changed_after(path: str, obj: Any, names: list[str]) -> Iterator[Leak]:
+    """Yield the leak of a cost that would be priced by other parameters than the fit's."""
+    if names:
+        what = f"{', '.join(names)} of {type(obj).__name__} changed after the fit"
+        yield Leak(path, f"{what}, so its cost is unknown", RESTORE)
+
+
+def own_leaks(obj: Any, path: str, public: Declared) -> Iterator[Leak]:
+    """Yield what a meta-estimator itself learns, in addition to its members."""
+    for name in _pipelines.chosen_by_functions(obj):
+        if not public.covers(place := joined(path, name)):
+            yield Leak(place, _pipelines.CHOSEN, _pipelines.BY_NAME.format(name=name))
+    if isinstance(obj, BAGS) and _drew_before(obj):
+        yield Leak(path, DRAWN_BEFORE, "Fit with warm_start=False.")
+    if isinstance(obj, BAGS) and obj.oob_score:
+        yield Leak(path, OUT_OF_BAG, "Fit with oob_score=False; score on other records.", paid=True)
+    if isinstance(obj, BAGS) and getattr(obj, "_sample_weight", None) is not None:
+        yield Leak(path, WEIGHTED, "Fit without sample_weight.")
+
+
+# ---- fits on splits ---------------------------------------------------------------------------
 
 #: training and test sets themselves
 _LISTS = (list, tuple, np.ndarray)
@@ -78,7 +285,7 @@ def draws_once(cv: Any) -> bool:
 
     Splitters of scikit-learn and this package qualify, and lists that were checked.
     """
-    known = is_as_released(cv)
+    known = _pipelines.is_as_released(cv)
     listed = getattr(cv, "cv", cv) if known else cv  # check_cv wraps lists
     if isinstance(listed, _LISTS):
         return all(_are_distinct(np.asarray(train)) for train, _ in listed)
@@ -209,7 +416,7 @@ def _of_transformer(inner: PayingTransformer, fitted: Any, share: float) -> Priv
     if spent.accountant == "gdp" and other <= {"epsilon", "delta", "random_state"}:
         multiplier = spent.change / gaussian_mu(float(inner.epsilon), delta)
         composition = ((Gaussian(multiplier), 1),)
-    compositions = [() if learns_nothing(inner) else composition]
+    compositions = [() if _pipelines.learns_nothing(inner) else composition]
     return PrivacySpent.from_compositions(spent.guarantee, delta=delta, compositions=compositions)
 
 
@@ -347,7 +554,7 @@ class _At(NamedTuple):
 
     def inside(self, name: str, **changes: Any) -> "_At":
         """Return where a part of this part is."""
-        return self._replace(path=_parts.joined(self.path, name), **changes)
+        return self._replace(path=joined(self.path, name), **changes)
 
 
 class _Bill:
@@ -355,7 +562,7 @@ class _Bill:
 
     def __init__(self, public: Declared) -> None:
         self.public, self.costs = public, list[PrivacySpent]()
-        self.leaks = dict[tuple[str, str], _parts.Leak]()
+        self.leaks = dict[tuple[str, str], Leak]()
         self._frozen: list[Any] = []
         self._own: Collection[str] = ()  # steps declared to the search around them
 
@@ -375,18 +582,18 @@ class _Bill:
             if all(obj.estimator is not each for each in self._frozen):
                 self._frozen.append(obj.estimator)
                 self.add(obj.estimator, at._replace(covered=False, splits=None))
-        elif at.splits is None and (model := _parts.held(obj)) is not None:
+        elif at.splits is None and (model := held(obj)) is not None:
             self._wrapped(obj, model, at)
-        elif _parts.is_private(obj):
+        elif is_private(obj):
             self._private(obj, at)
         elif whole and isinstance(obj, BaseSearchCV) and hasattr(obj, "best_estimator_"):
             self._search(obj, at)
-        elif (inside := (_parts.members if whole else _parts.steps)(obj)) is not None:
+        elif (inside := (members if whole else steps)(obj)) is not None:
             self._members(obj, inside, at)
         elif not _pipelines.learns_nothing(obj):
-            self._note(_parts.leak_of(obj, at.path))
+            self._note(leak_of(obj, at.path))
 
-    def _note(self, *leaks: _parts.Leak) -> None:
+    def _note(self, *leaks: Leak) -> None:
         for leak in leaks:
             self.leaks.setdefault((leak.path, leak.what), leak)
 
@@ -394,29 +601,29 @@ class _Bill:
         """Return whether a step was declared; note if its function mixes records anyway."""
         own = any(f"__{path}".endswith(f"__{name}") for name in self._own)
         if found := self.public.covers(path) or own:
-            self._note(*_parts.leaks_of_declared(step, path))
+            self._note(*leaks_of_declared(step, path))
         return found
 
-    def _members(self, obj: Any, inside: _parts.Parts, at: _At) -> None:
+    def _members(self, obj: Any, inside: Parts, at: _At) -> None:
         """Add the costs of members, and note what is learnt beside them."""
         chosen = at.chosen
         for name, part in inside:
-            copies = at.copies * _parts.copies_in(obj, part)
+            copies = at.copies * copies_in(obj, part)
             here = at.inside(name, chosen=chosen, copies=copies)
             self.add(part, here)
             known = at.splits.twins.get(here.path) if at.splits else part
             chosen = chosen or (isinstance(obj, Pipeline) and _pipelines.gives_out_width(known))
         if at.splits is None:
-            self._note(*_parts.changed_after(at.path, obj, _parts.changed_steps(obj)))
-        if at.splits is None and isinstance(obj, (*_parts.STACKS, *_parts.CHAINS)):
+            self._note(*changed_after(at.path, obj, changed_steps(obj)))
+        if at.splits is None and isinstance(obj, (*STACKS, *CHAINS)):
             self._cross_fits(obj, inside[: len(obj.estimators_)], at)
-        self._note(*_parts.own_leaks(obj, at.path, self.public))
+        self._note(*own_leaks(obj, at.path, self.public))
 
     def _wrapped(self, obj: Any, model: Any, at: _At) -> None:
         """Add the cost of a search, a shared budget, or silos' own parts, of this package."""
         if getattr(obj, "stays_at_silos", False) and at.path:
-            self._note(_parts.Leak(at.path, _parts.HEADS, "Put the joint model there."))
-        if pays := _parts.is_private(obj):  # a search's plans see what earlier steps found
+            self._note(Leak(at.path, HEADS, "Put the joint model there."))
+        if pays := is_private(obj):  # a search's plans see what earlier steps found
             found = _pipelines.gives_out_width(getattr(obj, "best_estimator_", None))
             self._private(obj, at._replace(chosen=at.chosen or found))
         before, self._own = self._own, getattr(obj, "public", ())
@@ -434,7 +641,7 @@ class _Bill:
         before = getattr(fitted, "_as_fitted", None)
         if before is not None and (at.splits.kept if at.splits else at.chosen):
             names = differences(before.own, own_digests(part))
-            self._note(*_parts.changed_after(at.path, part, names))
+            self._note(*changed_after(at.path, part, names))
         try:
             costs = (
                 costs_on_splits(part, fitted, *at.splits[:2])
@@ -444,49 +651,49 @@ class _Bill:
             if at.chosen and part.epsilon is None:
                 raise Unknown("that of given noise depends on columns that a step learnt")
         except Unknown as why:
-            self._note(_parts.unknown(at.path, part, why))
+            self._note(unknown(at.path, part, why))
             return
         for cost in costs:
             found = chosen_by_outputs(cost, budget(part)) if at.chosen else cost
             self.costs.append(of_copies(found, at.copies))
 
-    def _cross_fits(self, obj: Any, inside: _parts.Parts, at: _At) -> None:
+    def _cross_fits(self, obj: Any, inside: Parts, at: _At) -> None:
         """Add the costs of fits on splits for predictions, which the next fit reads."""
-        chain = isinstance(obj, _parts.CHAINS)
+        chain = isinstance(obj, CHAINS)
         if chain and obj.cv is None:
             return
         for name, member in inside[:-1] if chain else inside:
             here = at.inside(name)
             if not _pipelines.keeps_rows_apart(member):
-                self._note(_parts.unknown(here.path, member, "its predictions may mix records"))
-            twins = dict(_parts.by_path(member, here.path))
+                self._note(unknown(here.path, member, "its predictions may mix records"))
+            twins = dict(by_path(member, here.path))
             if not isinstance(obj.cv, str):
                 self.add(member, here._replace(splits=_Splits(obj.cv, None, twins, kept=True)))
             elif all(member is not each for _, each in obj.estimators):  # a copy
-                self._note(*_parts.changed_after(at.path, obj, ["cv"]))
+                self._note(*changed_after(at.path, obj, ["cv"]))
         self._note(*self._of_splits(obj, at.path))
 
     def _search(self, search: BaseSearchCV, at: _At) -> None:
         """Add the cost of every fit of a search."""
-        best, twins = search.best_estimator_, dict(_parts.by_path(search.best_estimator_, at.path))
+        best, twins = search.best_estimator_, dict(by_path(search.best_estimator_, at.path))
         halves = getattr(search, "resource", None) == "n_samples"  # training sets of several sizes
         cv = iter(()) if halves else search.cv
         for i, params in enumerate(search.cv_results_["params"]):
             splits = _Splits(cv, search.n_splits_, twins, kept=i == search.best_index_)
             self.add(clone(search.estimator).set_params(**params), at._replace(splits=splits))
         self.add(best, at)
-        self._note(_parts.Leak(at.path, _parts.SCORES, _parts.BY_SCORES, paid=True))
+        self._note(Leak(at.path, SCORES, BY_SCORES, paid=True))
         self._note(*self._of_splits(search, at.path))
 
-    def _of_splits(self, obj: Any, path: str) -> Iterator[_parts.Leak]:
+    def _of_splits(self, obj: Any, path: str) -> Iterator[Leak]:
         """Yield leaks of folds that follow what is protected, or hold a record several times."""
         units = {cost.unit for cost in self.costs}
         if follows_labels(obj.cv, classifier=is_classifier(obj)):
-            yield _parts.Leak(path, _parts.BY_LABEL, _parts.BY_INDEX, paid=True)
+            yield Leak(path, BY_LABEL, BY_INDEX, paid=True)
         if "silo" in units and follows_sizes(obj.cv):
-            yield _parts.Leak(path, _parts.BY_SIZE, _parts.BY_ID, paid=True)
+            yield Leak(path, BY_SIZE, BY_ID, paid=True)
         if "record" in units and not draws_once(obj.cv):
-            yield _parts.Leak(path, _parts.REPEATS, _parts.BY_LIST)
+            yield Leak(path, REPEATS, BY_LIST)
 
 
 def _nothing(paid: Sequence[PrivacySpent], *, exact: bool) -> PrivacySpent:

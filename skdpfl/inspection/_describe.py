@@ -529,7 +529,6 @@ def correlation(
 
     See Also
     --------
-    CorrelationDisplay : A picture.
     describe : Statistics of single columns.
 
     Notes

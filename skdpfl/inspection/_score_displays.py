@@ -59,12 +59,6 @@ shared_docs = filled_docs(
 )
 
 
-#: what the records are asked with
-_ASKED = (
-    "epsilon", "delta", "silos", "trust", "neighbours", "unit", "persons", "random_state",
-)  # fmt: skip
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class ScoreDisplay(Display):
     """Base class of displays of noised sums over predictions; it charges for them.
@@ -76,7 +70,7 @@ class ScoreDisplay(Display):
     privacy_spent: PrivacySpent | None = None
 
     @classmethod
-    def _measure(cls, estimator: Any, **options: Any) -> federation.Measure:
+    def _measure(cls, *args: Any, **options: Any) -> federation.Measure:
         """Return what is counted; raise a ValueError for classifiers without it."""
         raise NotImplementedError
 
@@ -103,6 +97,7 @@ class ScoreDisplay(Display):
         random_state: Any = None,
         name: str | None = None,
         ax: Any = None,
+        **options: Any,
     ) -> Self:
         """Count the records' predictions with noise, charge the cost, and draw the display.
 
@@ -110,25 +105,22 @@ class ScoreDisplay(Display):
         ----------
         [asked]
         [drawn]
+        **options : object
+            Of a calibration curve: ``n_bins=10``, the number of bins, of equal width.
 
         Returns
         -------
         display : object
             The display, which is drawn.
         """
-        return cls._released(locals())
-
-    @classmethod
-    def _released(cls, given: dict[str, Any], **options: Any) -> Self:
-        """Return the display; ``given`` are the arguments of :meth:`from_estimator`."""
-        estimator, name = given["estimator"], given["name"]
         refuse_own_parts(estimator)
         if not hasattr(estimator, "predict") or not is_classifier(estimator):
             raise ValueError(f"This display needs a classifier; got {type(estimator).__name__}.")
         check_is_fitted(estimator)
         measure = cls._measure(estimator, **options)
-        asked = {name: given[name] for name in _ASKED}
-        held = HeldOut.read(estimator, given["X"], given["y"], **asked)
+        budget = {"epsilon": epsilon, "delta": delta, "trust": trust, "neighbours": neighbours}
+        owners = {"silos": silos, "unit": unit, "persons": persons}
+        held = HeldOut.read(estimator, X, y, random_state=random_state, **budget, **owners)
         plans = held.plans([measure])
         spent = held.spent(plans)
         charge_all(open_ledgers(), cls.__name__, spent)
@@ -137,7 +129,7 @@ class ScoreDisplay(Display):
             last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
             name = type(last).__name__
         own = cls._fields(found, estimator, held.n_units)
-        return cls(**own, estimator_name=str(name), privacy_spent=spent).plot(given["ax"])
+        return cls(**own, estimator_name=str(name), privacy_spent=spent).plot(ax)
 
 
 def _of_two_labels(estimator: Any, what: str, otherwise: str) -> None:
@@ -225,7 +217,7 @@ class DPRocCurveDisplay(ScoreDisplay):
         self.ax_.legend(frameon=False, loc="lower right")
 
     @classmethod
-    def _measure(cls, estimator: Any, **options: Any) -> federation.Measure:
+    def _measure(cls, estimator: Any) -> federation.Measure:
         _of_two_labels(estimator, "ROC curve", "Use DPConfusionMatrixDisplay for any number.")
         return federation.RocAuc()
 
@@ -309,7 +301,7 @@ class DPConfusionMatrixDisplay(ScoreDisplay):
         self.ax_.set_title(f"{name}noise ± {self.noise:.2g} in each count")
 
     @classmethod
-    def _measure(cls, estimator: Any, **options: Any) -> federation.Measure:
+    def _measure(cls, estimator: Any) -> federation.Measure:
         return federation.Confusion(len(estimator.classes_))
 
     @classmethod
@@ -397,49 +389,12 @@ class DPCalibrationDisplay(ScoreDisplay):
         self.ax_.legend(frameon=False, loc="upper left")
 
     @classmethod
-    @shared_docs
-    def from_estimator(  # type: ignore[override]
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        epsilon: float,
-        n_bins: int = 10,
-        silos: Any = None,
-        delta: Any = "auto",
-        trust: str | SecureAggregation = "silo",
-        neighbours: str = "replace",
-        unit: Unit = "record",
-        persons: Any = None,
-        random_state: Any = None,
-        name: str | None = None,
-        ax: Any = None,
-    ) -> Self:
-        """Count records by predicted probability with noise, charge the cost, and draw the curve.
-
-        Parameters
-        ----------
-        [asked]
-        n_bins : int, default=10
-            The number of bins, of equal width.
-        [drawn]
-
-        Returns
-        -------
-        display : object
-            The display, which is drawn.
-        """
-        return cls._released(locals(), n_bins=n_bins)
-
-    @classmethod
-    def _measure(cls, estimator: Any, **options: Any) -> federation.Measure:
+    def _measure(cls, estimator: Any, n_bins: int = 10) -> federation.Measure:
         if not hasattr(estimator, "predict_proba"):
             raise ValueError(f"{type(estimator).__name__} has no predict_proba to compare.")
         instead = 'Use private_score(..., scoring="calibration_error") for any number.'
         _of_two_labels(estimator, "calibration curve", instead)
-        n_bins = check_count("n_bins", options["n_bins"], high=_MOST_BINS)
-        return federation.CalibrationError(n_bins)
+        return federation.CalibrationError(check_count("n_bins", n_bins, high=_MOST_BINS))
 
     @classmethod
     def _fields(cls, found: federation.Found, estimator: Any, n: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
-from skdpfl._arguments import check_choice, check_number
+from skdpfl._arguments import check_number
 from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
@@ -355,26 +355,26 @@ def _drawn_from(train: np.ndarray, test: np.ndarray) -> bool:
     return bool(asked.isin(known).all()) and repeated ** len(asked) < _BY_CHANCE
 
 
-#: the number of points of a curve over rounds or fits, about
+#: the number of points of a curve over fits, about
 POINTS = 12
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivacySpentDisplay(Display):
-    """The cost of a fit by silo or over its rounds, or of several fits.
+    """The cost of a fit by silo, or of several fits.
 
     Make one with :meth:`from_estimator` or :meth:`from_ledger`.
 
     Parameters
     ----------
     positions : array-like
-        Silo ids (``kind="silos"``), or numbers of rounds or fits.
+        Silo ids (``kind="silos"``), or numbers of fits.
     epsilons : array-like
         The cost at each.
     delta : float
         The delta of the costs.
-    kind : {"silos", "rounds", "fits"}, default="silos"
-        Bars for silos, a curve for rounds and fits.
+    kind : {"silos", "fits"}, default="silos"
+        Bars for silos, a curve for fits.
     budget : float, default=None
         A budget's epsilon, drawn as a line.
 
@@ -441,9 +441,7 @@ class PrivacySpentDisplay(Display):
             self.ax_.set_xticks(places, names, **turned)
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, kind: str = "silos", ax: Any = None
-    ) -> PrivacySpentDisplay:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> PrivacySpentDisplay:
         """Draw the cost of a fitted estimator; no data are read.
 
         Parameters
@@ -451,9 +449,6 @@ class PrivacySpentDisplay(Display):
         estimator : fitted estimator
             An estimator of this library, or a pipeline or another estimator that contains some
             (:func:`skdpfl.privacy_spent`).
-        kind : {"silos", "rounds"}, default="silos"
-            Each silo's epsilon, or the epsilon after each number of rounds. With ``unit="silo"``
-            there are no costs of single silos.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -461,25 +456,14 @@ class PrivacySpentDisplay(Display):
         -------
         PrivacySpentDisplay
         """
-        check_choice("kind", kind, ("silos", "rounds"))
         spent = privacy_spent(estimator)
         _check_finite(spent.epsilon)
-        if kind == "rounds":
-            plan = getattr(estimator, "plan_", None)
-            if plan is None:
-                raise ValueError(
-                    f"{type(estimator).__name__} has no rounds; give the estimator inside it, or "
-                    "kind='silos'."
-                )
-            rounds = np.unique(np.linspace(1, plan.n_rounds, POINTS).astype(int))
-            shown = pd.Series([_after(plan, r) for r in rounds.tolist()], rounds)
-        elif (shown := spent.per_silo) is None:
+        if (shown := spent.per_silo) is None:
             raise ValueError(
                 "This cost has no values per silo: unit='silo' and searches have one cost for all "
-                "silos. Use kind='rounds' for a fit."
+                "silos."
             )
-        epsilons = shown.to_numpy()
-        return cls(positions=shown.index, epsilons=epsilons, delta=spent.delta, kind=kind).plot(ax)
+        return cls(positions=shown.index, epsilons=shown.to_numpy(), delta=spent.delta).plot(ax)
 
     @classmethod
     def from_ledger(cls, ledger: Any, *, ax: Any = None) -> PrivacySpentDisplay:
@@ -516,9 +500,3 @@ class PrivacySpentDisplay(Display):
 def _check_finite(epsilons: Any) -> None:
     if not np.isfinite(epsilons).all():
         raise ValueError("This is not private (epsilon=inf): there is no cost to draw.")
-
-
-def _after(plan: Any, n_rounds: int) -> float:
-    """Return the cost of the first rounds of a plan, with unchanged noise."""
-    schedule = None if plan.schedule is None else plan.schedule[:n_rounds]
-    return replace(plan, steps=plan.steps[:n_rounds], schedule=schedule).spent().epsilon

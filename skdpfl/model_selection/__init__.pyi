@@ -3,7 +3,6 @@ from skdpfl.model_selection._prefit import DPCalibratedClassifier as DPCalibrate
 from skdpfl.model_selection._randomized import DPRandomizedSearchCV as DPRandomizedSearchCV
 from skdpfl.model_selection._scores import (
     make_silo_scorer as make_silo_scorer,
-    neg_relative_rmse as neg_relative_rmse,
     silo_scores as silo_scores,
     worst_silo_scorer as worst_silo_scorer,
 )

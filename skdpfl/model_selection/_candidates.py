@@ -14,7 +14,6 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -26,17 +25,17 @@ from sklearn.utils import _safe_indexing
 
 from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import foreign_steps, warn
-from skdpfl.model_selection._division import (
+from skdpfl.model_selection._shared_budget import model_of
+from skdpfl.model_selection._wrapped import (
     TriedSteps,
     check_steps,
     divide,
     paid_for,
     paying_steps,
+    protection_of,
     seed_steps,
     sum_of,
 )
-from skdpfl.model_selection._shared_budget import model_of
-from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Composition, Gaussian, Neighbours, compose
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -103,25 +102,20 @@ def remove_callbacks(model: Any) -> None:
         delattr(part, name)
 
 
-@dataclass(frozen=True)
 class Space:
     """A mapping from parameters to lists or distributions, or several of them."""
 
-    distributions: Any
-
-    def __post_init__(self) -> None:
-        several = isinstance(self.distributions, Sequence) and len(self.distributions) > 0
-        parts = self.distributions if several else [self.distributions]
+    def __init__(self, distributions: Any) -> None:
+        several = isinstance(distributions, Sequence) and len(distributions) > 0
+        parts = distributions if several else [distributions]
         if not all(isinstance(part, Mapping) for part in parts):
             raise ValueError(
                 "param_distributions must be a mapping from parameters to lists or distributions, "
-                f"or a list of mappings; got {self.distributions!r}."
+                f"or a list of mappings; got {distributions!r}."
             )
-
-    @property
-    def names(self) -> set[str]:
-        """The names of the searched parameters."""
-        return {name for part in self._parts for name in part}
+        self.distributions, self._parts = distributions, parts
+        #: the names of the searched parameters
+        self.names = {name for part in parts for name in part}
 
     @property
     def n_points(self) -> int:
@@ -138,11 +132,6 @@ class Space:
                 f"are fitted, and charged, more than once. n_iter={self.n_points} leaves more of "
                 "the budget to each fit."
             )
-
-    @property
-    def _parts(self) -> list[Any]:
-        whole = self.distributions
-        return [whole] if isinstance(whole, Mapping) else list(whole)
 
     def draw(self, count: int, seed: int, *, distinct: bool) -> list[dict[str, Any]]:
         """Return ``count`` points: independent, or without repeats until all were drawn."""

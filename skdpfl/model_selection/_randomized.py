@@ -25,7 +25,8 @@ from skdpfl._kinds import typed
 from skdpfl._pipelines import private_step
 from skdpfl._surface import not_elsewhere
 from skdpfl._survival_times import refuse_survival
-from skdpfl._warnings import warnings_off
+from skdpfl._warnings import warn, warnings_off
+from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection import _wrapped
 from skdpfl.model_selection._candidates import (
     Candidate,
@@ -35,7 +36,6 @@ from skdpfl.model_selection._candidates import (
     divide_budget,
     within,
 )
-from skdpfl.model_selection._division import owner_columns, seed_from
 from skdpfl.model_selection._shared_budget import SharedBudget, model_of
 from skdpfl.model_selection.scoring import NoisyScore, split
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
@@ -204,7 +204,7 @@ class DPRandomizedSearchCV(
         """
         inner, guarantee = self._check()
         alone = inner is self.estimator
-        named = owner_columns(model_of(self.estimator))
+        named = _wrapped.owner_columns(model_of(self.estimator))
         X, y = _wrapped.readable(X if alone else typed(X, named), y, alone)
         owners, streams = Owners.read(X, silos, persons, inner), streams_for(self.random_state)
         parts, groups = split(owners, guarantee.unit, float(self.holdout), streams), owners.silos
@@ -231,14 +231,16 @@ class DPRandomizedSearchCV(
             unpaid = _wrapped.unpaid_steps(drawn, declared, X)
             prices = [candidate.price for candidate in reference]
             budget = divide_budget(guarantee.neighbours, prices, self.epsilon, delta, law)
-        _wrapped.warn_of(unpaid)
+        for path, step in unpaid.items():
+            text = _wrapped.unpaid_text(path, step)
+            warn(f"{text} So the cost of the search is infinite.", PrivacyLeakWarning)
         spent = self._spent(budget, delta, guarantee, streams, exact=bool(unpaid))
         self._charge(spent)
         runs = Runs(self, None if law else count)
         runs.warn_of_hidden_callbacks(self.estimator)
         with quiet():
             own = [within(budget, c.price, delta, law, guarantee.neighbours) for c in candidates]
-            seeds = [seed_from(streams, "run", i) for i in range(count)]
+            seeds = [_wrapped.seed_from(streams, "run", i) for i in range(count)]
             models = [
                 candidate.fit(
                     (X, y, silos, persons), parts.train, (e, delta), seed, runs, paid=not unpaid
@@ -286,7 +288,7 @@ class DPRandomizedSearchCV(
             points = space.draw(count, drawn[0], distinct=True)
         else:
             points = [space.draw(1, number, distinct=False)[0] for number in drawn]
-        seeds = [seed_from(streams, f"{purpose} schedule", i) for i in range(count)]
+        seeds = [_wrapped.seed_from(streams, f"{purpose} schedule", i) for i in range(count)]
         return [
             Candidate(self.estimator, point, schedule=streams_for(seed), **data)
             for point, seed in zip(points, seeds, strict=True)

@@ -22,8 +22,7 @@ from skdpfl._kinds import typed
 from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
 from skdpfl._surface import not_elsewhere
 from skdpfl._warnings import foreign_steps
-from skdpfl.model_selection import _division
-from skdpfl.model_selection._wrapped import BestModel
+from skdpfl.model_selection import _wrapped
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.as_fitted import AsFitted
@@ -37,7 +36,7 @@ _CLOSE = 1.003
 
 
 @dataclass(eq=False, repr=False)
-class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
+class SharedBudget(Recorded, _wrapped.BestModel, MetaEstimatorMixin, BaseEstimator):
     """One privacy budget for a pipeline, shared by its transformers and its estimator.
 
     Every private step gets a part; the last one gets what remains after the releases of all others
@@ -148,27 +147,27 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         """
         X = as_frame(X)
         model = self._checked(X)
-        name, last = _division.last_step(model)
-        paying = _division.paying_steps(model)
+        name, last = _wrapped.last_step(model)
+        paying = _wrapped.paying_steps(model)
         streams = streams_for(self.random_state)
         n = _num_samples(X)
         n = int(Owners.read(X, silos, persons, last).sizes.sum()) if last.unit == "person" else n
         delta = delta_of(self.delta, max(1, n))  # without rows the first step raises
-        _division.divide(last, paying, self.shares, float(self.epsilon), delta)
-        _division.seed_steps(paying, streams)
-        last.set_params(random_state=_division.seed_from(streams, "step", len(paying)))
+        _wrapped.divide(last, paying, self.shares, float(self.epsilon), delta)
+        _wrapped.seed_steps(paying, streams)
+        last.set_params(random_state=_wrapped.seed_from(streams, "step", len(paying)))
         with config_context(enable_metadata_routing=True):
             told = {"silos": silos, "persons": persons}
             routed = {name: ids for name, ids in told.items() if ids is not None}
             before = model[:-1]
             with foreign_steps():
                 Z = before.fit_transform(
-                    typed(X, _division.owner_columns(model)),
+                    typed(X, _wrapped.owner_columns(model)),
                     y,
-                    **(routed if _division.takes_silos(before) else {}),
+                    **(routed if _wrapped.takes_silos(before) else {}),
                 )
             model.steps[:-1] = before.steps
-            spents = [step.privacy_spent_ for step in _division.paying_steps(model).values()]
+            spents = [step.privacy_spent_ for step in _wrapped.paying_steps(model).values()]
             together = partial(_together, spents, gives_out_width(before), delta)
             own = delta / 2 if gives_out_width(before) else delta
             price = _price(last, own, Z, y, Owners.read(Z, silos, persons, last), streams)
@@ -176,7 +175,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
             last.set_params(epsilon=epsilon, delta=own, noise_multiplier=None)
             with foreign_steps():
                 model.steps[-1][1].fit(Z, y, **routed)
-        fitted = _division.last_step(model)[1]
+        fitted = _wrapped.last_step(model)[1]
         for each in {id(last): last, id(fitted): fitted}.values():
             del each._schedule_streams
         spent = together(fitted.privacy_spent_)
@@ -231,8 +230,8 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         model = self.check_model()
         if isinstance(target := model.steps[-1][1], TransformedTargetRegressor):
             _check_target(target)
-        _division.check_paid(model, Declared(self.public), X)
-        _division.check_steps(_division.last_step(model)[1], _division.paying_steps(model))
+        _wrapped.check_paid(model, Declared(self.public), X)
+        _wrapped.check_steps(_wrapped.last_step(model)[1], _wrapped.paying_steps(model))
         return model
 
 

@@ -98,6 +98,10 @@ class SiloSplitter(BaseCrossValidator):
         n_splits : int
             The number given, or that of the silos.
         """
+        return self._n_folds(X, groups, silos)
+
+    def _n_folds(self, X: Any, groups: Any, silos: Any) -> int:
+        """Return the number of splits."""
         raise NotImplementedError
 
     def _warn_of_torn(self, folds: np.ndarray, persons: Persons | None) -> None:
@@ -151,15 +155,7 @@ class SiloFolds(SiloSplitter):
                 "leave it at None, or set shuffle=True"
             )
 
-    def get_n_splits(
-        self,
-        X: Any = None,
-        y: Any = None,
-        groups: Any = None,
-        *,
-        silos: Any = None,
-        persons: Any = None,
-    ) -> int:
+    def _n_folds(self, X: Any, groups: Any, silos: Any) -> int:
         return self.n_splits
 
 
@@ -358,15 +354,7 @@ class LeaveOneSiloOut(SiloSplitter):
     def __init__(self, *, silo_column: str | None = None):
         self.silo_column = silo_column
 
-    def get_n_splits(
-        self,
-        X: Any = None,
-        y: Any = None,
-        groups: Any = None,
-        *,
-        silos: Any = None,
-        persons: Any = None,
-    ) -> int:
+    def _n_folds(self, X: Any, groups: Any, silos: Any) -> int:
         return len(self._silos(X, groups, silos).ids)
 
     def _folds(self, silos: Silos, y: Any) -> tuple[np.ndarray, int]:

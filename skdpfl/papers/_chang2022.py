@@ -91,10 +91,8 @@ class Schedule:
         check_choice("scheme", self.scheme, SCHEMES)
         check_rate("beta", self.beta)
         check_count("start", self.start, low=0)
-        rounds, steps = (
-            check_count("n_rounds", self.n_rounds),
-            check_count("local_steps", self.local_steps),
-        )
+        rounds = check_count("n_rounds", self.n_rounds)
+        steps = check_count("local_steps", self.local_steps)
         if rounds * steps > _MOST_STEPS:
             raise ValueError(
                 f"n_rounds * local_steps must be at most {_MOST_STEPS:,}: all are listed."

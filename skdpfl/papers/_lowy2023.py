@@ -466,10 +466,8 @@ def lowy2023_stability(
     >>> lowy2023_stability(lipschitz=1, strong_convexity=0.5, n_records=100, n_silos=10)
     0.008008008008008008
     """
-    L, mu = (
-        check_positive("lipschitz", lipschitz),
-        check_positive("strong_convexity", strong_convexity),
-    )
+    L = check_positive("lipschitz", lipschitz)
+    mu = check_positive("strong_convexity", strong_convexity)
     records = check_count("n_records", n_records) * check_positive("n_silos", n_silos)
     return 4 * L * L / (mu * (check_number("n_silos * n_records", records, low=2) - 1))
 
@@ -609,10 +607,8 @@ def acsa_bound(*, n_rounds: int, scale: float, variance: float, squared_distance
     >>> acsa_bound(n_rounds=3, scale=2.0, variance=0.6, squared_distance=3.0)
     3.0
     """
-    R, V = (
-        check_count("n_rounds", n_rounds),
-        check_positive("squared_distance", squared_distance) / 2,
-    )
+    R = check_count("n_rounds", n_rounds)
+    V = check_positive("squared_distance", squared_distance) / 2
     v = check_positive("scale", scale)
     noise = 4 * check_not_negative("variance", variance) * (R + 2) / (3 * v)
     return 4 * v * V / (R * (R + 1)) + noise

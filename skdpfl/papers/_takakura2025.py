@@ -76,10 +76,8 @@ def takakura2025(
     ...                    n_silos=1000, n_parameters=500), 2)
     0.43
     """
-    z, rounds = (
-        check_positive("noise_multiplier", noise_multiplier),
-        check_count("n_rounds", n_rounds),
-    )
+    z = check_positive("noise_multiplier", noise_multiplier)
+    rounds = check_count("n_rounds", n_rounds)
     level = 1 / z / z
     rho = 2 * level
     if check_choice("view", view, ("client", "server")) == "server":

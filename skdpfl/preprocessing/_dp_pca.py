@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from skdpfl._arguments import check_count, check_number
+from skdpfl._arguments import check_count, check_flags, check_number
 from skdpfl._compat import as_frame
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
@@ -35,12 +35,11 @@ class DPPCA(_paying.PayingTransformer):
         "auto" is the largest power of ten that is at most 1 / (10 n), for n records (for
         ``unit="silo"``, which hides ``n_samples_seen_``: silos).
     row_norm : float, default=1.0
-        The norm to which longer rows (minus a declared center) are clipped, also in ``transform``.
+        The norm to which longer rows are clipped, also in ``transform``.
         It must not be computed from the data. Noise grows with its square, so rows should not be
         much shorter. If all rows are longer, only their directions matter.
-    center : bool or array-like of shape (n_features,), default=True
-        True: the mean of the rows is learnt within the budget. False: no centering. An array: a
-        public center.
+    center : bool, default=True
+        Whether the mean of the rows is learnt within the budget and subtracted.
     [running]
 
     Attributes
@@ -52,7 +51,7 @@ class DPPCA(_paying.PayingTransformer):
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Their shares of the variance of all directions.
     mean_ : ndarray of shape (n_features,)
-        The vector subtracted from rows: the noisy mean, or the declared center.
+        The vector subtracted from rows: the noisy mean, or zeros.
     n_components_ : int
         The number of components.
     noise_scale_ : float
@@ -97,7 +96,7 @@ class DPPCA(_paying.PayingTransformer):
     _: KW_ONLY
     delta: Any = "auto"
     row_norm: float = 1.0
-    center: Any = True
+    center: bool = True
     trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
     silo_column: Any = None
@@ -127,6 +126,7 @@ class DPPCA(_paying.PayingTransformer):
         if self.n_components is not None:
             check_count("n_components", self.n_components)
         check_number("row_norm", self.row_norm, low=0, high=1e100, open_low=True)
+        check_flags(center=self.center)
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
         return super()._checked(features, reset=reset, dtype=_paying.FLOATS, ensure_all_finite=True)
@@ -139,8 +139,8 @@ class DPPCA(_paying.PayingTransformer):
                 f"n_components={k} must be at most the number of features; X has "
                 f"n_features={n_features}."
             )
-        self._declared, with_mean = self._center(n_features)
-        what = SecondMoments(self._declared, float(self.row_norm), with_mean, budgets.n_silos)
+        zeros = np.zeros(n_features)
+        what = SecondMoments(zeros, float(self.row_norm), bool(self.center), budgets.n_silos)
         plan = SumPlan(budgets, "second moments", (budgets.spends,))
         self._question = plan.question(0, what)
         self.n_components_ = k
@@ -155,22 +155,6 @@ class DPPCA(_paying.PayingTransformer):
         self._set(question.what.unpacked(moments))
         return ""
 
-    def _center(self, n_features: int) -> tuple[Array, bool]:
-        """Return the declared center, zeros without one, and whether the mean is learnt."""
-        if isinstance(self.center, bool | np.bool_):
-            return np.zeros(n_features), bool(self.center)
-        if np.asarray(self.center).dtype.kind not in "iuf":
-            raise TypeError(
-                f"center must be True, False or {n_features} numbers; got {self.center!r}."
-            )
-        center = check_array(self.center, ensure_2d=False, dtype=np.float64, input_name="center")
-        if center.shape != (n_features,):
-            raise ValueError(
-                f"center must be True, False or {n_features} numbers, one for each feature; got "
-                f"an array of shape {center.shape}."
-            )
-        return center, False
-
     def _set(self, moments: RowMean) -> None:
         """Set the fitted attributes: eigenvectors of the noisy covariance."""
         covariance = moments.second - np.outer(moments.mean, moments.mean)
@@ -182,7 +166,7 @@ class DPPCA(_paying.PayingTransformer):
         self.explained_variance_ = np.maximum(values[::-1], 0.0)
         whole = max(np.trace(covariance), self.explained_variance_.sum())
         self.explained_variance_ratio_ = self.explained_variance_ / (whole or 1.0)
-        self.mean_ = self._declared + moments.mean
+        self.mean_ = moments.mean
 
     def _names_out(self, names: np.ndarray) -> np.ndarray:
         return np.array([f"dppca{i}" for i in range(self.n_components_)], dtype=object)
@@ -191,8 +175,8 @@ class DPPCA(_paying.PayingTransformer):
         return min(position, self.n_components_)
 
     def _map(self, X: Array, inverse: bool) -> Array:
-        rows = cut(X, self._declared, float(self.row_norm))
-        rows -= self.mean_ - self._declared
+        rows = cut(X, np.zeros_like(self.mean_), float(self.row_norm))
+        rows -= self.mean_
         return (rows @ self.components_.T).astype(X.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:

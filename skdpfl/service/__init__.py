@@ -2,7 +2,6 @@
 
 _settings    ``hospital.toml``: what an operator writes down, checked key by key
 _tables      the records that it names, from a CSV file or one query of SQLite
-_kit         a new hospital's files
 _serve       letters in at a socket, answers out
 commands     ``skdpfl silo init``, ``serve``, ``check``, ``pending``, ``approve``, ``audit``, ...
 """

@@ -389,7 +389,7 @@ class TorchModel(Architecture):
     -----
     **Formal guarantee.** A record's part of a clipped sum is a function of that record, with a norm
     of at most the clip norm, for the numbers as stored (:mod:`skdpfl.torch._tape`). Whole batches
-    pass plain stacks of PyTorch's layers only (:mod:`skdpfl.torch._stack`). Any other module sees
+    pass plain stacks of PyTorch's layers only (:mod:`skdpfl.torch._probe`). Any other module sees
     each record alone: under ``vmap`` or, if that is not possible or its gradients differ from the
     module's own on made-up rows, in a loop with copies of module, parameters and buffers, which is
     slower. What a module keeps in globals, closures or class attributes no copy holds apart: it is

@@ -19,7 +19,7 @@ Shapes (one silo; T positions of a convolution, or of a sequence)::
 Formal guarantee
 ----------------
 That of `Model.clipped_gradient_sum`. *Proof.* The module's output for a record depends on that
-record only: a stack keeps records apart (:mod:`skdpfl.torch._stack`); any other module is run for
+record only: a stack keeps records apart (:mod:`skdpfl.torch._probe`); any other module is run for
 one record, under ``vmap`` on a copy for each block, where no code can read a record's values (an
 operation's own rule for ``vmap``, if the user wrote one, is theirs to prove), or in a loop, on a
 copy for each record. Copies share no storage: parameters and buffers are copied, too. So row j of

@@ -82,16 +82,13 @@ def test_convergence_on_training_records_says_so(test):
     assert apart.ax_.get_ylabel() == "accuracy on held-out records"
 
 
-def test_spent_per_silo_and_over_rounds():
+def test_spent_per_silo():
     budgets = {0: 0.5, 1: 1.0, 2: 2.0, 3: 2.0}
     fitted = clf(epsilon=budgets, delta=1e-5).fit(X, y, silos=SILOS)
     bars = PrivacySpentDisplay.from_estimator(fitted)
     heights = [bar.get_height() for bar in bars.artists_]
     assert np.allclose(heights, fitted.privacy_spent_.per_silo)
-    curve = PrivacySpentDisplay.from_estimator(fitted, kind="rounds")
-    assert curve.epsilons[-1] == pytest.approx(fitted.privacy_spent_.epsilon)
-    assert np.all(np.diff(curve.epsilons) > 0)
-    assert "δ = 1e-05" in curve.ax_.get_ylabel()
+    assert "δ = 1e-05" in bars.ax_.get_ylabel()
 
 
 def test_spent_refuses_what_has_no_cost():
@@ -102,8 +99,6 @@ def test_spent_refuses_what_has_no_cost():
         PrivacySpentDisplay.from_estimator(whole)
     with pytest.raises(ValueError, match="not private"):
         PrivacySpentDisplay.from_estimator(clf(epsilon=np.inf).fit(X, y))
-    with pytest.raises(ValueError, match="kind must be"):
-        PrivacySpentDisplay.from_estimator(clf().fit(X, y), kind="bars")
 
 
 def test_other_steps_of_a_pipeline_are_not_in_the_budget_of_the_axis():

@@ -3,7 +3,12 @@
 import pytest
 
 from skdpfl import ISRLDPClassifier
-from skdpfl.privacy.mechanisms.records import ShuffledSums
+from skdpfl.privacy.mechanisms import mechanism_for
+from skdpfl.privacy.mechanisms.records import ShuffledGradients, ShuffledSums
+
+
+def test_the_row_exists():
+    assert mechanism_for("record", "shuffler") == ShuffledGradients()
 
 
 @pytest.mark.parametrize("solver", ["accelerated", "multistage"])

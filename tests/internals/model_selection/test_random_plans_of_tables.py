@@ -21,8 +21,8 @@ from skdpfl.model_selection import (
     DPThresholdClassifier,
     SharedBudget,
     _candidates,
-    _division,
     _shared_budget,
+    _wrapped,
 )
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -121,10 +121,10 @@ def shared(r):
     model, of_silo = pipeline(r, r.choice(["silo", "server"])), sizes(r)
     epsilon, delta = 10 ** r.uniform(0, 1.3), 10 ** r.uniform(-7, -3)
     silos = np.arange(12) % len(of_silo)
-    tried = _division.TriedSteps.of(model, (FEW, silos, None), len(of_silo))
+    tried = _wrapped.TriedSteps.of(model, (FEW, silos, None), len(of_silo))
     share = {path: r.uniform(0.01, 0.3) for path in tried.paying}
-    last = _division.last_step(model)[1]
-    _division.divide(last, tried.paying, share, epsilon, delta)
+    last = _wrapped.last_step(model)[1]
+    _wrapped.divide(last, tried.paying, share, epsilon, delta)
     before = list(tried.costs(of_silo).values())
 
     def together(own):

@@ -11,7 +11,7 @@ from skdpfl._pipelines import keeps_rows_apart
 from skdpfl.model_selection.scoring import predictions
 from skdpfl.models import fitted_one_by_one
 from skdpfl.torch import TorchModel
-from skdpfl.torch._stack import _LAYERS, is_stack
+from skdpfl.torch._probe import _LAYERS, is_stack
 from tests.torch.test_apart import D, K, Writing, patched, torch
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
