@@ -378,19 +378,19 @@ class FederatedEstimator(Trained):
 
         Coefficients are in the units of X if the scaling is affine, else in those of
         ``scaling_.transform(X)``. The noise error is the standard deviation of a coefficient over
-        fits on the same records with new noise, estimated from the released rounds. It does not
-        contain the sampling error, which is not released; standard errors that ignore the noise
-        would be too small. It is known for linear models fitted by single gradient steps
-        (``ISRLDP`` with the minibatch solver, ``DPFedAvg`` with one local step). If rounds sample
-        silos or records, the sampling counts as noise, and at least four rounds per parameter are
-        needed.
+        fits on the same records with new noise, estimated from the released rounds; NaN below 1 %
+        of the coefficient, where noise in private scales counts as much. It does not contain the
+        sampling error, which is not released; standard errors that ignore the noise would be too
+        small. It is known for linear models fitted by single gradient steps (``ISRLDP`` with the
+        minibatch solver, ``DPFedAvg`` with one local step). If rounds sample silos or records, the
+        sampling counts as noise, and at least four rounds per parameter are needed.
 
         Returns
         -------
         DataFrame
             Columns "coefficient" and, if it is known, "noise error"; for more than two classes
             "coefficient of <label>" and "noise error of <label>" for each. Its ``attrs`` has
-            "epsilon", "delta", "no_noise_error" (why there is none), "model" ("linear" or
+            "epsilon", "delta", "no_noise_error" (why there is none, or NaN), "model" ("linear" or
             "additive": what ``model="auto"`` has become) and, with ``unit="record"``,
             "epsilon_per_silo". The columns' names contain "simulation (seeded)" if the noise
             follows from a seed: whoever knows the seed can remove the noise.

@@ -119,8 +119,8 @@ class _ISRLDP(PersonEstimator):
             whose row is NaN, to the reason. Otherwise "coefficient" (``coef_``) and, if it is
             known, "noise error", the standard deviation over fits on the same records with new
             noise, which is too small for intervals; ``attrs["no_noise_error"]`` is the reason if
-            it is not known. With more than two classes the columns are "coefficient of <label>"
-            and "noise error of <label>". ``attrs`` has "epsilon" and "delta" as well.
+            it is not known, or NaN. With more than two classes the columns are "coefficient of
+            <label>" and "noise error of <label>". ``attrs`` has "epsilon" and "delta" as well.
         """
         frame = super().summary()
         if "_intervals" not in vars(self):

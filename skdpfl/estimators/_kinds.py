@@ -522,7 +522,7 @@ class FederatedSurvival(FederatedEstimator):
 
         Coefficients are in the units of X if the scaling is affine. The noise error is the standard
         deviation of a coefficient over fits on the same records with new noise, without sampling
-        error, where it is known.
+        error, where it is known; NaN below 1 % of the coefficient.
 
         Returns
         -------
@@ -540,7 +540,7 @@ class FederatedSurvival(FederatedEstimator):
             frame["noise error"] = errors[: len(index)]
         spent = self.privacy_spent_
         frame.attrs = {"epsilon": spent.epsilon, "delta": spent.delta}
-        frame.attrs |= {"no_noise_error": self._noise_error.missing, "model": "linear"}
+        frame.attrs |= {"no_noise_error": self._noise_error.why_none(errors), "model": "linear"}
         if spent.simulation:
             frame.columns.name = frame.attrs["simulation"] = SIMULATION
         if spent.per_silo is not None:

@@ -261,12 +261,11 @@ class Scales:
 
     From released moments: ``coarse_target``, whether the target's scale is too large;
     ``target_error``, the standard deviation of the error of the target's mean, in half boxes (0 if
-    it was not released); ``limit_errors``, the relative standard deviations of the features' scales
-    while limits, if there are any, follow from these; and ``missed_features``, those with many
-    values beyond their declared bounds. From released counts: ``wide_features``, those that spread
-    over many powers of ten; ``far_features``, those with many values beyond the grid, whose scales
-    are not found; and ``unseen_features``, whether nearly all values are zero, or too small to be
-    distinguished from zero.
+    it was not released); and ``missed_features``, those with many values beyond their declared
+    bounds. From released counts: ``wide_features``, those that spread over many powers of ten;
+    ``far_features``, those with many values beyond the grid, whose scales are not found; and
+    ``unseen_features``, whether nearly all values are zero, or too small to be distinguished from
+    zero.
     """
 
     features: Scaling
@@ -277,7 +276,6 @@ class Scales:
     far_features: tuple[int, ...] = ()
     unseen_features: bool = False
     missed_features: tuple[int, ...] = ()
-    limit_errors: Array | None = None
 
     @property
     def features_map(self) -> Scaling | None:
@@ -295,8 +293,7 @@ class Scales:
         if isinstance(features, IdentityScaling):
             features = AffineScaling(np.zeros_like(low), np.ones_like(low))
         assert isinstance(features, AffineScaling)  # with bounds scales are affine
-        features = replace(features, low=low, high=high)
-        return replace(self, features=features, limit_errors=None)
+        return replace(self, features=replace(features, low=low, high=high))
 
     def clipped_around(self, n_scales: float) -> Scales:
         """Return scales that clip features at a number of scales from their centers.
@@ -306,8 +303,7 @@ class Scales:
         if not isinstance(self.features, AffineScaling):
             return self
         center, reach = self.features.center, n_scales * self.features.scale
-        clipped = self.clipped(center - reach, center + reach)
-        return replace(clipped, limit_errors=self.limit_errors)
+        return self.clipped(center - reach, center + reach)
 
     def without_shift(self, exposure: float = 1.0) -> Scales:
         """Return scales for a log link: targets divided by their root mean square."""

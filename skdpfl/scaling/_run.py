@@ -33,7 +33,6 @@ from skdpfl.scaling._moments import (
     Estimate,
     boxes_around,
     center_and_scale,
-    deviations,
     estimate,
     moments_seen,
     narrowed,
@@ -330,8 +329,6 @@ def _all_zero(shares: Array, noise: Array) -> bool:
 
 def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     maps = _maps(plan, *center_and_scale(found.last, found.moments, plan.floors, plan.is_feature))
-    errors = found.moments.variance_error / (2 * deviations(found.moments, plan.floors) ** 2)
-    errors = np.minimum(errors, 1.0)  # beyond it, nothing is known
     counted, features = found.counted, np.flatnonzero(plan.features_read)
     beyond = counted.beyond[plan.is_feature]
     wide = (counted.wide[plan.is_feature] > _SURELY) & ~beyond
@@ -339,7 +336,6 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     maps = replace(
         maps,
         missed_features=tuple(features[missed].tolist()),
-        limit_errors=_spread_out(plan, errors, 0.0),
         wide_features=tuple(features[wide].tolist()),
         far_features=tuple(features[beyond].tolist()),
         unseen_features=counted.unseen,
