@@ -35,8 +35,8 @@ import numpy as np
 from skdpfl.federation import _measures
 from skdpfl.federation._measures import UNSURE, Measure, Reads
 
-#: cells of scores s, equal steps of s / (1 + |s| / LIMIT), and bins after that
-CELLS, BINS, LIMIT = 64, 16, 4.0
+#: bins of scores s, whose cells are equal steps of s / (1 + |s| / LIMIT)
+BINS, LIMIT = 16, 4.0
 #: shares of the records above the edges of bins for precision, which matters at the top
 _FROM_TOP = (
     *(0.005, 0.01, 0.02, 0.03, 0.045, 0.065, 0.09),
@@ -68,6 +68,8 @@ class ScoreHistogram(Measure):
     reads: ClassVar[Reads] = "scores"
     on_grid: ClassVar[bool] = True
     parts: ClassVar[tuple[float, ...]] = (0.1, 0.1, 0.8)
+    #: the number of cells before there are bins
+    n_cells: ClassVar[int] = 64
     #: the shares of the records below the edges of bins
     below: ClassVar[tuple[float, ...]] = tuple(i / BINS for i in range(1, BINS))
 
@@ -81,7 +83,7 @@ class ScoreHistogram(Measure):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (CELLS,) if self.edges is None else self._shape_of_bins
+        return (self.n_cells,) if self.edges is None else self._shape_of_bins
 
     @property
     def _shape_of_bins(self) -> tuple[int, ...]:
@@ -98,9 +100,9 @@ class ScoreHistogram(Measure):
         if self.edges is not None:
             bins = np.searchsorted(self.edges, scores)[:, None] == np.arange(self.n_bins)
             return self._of_bins(bins, y)
-        low, high = self.span
-        cells = np.floor((scores / (1 + np.abs(scores) / LIMIT) - low) / (high - low) * CELLS)
-        return np.clip(cells, 0, CELLS - 1)[:, None] == np.arange(CELLS)
+        (low, high), n = self.span, self.n_cells
+        cells = np.floor((scores / (1 + np.abs(scores) / LIMIT) - low) / (high - low) * n)
+        return np.clip(cells, 0, n - 1)[:, None] == np.arange(n)
 
     def _of_bins(self, bins: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the terms of records in these bins (n, n_bins)."""
@@ -109,9 +111,9 @@ class ScoreHistogram(Measure):
     def after(self, mean: np.ndarray, noise: float) -> Self:
         if self.zoomed:
             return replace(self, edges=np.sort(self.quantiles(mean, self.below)))
-        ends, rising = np.linspace(*self.span, CELLS + 1), _rising(mean)
+        ends, rising = np.linspace(*self.span, self.n_cells + 1), _rising(mean)
         # half of the noise of all cells is in either half of them
-        share = min(max(0.025, noise * math.sqrt(CELLS)), 0.25)
+        share = min(max(0.025, noise * math.sqrt(self.n_cells)), 0.25)
         low, high = np.interp([share, 1 - share], rising, ends)
         beside = (high - low) / 2 + (ends[1] - ends[0]) / 2
         low, high = max(low - beside, -LIMIT), min(high + beside, LIMIT)
@@ -119,7 +121,7 @@ class ScoreHistogram(Measure):
 
     def quantiles(self, mean: np.ndarray, shares: Sequence[float]) -> np.ndarray:
         """Return quantiles of the scores from noisy shares of the cells."""
-        bent = np.interp(shares, _rising(mean), np.linspace(*self.span, CELLS + 1))
+        bent = np.interp(shares, _rising(mean), np.linspace(*self.span, self.n_cells + 1))
         return np.asarray(bent / (1 + 1e-9 - np.abs(bent) / LIMIT))
 
     def has_both(self, mean: np.ndarray, noise: float) -> bool:

@@ -3,7 +3,7 @@
 ::
 
     DPCalibratedClassifier    "sigmoid"       one histogram of scores by label -> slope, intercept
-                              "temperature"   slopes of the log loss in the inverse temperature
+                              "temperature"   one of gaps of log-probabilities -> slope
     DPThresholdClassifier                     one histogram of scores by label -> the best cut
 
 Everything after the noised sums is post-processing.
@@ -17,8 +17,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
-from scipy.optimize import brentq, minimize
+from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
@@ -37,8 +36,8 @@ from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
 from skdpfl.privacy.spending.spent import PrivacySpent
 
-#: bins of scores: a line needs few, and each adds noise
-_BINS = 8
+#: bins of scores, and cells to find them: a line needs few, and each adds noise
+_BINS, _CELLS = 8, 32
 #: shares of the scores between which most are
 _MOST_SCORES = (0.1, 0.9)
 #: slopes per deviation of the scores; they are positive, so ranks never change
@@ -77,12 +76,18 @@ class ScoreTable(federation.ScoreHistogram):
 
     centres: np.ndarray | None = None
     reads: ClassVar[Any] = "log_odds"
+    n_cells: ClassVar[int] = _CELLS
     below: ClassVar[tuple[float, ...]] = tuple(i / _BINS for i in range(1, _BINS))
+    #: what a logistic regression on the scores has, besides a slope
+    intercept: ClassVar[bool] = True
 
     def after(self, mean: np.ndarray, noise: float) -> Self:
-        found = super().after(mean, noise)
         if not self.zoomed:
-            return found
+            return super().after(mean, noise)
+        # a sum over half of the cells has about this noise; equal cells do not crowd the bins
+        share = min(noise * math.sqrt(self.n_cells), 1.0)
+        mean = (1 - share) * mean + share / self.n_cells
+        found = super().after(mean, noise)
         low, high = self.quantiles(mean, _MOST_SCORES)
         ends = 2 * low - high, 2 * high - low  # noise in a far cell would move a bin there
         middles = [(i + 0.5) / _BINS for i in range(_BINS)]
@@ -208,89 +213,95 @@ def fitted_line(found: federation.Found) -> tuple[float, float]:
 
     The maximum likelihood differs from the classifier's own line, slope 1 and intercept 0, by
     delta. With H the curvature of the log loss there and G the covariance of its gradient due to
-    noise, delta' H delta has about tr(H^-1 G) of noise; delta is shrunk by one less that part, as
-    James and Stein do, so counts that are mostly noise leave the classifier as it is.
+    noise, delta' H delta has about tr(H^-1 G) of noise; and the loss is less than the classifier's
+    by a gain whose noise is known. By either, some part s of delta is noise: s records with labels
+    as the classifier's own probabilities say are mixed into each 1 - s counted ones. Close to the
+    classifier's line delta shrinks by s, as James and Stein have it. Far off a shorter delta may be
+    worse than both ends; the mixture is not. There H may be near zero, so the smaller s counts.
     """
     assert isinstance(found.measure, ScoreTable) and found.measure.centres is not None
-    centres, counts = found.measure.centres, found.mean
-    counts = counts + (1 - counts.sum()) / counts.size  # what they sum to without noise
-    own = np.array([1.0, 0.0])
-    delta = np.array(_likeliest_line(centres, counts)) - own
-    columns = np.stack([centres, np.ones_like(centres)])
-    p = expit((own + delta) @ columns)
+    measure, centres, counts = found.measure, found.measure.centres, found.mean
+    if measure.intercept:
+        counts = counts + (1 - counts.sum()) / counts.size  # what they sum to without noise
     totals = np.maximum(counts.sum(axis=0), 0.0)
+    least = np.finfo(float).tiny
+    weights = np.maximum(totals, least)
+    # shares of positives are in 0..1 and rise with the score, as the slope is positive
+    rates = isotonic_regression(np.clip(counts[1] / weights, 0.0, 1.0), sample_weight=weights)
+    line = _likeliest_line(centres, totals, rates, measure.intercept)
+    columns = np.stack([centres, np.ones_like(centres)])[: len(line)]
+    raw, delta = line @ columns, line - np.eye(len(line))[0]
+    p = expit(raw)
     curvature = (columns * (totals * p * (1 - p))) @ columns.T
     noise = found.noise**2 * (columns * (p**2 + (1 - p) ** 2)) @ columns.T
-    floor = np.finfo(float).eps * np.trace(curvature) + np.finfo(float).tiny
-    error = np.trace(np.linalg.solve(curvature + floor * np.eye(2), noise))
-    moved = max(float(delta @ curvature @ delta), np.finfo(float).tiny)
-    slope, intercept = own + max(0.0, 1.0 - error / moved) * delta
+    floor = (np.finfo(float).eps * np.trace(curvature) + least) * np.eye(len(line))
+    moved = max(float(delta @ curvature @ delta), least)
+    part = float(np.trace(np.linalg.solve(curvature + floor, noise))) / moved
+    gains = np.logaddexp(0.0, [centres, -centres]) - np.logaddexp(0.0, [raw, -raw])
+    gain = max(float((totals * [1 - rates, rates] * gains).sum()), least)
+    part = min(part, len(line) * (found.noise * float(np.linalg.norm(gains)) / (2 * gain)) ** 2)
+    if part >= 1:
+        return 1.0, 0.0
+    own = part / len(centres)
+    both = (1 - part) * totals + own
+    mixed = ((1 - part) * totals * rates + own * expit(centres)) / both
+    slope, intercept = [*_likeliest_line(centres, both, mixed, measure.intercept), 0.0][:2]
     return float(slope), float(intercept)
 
 
-def _likeliest_line(centres: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
-    """Return slope and intercept of a logistic regression on noisy shares by label (2, n_bins).
-
-    First the shares are projected to what they satisfy without noise: those of positives are in
-    0..1 and rise with the score, as the slope is positive. Otherwise noise could make a bin's
-    positives negative and the slope extreme.
-    """
-    totals = np.maximum(counts.sum(axis=0), 0.0)
-    weights = np.maximum(totals, np.finfo(float).tiny)
-    rising = isotonic_regression(np.clip(counts[1] / weights, 0.0, 1.0), sample_weight=weights)
-    positive = rising * totals
-    middle = float(np.average(centres, weights=totals))
+def _likeliest_line(
+    centres: np.ndarray, totals: np.ndarray, rates: np.ndarray, intercept: bool
+) -> np.ndarray:
+    """Return the slope, and the intercept if asked for, of a logistic regression on bins."""
+    middle = float(np.average(centres, weights=totals)) if intercept else 0.0
     spread = math.sqrt(np.average(np.square(centres - middle), weights=totals)) or 1.0
-    z, n = (centres - middle) / spread, totals.sum()
+    columns = np.stack([(centres - middle) / spread, np.ones_like(centres)])[: 1 + intercept]
+    n = totals.sum()
 
     def loss(line: np.ndarray) -> tuple[float, np.ndarray]:
-        raw = line[0] * z + line[1]
-        value = totals @ np.logaddexp(0.0, raw) - positive @ raw
-        rest = totals * expit(raw) - positive
-        return float(value / n), np.array([rest @ z, rest.sum()]) / n
+        raw = line @ columns
+        value = totals @ (np.logaddexp(0.0, raw) - rates * raw)
+        return float(value / n), columns @ (totals * (expit(raw) - rates)) / n
 
-    bounds = [(_LEAST_SLOPE, _MOST_SLOPE), (-_MOST_SLOPE, _MOST_SLOPE)]
-    slope, intercept = minimize(loss, np.array([1.0, 0.0]), jac=True, bounds=bounds).x.tolist()
-    return slope / spread, intercept - slope * middle / spread
-
-
-#: inverse temperatures, and the range of log-probabilities that slopes are bounded by
-_GRID, _RANGE = 2.0 ** np.arange(-4, 4), 12.0
+    bounds = [(_LEAST_SLOPE, _MOST_SLOPE), (-_MOST_SLOPE, _MOST_SLOPE)][: 1 + intercept]
+    found = minimize(loss, np.array([1.0, 0.0])[: 1 + intercept], jac=True, bounds=bounds).x
+    found[0] /= spread
+    found[1:] -= found[0] * middle
+    return np.asarray(found)
 
 
 @dataclass(frozen=True, eq=False)
-class TemperatureSlopes(federation.Measure):
-    """Slopes of the log loss of softmax(beta z) at the betas of a grid; z: log-probabilities.
+class GapTable(ScoreTable):
+    """Counts of records of a classifier's first or second choice, by the gap between the two.
 
-    Formal guarantee
-    ----------------
-    With z in [-R, 0] a slope is E z - z_y, in [-R, R]: radius R sqrt(number of betas).
+    If probabilities are those of log-probabilities z times b, the log-odds of the first choice
+    among these records are b times the gap, for any number of labels. Others are not counted.
     """
 
+    span: tuple[float, float] = (0.0, ScoreTable.span[1])
     reads: ClassVar[Any] = "log_probabilities"
+    intercept: ClassVar[bool] = False
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return _GRID.shape
+    def after(self, mean: np.ndarray, noise: float) -> Self:
+        found = super().after(mean, noise)
+        if found.centres is None:
+            return found
+        return replace(found, centres=np.maximum(found.centres, 0.0))
 
-    @property
-    def radius(self) -> float:
-        return _RANGE * math.sqrt(len(_GRID))
+    def _holds(self, n_classes: int | None) -> bool:
+        return n_classes is not None and n_classes >= 2 and super()._holds(2)
 
     def terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        known = (y >= 0) & np.isfinite(X.max(axis=1))
-        z = np.where(known[:, None], X - X.max(axis=1, keepdims=True), 0.0)
-        z = np.maximum(z, -_RANGE)
-        own = z[np.arange(len(z)), np.maximum(y, 0).astype(int)]
-        means = [np.einsum("nk,nk->n", softmax(beta * z, axis=1), z) for beta in _GRID]
-        return (np.stack(means, axis=1) - own[:, None]) * known[:, None]
+        logs, rows = _bounded(X), np.arange(len(X))
+        second, first = np.argsort(logs, axis=1, kind="stable")[:, -2:].T
+        choice = np.where(y == first, 1, np.where(y == second, 0, -1))
+        choice[np.isnan(logs).any(axis=1)] = -1
+        return super().terms((logs[rows, first] - logs[rows, second])[:, None], choice)
 
-    def score(self, mean: np.ndarray, noise: float) -> float:
-        """Return the inverse temperature at which the slope is zero."""
-        logs, rising = np.log(_GRID), isotonic_regression(mean)
-        if rising[0] >= 0 or rising[-1] <= 0:
-            return float(_GRID[0] if rising[0] >= 0 else _GRID[-1])
-        return float(np.exp(brentq(PchipInterpolator(logs, rising), logs[0], logs[-1])))
+
+def _bounded(logs: np.ndarray) -> np.ndarray:
+    """Return log-probabilities that are finite also for 0."""
+    return np.maximum(logs, math.log(1e-15))
 
 
 @prefit_docs
@@ -308,8 +319,7 @@ class DPCalibratedClassifier(Prefit):
         "sigmoid" (Platt scaling, two labels): the probability is that of a logistic regression on
         the classifier's decision function, or on its log-odds, drawn to the classifier's own by the
         part of the difference that is noise. "temperature": log-probabilities are
-        divided by one number, for any number of labels; noise can make them worse than
-        they were (at epsilon 1 it did with 1,000 records, for some models with 2,000).
+        divided by one number, for any number of labels, drawn to 1 likewise.
     [shared]
 
     Attributes
@@ -330,9 +340,10 @@ class DPCalibratedClassifier(Prefit):
     -----
     **Formal guarantee.** "sigmoid": each record is counted once in each of three noised sums of
     radius 1 and diameter sqrt(2): in a cell of its score, twice, and in one of 8 bins of the
-    score, by its label. "temperature": one noised sum of the slopes of each record's log loss at
-    eight temperatures, each within [-12, 12]. What is learnt is a function of these sums, which
-    open ledgers are charged for before records are read. The classifier's own cost is in addition.
+    score, by its label. "temperature" likewise: its score is the gap of the two largest
+    log-probabilities, and records of other labels are not counted. What is learnt is a function of
+    these sums, which open ledgers are charged for before records are read. The classifier's own
+    cost is in addition.
 
     Examples
     --------
@@ -369,23 +380,25 @@ class DPCalibratedClassifier(Prefit):
                     f"{type(model).__name__} has no predict_proba for a temperature; "
                     'method="sigmoid" takes a decision function.'
                 )
-            return TemperatureSlopes()
+            return GapTable()
         check_two_labels(model, 'method="sigmoid"', ' Use method="temperature".')
         return DecisionTable()
 
     def _learn(self, found: federation.Found) -> None:
         for name in ("slope_", "intercept_", "temperature_"):
             self.__dict__.pop(name, None)
-        if self.method == "temperature":
-            self.temperature_ = 1 / found.score
-        elif found.measure.has_both(found.mean, found.noise):
-            self.slope_, self.intercept_ = fitted_line(found)
+        slope, intercept = 1.0, 0.0
+        if found.measure.has_both(found.mean, found.noise):
+            slope, intercept = fitted_line(found)
         else:
             warn(
                 "Noise leaves the calibration undefined, so probabilities stay as they are: give a "
                 "larger epsilon, or more records."
             )
-            self.slope_, self.intercept_ = 1.0, 0.0
+        if self.method == "temperature":
+            self.temperature_ = 1 / slope
+        else:
+            self.slope_, self.intercept_ = slope, intercept
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return calibrated probabilities of the labels.
@@ -403,7 +416,7 @@ class DPCalibratedClassifier(Prefit):
         check_is_fitted(self)
         if hasattr(self, "temperature_"):
             with np.errstate(divide="ignore"):
-                logs = np.log(self.estimator_.predict_proba(X))
+                logs = _bounded(np.log(self.estimator_.predict_proba(X)))
             return np.asarray(softmax(logs / self.temperature_, axis=1))
         raw = self.slope_ * odds_of(self.estimator_, X) + self.intercept_
         return np.column_stack([expit(-raw), expit(raw)])

@@ -11,7 +11,7 @@ from skdpfl.federation import (
     RocAuc,
     measure_of,
 )
-from skdpfl.model_selection._prefit import DecisionTable, TemperatureSlopes
+from skdpfl.model_selection._prefit import DecisionTable, GapTable
 from skdpfl.model_selection.held_out import HeldOut
 from skdpfl.privacy.events import read_guarantee
 from skdpfl.privacy.randomness.streams import streams_for
@@ -27,7 +27,7 @@ MEASURES = {
     "times and risks": Concordance(horizon=2.0, edges=np.linspace(-3, 3, 7)),
     "cells for a cut": DecisionTable(),
     "bins for a cut": DecisionTable(edges=np.linspace(-3, 3, 7)),
-    "temperature": TemperatureSlopes(),
+    "temperature": GapTable(),
 }
 WILD = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-300, 1e300, -1e300, np.inf, -np.inf, np.nan, 7.0, 20.0, -3.0]
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit, logit
 
 from skdpfl.federation import Found
-from skdpfl.model_selection._prefit import ScoreTable, best_cut, fitted_line
+from skdpfl.model_selection._prefit import GapTable, ScoreTable, best_cut, fitted_line
 
 CENTRES = np.linspace(-3, 3, 8)
 COSTS = {"false_positive": 1, "false_negative": 9}
@@ -37,6 +37,43 @@ def test_noise_as_large_as_counts_gives_no_steep_line():
     noise = np.random.default_rng(0).normal(0.0, 0.04, (200, 2, 8))
     slopes = np.array([fitted_line(counted(1.0, 0.0, 0.04, each))[0] for each in noise])
     assert 0.5 < np.median(slopes) < 2 and slopes.max() < 20
+
+
+def test_a_line_that_is_far_from_the_classifiers_own_is_found_in_noise():
+    """The classifier is sure of "no" where half are "yes"; half-way to its own line is worse."""
+    centres = np.array([-16.8, -15.4, -14.2, -13.2, -12.2, -8.9, 9.2, 34.0])
+    totals = np.array([0.12, 0.26, 0.18, 0.09, 0.12, 0.04, 0.01, 0.18])
+    rates = expit(1.3 * centres + 18)
+    losses = []
+    for seed in range(100):
+        noise = np.random.default_rng(seed).normal(0.0, 0.0113, (2, 8))
+        counts = totals * np.stack([1 - rates, rates]) + noise
+        found = Found(ScoreTable(centres=centres), counts, 0.0113, counts, np.zeros(1))
+        slope, intercept = fitted_line(found)
+        raw = slope * centres + intercept
+        losses.append(totals @ (np.logaddexp(0.0, raw) - rates * raw))
+    raw = 1.3 * centres + 18
+    assert np.mean(losses) < totals @ (np.logaddexp(0.0, raw) - rates * raw) + 0.1
+    assert max(losses) < 0.8  # ln 2 is chance's, 3.8 the classifier's own
+
+
+def test_gaps_are_of_the_first_two_labels():
+    """A record of a third label is not counted; a gap of no probability is finite."""
+    chances = np.array([[0.7, 0.2, 0.1], [0.7, 0.2, 0.1], [0.7, 0.2, 0.1], [0.0, 0.0, 1.0]])
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.vstack([chances, np.full(3, np.nan)]))
+    table = GapTable(edges=np.linspace(1.0, 7.0, 7))
+    counted = table.terms(logs, np.array([0, 1, 2, 2, 0]))
+    assert counted.sum(axis=(1, 2)).tolist() == [1, 1, 0, 1, 0]
+    assert counted[0, 1, 1] and counted[1, 0, 1] and counted[3, 1, 7]  # log(3.5) is in 1..2
+
+
+def test_without_noise_a_slope_is_that_of_the_gaps():
+    gaps = np.linspace(0.5, 6, 8)
+    rates = 0.7 * expit(0.4 * gaps) / 8  # three in ten are of other labels
+    counts = np.stack([0.7 / 8 - rates, rates])
+    found = Found(GapTable(centres=gaps), counts, 1e-6, counts, np.zeros(1))
+    assert fitted_line(found) == (pytest.approx(0.4, abs=1e-3), 0.0)
 
 
 @pytest.mark.parametrize(
