@@ -1,7 +1,5 @@
 """A data scientist's day: a raw table, a pipeline, a search, and one epsilon at the end."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,13 +8,11 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
 
 import skdpfl
-from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
 from skdpfl.federation import LocalFederation, Schema, SiloData
 from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.randomness.streams import streams_for
 
 SMOKES, BLOOD = ["no", "quit", "yes"], ["0", "A", "AB", "B"]
@@ -79,42 +75,6 @@ def search(pipe, space=None, **params):
     space = {"clf__clip_norm": loguniform(0.3, 3)} if space is None else space
     params = {"n_iter": 3, "epsilon": 6.0, "delta": 1e-5, "random_state": 0} | params
     return DPRandomizedSearchCV(pipe, space, **params)
-
-
-@pytest.mark.slow
-def test_a_raw_frame_goes_through_a_search_for_one_true_epsilon():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fitted = search(pipeline()).fit(FRAME, ILL)
-        spent = skdpfl.privacy_spent(fitted)
-    assert spent == fitted.privacy_spent_
-    assert 0.97 * 6 <= spent.epsilon <= 6 and spent.delta == 1e-5
-    clf = fitted.best_estimator_[-1]
-    assert clf.silo_ids_.tolist() == ["north", "south", "west"]
-    assert "hospital" not in clf.feature_names_in_ and clf.n_features_in_ == 9
-    # by hand: three runs composed, each with the composition that the best one really released
-    runs = clf.privacy_spent_ + clf.privacy_spent_.__class__.from_compositions(
-        clf.privacy_spent_.guarantee,
-        delta=1e-5,
-        compositions=[tuple((e, 2 * k) for e, k in clf.privacy_spent_.costs[0].composition)],
-    )
-    assert runs.epsilon == pytest.approx(spent.epsilon, rel=0.01)
-    majority = max(np.mean(ILL == "ill"), np.mean(ILL == "well"))
-    assert fitted.score(FRAME, ILL) > majority + 0.05
-
-
-@pytest.mark.slow
-def test_the_same_with_standard_scaler_is_a_leak_that_is_named():
-    with pytest.warns(PrivacyLeakWarning, match="numbers__scale: StandardScaler learns") as at_fit:
-        fitted = search(pipeline(StandardScaler())).fit(FRAME, ILL)
-    assert len(at_fit) == 1  # one per cause
-    assert np.isinf(fitted.privacy_spent_.epsilon)
-    with pytest.warns(PrivacyLeakWarning, match="numbers__scale: StandardScaler") as afterwards:
-        assert np.isinf(skdpfl.privacy_spent(fitted).epsilon)
-    assert len(afterwards) == 1
-    leaky = search(pipeline(StandardScaler()))
-    with PrivacyLedger(100.0), pytest.warns(PrivacyLeakWarning), pytest.raises(BudgetExceeded):
-        leaky.fit(FRAME, ILL)
 
 
 def test_candidates_are_priced_at_the_width_they_have(monkeypatch):

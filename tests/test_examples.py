@@ -44,18 +44,3 @@ def test_the_demo_in_quick_mode(tmp_path):
 def test_gates_by_sockets(tmp_path):
     done = run(str(EXAMPLES / "sockets.py"), "--rounds", "5", cwd=tmp_path)
     assert "The same model as in one process" in done.stdout
-
-
-def test_every_story_is_told():
-    wanted = {
-        "insurance",
-        "obesity",
-        "heart_disease",
-        "messy_frame",
-        "heterogeneity",
-        "choosing_epsilon",
-        "private_search",
-        "whole_silos",
-        "own_algorithm",
-    }
-    assert wanted <= {name.removeprefix("plot_").removesuffix(".py") for name in STORIES}

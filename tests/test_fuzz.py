@@ -17,16 +17,7 @@ from skdpfl.inspection import (
     affordable_features,
 )
 from skdpfl.losses import Huber, Poisson, Quantile
-from skdpfl.model_selection import (
-    DPRandomizedSearchCV,
-)
 from skdpfl.models import MLP
-from skdpfl.preprocessing import (
-    DPPCA,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPStandardScaler,
-)
 from skdpfl.privacy import (
     check_independent,
 )
@@ -69,10 +60,6 @@ def test_a_call_that_does_not_end_is_ended(monkeypatch):
 TWO = {"silo_sizes": {"a": 9, "b": 9}, "n_features": 2}
 
 
-BOUND = {"n_silos": 4, "silos_per_round": 2, "batch": 5, "distance": 1.0, "drift": 1.0}
-BOUND |= {"gradient_variance": 0.0, "global_step": 2.0}
-
-
 def test_small_integers_do_not_overflow():
     plans = [ISRLDPClassifier().plan_for(**TWO, n_classes=k(3)) for k in (int, np.int8)]
     assert repr(plans[0]) == repr(plans[1])
@@ -84,24 +71,6 @@ def test_numbers_of_other_kinds_are_numbers():
     """A fraction is one, to losses, too."""
     for loss in (Huber(Fraction(1, 3)), Quantile(Fraction(1, 3)), Poisson(largest=Fraction(3))):
         check_independent(loss)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", [DPStandardScaler, DPOneHotEncoder, DPSimpleImputer, DPPCA])
-def test_budgets_of_transformers_may_be_fractions(kind):
-    fits = [kind(epsilon=e, random_state=0).fit(X) for e in (Fraction(5, 2), 2.5)]
-    assert fits[0].privacy_spent_.epsilon == fits[1].privacy_spent_.epsilon
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_fraction_of_the_records_may_be_held_out():
-    how = {"n_iter": 1, "epsilon": 9.0, "random_state": 0}
-    searches = [
-        DPRandomizedSearchCV(ISRLDPClassifier(n_rounds=2), {"alpha": [0]}, holdout=share, **how)
-        for share in (Fraction(1, 3), 1 / 3)
-    ]
-    found = [search.fit(X, y, silos=np.arange(30) % 3).best_score_ for search in searches]
-    assert found[0] == found[1]
 
 
 @pytest.mark.filterwarnings("ignore")

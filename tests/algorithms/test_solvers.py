@@ -91,28 +91,6 @@ def test_minibatch_keeps_lowy_and_razaviyayns_bound(epsilon):
     assert mean + error < papers.lowy2023_bound(step, **constants)
 
 
-@pytest.mark.slow
-def test_the_strongly_convex_schedule_keeps_stichs_bound():
-    problem, n_rounds, noise, mu = EASY, 100, 0.5, 0.2
-    schedule = theory.stich2019_schedule(
-        n_rounds=n_rounds + 1, strong_convexity=mu, largest_step=1 / (2 * BETA)
-    )
-    solver = MinibatchSGD(
-        tuple(schedule.steps[:-1].tolist()), output_weights=tuple(schedule.weights.tolist())
-    )
-    variance = len(problem.optimum) * noise**2 / problem.n_silos
-    plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
-    mean, error = mean_excess(problem, solver, plan)
-    bound = papers.stich2019_bound(
-        n_rounds=n_rounds + 1, strong_convexity=mu, largest_step=1 / (2 * BETA),
-        squared_distance=problem.squared_distance, noise=variance,
-    )  # fmt: skip
-    assert mean + error < bound
-    # decreasing steps average the noise away: constant ones of the same length do not
-    constant, _ = mean_excess(problem, MinibatchSGD(1 / (2 * BETA)), plan, average=False)
-    assert mean + error < constant
-
-
 def test_local_sgd_keeps_khaled_mishchenko_and_richtariks_bounds():
     """Theorems 2 and 4 of "Tighter theory for local SGD" (2020): equal and differing silos."""
     steps, n_rounds, noise = 4, 20, 0.3

@@ -9,14 +9,6 @@ from tests.engine.reference import Setting
 from tests.engine.settings import plan_of, problem
 
 
-def test_a_silo_that_never_takes_part_pays_nothing():
-    p = problem(sizes=(5, 5, 5))
-    s = Setting(5, [2] * 5, 0.1, 0.7, [1.0] * 3, np.full(3, 1 / 3), cohorts=[[0]] * 4 + [[0, 1]])
-    spent = plan_of(p, s).spent()
-    assert spent.per_silo[2] == 0
-    assert 0 < spent.per_silo[1] < spent.per_silo[0] == spent.epsilon
-
-
 def test_with_noise_on_the_sum_every_silo_is_priced_by_its_share(monkeypatch):
     """The noise is one vector; a record of silo i moves the sum by up to 2 C w_i / (q n_i)."""
     sizes = np.array([50, 10, 20])

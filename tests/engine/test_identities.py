@@ -8,7 +8,7 @@ from skdpfl.federation import Federation
 from skdpfl.privacy.mechanisms import ServerGradients
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.engine.reference import Setting
-from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
+from tests.engine.settings import federation_of, problem, run_rounds, work_of
 
 SIZES = np.array([5, 9, 2, 6])
 
@@ -143,13 +143,3 @@ def test_sums_that_are_noised_later_are_bounded_whatever_the_model(monkeypatch, 
     plan = work.plan
     assert max(seen) > 1e30  # beyond any integer that the sum could be released in
     assert max(totals) <= float(plan.record_shares @ plan.largest_batches) * plan.clip_norm
-
-
-def test_early_stopping_is_charged_for_the_whole_plan():
-    p, s = problem(), setting()
-    work = work_of("minibatch", p, s)
-    before = work.plan.spent()
-    outcome = run(work, federation_of(p), streams_for(0), on_round=lambda r, params: r == 2)
-    assert outcome.n_rounds == 3
-    assert work.plan.spent() == before
-    assert before.epsilon > plan_of(p, setting(n_rounds=3, steps=[1] * 3)).spent().epsilon

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from skdpfl import DPScaffoldRegressor, ISRLDPRegressor
-from skdpfl.algorithms import MinibatchSGD
-from skdpfl.engine import run
-from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import Architecture, LinearRules, Model
-from skdpfl.privacy.mechanisms import mechanism_for
-from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import Everyone
-from tests.guaranteed import plan_of
 
 D, WIDTH = 3, 4
 
@@ -136,43 +129,6 @@ def test_a_record_counts_for_the_clip_norm_at_most_and_not_at_all_if_not_finite(
     (X if bad == "X" else y)[0] = np.inf
     got = model.clipped_gradient_sum(params, X, y, SquaredError(), clip_norm=0.7)
     np.testing.assert_array_equal(got, whole)
-
-
-SIZES = np.array([6, 9, 4])
-
-
-def work_of(model, sampling, trust="silo", n_rounds=1, z=1.0, sizes=SIZES, rate=0.5):
-    plan = plan_of(
-        silo_ids=np.arange(len(sizes)),
-        silo_sizes=sizes,
-        steps=(1,) * n_rounds,
-        clip_norm=0.5,
-        noise_multiplier=np.full(len(sizes), z),
-        delta=np.full(len(sizes), 1e-5),
-        trust=trust,
-        sampling=sampling,
-        weights=sizes / sizes.sum(),
-        mechanism=mechanism_for("record", trust),
-        gradients_only=True,
-    )
-    algorithm = MinibatchSGD(rate, 0.9 if n_rounds > 1 else 0.0)
-    return Work(model, SquaredError(), algorithm, plan, np.dtype(float))
-
-
-@pytest.mark.slow
-def test_the_engine_trains_it_under_noise_to_what_no_linear_model_learns():
-    sizes = np.array([350, 250, 150])
-    X, y = records(sizes.sum())
-    codes = np.repeat(np.arange(3), sizes)
-    work = work_of(Tanh(D, 1, 8), Everyone(), n_rounds=150, z=3.0, sizes=sizes, rate=0.2)
-    streams = streams_for(3)
-    federation = LocalFederation(SiloData.from_codes(X, y, codes, 3), streams)
-    outcome = run(work, federation, streams)
-    left = np.square(work.model.raw(outcome.params, X)[:, 0] - y).mean()
-    A = np.column_stack([X, np.ones(len(X))])
-    linear = np.square(A @ np.linalg.lstsq(A, y, rcond=None)[0] - y).mean()
-    assert left < 0.5 * linear
-    assert np.isfinite(work.plan.spent().epsilon)
 
 
 @pytest.mark.slow

@@ -56,26 +56,6 @@ def test_classes_have_own_parts_too(head, n_classes):
     assert raw.shape == ((len(y),) if n_classes == 2 else (len(y), 3))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("labels", [False, True])
-def test_own_trees_find_what_the_joint_line_cannot(labels):
-    """A bend in one silo, none in the other, and a silo that is too small for trees."""
-    rng = np.random.default_rng(0)
-    silos, X = np.repeat([0, 1, 2], [800, 800, 199]), rng.normal(size=(1799, 3))
-    y = X[:, 0] + 3 * np.abs(X[:, 1]) * (silos == 0) + rng.logistic(size=1799)
-    y, joint = (y > 1, CLASSIFIER) if labels else (y, REGRESSOR)
-    half = np.arange(1799) % 2 == 0
-    half[silos == 2] = True
-    model = SiloAdapted(clone(joint)).fit(X[half], y[half], silos=silos[half])
-    bent, straight, small = (model.silo_heads_[silo] for silo in range(3))
-    assert len(bent.rounds) > 10
-    assert len(straight.rounds) < 81
-    assert small.weights.shape == (1, 1)
-    new = ~half & (silos == 0)
-    gain = model.score(X[new], y[new], silos=silos[new]) - model.score(X[new], y[new])
-    assert gain > 0.1
-
-
 def test_no_head_small_silos_and_unknown_silos_get_the_joint_model():
     X, y, silos = schools(4, 30)
     silos[:5] = 99  # too few records for an own part

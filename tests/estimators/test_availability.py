@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy import epsilon_of
 from tests.estimators.fits import CLASSIFIERS, data, make
 
@@ -64,16 +63,6 @@ def test_disjoint_batches_are_dealt_for_the_busiest_silo():
     model = fit("ISRLDPClassifier", ANSWERS, X, y, silos, **more)
     assert model.plan_.sampling.n_parts == 4
     assert model.privacy_spent_.n_releases == 4
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_search_prices_what_runs():
-    X, y, silos = data("ISRLDPClassifier")
-    model = make("ISRLDPClassifier", cohort=ANSWERS, n_rounds=5, scaling=None)
-    grid = {"learning_rate": [0.3, 1.0]}
-    search = DPRandomizedSearchCV(model, grid, epsilon=8.0, random_state=0)
-    search.fit(X, y, silos=silos)
-    assert search.privacy_spent_.epsilon <= 8
 
 
 WRONG = {

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import skdpfl
-from skdpfl.privacy import epsilon_of, n_steps_for
 from tests.estimators.fits import ALL, data, make, plain
 
 INF = np.inf
@@ -46,20 +45,6 @@ def test_the_budget_is_that_of_the_silo_that_pays_most(cohort, trust):
     assert 0.99 <= spent.epsilon <= 1
     assert spent.per_silo.max() == spent.epsilon
     assert spent.per_silo.min() < spent.epsilon
-
-
-def test_n_releases_and_noise_multiplier():
-    clf = fit("DPScaffoldClassifier", local_steps=3, silo_fraction=0.5)
-    assert clf.privacy_spent_.n_releases == 3 * 4
-    assert clf.privacy_spent_.noise_multiplier == clf.plan_.noise_multiplier[0]
-    expected = epsilon_of(
-        noise_multiplier=clf.plan_.noise_multiplier[0],
-        sampling_rate=1.0,
-        n_steps=12,
-        delta=1e-4,
-        sampling="poisson",
-    )
-    assert clf.privacy_spent_.epsilon == pytest.approx(expected, rel=2e-3)
 
 
 def test_warm_start_and_local_steps_are_charged():
@@ -167,19 +152,6 @@ def fixed(kw):
     return {key: value for key, value in kw.items() if key not in ("X", "y", "silos")}
 
 
-@pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPScaffoldClassifier"])
-@pytest.mark.parametrize("trust", ["silo", "server"])
-def test_whole_silos_have_no_public_schedule(name, trust):
-    X, y, _ = data(name)
-    fitted = fit(
-        name, X, y, np.arange(240) % 24, unit="silo", trust=trust, silo_fraction=0.25, epsilon=8.0
-    )
-    assert fitted.plan_.schedule is None
-    assert fitted.privacy_spent_.per_silo is None
-    assert fitted.privacy_spent_.unit == "silo"
-    assert 0.99 * 8 <= fitted.privacy_spent_.epsilon <= 8
-
-
 # ---- plans without data -------------------------------------------------------------------------
 
 
@@ -229,22 +201,6 @@ def test_rounds_go_on_until_the_budget_is_spent(name, options):
     assert plan.spent().epsilon == same <= 2.0 < more
 
 
-def test_a_fit_until_the_budget_is_spent_is_the_planned_one():
-    X, y, silos = data("DPScaffoldClassifier", n=300)
-    model = skdpfl.DPScaffoldClassifier(
-        2.0, noise_multiplier=40.0, n_rounds="budget", local_steps=5, sampling_rate=1.0,
-        noise_schedule=("round", 0.95, 5), delta=1e-5, scaling=None, random_state=0,
-    ).fit(X, y, silos=silos)  # fmt: skip
-    steps = n_steps_for(
-        epsilon=2.0, noise_multiplier=40.0, sampling_rate=1.0, delta=1e-5,
-        noise_schedule=("round", 0.95, 5), local_steps=5,
-    )  # fmt: skip
-    assert model.n_rounds_ == model.n_iter_ == steps // 5
-    assert model.privacy_spent_.epsilon <= 2.0
-    constant = n_steps_for(epsilon=2.0, noise_multiplier=40.0, sampling_rate=1.0, delta=1e-5)
-    assert constant > steps
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -268,10 +224,3 @@ def test_one_pass_has_no_budget_of_rounds():
         skdpfl.ISRLDPClassifier(
             1.0, noise_multiplier=9.0, n_rounds="budget", sampling="disjoint"
         ).plan_for(**SIZES)
-
-
-@pytest.mark.parametrize("name", [name for name in ALL if "Scaffold" not in name])
-def test_the_budget_is_met_with_noise_on_the_sum(name):
-    spent = fit(name, trust="server", sampling_rate=0.5).privacy_spent_
-    assert 0.99 <= spent.epsilon <= 1
-    assert spent.trust == "server"

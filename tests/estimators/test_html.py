@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sklearn
 
 import skdpfl
 from skdpfl.model_selection import DPRandomizedSearchCV
@@ -38,12 +37,3 @@ def test_links_go_to_pages_that_are_built(model, monkeypatch):
     listed = (Path(__file__).parents[2] / "docs" / "api.rst").read_text().split()
     assert name.removeprefix("skdpfl.") in listed or name in listed
     assert link in model._repr_html_()
-
-
-@pytest.mark.parametrize("model", EACH, ids=lambda m: type(m).__name__)
-def test_texts_of_fitted_objects_are_short(model):
-    model = fitted(sklearn.clone(model))
-    for name in ("plan_", "scaling_", "privacy_spent_"):
-        if hasattr(model, name):
-            text = repr(getattr(model, name))
-            assert len(text) < 100 and "\n" not in text, text

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import ISRLDPClassifier
 from tests.estimators.fits import data
 
 SIZES = np.array([20, 30, 50, 100])
@@ -27,18 +27,6 @@ def test_the_noise_is_that_of_the_sum_of_messages(sampling):
     assert clf.coef_.std() == pytest.approx(expected, rel=0.05)
     assert clf.plan_.mechanism.noise_on_mean(clf.plan_) == pytest.approx(expected)
     np.testing.assert_allclose(clf.plan_.weights, batches / batches.sum())
-
-
-@pytest.mark.slow
-@quiet
-@pytest.mark.parametrize("cls", [ISRLDPClassifier, ISRLDPRegressor])
-def test_fits(cls):
-    X, y, silos = data(cls.__name__, n=400, seed=3)
-    model = cls(
-        2.0, trust="shuffler", sampling="disjoint", n_rounds=5, scaling=None, random_state=0
-    ).fit(X, y, silos=silos)
-    assert model.privacy_spent_.epsilon <= 2.0
-    assert model.score(X, y) > (0.7 if cls is ISRLDPClassifier else 0.2)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardSca
 
 X, y = load_breast_cancer(return_X_y=True)
 X, y = X[:160, :4] / X[:160, :4].max(axis=0), y[:160]
+BOTH = np.c_[y, 1 - y]
 SILOS = np.array(["a", "b", "c", "d"])[np.arange(160) % 4]
 FRAME = pd.DataFrame(X).add_prefix("x").assign(hospital=SILOS)
 
@@ -50,49 +51,27 @@ def reg(**params):
     return ISRLDPRegressor(epsilon=1.0, scaling=None, n_rounds=2, delta=1e-4, **params)
 
 
-def fit(meta, key="silos"):
-    """Return a function (data, silos, est) that fits; silos are passed under ``key`` if given."""
+def fit(meta, key="silos", target=y):
+    """Return a function (data, silos, column) that fits; silos are passed under ``key``."""
 
     def call(data, silos, column):
-        model = meta(column)
-        return model.fit(data, y, **({} if silos is None else {key: silos}))
+        return meta(column).fit(data, target, **({} if silos is None else {key: silos}))
 
     return call
 
 
-def search(data, silos, column):
-    grid = GridSearchCV(clf(silo_column=column), {"clip_norm": [0.5, 1.0]}, cv=2)
-    return grid.fit(data, y, **({} if silos is None else {"silos": silos}))
+def tool(function, **more):
+    """The same for a function that fits on splits."""
+
+    def call(data, silos, column):
+        params = None if silos is None else {"silos": silos}
+        return function(clf(silo_column=column), data, y, cv=2, params=params, **more)
+
+    return call
 
 
-def validate(data, silos, column):
-    params = None if silos is None else {"silos": silos}
-    return cross_validate(clf(silo_column=column), data, y, cv=2, params=params)
-
-
-def learn(data, silos, column):
-    params = None if silos is None else {"silos": silos}
-    return learning_curve(
-        clf(silo_column=column), data, y, cv=2, train_sizes=[0.5, 1], params=params
-    )
-
-
-def validation(data, silos, column):
-    params = None if silos is None else {"silos": silos}
-    kind = {"param_name": "clip_norm", "param_range": [0.5, 1.0]}
-    return validation_curve(clf(silo_column=column), data, y, cv=2, params=params, **kind)
-
-
-def permutation_test(data, silos, column):
-    params = None if silos is None else {"silos": silos}
-    return permutation_test_score(
-        clf(silo_column=column), data, y, cv=2, n_permutations=2, params=params
-    )
-
-
-def predict_out_of_fold(data, silos, column):
-    params = None if silos is None else {"silos": silos}
-    return cross_val_predict(clf(silo_column=column), data, y, cv=2, params=params)
+CLIPS = {"clip_norm": [0.5, 1.0]}
+search = fit(lambda column: GridSearchCV(clf(silo_column=column), CLIPS, cv=2))
 
 
 def importance(data, silos, column):
@@ -111,38 +90,18 @@ def pipeline(column):
     return make_pipeline(first, clf(silo_column=column))
 
 
-def multioutput(data, silos, column):
-    model = MultiOutputRegressor(reg(silo_column=column))
-    return model.fit(data, np.c_[y, y], **({} if silos is None else {"silos": silos}))
-
-
-def several(data, silos, column):
-    model = MultiOutputClassifier(clf(silo_column=column))
-    return model.fit(data, np.c_[y, 1 - y], **({} if silos is None else {"silos": silos}))
-
-
-def chain(data, silos, column):
-    model = ClassifierChain(clf(silo_column=column))
-    return model.fit(data, np.c_[y, 1 - y], **({} if silos is None else {"silos": silos}))
-
-
 def select(data, silos, column):
     model = SelectFromModel(clf(silo_column=column), max_features=2, threshold=-np.inf)
     return model.fit(data, y, **({} if silos is None else {"silos": silos})).transform(data)
 
 
-def meta(make):
-    return fit(lambda column: make(clf(silo_column=column)))
+def meta(make, target=y):
+    return fit(lambda column: make(clf(silo_column=column)), target=target)
 
 
 def search_pipeline(make):
     """A search over a step's parameter of the pipeline above."""
-
-    def call(data, silos, column):
-        found = make(pipeline(column), {"isrldpclassifier__clip_norm": [0.5, 1.0]})
-        return found.fit(data, y, **({} if silos is None else {"silos": silos}))
-
-    return call
+    return fit(lambda column: make(pipeline(column), {"isrldpclassifier__clip_norm": [0.5, 1.0]}))
 
 
 def scaled(column):
@@ -211,11 +170,16 @@ TABLE = {
         OK,
         OK,
     ),
-    "cross_validate": (validate, OK, OK, OK),
-    "cross_val_predict": (predict_out_of_fold, OK, OK, OK),
-    "learning_curve": (learn, OK, OK, OK),
-    "validation_curve": (validation, OK, OK, OK),
-    "permutation_test_score": (permutation_test, OK, OK, OK),
+    "cross_validate": (tool(cross_validate), OK, OK, OK),
+    "cross_val_predict": (tool(cross_val_predict), OK, OK, OK),
+    "learning_curve": (tool(learning_curve, train_sizes=[0.5, 1]), OK, OK, OK),
+    "validation_curve": (
+        tool(validation_curve, param_name="clip_norm", param_range=[0.5, 1.0]),
+        OK,
+        OK,
+        OK,
+    ),
+    "permutation_test_score": (tool(permutation_test_score, n_permutations=2), OK, OK, OK),
     "permutation_importance": (importance, OK, OK, OK),
     "CalibratedClassifierCV": (meta(lambda m: CalibratedClassifierCV(m, cv=2)), OK, OK, OK),
     "TransformedTargetRegressor": (
@@ -228,8 +192,13 @@ TABLE = {
         OK,
         OK,
     ),
-    "MultiOutputRegressor": (multioutput, OK, OK, OK),
-    "MultiOutputClassifier": (several, OK, OK, OK),
+    "MultiOutputRegressor": (
+        fit(lambda column: MultiOutputRegressor(reg(silo_column=column)), target=np.c_[y, y]),
+        OK,
+        OK,
+        OK,
+    ),
+    "MultiOutputClassifier": (meta(MultiOutputClassifier, BOTH), OK, OK, OK),
     "FixedThresholdClassifier": (
         meta(lambda m: FixedThresholdClassifier(m, threshold=0.4)),
         ROUTING,
@@ -239,7 +208,7 @@ TABLE = {
     "RFE": (meta(lambda m: RFE(m, n_features_to_select=2)), OK, OK, FRAME_LOST),
     "OneVsRestClassifier": (meta(OneVsRestClassifier), ROUTING, OK, OK),
     "OneVsOneClassifier": (meta(OneVsOneClassifier), ROUTING, OK, FRAME_LOST),
-    "ClassifierChain": (chain, ROUTING, OK, FRAME_LOST),
+    "ClassifierChain": (meta(ClassifierChain, BOTH), ROUTING, OK, FRAME_LOST),
     "SelectFromModel": (select, OK, OK, "feature names should match"),
     "VotingClassifier": (meta(lambda m: VotingClassifier([("a", m)])), ROUTING, OK, OK),
     "TunedThresholdClassifierCV": (

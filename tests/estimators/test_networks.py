@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.models import MLP, TemperedSigmoid, public
-from tests.estimators.fits import ALL, ESTIMATORS, RECORD, data
+from tests.estimators.fits import ALL, ESTIMATORS, data
 from tests.estimators.test_scikit_learn import EXPECTED
 
 SMALL = {"n_rounds": 4, "scaling": None, "random_state": 0}
@@ -76,22 +76,6 @@ def test_every_unit_trust_and_sampling(name, setting):
         np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("name", ["ISRLDPClassifier", "ISRLDPRegressor"])
-@pytest.mark.parametrize("solver", ["minibatch", "local"])
-def test_solvers(name, solver):
-    X, y, silos = data(name)
-    fitted = make(name, solver=solver).fit(X, y, silos=silos)
-    assert np.isfinite(fitted.predict(X)).all()
-
-
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_losses(loss):
-    X, y, silos = data("DPFedAvgClassifier")
-    fitted = make("DPFedAvgClassifier", loss=loss, epsilon=np.inf, n_rounds=200)
-    fitted.fit(X, y, silos=silos)
-    assert fitted.score(X, y) > 0.9
-
-
 @pytest.mark.parametrize("loss", ["absolute_error", "quantile", "huber", "poisson"])
 def test_losses_of_numbers(loss):
     X, y, silos = data("DPFedAvgRegressor")
@@ -116,18 +100,6 @@ def test_clone_and_pickle(name):
     np.testing.assert_array_equal(again.predict(X), estimator.predict(X))
     refitted = copied.fit(X, y, silos=silos)
     np.testing.assert_array_equal(refitted.predict(X), estimator.predict(X))
-
-
-def test_probabilities_are_calibrated_within_the_budget():
-    X, y, silos = data("ISRLDPClassifier", n=2000, n_classes=3)
-    options = {"feature_bounds": (-5, 5), "scaling": "auto", "n_rounds": 30}
-    plain, calibrated = (
-        make("ISRLDPClassifier", calibrate=c, **options).fit(X, y, silos=silos)
-        for c in (False, True)
-    )
-    assert plain.temperature_ == 1.0 != calibrated.temperature_
-    assert calibrated.privacy_spent_.epsilon <= 1.0
-    assert calibrated.plan_.noise_multiplier[0] > plain.plan_.noise_multiplier[0]  # its share
 
 
 # ---- refusals ------------------------------------------------------------------------------------
@@ -206,11 +178,3 @@ def test_the_random_start_is_the_seed_s_and_not_the_noise():
             starts[seed, epsilon] = fitted.coefs_[0]
     np.testing.assert_allclose(starts[0, 0.5], starts[0, np.inf], atol=1e-9)
     assert not np.allclose(starts[0, np.inf], starts[1, np.inf], atol=1e-2)
-
-
-def test_whole_silos_by_every_estimator():
-    for name in set(ESTIMATORS) - set(RECORD):
-        X, y, silos = data(name)
-        with pytest.warns(UserWarning):
-            fitted = make(name, epsilon=8.0).fit(X, y, silos=silos)
-        assert len(fitted.coefs_) == 2

@@ -243,12 +243,3 @@ def test_amounts_of_zero_are_tweedies_not_gammas():
     for loss in ("gamma", Gamma(), Tweedie(power=2)):
         with pytest.raises(ValueError, match="takes targets above 0"):
             ISRLDPRegressor(loss=loss, target_bounds=(0, 9)).fit(X, y, silos=silos)
-
-
-@every_loss
-def test_a_file_predicts_and_scores_the_same(loss):
-    X, y, exposure, silos = rates(loss, n=200)
-    model = ISRLDPRegressor(INF, loss=loss).fit(X, y, silos=silos, exposure=exposure)
-    again = ISRLDPRegressor.from_dict(model.to_dict())
-    np.testing.assert_array_equal(again.predict(X, exposure), model.predict(X, exposure))
-    assert again.score(X, y, exposure=exposure) == model.score(X, y, exposure=exposure)

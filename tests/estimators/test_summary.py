@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-import skdpfl
 from tests.estimators.fits import ALL, CLASSIFIERS, data, make
 
 OPTIONS = {"n_rounds": 3, "scaling": None}
@@ -39,12 +38,3 @@ def test_several_classes_have_a_column_each(name):
     assert table.index.tolist() == ["x0", "x1", "x2", "intercept"]
     assert np.array_equal(table.to_numpy()[:-1].T, model.coef_)
     assert np.array_equal(table.to_numpy()[-1], model.intercept_)
-
-
-def test_each_silos_own_budget():
-    X, y, silos = data("ISRLDPClassifier")
-    budgets = {0: 1.0, 1: 2.0, 2: 3.0, 3: np.inf}
-    model = skdpfl.ISRLDPClassifier(budgets, delta=1e-3, **OPTIONS).fit(X, y, silos=silos)
-    paid = model.summary().attrs["epsilon_per_silo"]
-    assert list(paid) == [0, 1, 2, 3]
-    assert all(0.99 * budgets[i] <= paid[i] <= budgets[i] for i in range(3)) and paid[3] == np.inf

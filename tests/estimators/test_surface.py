@@ -8,13 +8,11 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from tests.estimators.fits import ALL, CLASSIFIERS, data, make
 
-INF = np.inf
 COLUMNS = ["age", "weight", "height"]
 
 
@@ -79,20 +77,6 @@ def test_silos_are_requested_by_default(name):
     assert asked == {"silos": "hospital"} | others
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_pipelines(name, routing):
-    X, y, silos = data(name)
-    pipe = make_pipeline(FunctionTransformer(), small(name))
-    key = "silos" if routing else f"{name.lower()}__silos"
-    pipe.fit(X, y, **{key: silos})
-    assert np.array_equal(pipe[-1].coef_, small(name).fit(X, y, silos=silos).coef_)
-    frame = frame_of(X, silos, "pandas")
-    keeps = make_pipeline(
-        FunctionTransformer().set_output(transform="pandas"), small(name, silo_column="hospital")
-    )
-    assert keeps.fit(frame, y).predict(frame).shape == (240,)
-
-
 def test_a_step_that_loses_the_frame_is_named():
     X, y, silos = data("ISRLDPClassifier")
     pipe = make_pipeline(StandardScaler(), small("ISRLDPClassifier", silo_column="hospital"))
@@ -101,17 +85,6 @@ def test_a_step_that_loses_the_frame_is_named():
 
 
 # ---- clones and pickles -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_clone(name):
-    budgets = {0: 1.0, 1: 2.0, 2: 0.5, 3: INF}
-    estimator = small(name, epsilon=budgets, silo_weights={0: 1.0, 1: 1.0, 2: 2.0, 3: 2.0})
-    X, y, silos = data(name)
-    copied = clone(estimator.fit(X, y, silos=silos))
-    assert not hasattr(copied, "coef_")
-    assert copied.get_params() == estimator.get_params()
-    assert np.array_equal(copied.fit(X, y, silos=silos).coef_, estimator.coef_)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -126,16 +99,6 @@ def test_pickle(name, scaling):
     assert again.privacy_spent_ == fitted.privacy_spent_
     assert again.plan_.spent() == fitted.plan_.spent()
     assert again.fit(X, y, silos=silos).coef_.tobytes() == fitted.coef_.tobytes()
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_representations_are_short_and_show_no_numbers_of_records(name):
-    X, y, silos = data(name)
-    fitted = small(name, silo_fraction=0.5).fit(X, y, silos=silos)
-    html = fitted._repr_html_()
-    assert "privacy_spent_" in html or "plan_" in html or name in html
-    assert len(repr(fitted.plan_)) < 40
-    assert repr(fitted) == repr(clone(fitted))
 
 
 # ---- predictions --------------------------------------------------------------------------------
@@ -186,18 +149,6 @@ def test_only_the_log_loss_has_probabilities(name, loss):
 
 
 # ---- silos of all sizes -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "disjoint"])
-@pytest.mark.parametrize("cohort", ["balanced", "uniform", "poisson"])
-@pytest.mark.parametrize("name", ALL)
-def test_cohorts_and_samplings(name, cohort, sampling):
-    X, y, silos = data(name)
-    rate = {} if sampling == "disjoint" else {"sampling_rate": 0.5}
-    fitted = small(name, silo_fraction=0.5, cohort=cohort, sampling=sampling, **rate)
-    fitted.fit(X, y, silos=silos)
-    assert np.isfinite(fitted.coef_).all()
-    assert 0.99 <= fitted.privacy_spent_.epsilon <= 1
 
 
 @pytest.mark.parametrize(

@@ -123,27 +123,6 @@ def test_without_privacy_it_is_the_weighted_optimum(by):
     np.testing.assert_allclose(model.coef_, optimum.coef_, rtol=2e-3, atol=2e-3)
 
 
-COMBINATIONS = [
-    ("ISRLDPClassifier", {"trust": "server"}),
-    ("ISRLDPClassifier", {"solver": "accelerated", "sampling": "disjoint", "trust": "shuffler"}),
-    ("DPFedAvgClassifier", {"unit": "silo"}),
-    ("DPFedEXPRegressor", {"trust": "server"}),
-    ("DPScaffoldRegressor", {"local_steps": 3, "silo_fraction": 0.5}),
-    ("ISRLDPRegressor", {"loss": "quantile", "sampling": "without_replacement"}),
-    ("DPFedAvgClassifier", {"model": MLP((4,), "tanh")}),
-]
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("name", "kw"), COMBINATIONS, ids=str)
-def test_everywhere(name, kw):
-    X, y, silos = data(name)
-    model = make(name, epsilon=5.0, n_rounds=4, **BOUNDED, **kw)
-    plain_ = model.fit(X, y, silos=silos).predict(X)
-    weighted = model.fit(X, y, silos=silos, sample_weight=weights_of() ** 2).predict(X)
-    assert not np.array_equal(plain_, weighted)
-
-
 @pytest.mark.parametrize("n_silos", [3, 40])
 def test_a_silo_alone_has_its_own_weights(n_silos):
     """Silos elsewhere keep weights to themselves; those of classes come with the work."""
@@ -174,24 +153,6 @@ def test_a_silo_alone_has_its_own_weights(n_silos):
 
 
 # ---- around them -----------------------------------------------------------------------------
-
-
-def test_a_silo_column_and_a_ledger():
-    X, y, silos = data("ISRLDPClassifier")
-    frame = pd.DataFrame(X, columns=list("abc")).assign(hospital=silos)
-    clf = make("ISRLDPClassifier", silo_column="hospital", n_rounds=2, epsilon=1.0, **BOUNDED)
-    with skdpfl.privacy.PrivacyLedger(epsilon=1.2) as ledger:
-        clf.fit(frame, y, sample_weight=pd.Series(weights_of(), index=frame.index))
-        assert ledger.spent.epsilon <= 1.0
-        with pytest.raises(skdpfl.exceptions.BudgetExceeded):
-            clf.fit(frame, y, sample_weight=weights_of())
-
-
-def test_a_class_of_the_data_has_a_weight():
-    X, y, silos = data("ISRLDPClassifier")
-    clf = make("ISRLDPClassifier", class_weight={0: 0.0, 1: 0.0, 2: 5.0}, n_rounds=2, **BOUNDED)
-    with pytest.raises(ValueError, match="positive for at least one label"):
-        clf.fit(X, y, silos=silos)
 
 
 RECORDS, LABELS, _ = data("ISRLDPClassifier")

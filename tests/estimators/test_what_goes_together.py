@@ -59,19 +59,6 @@ def test_the_table(name, unit, trust):
         assert not hasattr(estimator, "coef_")
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-@pytest.mark.parametrize("trust", ["silo", "secagg", "server"])
-@pytest.mark.parametrize("name", ["ISRLDPClassifier", "DPFedAvgRegressor"])
-def test_either_relation_is_met(name, trust, neighbours):
-    X, y, silos = data(name)
-    estimator = make(
-        name, trust=trust, neighbours=neighbours, n_rounds=5, scaling=None, sampling_rate=0.4
-    )
-    spent = estimator.fit(X, y, silos=silos).privacy_spent_
-    assert spent.neighbours == neighbours
-    assert 0.99 <= spent.epsilon <= 1
-
-
 @pytest.mark.parametrize("name", ["DPScaffoldClassifier", "DPFedAvgRegressor"])
 def test_the_nearest_row_is_named(name):
     X, y, silos = data(name)

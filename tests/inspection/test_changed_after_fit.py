@@ -23,7 +23,6 @@ from sklearn.preprocessing import Normalizer, OneHotEncoder, SplineTransformer, 
 
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.model_selection import SharedBudget
 from skdpfl.preprocessing import DPStandardScaler
 
 pytestmark = pytest.mark.filterwarnings("ignore:The noise will drown")
@@ -163,28 +162,6 @@ def _silent():
     from contextlib import nullcontext
 
     return nullcontext()
-
-
-def test_a_search_that_nobody_changed_costs_what_it_did():
-    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
-        assert 2.2 < skdpfl.privacy_spent(search().fit(X, y)).epsilon < 3
-
-
-def test_a_search_whose_fits_have_one_noise_has_no_price():
-    assert spent(search(clf(random_state=np.random.RandomState(0))).fit(X, y))[0] == np.inf
-
-
-def test_a_search_whose_best_point_is_not_the_default_is_known():
-    wide = GridSearchCV(clf(), {"epsilon": [0.5, 1.0], "alpha": [0, 1]}, cv=KFold(2)).fit(X, y)
-    assert spent(wide)[0] < np.inf
-
-
-def test_parts_of_a_shared_budget_are_known():
-    pipe = make_pipeline(
-        DPStandardScaler(delta=1e-5, feature_bounds=(0, 1)), Normalizer(), clf(delta="auto")
-    )
-    shared = SharedBudget(pipe, epsilon=2.0).fit(X, y)
-    assert skdpfl.privacy_spent(shared.estimator_).epsilon < np.inf
 
 
 def test_members_that_were_fitted_before_are_known():

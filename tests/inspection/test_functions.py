@@ -90,18 +90,6 @@ def test_a_function_that_mixes_for_one_value_in_a_million_needs_a_declaration():
         assert search.fit(X, y).privacy_spent_.epsilon == np.inf
 
 
-@pytest.mark.slow
-def test_a_rare_category_does_not_become_the_name_of_a_column():
-    words = pd.DataFrame({"a": ["u", "v"] * 150, "b": X["b"]})
-    for dummies in (pd.get_dummies, lambda D: pd.get_dummies(D, columns=["a"])):
-        pipe = fitted(FunctionTransformer(dummies), words, epsilon=3.0)
-        for public in ([], ["functiontransformer"]):
-            with pytest.warns(PrivacyLeakWarning, match="mixes records"):
-                assert skdpfl.privacy_spent(pipe, public=public).epsilon == np.inf
-    with pytest.raises(ValueError, match="different columns for different rows"):
-        RowTransformer(pd.get_dummies).fit_transform(words)
-
-
 ENTRYWISE = [
     FunctionTransformer(),
     FunctionTransformer(np.log1p),
@@ -187,23 +175,6 @@ def test_columns_that_a_function_of_the_records_chooses_are_not_free():
     with pytest.raises(ValueError, match="chooses the columns"):
         SharedBudget(pipe).fit(X, y)
     assert SharedBudget(pipe, public=["full"]).fit(X, y).privacy_spent_.epsilon <= 1.0
-
-
-def test_a_subclass_may_do_anything():
-    class Centred(Normalizer):
-        def transform(self, X, copy=None):
-            return X - np.mean(X, axis=0)
-
-    class Rows(RowTransformer):
-        def transform(self, X):
-            return X - np.mean(X, axis=0)
-
-    for step in (Centred(), Rows(np.abs)):
-        pipe = fitted(step)
-        with pytest.warns(PrivacyLeakWarning, match="learnt from the records"):
-            assert skdpfl.privacy_spent(pipe).epsilon == np.inf
-        with pytest.raises(ValueError, match="learns from the records"):
-            SharedBudget(pipe, epsilon=1.0).fit(X, y)
 
 
 class Chosen(make_column_selector):

@@ -1,7 +1,5 @@
 """Looks before a fit: near what pandas says, as far off as they say, paid once."""
 
-import inspect
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,15 +32,6 @@ FRAME.loc[::5, "ward"] = None
 BOUNDS = {"age": (0, 120), "cost": (0, 60_000), "pressure": (50, 250)}
 NUMBERS = ["age", "cost", "smoker", "pressure"]
 SHARES = [0.05, 0.25, 0.5, 0.75, 0.95]
-
-
-def test_the_signature_is_the_one_that_was_promised():
-    first = list(inspect.signature(describe).parameters.values())[:6]
-    assert [p.name for p in first] == [
-        "frame", "epsilon", "feature_bounds", "silo_column", "delta", "random_state"
-    ]  # fmt: skip
-    assert [p.default for p in first[1:]] == [1.0, None, None, "auto", None]
-    assert all(p.kind is p.KEYWORD_ONLY for p in first[1:])
 
 
 @pytest.mark.parametrize("trust", ["silo", "server"])

@@ -8,9 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import IterativeImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer, r2_score, roc_auc_score
@@ -133,18 +131,6 @@ def test_one_record_moves_a_score_by_one_record(name):
     y = Y[: len(before)]
     moved = len(y) * (large(model, before, y, "accuracy") - large(model, after, y, "accuracy"))
     assert abs(moved) < 1.05
-
-
-@pytest.mark.slow
-def test_foreign_models_and_raw_searches_score_alike():
-    trees = HistGradientBoostingClassifier(max_iter=5).fit(X, Y)
-    exact = accuracy_score(Y, trees.predict(X))
-    assert large(trees, X, Y, "accuracy") == pytest.approx(exact, abs=1e-3)
-    assert large(FrozenEstimator(trees), X, Y, "accuracy") == pytest.approx(exact, abs=1e-3)
-    frame = pd.DataFrame(X, columns=list("abc")).assign(silo=SILOS)
-    own = ISRLDPClassifier(4.0, feature_bounds=(-4, 4), silo_column="silo", random_state=0)
-    score = private_score(own.fit(frame, Y), frame, Y, scoring="accuracy", epsilon=8.0)
-    assert list(score.per_silo.index) == ["a", "b", "c"]
 
 
 def test_what_is_refused_says_why():

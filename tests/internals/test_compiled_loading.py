@@ -28,11 +28,3 @@ def test_modules_are_there_where_they_can_be_used(monkeypatch, setting, load, th
     if setting is not None:
         monkeypatch.setenv("SKDPFL_COMPILED", setting)
     assert (_compiled._load("products") is not None) == (there and setting != "0")
-
-
-def test_a_module_of_an_older_source_is_not_used(monkeypatch):
-    monkeypatch.delenv("SKDPFL_COMPILED", raising=False)
-    older = SimpleNamespace(available=lambda: True, raw=None)
-    monkeypatch.setattr(_compiled, "import_module", lambda name: older)
-    assert _compiled._load("products", "raw") is older
-    assert _compiled._load("products", "sums") is None

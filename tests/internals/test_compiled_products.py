@@ -7,7 +7,6 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-import skdpfl
 from skdpfl._compiled import products
 from skdpfl.models import CELLS, CurveColumns, ExpandedTable, Records
 from skdpfl.models._products import CompiledProducts, NumpyProducts
@@ -96,21 +95,6 @@ def test_products_are_those_of_the_definition(make, d, k, lengths, intercept, dt
 
 @every_size
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_silos_bits_are_its_own(d, k, lengths, dtype):
-    """Whichever silos are computed beside it, and wherever its records lie."""
-    records, params, slopes = problem(d, k, lengths, dtype)
-    raw, sums = both(CompiledProducts, records, params, slopes)
-    edges = np.cumsum([0, *lengths])
-    for i, rows in enumerate(of_each(records)):
-        silo = slice(edges[i], edges[i + 1])
-        alone = Records.of_silos(records.table[rows], [slice(0, lengths[i])])
-        apart = both(CompiledProducts, alone, params[i : i + 1], slopes[:, silo].copy())
-        np.testing.assert_array_equal(apart[0], raw[:, silo])
-        np.testing.assert_array_equal(apart[1][0], sums[i])
-
-
-@every_size
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("make", [CompiledProducts, NumpyProducts])
 def test_a_records_predictions_are_its_own(make, d, k, lengths, dtype):
     """Wherever it stands among the others, and whatever they are."""
@@ -168,27 +152,6 @@ def test_predictions_within_limits_are_those_of_features_that_were_cut_before(d,
     products.raw(cut, *where, params.astype(dtype), want, None, True)
     np.testing.assert_array_equal(got, want)
     assert np.isnan(got[:, 5]).all() == (d > 0) and np.isfinite(np.delete(got, 5, axis=1)).all()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n_classes", [2, 3, 6])
-def test_predictions_of_models_are_each_records_own(n_classes, dtype):
-    """Of few outputs: bit for bit, in any number and layout of records, whose features are cut."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(70_000, 3)).astype(dtype), np.arange(70_000) % n_classes
-    limits, few = (np.array([-1.0, -2.0, -0.5]), np.array([1.5, 2.0, 0.5])), slice(300)
-    settings = {"feature_bounds": limits, "clip_features": True, "n_rounds": 4, "random_state": 0}
-    model = skdpfl.ISRLDPClassifier(5.0, **settings).fit(X[few], y[few], silos=y[few] % 2)
-    found = model.decision_function(X)
-    want = np.clip(X, *limits).astype(float) @ model.coef_.T + model.intercept_
-    precise = {"rtol": 0, "atol": 20 * np.finfo(dtype).eps * np.abs(want).max()}
-    np.testing.assert_allclose(found, want if n_classes > 2 else want[:, 0], **precise)
-    for rows in ([0], [69_999], slice(65_530, 65_541), slice(1, None, 9973)):
-        for some in (X[rows], np.asfortranarray(X)[rows]):
-            again = model.decision_function(some)
-            np.testing.assert_allclose(again, found[rows], **precise)
-            if n_classes <= 4:
-                np.testing.assert_array_equal(again, found[rows])
 
 
 @pytest.mark.parametrize("d", [*range(10), 16, 17, 33])
@@ -324,20 +287,6 @@ def test_a_descent_is_its_steps_one_by_one(link, limit, momentum, more, intercep
         where = table, rows[some].copy(), np.array([0, b - a]), params[own]
         products.descent(*where, alone, *mine, *by)
         np.testing.assert_array_equal(alone[0], out[s])
-
-
-def test_slopes_of_the_log_loss_are_exact_to_some_last_bits():
-    """Of raw predictions of any size, the largest among them."""
-    for dtype in DTYPES:
-        z = np.concatenate([np.linspace(-40, 40, 4001), [-1e30, -800, -90, 0, 90, 800, 1e30]])
-        table, n, out = z.astype(dtype)[:, None], len(z), np.empty((len(z), 2), dtype)
-        y, limits = np.zeros(n, dtype), np.ones(n, dtype)
-        params, edges = np.tile(np.array([1, 0], dtype), (n, 1)), np.arange(n + 1)
-        products.step(table, np.arange(n), edges, params, out, y, limits, None, True, 1, 1)
-        with np.errstate(over="ignore"):
-            want = 1 / (1 + np.exp(-np.clip(table[:, 0].astype(np.longdouble), -708, 708)))
-        small = 1e-37 if dtype == np.float32 else 0
-        np.testing.assert_allclose(out[:, 1], want, rtol=4 * np.finfo(dtype).eps, atol=small)
 
 
 @pytest.mark.parametrize("k", [2, 7])
@@ -507,43 +456,73 @@ def doubles_in_single_space(table):
     return part_of(double, 6, table[6])
 
 
+#: what spoils any array, and which arguments are written
+SPOILT = {
+    "of another type": lambda a: a.astype(np.float64 if a.dtype == np.float32 else np.int32),
+    "of halves": lambda a: a.astype(np.float16),
+    "shorter": lambda a: a[..., :-1].copy(),
+    "fewer": lambda a: a[1:].copy(),
+    "of other axes": lambda a: a.ravel() if a.ndim > 1 else a[:, None],
+    "at an odd place": unaligned,
+    "with gaps": with_gaps,
+    "to be kept": read_only,
+    "no array": list,
+}
+WRITTEN = {"raw": (4, 5), "few": (4,), "limits": (4,), "curves": (4,), "expand": (3,)}
+WRITTEN |= {"row_sums": (3,), "step": (4,), "descent": (4,), "persons": (4,), "sums": (3,)}
+
+
+@pytest.mark.parametrize("function", WRITTEN)
+@pytest.mark.parametrize("how", SPOILT)
+def test_an_array_that_is_spoilt_is_refused(function, how):
+    """Nothing is read or written outside an array; so is what is no number."""
+    taking(function)(*arguments(function))
+    for place, value in enumerate(arguments(function)):
+        given = arguments(function)
+        if isinstance(value, bool) or value is None or (function, place) == ("persons", 7):
+            continue
+        if isinstance(value, np.ndarray):
+            given[place] = SPOILT[how](value)
+            if how == "with gaps" and len(value) == 1:  # there is none in one row
+                continue
+            if how == "to be kept" and place not in WRITTEN[function]:
+                taking(function)(*given)
+                continue
+        else:
+            given[place] = "2"
+        with pytest.raises((ValueError, TypeError, BufferError, IndexError)):
+            taking(function)(*given)
+
+
+@pytest.mark.parametrize("function", [name for name in WRITTEN if name != "sums"])
+@pytest.mark.parametrize("rows", [[0, 4, 1], [0, -1, 1], [0, 1, 2, 3, 0]])
+def test_rows_that_are_not_there_are_refused(function, rows):
+    given = arguments(function)
+    given[1] = np.resize(rows, len(given[1]) + (len(rows) > 3))
+    with pytest.raises((ValueError, IndexError)):
+        taking(function)(*given)
+
+
 REFUSED = {
-    "a row too far": ("raw", 1, lambda a: np.array([0, 4, 1])),
-    "a negative row": ("raw", 1, lambda a: np.array([0, -1, 1])),
-    "fewer rows than edges say": ("raw", 1, lambda a: a[:2]),
-    "more rows than edges say": ("raw", 1, lambda a: np.array([0, 3, 1, 2])),
-    "rows of 32 bits": ("raw", 1, lambda a: a.astype(np.int32)),
-    "rows that are numbers": ("raw", 1, lambda a: a.astype(float)),
-    "a table of one axis": ("raw", 0, np.ravel),
-    "a table of three axes": ("raw", 0, lambda a: a[..., None]),
-    "a table of another type": ("raw", 0, lambda a: a.astype(np.float64)),
-    "a table of halves": ("raw", 0, lambda a: a.astype(np.float16)),
-    "a table of columns": ("raw", 0, np.asfortranarray),
-    "a table at an odd place": ("raw", 0, unaligned),
-    "a table with odd gaps": ("raw", 0, with_gaps),
-    "a table of C": ("raw", 0, lambda a: (ctypes.c_float * 2 * 4)()),
-    "no array": ("raw", 0, list),
     "edges that do not begin with 0": ("raw", 2, lambda a: np.array([1, 3])),
     "no edges": ("raw", 2, lambda a: np.array([], dtype=np.int64)),
-    "too few parameters": ("raw", 3, lambda a: a[:, :5].copy()),
-    "parameters of two silos": ("raw", 3, lambda a: np.repeat(a, 2, axis=0)),
-    "too few columns": ("raw", 4, lambda a: a[:, :2].copy()),
-    "predictions to be kept": ("raw", 4, read_only),
-    "predictions with odd gaps": ("raw", 4, with_gaps),
-    "no room for the copy": ("raw", 5, lambda a: a[:63].copy()),
-    "a copy to be kept": ("raw", 5, read_only),
-    "a row too far for few": ("few", 1, lambda a: np.array([0, 4, 1])),
-    "a negative row for few": ("few", 1, lambda a: np.array([0, -1, 1])),
-    "fewer rows for few than edges say": ("few", 1, lambda a: a[:2]),
-    "records of columns": ("few", 0, np.asfortranarray),
-    "records of halves": ("few", 0, lambda a: a.astype(np.float16)),
-    "records with odd gaps": ("few", 0, with_gaps),
     "edges beyond the records": ("few", 2, lambda a: np.array([0, 4])),
-    "edges of 32 bits": ("few", 2, lambda a: a.astype(np.int32)),
-    "weights of another type": ("few", 3, lambda a: a.astype(np.float64)),
-    "too few weights": ("few", 3, lambda a: a[:, :5].copy()),
+    "edges beyond the slopes": ("sums", 1, lambda a: np.array([0, 4])),
+    "parameters of two silos": ("raw", 3, lambda a: np.repeat(a, 2, axis=0)),
+    "a table of columns": ("raw", 0, np.asfortranarray),
+    "a table of C": ("raw", 0, lambda a: (ctypes.c_float * 2 * 4)()),
     "five outputs": ("few", 4, lambda a: np.zeros((5, 3), np.float32)),
-    "a row too far for curves": ("curves", 1, lambda a: np.array([0, 4, 1])),
+    "slopes of five outputs": ("row_sums", 4, lambda a: np.zeros((5, 3), np.float32)),
+    "sums of two outputs": ("step", 4, lambda a: np.zeros((1, 8), np.float32)),
+    "corrections of two silos": ("descent", 14, lambda a: np.repeat(a, 2, axis=0)),
+    "limits of more features": ("limits", 7, lambda a: np.zeros(38, np.float32)),
+    "no limits": ("limits", 7, lambda a: None),
+    "limits beside a copy": ("limits", 5, lambda a: np.zeros(64, np.float32)),
+    "few chunks of nothing": ("row_sums", 6, lambda a: 0),
+    "steps in chunks of nothing": ("step", 9, lambda a: 0),
+    "chunks of nothing": ("sums", 6, lambda a: 0),
+    "a negative number of features": ("sums", 4, lambda a: -1),
+    "more features than can be counted": ("sums", 4, lambda a: 2**63 - 1),
     "no part of a table": ("curves", 0, lambda a: ()),
     "too few parts of a table": ("curves", 0, lambda a: a[:7]),
     "fewer cells than values": ("curves", 0, lambda a: part_of(a, 1, a[1][:3])),
@@ -551,7 +530,6 @@ REFUSED = {
     "cells of more curves": ("curves", 0, lambda a: part_of(a, 1, a[1].repeat(2, axis=1))),
     "fewer factors than values": ("curves", 0, lambda a: part_of(a, 3, a[3][:1])),
     "too few slopes of curves": ("curves", 0, lambda a: part_of(a, 4, a[4][:-1])),
-    "no slopes of curves": ("curves", 0, lambda a: part_of(a, 4, a[4][:0])),
     "too few levels": ("curves", 0, lambda a: part_of(a, 5, a[5][:-1])),
     "levels of another type": ("curves", 0, lambda a: part_of(a, 5, a[5].astype(float))),
     "a curve of no value": ("curves", 0, lambda a: part_of(a, 2, a[2] + 2)),
@@ -564,69 +542,15 @@ REFUSED = {
     "space of another precision": ("curves", 0, lambda a: part_of(a, 6, a[6].astype(float))),
     "space of whole numbers": ("curves", 0, lambda a: part_of(a, 6, np.zeros(9999, int))),
     "doubles in space of singles": ("expand", 0, doubles_in_single_space),
-    "a row too far to be expanded": ("expand", 1, lambda a: a + 1),
-    "room for fewer columns": ("expand", 3, lambda a: a[:, :4].copy()),
-    "room for fewer records": ("expand", 3, lambda a: a[:2].copy()),
-    "columns to be kept": ("expand", 3, read_only),
-    "limits of fewer features": ("limits", 7, lambda a: a[:34].copy()),
-    "limits of more features": ("limits", 7, lambda a: np.zeros(38, np.float32)),
-    "limits of another type": ("limits", 7, lambda a: a.astype(float)),
-    "limits of two axes": ("limits", 7, lambda a: a.reshape(2, 18)),
-    "no limits": ("limits", 7, lambda a: None),
-    "limits beside a copy": ("limits", 5, lambda a: np.zeros(64, np.float32)),
-    "raw predictions to be kept": ("few", 4, read_only),
-    "too few columns for few": ("few", 4, lambda a: a[:, :2].copy()),
-    "a row too far to be added": ("row_sums", 1, lambda a: np.array([0, 4, 1])),
-    "few sums of another length": ("row_sums", 3, lambda a: a[:, :5].copy()),
-    "few sums to be kept": ("row_sums", 3, read_only),
-    "too few slopes of few": ("row_sums", 4, lambda a: a[:, :2].copy()),
-    "slopes of five outputs": ("row_sums", 4, lambda a: np.zeros((5, 3), np.float32)),
-    "few chunks of nothing": ("row_sums", 6, lambda a: 0),
-    "few in chunks of no number": ("row_sums", 6, lambda a: "5"),
-    "a row too far for a step": ("step", 1, lambda a: np.array([0, 4, 1])),
-    "parameters of another length": ("step", 3, lambda a: a[:, :2].copy()),
-    "steps to be kept": ("step", 4, read_only),
-    "sums of two outputs": ("step", 4, lambda a: np.zeros((1, 8), np.float32)),
-    "too few targets": ("step", 5, lambda a: a[:2].copy()),
-    "targets of another type": ("step", 5, lambda a: a.astype(np.float64)),
-    "too few limits": ("step", 6, lambda a: a[:2].copy()),
-    "limits of slopes of two axes": ("step", 6, lambda a: a[:, None]),
-    "too few weights of records": ("step", 7, lambda a: a[:2].copy()),
-    "steps in chunks of nothing": ("step", 9, lambda a: 0),
-    "a row too far for a descent": ("descent", 1, lambda a: np.array([0, 4, 1])),
-    "a descent to be kept": ("descent", 4, read_only),
-    "a number of steps that is none": ("descent", 11, lambda a: "2"),
-    "divisors of two silos": ("descent", 12, lambda a: np.ones(2, np.float32)),
-    "divisors of another type": ("descent", 12, lambda a: a.astype(np.float64)),
-    "too few penalties": ("descent", 13, lambda a: a[:3].copy()),
-    "penalties of two axes": ("descent", 13, lambda a: a[:, None]),
-    "a correction of another length": ("descent", 14, lambda a: a[:, :3].copy()),
-    "corrections of two silos": ("descent", 14, lambda a: np.repeat(a, 2, axis=0)),
-    "a correction of another type": ("descent", 14, lambda a: a.astype(np.float64)),
-    "a rate that is no number": ("descent", 15, lambda a: "0.1"),
-    "a momentum that is no number": ("descent", 16, lambda a: None),
-    "no copy": ("sums", 0, lambda a: a[:63].copy()),
-    "edges beyond the slopes": ("sums", 1, lambda a: np.array([0, 4])),
-    "too few slopes": ("sums", 2, lambda a: a[:, :2].copy()),
-    "slopes of another type": ("sums", 2, lambda a: a.astype(np.float64)),
-    "sums of another length": ("sums", 3, lambda a: a[:, :5].copy()),
-    "sums to be kept": ("sums", 3, read_only),
-    "a negative number of features": ("sums", 4, lambda a: -1),
-    "more features than can be counted": ("sums", 4, lambda a: 2**63 - 1),
-    "features that are no number": ("sums", 4, lambda a: "2"),
-    "chunks of nothing": ("sums", 6, lambda a: 0),
 }
 
 
 @pytest.mark.parametrize(("function", "place", "change"), REFUSED.values(), ids=REFUSED)
 def test_what_does_not_fit_is_refused(function, place, change):
-    """Nothing is read or written outside an array."""
     given = arguments(function)
-    call = taking(function)
-    call(*given)
     given[place] = change(given[place])
     with pytest.raises((ValueError, TypeError, BufferError, IndexError)):
-        call(*given)
+        taking(function)(*given)
 
 
 def test_edges_that_fall_are_refused():
@@ -645,29 +569,14 @@ def test_sizes_whose_product_overflows_are_refused(features):
         products.sums(np.zeros(64, np.float32), np.array([0, 4]), wide, nothing, features, True, 5)
 
 
-@pytest.mark.parametrize(
-    ("function", "place", "numbers"),
-    [
-        ("expand", 3, 1),
-        ("raw", 4, 1),
-        ("raw", 4, 2),
-        ("raw", 5, 1),
-        ("raw", 5, 2),
-        ("sums", 3, 1),
-        ("few", 4, 1),
-        ("few", 4, 2),
-        ("row_sums", 3, 2),
-        ("step", 4, 1),
-        ("step", 4, 2),
-        ("descent", 4, 1),
-        ("persons", 4, 2),
-        ("persons", 4, 11),
-    ],
-)
+@pytest.mark.parametrize("numbers", [1, 2, 11])
+@pytest.mark.parametrize("function", WRITTEN)
 @pytest.mark.parametrize("backwards", [False, True])
-def test_what_is_written_lies_on_no_row_number(function, place, numbers, backwards):
+def test_what_is_written_lies_on_no_row_number(function, numbers, backwards):
     """Row numbers and edges are checked before they are used, and must stay what they were."""
-    given = arguments(function)
+    given, place = arguments(function), WRITTEN[function][-1]
+    if (numbers > 2 and function != "persons") or np.asarray(given[numbers]).dtype != np.int64:
+        return
     memory, shape, length = np.zeros(1000, np.float32), given[place].shape, 2 * len(given[numbers])
     stop = 400 + given[place].size
     written = memory[400:stop].reshape(shape)

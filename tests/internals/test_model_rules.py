@@ -90,10 +90,6 @@ def test_momentum_is_what_stable_steps_need_for_the_path(task, noise, needed):
     assert RULES.needed_momentum(1.0, 100, noise, task) == pytest.approx(needed, abs=1e-4)
 
 
-def test_momentum_of_networks_does_not_follow_a_curvature():
-    assert NetworkRules().needed_momentum(1.0, 100, 1e-4, NUMBERS) == 0.8
-
-
 @pytest.mark.parametrize(("steepest", "rate"), [(None, 3.6), (4.0, 3.6), (2.5, 5.76)])
 def test_steps_are_as_long_as_the_curvature_of_clipped_gradients_allows(steepest, rate):
     """Of C / (2 |a|) times a a^T: 2 (1 + m) is 3.6, by C l / (2 rho) with C = 1 and rho = 2."""

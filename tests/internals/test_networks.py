@@ -1,31 +1,13 @@
 """More of tests/test_networks.py: what only private names show."""
 
-import pickle
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from skdpfl.losses import Hinge, LogLoss, SquaredError
-from skdpfl.models import MLP, TemperedSigmoid, _clipping, _products, public
-from skdpfl.models._network import ACTIVATIONS
-from skdpfl.scaling import AffineScaling, Scales
-from skdpfl.scaling._maps import AffineTarget
-from tests.test_networks import DTYPES, NETS, every_net, problem
-
-
-@pytest.mark.parametrize(
-    "activation", [*ACTIVATIONS.values(), TemperedSigmoid(1.5, 2.5, 0.7)], ids=str
-)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_slopes_are_derivatives(activation, dtype):
-    z = np.linspace(-3, 3, 42)
-    ends = [activation.value(z + s * 1e-6) for s in (1, -1)]
-    value = activation.value(z.astype(dtype))
-    assert value.dtype == dtype
-    assert (activation.slope(value) * dtype(1)).dtype == dtype
-    numeric = (ends[0] - ends[1]) / 2e-6
-    np.testing.assert_allclose(activation.slope(value) * 1.0, numeric, atol=1e-5)
+from skdpfl.models import MLP, _products, public
+from tests.test_networks import DTYPES, NETS, problem
 
 
 @pytest.fixture(params=["compiled", "without", "by output"])
@@ -34,20 +16,6 @@ def products(request, monkeypatch):
         monkeypatch.setattr(_products, "compiled", None)
     if request.param == "by output":
         monkeypatch.setattr(_products, "_places_are_alike", lambda d, k, kind: False)
-
-
-def test_places_of_a_block_that_differ_are_found(monkeypatch):
-    original = np.matmul
-
-    def other_bits_at_the_end(a, b, **kw):
-        out = original(a, b, **kw)
-        out[..., -1, :] = np.nextafter(out[..., -1, :], 9)
-        return out
-
-    _products._places_are_alike.cache_clear()
-    monkeypatch.setattr(np, "matmul", other_bits_at_the_end)
-    assert not _products._places_are_alike(7, 3, np.dtype(np.float32))
-    _products._places_are_alike.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -141,25 +109,3 @@ def test_features_of_single_precision_in_double_products_do_not_exceed_it_either
     terms = terms_of(monkeypatch, model, *args, clip_norm=1e-3, squared_norms=norms)
     worst = max(exact_norm(model, [(a[j], s[j]) for a, s in terms]) for j in range(200))
     assert norms.dtype == np.float32 and worst <= Fraction(1e-3) ** 2
-
-
-def test_without_its_margin_some_record_exceeds_the_clip_norm(monkeypatch):
-    model, params, X, y = problem("tanh", SquaredError(), 1, n=100, dtype=np.float32)
-    monkeypatch.setattr(_clipping, "ROUNDINGS", 0)
-    terms = terms_of(monkeypatch, model, params, X, y, SquaredError(), clip_norm=0.1)
-    norms = [exact_norm(model, [(a[j], s[j]) for a, s in terms]) for j in range(100)]
-    assert max(norms) > Fraction(0.1) ** 2
-
-
-@every_net
-def test_fitted_layers_predict_in_the_units_of_the_data(net):
-    model, params, X, _ = problem(net, SquaredError(), 1)
-    scales = Scales(AffineScaling(np.arange(5.0), np.arange(1.0, 6)), AffineTarget(7.0, 3.0))
-    fitted = model.fitted_attributes(params, scales, is_classifier=False)
-    assert [w.shape for w in fitted["coefs_"]] == list(
-        zip(model.units, model.units[1:], strict=False)
-    )
-    want = scales.target.inverse(model.raw(params, scales.features.transform(X)))
-    np.testing.assert_allclose(model.raw_of_fitted(fitted, X), want)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.raw(params, X), model.raw(params, X))

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_array
 
 from skdpfl import table
 from skdpfl.federation import _data as federation_data
-from skdpfl.federation import in_rows
 from skdpfl.table import numbers_in_rows
 
 INTEGERS = np.random.default_rng(0).integers(-50, 50, (30, 4))
@@ -101,11 +100,3 @@ def test_what_is_converted_is_what_scikit_learn_reads(case):
 def test_other_tables_are_left_alone(case):
     X = KEPT[case]()
     assert numbers_in_rows(X) is X
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (30, 1), (9, 50)])
-def test_copies_in_rows(shape):
-    X = np.random.default_rng(0).normal(size=shape)[::-1]
-    copy = in_rows(X, np.dtype(np.float32))
-    assert np.array_equal(copy, X.astype(np.float32))
-    assert copy.flags.c_contiguous

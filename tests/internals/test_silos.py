@@ -7,8 +7,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from skdpfl.silos import read_persons, read_silos, split_silo_column, without_column
 
@@ -68,15 +66,6 @@ def test_no_silos_are_one_silo():
     assert silos.ids.tolist() == [0]
 
 
-@settings(max_examples=100)
-@given(st.lists(st.integers(-5, 5), min_size=1, max_size=40))
-def test_codes_and_ids_give_back_what_was_given(given):
-    silos = read_silos(given, len(given))
-    assert silos.ids[silos.codes].tolist() == given
-    assert silos.ids.is_monotonic_increasing
-    assert silos.sizes.sum() == len(given)
-
-
 WRONG = {
     "a string": ("hospital", r"got the string 'hospital'.*silo_column='hospital'"),
     "bytes": (b"abcde", "got the string"),
@@ -116,14 +105,6 @@ def test_a_series_in_another_order_than_the_frame_is_an_error():
     assert read_silos(silos.loc[X.index], 5, X).codes.tolist() == [1, 1, 1, 0, 0]
 
 
-@pytest.mark.parametrize("index", [list("abcde"), range(5), [7, 8, 9, 10, 11]])
-def test_a_series_with_the_same_or_an_unrelated_index_is_read_by_position(index):
-    X = pd.DataFrame({"x": range(5)}, index=list("abcde"))
-    assert read_silos(pd.Series(IDS, index=index), 5, X).codes.tolist() == [1, 0, 1, 2, 0]
-    array = np.zeros((5, 1))
-    assert read_silos(pd.Series(IDS, index=index), 5, array).codes.tolist() == [1, 0, 1, 2, 0]
-
-
 # ---- from a column ------------------------------------------------------------------------------
 
 FRAMES = {
@@ -161,20 +142,6 @@ def test_the_column_is_taken_out(frame):
 def test_wrong_columns(X, silos, column, message):
     with pytest.raises(ValueError, match=message):
         split_silo_column(X, silos, column)
-
-
-@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8", "uint64"])
-@pytest.mark.parametrize("start", ["lowest", 0, "highest"])
-def test_integers_that_lie_close_together_are_numbered_as_all_ids_are(dtype, start):
-    info = np.iinfo(dtype)
-    first = {"lowest": info.min, 0: 0, "highest": info.max - 60}[start]
-    values = np.array([first + k for k in [7, 60, 0, 7, 33, 60, 0, 12] * 9], dtype=dtype)
-    read = read_silos(values, len(values))
-    plain = read_silos(values.astype(object), len(values))
-    assert read.codes.tolist() == plain.codes.tolist()
-    assert read.ids.tolist() == plain.ids.tolist() == sorted(set(values.tolist()))
-    assert read.ids.dtype == np.dtype(dtype)
-    assert read.digest() == plain.digest()
 
 
 def test_records_are_told_apart_by_their_labels():

@@ -4,28 +4,22 @@ Seconds depend on the machine and on who else uses it. These numbers do not; whe
 grows, a benchmark would (``benchmarks/speed.py``).
 """
 
-import gc
-import mmap
-import os
 import subprocess
 import sys
 import tracemalloc
 from collections import Counter
 from functools import lru_cache
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from skdpfl import (
-    DPFedAvgClassifier,
-    DPFedAvgRegressor,
     DPScaffoldClassifier,
     ISRLDPClassifier,
     ISRLDPRegressor,
 )
-from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _local
+from skdpfl.federation import SiloData, _batches, _data, _local
 from skdpfl.models import Records, _clipping, _products
 from skdpfl.models._products import CompiledProducts
 from skdpfl.privacy.randomness.words import SimulationWords
@@ -151,19 +145,6 @@ def test_predictions_do_not_copy_the_records():
     np.testing.assert_array_equal(found[0], np.concatenate(some))
 
 
-@pytest.mark.parametrize("rate", [0.2, 1.0])
-def test_a_fit_keeps_no_records_afterwards(rate):
-    """Nor a cycle that only the garbage collector would find, later."""
-    X, y, silos = records(1000, 5, 3)
-    gc.collect()
-    gc.disable()
-    try:
-        ISRLDPClassifier(n_rounds=3, sampling_rate=rate, **COMMON).fit(X, y > 5, silos=silos)
-        assert not [each for each in gc.get_objects() if type(each) is SiloData]
-    finally:
-        gc.enable()
-
-
 LIMITED = """
 import resource, sys, warnings
 import numpy as np
@@ -195,100 +176,4 @@ def test_a_file_of_twice_the_memory_limit_is_fitted(model, width, tmp_path):
     assert done.stdout.split() == [str(width)], done.stderr
 
 
-#: bytes that batches may take, however large the data
-WORK = 2**22
-MIXED = {
-    # silos, dtype of X, y and ids, model
-    "large silos": (4, np.float32, np.int8, int, "everybody"),
-    "stacks, double": (400, np.float64, np.int64, int, "everybody"),
-    "small silos": (10_000, np.float32, np.int8, int, "everybody"),
-    "text": (400, np.float32, np.int8, "U6", "everybody"),
-    "many classes": (40, np.float32, np.int8, int, "classes"),
-    "numbers": (40, np.float64, np.float64, int, "regression"),
-    "scaled": (400, np.float32, np.int8, int, "scaled"),
-}
-
-
-def mixed_model(name):
-    if name == "regression":
-        return DPFedAvgRegressor(n_rounds=4, local_steps=1, sampling_rate=1.0, **COMMON)
-    options = dict(n_rounds=4, local_steps=1, sampling_rate=1.0) | COMMON
-    if name == "scaled":
-        options |= {"scaling": "private", "noise_multiplier": 0.6}
-    return DPFedAvgClassifier(**options)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", MIXED)
-def test_mixed_rows_take_at_most_the_data_once_more(case):
-    """A copy in the silos' order, of 32 or 64 MB here, and what batches take on their way."""
-    n_silos, dtype, y_dtype, id_dtype, name = MIXED[case]
-    rng = np.random.default_rng(0)
-    X = records(400_000, 20, 400, mixed=True)[0].astype(dtype)
-    y = rng.integers(0, 4 if name == "classes" else 2, len(X)).astype(y_dtype)
-    silos = (rng.permutation(len(X)) % n_silos).astype(id_dtype)
-    mixed_model(name).fit(X[:1000], y[:1000], silos=np.arange(1000) % 5)  # imports and tables
-    peak = peak_of(lambda: mixed_model(name).fit(X, y, silos=silos))
-    assert peak <= X.nbytes + y.nbytes + silos.nbytes + WORK
-
-
 # ---- layouts: a round touches its batch, whatever the table lies like ----------------------------
-
-
-def referenced(table):
-    """The bytes of the pages of a mapped table that were read or written since `forget`."""
-    address, found = table.__array_interface__["data"][0], False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        if "-" in line.split(maxsplit=1)[0]:
-            first, last = (int(end, 16) for end in line.split()[0].split("-"))
-            found = first <= address < last
-        elif found and line.startswith("Referenced:"):
-            return 1024 * int(line.split()[1])
-    raise AssertionError("no such mapping")
-
-
-def forget():
-    """Forget what was read; Linux keeps it for each page of 4 KB."""
-    Path("/proc/self/clear_refs").write_text("1")
-
-
-MAPPED = {
-    "rows": lambda X: X,
-    "some columns": lambda X: X[:, 1:],
-    "rows reversed": lambda X: X[::-1],
-}
-
-
-@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="needs Linux")
-@pytest.mark.parametrize("protected", ["silo", "record"])
-@pytest.mark.parametrize("layout", MAPPED)
-def test_a_round_reads_no_page_but_its_batch(monkeypatch, layout, protected):
-    """Not only copies count: a record is a page here, of 16 MB, or ends on the next one."""
-    for module in (_data, _local):
-        monkeypatch.setattr(module, "LARGE", 2**20)  # no copy at the start
-    n, d = 4000, 1024
-    space = mmap.mmap(-1, 4 * n * d)
-    X = np.frombuffer(space, np.float32).reshape(n, d)
-    X[:] = np.random.default_rng(0).standard_normal((n, d), dtype=np.float32)
-    y, m = X[:, 0] > 0, 200 if protected == "silo" else 4
-    silos = np.random.default_rng(1).permutation(n) % m
-    read, round_ = [], LocalFederation.round
-
-    def watched(self, *args):
-        forget()
-        yield from round_(self, *args)
-        read.append(referenced(X))
-
-    monkeypatch.setattr(LocalFederation, "round", watched)
-    if protected == "silo":
-        share = {"unit": "silo", "trust": "server", "silo_fraction": 0.02, "cohort": "uniform"}
-        model = DPFedAvgClassifier(**share, n_rounds=5, local_steps=2, **COMMON)
-    else:
-        model = ISRLDPClassifier(
-            n_rounds=5, sampling="without_replacement", sampling_rate=0.02, **COMMON
-        )
-    model.fit(MAPPED[layout](X), y, silos=silos)
-    assert len(read) == 5
-    pages = 2 if layout == "some columns" else 1
-    assert min(read) > 0
-    assert max(read) <= pages * 0.02 * X.nbytes * 1.1

@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 
-import skdpfl
 from skdpfl import _warnings
 from skdpfl._warnings import foreign_steps, refusing_complex, warnings_off
 
@@ -59,55 +58,9 @@ def test_each_block_holds_where_it_should():
         warnings.warn("seen again", stacklevel=1)
 
 
-def test_no_thread_shows_what_another_suppresses():
-    """Filters are those of the process: the last thread to leave ``catch_warnings`` sets them."""
-    inside, begun, left, ended = (threading.Event() for _ in range(4))
-
-    def other():
-        with warnings.catch_warnings():
-            inside.set()
-            begun.wait(10)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            left.set()
-            ended.wait(10)
-        seen.extend(caught)
-
-    seen, thread = [], threading.Thread(target=other)
-    with warnings.catch_warnings(record=True) as here:
-        warnings.simplefilter("always")
-        thread.start()
-        inside.wait(10)
-        with warnings_off():
-            begun.set()
-            left.wait(10)
-            warnings.warn("of one record", stacklevel=1)
-        ended.set()
-        thread.join()
-    assert not seen + here
-
-
 def test_a_block_holds_in_worker_processes_that_it_starts():
     """scikit-learn sends the filters with each task."""
     with warnings_off():
         sent = pickle.loads(pickle.dumps(warnings.filters))
     assert ("ignore", None, Warning, None, 0) in map(tuple, sent)
     assert pickle.loads(pickle.dumps(_warnings._Any)) is _warnings._Any
-
-
-@pytest.mark.slow
-def test_fits_in_threads_leave_the_filters_as_they_were():
-    X = np.random.default_rng(0).normal(size=(200, 3))
-
-    def fit():
-        for _ in range(10):
-            skdpfl.ISRLDPClassifier(1.0, feature_bounds=(-3, 3), n_rounds=2).fit(X, X[:, 0] > 0)
-
-    fit()  # imports, which set filters
-    before = list(warnings.filters)
-    threads = [threading.Thread(target=fit) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert list(warnings.filters) == before

@@ -31,13 +31,3 @@ def test_names_and_logarithms():
     assert np.allclose(fitted.predict_log_proba(X), np.log(fitted.predict_proba(X)))
     hinge = search(ISRLDPClassifier(loss="hinge", n_rounds=3, feature_bounds=(-1, 1)))
     assert not hasattr(hinge.fit(X, X["a"] > 0), "predict_log_proba")
-
-
-def test_a_polars_frame_with_its_silo_column():
-    polars = pytest.importorskip("polars")
-    rng = np.random.default_rng(0)
-    frame = polars.DataFrame({"a": rng.uniform(-1, 1, 200), "hospital": ["x", "y"] * 100})
-    model = ISRLDPClassifier(n_rounds=3, feature_bounds=(-1, 1), silo_column="hospital")
-    fitted = search(model).fit(frame, frame["a"].to_numpy() > 0)
-    assert fitted.best_estimator_.silo_ids_.tolist() == ["x", "y"]
-    assert fitted.predict(frame.drop("hospital")).shape == (200,)

@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skdpfl import ISRLDPClassifier, privacy_spent
+from skdpfl import privacy_spent
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.preprocessing import DPPCA, DPStandardScaler
+from skdpfl.preprocessing import DPPCA
 
 RELATIONS = ["replace", "add_remove"]
 PROTECTED = [(u, t, r) for u in ("record", "silo") for t in ("silo", "server") for r in RELATIONS]
@@ -98,25 +96,6 @@ def test_without_privacy_it_is_scikit_learns(silos):
 def test_a_center_is_learnt_or_not():
     with pytest.raises(ValueError, match="center"):
         DPPCA(1, center=np.ones(12)).fit(data(500))
-
-
-@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
-def test_pipelines_know_what_it_cost():
-    X = data(1000)
-    y = X[:, 0] > 0.05
-    clf = ISRLDPClassifier(epsilon=2.0, delta=1e-5, scaling=None)
-    model = make_pipeline(DPPCA(3, 1.0, delta=1e-5), clf).fit(X, y)
-    whole = privacy_spent(model)
-    assert whole.epsilon == pytest.approx(
-        (model[0].privacy_spent_ + model[1].privacy_spent_).epsilon
-    )
-    assert 2 < whole.epsilon < 3
-    with pytest.warns(PrivacyLeakWarning, match="PCA learnt"):
-        assert privacy_spent(make_pipeline(PCA(3), clone(clf)).fit(X, y)).epsilon == np.inf
-    two = make_pipeline(DPStandardScaler(feature_bounds=(-1, 1), random_state=0),
-                        DPPCA(3, random_state=0)).fit(X)  # fmt: skip
-    with pytest.warns(PrivacyLeakWarning, match="random_state=0"):
-        privacy_spent(two)
 
 
 @pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")

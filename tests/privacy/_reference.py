@@ -11,7 +11,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 from scipy import fft, integrate
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
 
 
 def poisson_replace(z, q):
@@ -103,53 +103,10 @@ def _epsilon_of_sum(one, low, n, delta, h, extra):
     return float(losses[np.flatnonzero(deltas > delta)[-1] + 1])
 
 
-def renyi_epsilon(moments, n, delta):
-    """Epsilon from Renyi divergences (an upper bound). ``moments(a)``: log E_Q[(P/Q)^a].
-
-    Conversion of Canonne, Kamath & Steinke (2020), proposition 12.
-    """
-    orders = 1 + np.geomspace(0.05, 300, 60)
-    return min(
-        n * moments(a) / (a - 1) + math.log1p(-1 / a) - math.log(delta * a) / (a - 1)
-        for a in orders
-    )
-
-
-def mixture_moments(pair):
-    """log E_Q[(P/Q)^a] by the trapezoidal rule."""
-    p, q = pair
-    means = [mean for _, mean in (*p, *q)]
-
-    def moments(a):
-        reach = a * (max(means) - min(means)) + 12
-        x = np.linspace(min(means) - reach, max(means) + reach, 10_001)
-        exponent = a * log_density(p, x) + (1 - a) * log_density(q, x)
-        return float(logsumexp(exponent) + math.log(x[1] - x[0]))
-
-    return moments
-
-
 def fixed_size_delta(z, g, epsilon):
     """g H_{1 + (e^epsilon - 1)/g}(N(2/z, 1) || N(0, 1)), for epsilon >= 0."""
     mu, inner = 2 / z, np.log1p(np.expm1(epsilon) / g)
     return g * (ndtr(mu / 2 - inner / mu) - np.exp(inner) * ndtr(-mu / 2 - inner / mu))
-
-
-def fixed_size_moments(z, g):
-    """log E_Q[(P/Q)^a] of the symmetric pair with that profile (Sason & Verdu 2016)::
-
-    1 + a (a-1) int_0^inf (e^{(a-1) e} + e^{-a e}) delta(e) de
-    """
-
-    def moments(a):
-        e = np.linspace(0, 30 / z + 8 * a / z**2, 100_001)
-        if (a - 1) * e[-1] > 600:
-            return math.inf
-        weight = np.exp((a - 1) * e) + np.exp(-a * e)
-        area = integrate.trapezoid(weight * fixed_size_delta(z, g, e), e)
-        return math.log1p(a * (a - 1) * area)
-
-    return moments
 
 
 def monte_carlo_delta(pair, n, epsilon, n_samples, seed):

@@ -37,22 +37,6 @@ def test_fixed_size_lies_between_losses_rounded_down_and_up(z, g, steps, h):
     assert above < 1.02 * below
 
 
-@pytest.mark.parametrize("z, q, steps, h", [*POISSON, (60, 0.2, 20_000, 0)])
-def test_poisson_is_below_renyi(z, q, steps, h):
-    moments = reference.mixture_moments(reference.poisson_replace(z, q))
-    ours = epsilon_of(noise_multiplier=z, sampling_rate=q, n_steps=steps, delta=DELTA)
-    assert ours < reference.renyi_epsilon(moments, steps, DELTA) < 1.3 * ours
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("z, g, steps, h", FIXED)
-def test_fixed_size_lies_between_poisson_and_renyi(z, g, steps, h):
-    ours = price_epsilon(((FixedSizeGaussian(z, g), steps),), DELTA, "replace")
-    above = reference.renyi_epsilon(reference.fixed_size_moments(z, g), steps, DELTA)
-    assert price_epsilon(((PoissonGaussian(z, g), steps),), DELTA, "replace") < ours < above
-    assert above < 1.3 * ours
-
-
 @pytest.mark.parametrize("z, g, steps, epsilon", [(1.0, 0.1, 3, 0.5), (0.8, 0.3, 1, 1.0)])
 def test_fixed_size_covers_an_attack_on_real_batches(z, g, steps, epsilon):
     # All other records pull to one side: b - 1 or b of them in the batch. The release is then
@@ -61,22 +45,6 @@ def test_fixed_size_covers_an_attack_on_real_batches(z, g, steps, epsilon):
     estimate, error = reference.monte_carlo_delta(pair, steps, epsilon, 200_000, seed=0)
     ours = price_delta(((FixedSizeGaussian(z, g), steps),), epsilon, "replace")
     assert estimate - 6 * error < ours
-    assert estimate > 20 * error
-
-
-@pytest.mark.parametrize(
-    "z, q, steps, epsilon", [(4.0, 0.1, 20, 0.1), (1.0, 0.05, 20, 0.5), (0.5, 0.2, 2, 1.0)]
-)
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_poisson_agrees_with_simulation(neighbours, z, q, steps, epsilon):
-    pair = {"replace": reference.poisson_replace, "add_remove": reference.poisson_zero_out}
-    estimate, error = reference.monte_carlo_delta(
-        pair[neighbours](z, q), steps, epsilon, 100_000, 1
-    )
-    ours = price_delta(((PoissonGaussian(z, q), steps),), epsilon, neighbours)
-    assert estimate - 6 * error < ours  # a lower bound on the truth
-    if neighbours == "replace":  # the truth itself
-        assert ours < 1.002 * estimate + 6 * error
     assert estimate > 20 * error
 
 
@@ -145,36 +113,6 @@ def test_many_plain_releases_through_the_convolution(delta):
     exact = price_epsilon(((Gaussian(z), steps),), delta, "replace")
     gridded = price_epsilon(((PoissonGaussian(z, 1 - 1e-12), steps),), delta, "replace")
     assert exact * (1 - 1e-9) <= gridded <= 1.001 * exact
-
-
-def test_fixed_size_is_not_the_larger_of_two_one_sided_prices():
-    # That larger price (13.36) is below the truth for replacement: no bound.
-    one_sided = price_epsilon(((PoissonGaussian(0.5, 0.01), 1000),), DELTA, "add_remove")
-    ours = price_epsilon(((FixedSizeGaussian(1.0, 0.01), 1000),), DELTA, "replace")
-    assert one_sided < 13.4 < 14.8 < ours
-    assert np.isfinite(ours) and math.isclose(ours, 14.82, abs_tol=0.01)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_dp_accounting_agrees_on_gaussians_beside_rare_steps(neighbours):
-    """Losses of very unlike size: its grid is as fine as the small ones need."""
-    from dp_accounting.pld import privacy_loss_distribution
-    from dp_accounting.privacy_accountant import NeighboringRelation
-
-    relation = {
-        "replace": NeighboringRelation.REPLACE_ONE,
-        "add_remove": NeighboringRelation.REPLACE_SPECIAL,
-    }[neighbours]
-    make = privacy_loss_distribution.from_gaussian_mechanism
-    common = dict(value_discretization_interval=5e-4, neighboring_relation=relation)
-    gaussians = make(22 / math.sqrt(2), **common)
-    rare = make(0.4, sampling_prob=2e-6, **common).self_compose(3)
-    theirs = gaussians.compose(rare).get_epsilon_for_delta(DELTA)
-    composition = ((Gaussian(22.0), 2), (PoissonGaussian(0.4, 2e-6), 3))
-    ours = price_epsilon(composition, DELTA, neighbours)
-    assert ours == pytest.approx(theirs, rel=2e-3)
-    assert ours <= theirs * (1 + 1e-4)
 
 
 def lower_distribution(event, count, neighbours, h):

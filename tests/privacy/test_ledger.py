@@ -152,14 +152,6 @@ def test_replacement_is_refused_where_the_first_fit_was_under_zeroing():
     assert ledger.spent.neighbours == "add_remove"
 
 
-def test_equal_seeds_are_reported():
-    with PrivacyLedger():
-        model(random_state=3).fit(X, y)
-        model(random_state=4).fit(X, y)
-        with pytest.warns(PrivacyLeakWarning, match="random_state=3.*same noise"):
-            model(0.5, random_state=3).fit(X, y)
-
-
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_seed_that_repeats_is_said_once(n_jobs):
     with warnings.catch_warnings(record=True) as caught, PrivacyLedger() as ledger:

@@ -432,27 +432,6 @@ def test_a_process_that_is_killed_at_any_step_has_paid_for_what_it_showed(tmp_pa
     assert int(done.stdout) > 20
 
 
-@pytest.mark.wide
-def test_attacks_in_full(tmp_path):
-    table = attack(tmp_path, 300)
-    assert {end for ends in table.values() for end in ends} == {"ledger error"}
-    assert table["bit flip"].total() == table["truncation"].total() == 600
-
-
-@pytest.mark.wide  # each step that a kill may meet is met above
-def test_fifty_kills_at_random_moments(tmp_path):
-    command = "from pathlib import Path; import benchmarks.ledger as l; import sys; "
-    command += "print(dict(l.kills(Path(sys.argv[1]), 50)))"
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", command, str(tmp_path)],
-        check=True, capture_output=True, text=True, cwd=root,
-    )  # fmt: skip
-    counts = json.loads(done.stdout.replace("'", '"'))
-    assert counts["kills"] == 50 and counts["under-counted"] == 0
-    assert counts["fits in the ledger"] >= counts["fits shown"] > 50
-
-
 def test_two_ledgers_on_one_file_count_once(path):
     with PrivacyLedger(1.0, path=path) as outer, PrivacyLedger(path=path) as inner:
         model().fit(X, y)

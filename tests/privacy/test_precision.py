@@ -4,11 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.release import GradientSums, choose_precision
-from skdpfl.privacy.sampling import PoissonSampling
 from tests.guaranteed import plan_of
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
@@ -78,15 +76,6 @@ def test_what_a_silo_releases_beside_is_its_own():
     assert each.setup_codes.tolist() == [0, 1]
     costs = each.spent().per_silo
     assert costs[0] != costs[1]
-
-
-@pytest.mark.parametrize("n", [100, 5000, 10**6])
-@pytest.mark.parametrize("rate", [1e-4, 0.03, 0.5, 0.99])
-def test_hardly_any_poisson_batch_is_larger_than_the_largest(n, rate):
-    most = PoissonSampling(rate).largest_batch(n)
-    assert binom.sf(most, n, rate) < 2.0**-100
-    spread = np.sqrt(n * rate * (1 - rate))
-    assert most <= min(n, n * rate + 12 * spread + 48)
 
 
 @pytest.mark.parametrize("start", [0, 1])

@@ -208,24 +208,6 @@ def test_scalar_refuses_bad_bounds(bound):
 MECHANISM = PrivUnitMechanism(4.0, 2.0, 1.5)
 
 
-def test_whole_message_attains_exactly_the_total():
-    """Guarantee: side of the cap times level; the worst ratio over inputs is exp of the total."""
-    cap = MECHANISM.direction_randomiser(20)
-    p, q = cap.probability, cap.mass
-    sides = np.array([p / q, (1 - p) / (1 - q)])  # densities against the uniform law
-    joint = np.einsum("s,ij->sij", sides, MECHANISM.norm_randomiser.transition)
-    # another direction sees the same point from the other side; any two levels may differ
-    worst = max(
-        joint[s, i, j] / joint[t, k, j]
-        for s in (0, 1)
-        for t in (0, 1)
-        for i in range(3)
-        for k in range(3)
-        for j in range(3)
-    )
-    assert math.log(worst) == pytest.approx(4.0 + 2.0, abs=1e-10)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "norm", [0.4, 1.5, *(pytest.param(v, marks=pytest.mark.slow) for v in (0.0, 40.0))]
@@ -279,18 +261,6 @@ def test_messages_are_rounded_to_a_power_of_two_below_a_thousandth_of_a_coordina
     grid = privunit(2.0, dimension).grid
     assert math.frexp(grid)[0] == 0.5
     assert 2**-11 < grid * math.sqrt(dimension) <= 2**-10
-
-
-@pytest.mark.parametrize(
-    ("d", "epsilon", "gamma", "p", "m"),
-    [(50, 4.0, 0.2131, 0.7958, 0.21293), (500, 6.0, 0.0966, 0.8622, 0.09668)],
-)
-def test_known_caps(d, epsilon, gamma, p, m):
-    """Recorded values; the optimum is flat, so gamma and p are only known to 1e-3."""
-    cap = privunit(epsilon, d)
-    assert cap.gamma == pytest.approx(gamma, rel=2e-3)
-    assert cap.probability == pytest.approx(p, rel=1e-3)
-    assert cap.scale == pytest.approx(m, abs=5e-6)
 
 
 @pytest.mark.parametrize(("d", "epsilon"), [c for c in CAPS if c[0] > 1])

@@ -186,25 +186,6 @@ def spent_of(trust, colluding=1):
     return plan(trust=given, epsilon=1.0, scaling=None).spent()
 
 
-@pytest.mark.parametrize(
-    ("trusts", "trust", "colluding"),
-    [
-        (("silo", "secagg"), "secagg", 2),
-        (("secagg", "server"), "server", None),
-        (("secagg", "silo", "server"), "server", None),
-        (("secagg", "secagg"), "secagg", 2),
-    ],
-)
-def test_sums_hold_against_what_the_weakest_part_holds_against(trusts, trust, colluding):
-    parts = [spent_of(t, 2) for t in trusts]
-    for order in (parts, parts[::-1]):
-        total = sum(order)
-        assert (total.trust, total.colluding) == (trust, colluding)
-        assert total.epsilon > 1
-    fewer = spent_of("secagg", 2) + spent_of("secagg", 1) + spent_of("silo")
-    assert (fewer.trust, fewer.colluding) == ("secagg", 1)
-
-
 def test_a_report_says_it_and_is_checked():
     spent = spent_of("secagg", 2)
     report = spent.to_dict()

@@ -48,17 +48,6 @@ def plan_of(mechanism, n_silos=6, n_rounds=3, z=2.0, **kw):
     return made_plan(**(options | kw))
 
 
-# ---- what leaves is bounded ------------------------------------------------------------------
-
-
-def test_the_squared_norm_is_free():
-    """|D|^2 + (|D|^2/C - C)^2 <= C^2 for every |D| <= C; a centre elsewhere would cost."""
-    r = np.linspace(0, 1, 100_001)
-    assert (r**2 + (r**2 - 1) ** 2).max() <= 1 + 1e-15
-    for centre in (0.0, 0.5, 0.9, 1.1):
-        assert (r**2 + (r**2 - centre) ** 2).max() > 1.001
-
-
 # ---- noise and estimates ---------------------------------------------------------------------
 
 
@@ -67,9 +56,6 @@ def test_two_silos_have_noises_of_their_own():
     keys, zeros = streams_for(0), np.zeros((2, 20_000))
     sent = plan.mechanism.send(plan, zeros, Senders(np.arange(2), 0, keys, C))
     assert abs(np.corrcoef(sent)[0, 1]) < 5.5 / math.sqrt(20_000)
-
-
-# ---- secret cohorts --------------------------------------------------------------------------
 
 
 # ---- prices ----------------------------------------------------------------------------------
@@ -139,15 +125,6 @@ def test_poisson_cohorts_are_amplified(neighbours):
     assert spent.epsilon == pytest.approx(golden, abs=0.01)
 
 
-def test_two_sums_over_one_cohort_are_one_event():
-    """z1 = z2 = 1, q = 0.01, T = 1000: 4.48, where two events would claim 2.58."""
-    who = {"cohort": "poisson", "silo_fraction": 0.01, "n_silos": 100, "n_rounds": 1000}
-    together = price(ServerMessages(), z=joint(1.0, 1.0), **who)
-    assert together.epsilon == pytest.approx(4.48, abs=0.01)
-    who["n_rounds"] = 2000  # each sum as an event of its own
-    assert price(ServerMessages(), z=1.0, **who).epsilon == pytest.approx(2.58, abs=0.01)
-
-
 def pure_epsilon(each, n, delta):
     """Optimal composition of n pure mechanisms (Kairouz, Oh and Viswanath), written out."""
     k = np.arange(n + 1)
@@ -191,28 +168,6 @@ def test_a_budget_beyond_what_privunit_is_built_for_is_not_used_up():
 # ---- PrivUnit on the path that fits take -----------------------------------------------------
 
 
-def privunit_sent(message, n, epsilon, clip=C, seed=0):
-    plan = plan_of(PrivUnitMessages(True), n_silos=n, z=1 / epsilon)
-    kept = plan.mechanism.keep(plan, np.tile(message, (n, 1)), clip)
-    by = Senders(np.arange(n), 0, streams_for(seed), clip)
-    return plan, plan.mechanism.send(plan, kept, by)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [0.0, 0.3 * C, 5 * C])
-def test_privunit_messages_are_unbiased_to_a_per_cent(length):
-    n = 1_000_000
-    direction = np.array([0.6, 0.0, -0.8])
-    plan, sent = privunit_sent(length * direction, n, 8.0)
-    expected = min(length, C) * direction
-    error = sent[:, :3].std(axis=0) / math.sqrt(n)
-    assert error.max() < 0.002 * C  # five deviations are one per cent
-    assert np.abs(sent[:, :3].mean(axis=0) - expected).max() < 0.01 * C
-    levels = plan.mechanism.randomiser(plan, 3, C).norm_randomiser
-    excess = levels.step**2 / 4
-    assert -0.01 * C**2 < sent[:, 3].mean() - min(length, C) ** 2 < excess + 0.01 * C**2
-
-
 def test_privunits_epsilon_is_exact_where_fits_use_it():
     """The likelihood ratio of what is sent, between two inputs, is exp(epsilon) at most, and is."""
     for epsilon in (1.0, 5.0):
@@ -226,26 +181,6 @@ def test_privunits_epsilon_is_exact_where_fits_use_it():
         ratio = inside / outside * (levels.max(axis=0) / levels.min(axis=0)).max()
         assert math.log(ratio) == pytest.approx(epsilon, rel=1e-9)
         assert sum(split_epsilon(epsilon, D)) == pytest.approx(epsilon, rel=1e-12)
-
-
-@pytest.mark.slow
-def test_privunit_lands_in_its_cap_as_often_as_priced():
-    """On the path of a fit: p of the messages are in the cap around the truth, q around another."""
-    n, epsilon, d = 200_000, 4.0, 5
-    truth, other = np.eye(d)[0] * C, np.eye(d)[1] * C
-    plan, sent = privunit_sent(truth, n, epsilon)
-    randomiser = plan.mechanism.randomiser(plan, d, C)
-    u, levels = randomiser.direction_randomiser(d), randomiser.norm_randomiser
-    # a level whose number is negative turns the direction round: undo that
-    number = levels.numbers[np.searchsorted(levels.squares, sent[:, d] - 1e-9)]
-    points = sent[:, :d] / number[:, None] * u.scale
-    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1, atol=1e-2)
-    p = (points @ truth / C >= u.gamma - 2e-3).mean()
-    assert abs(p - u.probability) < 6 * math.sqrt(0.25 / n) + 2e-3
-    q = (points @ other / C >= u.gamma).mean()
-    # the cap around another input: between its mass on the complement and on the cap
-    low = u.mass * (1 - u.probability) / (1 - u.mass)
-    assert low - 0.01 < q < u.mass + 0.01
 
 
 # ---- the clip norm ---------------------------------------------------------------------------

@@ -221,6 +221,8 @@ def test_the_weaker_trust_holds():
         parts = [spent(A, trust=t, colluding=int(t == "secagg")) for t in (one, other)]
         assert (parts[0] + parts[1]).trust == both
         assert (parts[1] + parts[0]).colluding == (1 if both == "secagg" else None)
+    fewer = spent(A, trust="secagg", colluding=2) + spent(A, trust="secagg", colluding=3)
+    assert (fewer.trust, fewer.colluding) == ("secagg", 2)
 
 
 @pytest.mark.parametrize(

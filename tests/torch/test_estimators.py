@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.model_selection import GridSearchCV
 
 torch = pytest.importorskip("torch")
 
@@ -70,13 +69,6 @@ def test_estimators_train_modules_and_spend_their_budget(make):
         assert torch.equal(a, b)
 
 
-def test_a_network_learns_what_no_linear_model_does():
-    fit = DPFedAvgClassifier(
-        np.inf, model=TorchModel(small), local_steps=1, n_rounds=300, learning_rate=2.0, **BOUNDS
-    ).fit(X, Y, silos=SILOS)
-    assert fit.score(X, Y) > 0.9
-
-
 @pytest.mark.parametrize("scaling", [None, "private"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_network_without_privacy_fits_data_of_either_precision(scaling, dtype):
@@ -132,12 +124,6 @@ def test_starts_are_drawn_from_random_state():
     before = torch.random.get_rng_state()
     assert torch.equal(fitted(0), fitted(0)) and not torch.equal(fitted(0), fitted(1))
     assert torch.equal(torch.random.get_rng_state(), before)
-
-
-def test_its_parameters_can_be_searched():
-    grid = {"model__module_factory": [small, normed]}
-    model = ISRLDPClassifier(np.inf, model=TorchModel(small), n_rounds=2, **BOUNDS)
-    assert len(GridSearchCV(model, grid, cv=2).fit(X, Y).cv_results_["params"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import hashlib
 import http.server
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -74,31 +73,12 @@ retries = pytest.mark.filterwarnings("ignore:Retry downloading")
 
 
 @retries
-def test_a_cut_connection_is_tried_again(mirror):
-    mirror.cuts = [100_000, 0]
-    assert Source().read([file(mirror.url)]) == [CONTENT]
-    assert len(mirror.asked) == 3
-    assert kept(mirror) == ["set/table.csv"]
-
-
-@retries
 def test_a_server_that_always_cuts_leaves_nothing_behind(mirror):
     mirror.cuts = [1000] * 3
     with pytest.raises(OSError, match="only 1000 out of 300000 bytes"):
         Source().read([file(mirror.url)])
     assert kept(mirror) == []
     assert list(mirror.cache.iterdir()) == []
-
-
-def test_a_damaged_download_makes_way_for_the_next_mirror(mirror, tmp_path):
-    mirror.content = CONTENT + b"x"
-    good = tmp_path / "good.csv"
-    good.write_bytes(CONTENT)
-    assert Source().read([file(mirror.url, f"file://localhost{good}")]) == [CONTENT]
-    (mirror.cache / "set/table.csv").unlink()
-    with pytest.raises(OSError, match=r"table\.csv: the download is damaged.*SHA-256"):
-        Source().read([file(mirror.url)])
-    assert kept(mirror) == []
 
 
 @retries
@@ -110,10 +90,3 @@ def test_no_network_and_no_such_page_say_what_to_do(mirror):
     text = str(error.value)
     assert "refused" in text and "404" in text
     assert "set the environment variable SKDPFL_DATA" in text
-
-
-def test_two_at_once_do_not_mix(mirror):
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: Source().read([file(mirror.url)]), range(4)))
-    assert found == [[CONTENT]] * 4
-    assert kept(mirror) == ["set/table.csv"]

@@ -1,12 +1,9 @@
 """The loaders: on tiny files of the same form, and on the real ones where they are at hand."""
 
-import doctest
 import gzip
 import hashlib
-import io
 import os
 import tarfile
-import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -93,17 +90,6 @@ class TestTables:
         np.testing.assert_array_equal(X, bunch.data)
         np.testing.assert_array_equal(y, bunch.target)
 
-    def test_frames_keep_categories(self, fake, fetch, n):
-        bunch = fetch(as_frame=True, silo_column="where", **COMMON)
-        assert list(bunch.data.columns) == [*bunch.feature_names, "where"]
-        for name, categories in bunch.categories.items():
-            assert list(bunch.data[name].cat.categories) == categories
-            assert bunch.data[name].notna().all()
-        numeric = [c for c in bunch.feature_names if c not in bunch.categories]
-        assert sorted(bunch.feature_bounds) == sorted(numeric)
-        assert list(bunch.frame.columns) == [*bunch.data.columns, bunch.target.name]
-        assert bunch.silos.tolist() == bunch.data["where"].tolist()
-
     def test_encodings_agree(self, fake, fetch, n):
         raw, array = fetch(as_frame=True, **COMMON), fetch(**COMMON)
         onehot = dict(zip(array.feature_names, array.data.T, strict=True))
@@ -112,10 +98,6 @@ class TestTables:
                 np.testing.assert_array_equal(
                     onehot[f"{name}_{category}"], raw.data[name] == category
                 )
-
-    def test_errors(self, fake, fetch, n):
-        with pytest.raises(ValueError, match="silo_column='s' needs as_frame=True"):
-            fetch(silo_column="s", **COMMON)
 
 
 def test_insurance(fake):
@@ -126,13 +108,6 @@ def test_insurance(fake):
     assert bunch.data[1, :3].tolist() == [18, 1, 33.77]
     assert bunch.target_bounds == (0, 70_000) and "an assumption" in bunch.DESCR
     assert "reveal it" in bunch.DESCR
-
-
-def test_obesity(fake):
-    bunch = datasets.fetch_obesity(**COMMON)
-    assert bunch.target.tolist() == [1, 6, 0]
-    assert bunch.target_names[bunch.target].tolist() == bunch.silos.tolist()
-    assert "public" in bunch.DESCR
 
 
 def test_heart_disease(fake):
@@ -173,30 +148,6 @@ class TestIdxImages:
         assert list(frame.data.columns)[-1] == "g"
         assert list(frame.data_test.columns) == ["pixel1", "pixel2", "pixel3", "pixel4"]
         assert frame.target_test.tolist() == bunch.target_test.tolist()
-
-    def test_rows_of_unit_norm(self, fake, fetch):
-        bunch = fetch(n_silos=2, unit_norm=True, **COMMON)
-        raw = np.tile(IMAGES.reshape(3, 4), (2, 1)).astype(float)
-        norms = np.linalg.norm(raw, axis=1, keepdims=True)
-        np.testing.assert_allclose(bunch.data * norms, raw, rtol=1e-6)
-        assert bunch.data.dtype == np.float32
-        assert bunch.feature_bounds[1].tolist() == [1.0] * 4
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is not an idx file"),
-        (b"\x00\x00\x0d\x01\x00\x00\x00\x00", "is not an idx file"),
-        (idx(IMAGES)[:-1], "is damaged: 11 values for shape"),
-        (idx(IMAGES)[:7], "is damaged"),
-    ],
-)
-def test_damaged_idx(content, message):
-    from skdpfl.datasets._images import parse_idx
-
-    with pytest.raises(OSError, match=message):
-        parse_idx(content, "x")
 
 
 class TestCifar:
@@ -245,38 +196,6 @@ class TestCifar:
         assert (tmp_path / "none" / file.name).is_file()
 
 
-def test_emnist_from_npz(tmp_path, monkeypatch):
-    buffer = io.BytesIO()
-    np.savez(buffer, X=IMAGES.reshape(3, 4), y=LABELS)
-    monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
-    monkeypatch.setattr(_images, "MERGED", put(tmp_path, _images.MERGED, buffer.getvalue()))
-    bunch = datasets.fetch_emnist(n_silos=2, **COMMON)
-    np.testing.assert_array_equal(bunch.data, IMAGES.reshape(3, 4))
-    assert bunch.target.tolist() == [2, 0, 1]
-    assert len(bunch.target_names) == 47
-
-
-def test_emnist_from_the_archive_is_turned_upright(tmp_path, monkeypatch):
-    monkeypatch.delenv("SKDPFL_DATA", raising=False)
-    monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "cache"))
-    files = {f.member: f for f in _images.EMNIST_SUBSETS["balanced_test"][0]}
-    with zipfile.ZipFile(tmp_path / "gzip.zip", "w") as archive:
-        for member, array in zip(files, (IMAGES, LABELS), strict=True):
-            archive.writestr(member, gzip.compress(idx(array)))
-    sha256 = hashlib.sha256((tmp_path / "gzip.zip").read_bytes()).hexdigest()
-    urls = (f"file://localhost{tmp_path}/gzip.zip",)
-    pair = tuple(replace(f, urls=urls, archive_sha256=sha256) for f in files.values())
-    monkeypatch.setitem(_images.EMNIST_SUBSETS, "balanced_test", (pair, 3))
-    bunch = datasets.fetch_emnist(subset="balanced_test", n_silos=3)
-    np.testing.assert_array_equal(bunch.data[0], [0, 2, 1, 3])
-    assert bunch.target.tolist() == [2, 0, 1]
-    monkeypatch.setitem(_images.EMNIST_SUBSETS, "balanced_test", (pair, 4))
-    with pytest.raises(OSError, match="3 images and 3 labels, expected 4"):
-        datasets.fetch_emnist(subset="balanced_test", n_silos=3)
-    with pytest.raises(ValueError, match=r"subset must be one of .*got 'letters'"):
-        datasets.fetch_emnist(subset="letters")
-
-
 real = pytest.mark.skipif("SKDPFL_DATA" not in os.environ, reason="SKDPFL_DATA is not set")
 
 
@@ -314,39 +233,3 @@ def test_real_tables(fetch, shape, silos):
     inside = (bunch.data >= low) & (bunch.data <= high)
     # public knowledge should hold; a rare record may break it and is clipped
     assert inside.mean(axis=0).min() > 0.99
-
-
-@real
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fetch", "n", "per_class"),
-    [
-        (datasets.fetch_mnist, 70_000, (6313, 7877)),
-        (datasets.fetch_fashion_mnist, 70_000, (7000, 7000)),
-        (datasets.fetch_emnist, 116_323, (400, 6330)),
-    ],
-)
-def test_real_images(fetch, n, per_class):
-    bunch = fetch(n_silos=20)
-    assert bunch.data.shape == (n, 784)
-    counts = np.bincount(bunch.target, minlength=len(bunch.target_names))
-    assert (counts.min(), counts.max()) == per_class
-    assert np.ptp(np.bincount(bunch.silos)) <= 1
-
-
-#: CIFAR-10 is not at hand
-LOADERS = [n for n in datasets.__all__ if n.startswith("fetch_") and n != "fetch_cifar10"]
-
-
-@real
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LOADERS)
-def test_examples_of_loaders(name):
-    """The docstrings skip their examples where there may be no data; here there are."""
-    (test,) = doctest.DocTestFinder(recurse=False).find(getattr(datasets, name), name)
-    assert test.examples
-    for example in test.examples:
-        example.options.pop(doctest.SKIP, None)
-    result = doctest.DocTestRunner().run(test)
-    assert result.failed == 0
-    assert result.attempted == len(test.examples)

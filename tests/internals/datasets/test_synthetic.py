@@ -7,16 +7,6 @@ from skdpfl.datasets import _synthetic as synthetic
 from skdpfl.datasets import make_federated_classification
 
 
-def test_models_spread_as_alpha_says():
-    means, weights, intercepts = synthetic._models(np.random.default_rng(0), 500, 8, 5, 2.0, 0.0)
-    assert means.shape == (500, 8)
-    assert weights.shape == (500, 8, 5)
-    assert intercepts.shape == (500, 1, 5)
-    # 20,000 weights of variance 1 + 2^2: relative sd 1 %
-    np.testing.assert_allclose(weights.var(), 5.0, rtol=0.06)
-    np.testing.assert_allclose(means.var(), 1.0, rtol=0.12)
-
-
 @pytest.mark.parametrize("n_models", [1, 3])
 @pytest.mark.parametrize("sizes", [[4, 4, 4], [1, 5, 2]])
 def test_labels_follow_the_silo_s_own_model(sizes, n_models):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.engine import run
-from skdpfl.federation import CohortSum, _budgets
+from skdpfl.federation import _budgets
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, problem, work_of
@@ -48,36 +48,3 @@ def test_the_order_of_delivery_changes_no_bit(monkeypatch, deliver, dtype, cohor
     """In one piece, and in pieces of four silos (of 12 numbers each)."""
     monkeypatch.setattr(_budgets, "AT_ONCE", at_once)
     assert np.array_equal(model(deliver, dtype, cohorts), model(None, dtype, cohorts))
-
-
-def weighted_sum(deliver, n, width, at_once, dtype=np.float64):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_budgets, "AT_ONCE", at_once)
-        rng = np.random.default_rng(1)
-        cohort, weights = np.sort(rng.permutation(3 * n)[:n]), rng.random(n)
-        messages = rng.normal(size=(n, width)).astype(dtype) * 10.0 ** rng.uniform(-8, 8, (n, 1))
-        total = CohortSum(cohort, weights, width)
-        for places in deliver(n):
-            total.add(cohort[places], messages[places])
-    np.testing.assert_allclose(total.result(), weights @ messages, rtol=1e-9, atol=1e-7)
-    return total.result()
-
-
-@pytest.mark.parametrize("at_once", [1, 20, 70, 10**6])
-@pytest.mark.parametrize("deliver", DELIVERIES.values(), ids=list(DELIVERIES))
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_of_messages_of_unlike_size(deliver, at_once, dtype):
-    """Where the order of adding up would show."""
-    expected = weighted_sum(lambda n: [np.arange(n)], 40, 7, at_once, dtype)
-    assert np.array_equal(weighted_sum(deliver, 40, 7, at_once, dtype), expected)
-
-
-def test_messages_in_order_are_held_a_piece_at_a_time():
-    n, width = 4000, 100
-    cohort, messages = np.arange(n), np.ones((10, width))
-    total, held = CohortSum(cohort, np.ones(n), width), 0
-    for i in range(0, n, 10):
-        total.add(cohort[i : i + 10], messages)
-        held = max(held, sum(table.size for table, _ in total._open.values()))
-    assert held <= _budgets.AT_ONCE
-    assert total.result().tolist() == [n] * width

@@ -30,26 +30,6 @@ def settled(estimator, *, sizes=(60,) * 4, d=3, k=1):
     return _with_step(committed, method, None).settings
 
 
-@pytest.mark.parametrize("name", ["ISRLDPClassifier", "ISRLDPRegressor"])
-def test_momentum_comes_with_automatic_steps_only(name):
-    assert settled(make(name)).momentum > 0
-    assert settled(make(name, learning_rate=0.1)).momentum == 0
-
-
-@pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPFedAvgRegressor"])
-def test_the_step_adapts(name):
-    """Half the rounds: twice the step. Twice the clip norm: half of it, or less."""
-    kw = {"scaling": None, "epsilon": 0.3}
-    step = settled(make(name, **kw)).learning_rate
-    n_rounds, clip = settled(make(name, **kw)).n_rounds, settled(make(name, **kw)).clip_norm
-    halved = settled(make(name, n_rounds=n_rounds // 2, **kw)).learning_rate
-    assert halved == pytest.approx(2 * step)
-    given, doubled = (settled(make(name, clip_norm=of * clip, **kw)).learning_rate for of in (1, 2))
-    assert 0.3 * given < doubled <= 0.5 * given * (1 + 1e-9)
-    whole = {"local_steps": 2, "global_learning_rate": 1.0, "n_rounds": n_rounds // 2}
-    assert settled(make(name, **whole, **kw)).learning_rate == pytest.approx(step)
-
-
 def test_labels_are_left_out_of_clipping_where_all_is_automatic():
     """Of two classes and a linear model; given clip norms and steps are clipped as published."""
     for options, free in (
@@ -86,13 +66,6 @@ def test_a_round_of_local_steps_goes_as_far_as_its_average_bears(n_rounds, longe
     gone = 8 * many.server_step * many.learning_rate / one.learning_rate
     assert many.clip_norm == one.clip_norm
     assert gone == pytest.approx(longest)
-
-
-def test_one_local_step_where_records_are_protected_five_where_silos_are():
-    assert settled(skdpfl.DPScaffoldClassifier()).steps == (1,) * 100
-    assert settled(skdpfl.DPScaffoldClassifier(n_rounds=30)).steps == (1,) * 30
-    whole = settled(skdpfl.DPFedAvgClassifier(unit="silo"))
-    assert min(whole.steps) == 5
 
 
 LEVELS = [

@@ -2,10 +2,6 @@
 
 import contextlib
 import os
-import signal
-import subprocess
-import sys
-import time
 import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,9 +22,7 @@ from skdpfl.algorithms import GradientMethod
 from skdpfl.choosing import EncodingPlan
 from skdpfl.estimators import _training
 from skdpfl.estimators._checkpoint import KeptFit
-from skdpfl.exceptions import BudgetExceeded
 from skdpfl.federation import LocalFederation
-from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.release import NoisedSum
 from tests.remote.silos_here import Killed
@@ -173,68 +167,6 @@ def test_a_trusted_server_adds_noise_to_each_answer_once(n_writes, tmp_path, mon
     assert added[n:] == added[:n]
 
 
-@pytest.mark.slow
-def test_a_fit_goes_on_with_the_noise_that_was_charged(tmp_path, monkeypatch):
-    """The noise depends on how often the busiest silo was drawn, and the draw is kept."""
-    reported = []
-    for i in range(4):
-        estimator = ISRLDPClassifier(3.0, n_rounds=40, cohort="uniform", silo_fraction=0.5,
-                                     scaling=None)  # fmt: skip
-        with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger:
-            with monkeypatch.context() as patch:
-                kill_after(patch, 10)
-                with pytest.raises(Killed):
-                    fit(estimator, tmp_path / str(i))
-            spent = fit(estimator, tmp_path / str(i)).privacy_spent_
-            (entry,) = ledger.entries
-        assert entry.spent.costs == spent.costs
-        reported.append(spent.noise_multiplier)
-    assert len(set(reported)) > 1
-
-
-def test_a_fit_that_would_release_more_than_was_charged_is_refused(tmp_path, monkeypatch):
-    """Long tables are abridged where they are shown: their digest cannot stand for them."""
-    silos, small = np.arange(120) % 60, pd.Series(0.5, index=range(70))
-    large = small.copy()
-    large.iloc[20:60] = 9.0
-    assert repr(small) == repr(large)
-    with Checkpoint(tmp_path / "fit"), monkeypatch.context() as patch:
-        kill_after(patch, 1)
-        with pytest.raises(Killed):
-            ISRLDPClassifier(small, n_rounds=4, scaling=None).fit(X, Y, silos=silos)
-    with pytest.raises(ValueError, match="to another fit"), Checkpoint(tmp_path / "fit"):
-        ISRLDPClassifier(large, n_rounds=4, scaling=None).fit(X, Y, silos=silos)
-
-
-def test_each_ledger_counts_a_fit_that_goes_on(tmp_path, monkeypatch):
-    """A ledger without a file ends with the process that was killed."""
-    estimator = ISRLDPClassifier(3.0, n_rounds=4, scaling=None)
-    with PrivacyLedger(epsilon=5.0, delta=1e-3, path=tmp_path / "own") as own:
-        with monkeypatch.context() as patch:
-            kill_after(patch, 3)
-            with pytest.raises(Killed), PrivacyLedger(epsilon=4.0, delta=1e-3):
-                fit(estimator, tmp_path / "fit")
-        with PrivacyLedger(epsilon=4.0, delta=1e-3) as second:
-            fit(estimator, tmp_path / "fit")
-            fit(estimator, tmp_path / "fit")
-            assert len(second.entries) == len(own.entries) == 1
-            with pytest.raises(BudgetExceeded):
-                fit(estimator.set_params(epsilon=3.5), tmp_path / "other")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_a_search_is_refused_however_many_runs_it_would_make(seed, tmp_path):
-    """A second run would be refused as another fit, and so tell that there is one."""
-    search = DPRandomizedSearchCV(
-        ISRLDPClassifier(trust="server", n_rounds=2, scaling=None, classes=[0, 1]),
-        {"clip_norm": [0.1, 1.0]}, n_iter=2, epsilon=3.0, random_state=seed,
-    )  # fmt: skip
-    with pytest.raises(ValueError, match="is for one fit"):
-        fit(search, tmp_path / "fit")
-    assert not (tmp_path / "fit").exists()
-
-
 def test_nothing_is_heard_of_a_round_before_it_is_on_disk(tmp_path, monkeypatch):
     order = []
     keep = KeptFit.keep
@@ -277,54 +209,6 @@ def test_a_file_is_for_all_numbers_of_its_parameters(kind, tmp_path):
             other.set_params(random_state=0).fit(X, Y[:40], silos=SILOS[:40])
 
 
-def test_a_fit_outside_is_not_kept(tmp_path):
-    with Checkpoint(tmp_path / "fit"):
-        pass
-    FITS["minibatch"].fit(X, Y, silos=SILOS)
-    assert not (tmp_path / "fit").exists()
-
-
-RUN = """
-import sys, warnings
-warnings.simplefilter("ignore")
-from skdpfl import Checkpoint
-from skdpfl.privacy import PrivacyLedger
-from tests.internals.estimators.test_checkpoint import FITS, SILOS, X, Y
-estimator = FITS["scaffold, private scales"].set_params(n_rounds=40)
-with PrivacyLedger(epsilon=100.0, delta=1e-3, path=sys.argv[1] + "/ledger"):
-    with Checkpoint(sys.argv[1] + "/fit"):
-        print(estimator.fit(X, Y, silos=SILOS).coef_.tolist(), flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_killed_processes_go_on(tmp_path):
-    def process(folder):
-        folder.mkdir(exist_ok=True)
-        return subprocess.Popen([sys.executable, "-c", RUN, str(folder)], stdout=subprocess.PIPE)
-
-    expected = process(tmp_path / "whole").communicate(timeout=120)[0]
-    rng, killed, folder = np.random.default_rng(0), 0, tmp_path / "killed"
-    for _ in range(40):
-        running = process(folder)
-        deadline = time.monotonic() + rng.uniform(0.1, 0.6)
-        seen = (folder / "fit").exists()
-        while running.poll() is None:
-            if not seen and (folder / "fit").exists():
-                seen, deadline = True, time.monotonic() + rng.uniform(0, 0.1)
-            if seen and time.monotonic() > deadline and killed < 8:
-                running.send_signal(signal.SIGKILL)
-                killed += 1
-                break
-            time.sleep(0.002)
-        out = running.communicate(timeout=120)[0]
-        if running.returncode == 0:
-            break
-    assert killed >= 2 and out == expected
-    with PrivacyLedger(path=folder / "ledger") as ledger:
-        assert len(ledger.entries) == 1
-
-
 class Moments(NamedTuple):
     """The state of an algorithm of one's own."""
 
@@ -362,15 +246,6 @@ class Unkept(OwnAdam):
 
 def own(algorithm):
     return DPFederatedClassifier(5.0, algorithm=algorithm, n_rounds=4, scaling=None, random_state=0)
-
-
-def test_an_algorithm_of_ones_own_goes_on(tmp_path, monkeypatch):
-    expected = own(OwnAdam()).fit(X, Y, silos=SILOS).coef_
-    with monkeypatch.context() as patch:
-        kill_after(patch, 3)
-        with pytest.raises(Killed):
-            fit(own(OwnAdam()), tmp_path / "own")
-    assert (fit(own(OwnAdam()), tmp_path / "own").coef_ == expected).all()
 
 
 def test_a_state_that_no_file_can_keep_is_refused_before_anything_is_paid(tmp_path):

@@ -8,9 +8,7 @@ import pytest
 
 from skdpfl import DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.choosing._noise_level import cost_of_decay
-from skdpfl.estimators import _base
 from skdpfl.privacy.public_numbers import noise_factors
-from tests.estimators.test_drowned import rare_events
 
 
 @pytest.mark.parametrize("schedule", [("round", 0.9, 2), ("step", 0.97, 0), ("round", 0.7, 10)])
@@ -25,14 +23,6 @@ def test_what_decay_costs_is_what_plans_pay_for_it(schedule):
         noise = plan.noise_multiplier.max() * np.concatenate(noise_factors(each, steps))
         rms.append(float(np.sqrt(np.square(noise).mean())))
     assert cost_of_decay(schedule, steps) == pytest.approx(rms[1] / rms[0], rel=0.02)
-
-
-def test_the_warning_reads_no_records(monkeypatch):
-    """The classifiers' comes before any record is read; the regressors' with the scales."""
-    monkeypatch.setattr(_base.FederatedEstimator, "_run", None)
-    X, y, silos = rare_events(0)
-    with pytest.warns(UserWarning, match="the signal of 870 records"), pytest.raises(TypeError):
-        ISRLDPClassifier(0.5, scaling=None, random_state=0).fit(X, y, silos=silos)
 
 
 def advice(epsilon, n=870, d=39, n_silos=6, kind=ISRLDPClassifier, **kw):

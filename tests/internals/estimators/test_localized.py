@@ -4,9 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import dp_event as events
-from dp_accounting.pld import PLDAccountant
-from dp_accounting.privacy_accountant import NeighboringRelation
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.algorithms import LocalizedSGD
@@ -93,23 +90,6 @@ def test_phases_are_disjoint_halves_of_each_silo(monkeypatch):
                 phases.append(drawn[silo, step])
         assert [len(part) for part in phases] == [(n >> count) << i for i in range(count)][::-1]
         assert len(np.unique(np.concatenate(phases))) == sum(map(len, phases))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("trust", ["silo", "secagg", "server"])
-def test_a_record_pays_for_the_longest_phase(trust):
-    given = {"noise_multiplier": 3.0, "delta": 1e-6, "n_rounds": 14, "trust": trust}
-    shape = {"silo_sizes": [200, 300], "n_features": 3}
-    plan = ISRLDPClassifier(None, solver="localized", scaling=None, **given).plan_for(**shape)
-    count = plan.sampling.n_phases
-    judge = PLDAccountant(NeighboringRelation.REPLACE_ONE)
-    one_phase = events.SelfComposedDpEvent(
-        events.GaussianDpEvent(3.0), 14 - (count - 1) * (14 // count)
-    )
-    want = judge.compose(one_phase).get_epsilon(1e-6)
-    assert want * (1 - 1e-3) <= plan.spent().epsilon <= want * 1.01
-    plain = ISRLDPClassifier(None, sampling_rate=1.0, scaling=None, **given).plan_for(**shape)
-    assert count >= 3 and plan.spent().epsilon < plain.spent().epsilon / 1.5
 
 
 def test_fewer_answers_cost_less_and_spare_ones_more():

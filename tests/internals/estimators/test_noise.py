@@ -136,27 +136,3 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(name, monke
             for jobs in (None, 1, 2, -1)
         ]
         assert len(set(fits)) == 1
-
-
-def test_other_seeds_and_no_seed_give_other_models():
-    X, y, silos = data("ISRLDPClassifier")
-    seeds = [0, 1, None, None, np.random.RandomState(0), np.random.default_rng(0)]
-    fits = [plain("ISRLDPClassifier", random_state=s).fit(X, y, silos=silos).coef_ for s in seeds]
-    assert len({fit.tobytes() for fit in fits}) == len(seeds)
-
-
-def test_a_generator_gives_every_fit_its_own_noise():
-    X, y, silos = data("ISRLDPClassifier")
-    clf = plain("ISRLDPClassifier", random_state=np.random.RandomState(0))
-    assert not np.array_equal(clf.fit(X, y, silos=silos).coef_, clf.fit(X, y, silos=silos).coef_)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_single_precision_stays_single(name):
-    X, y, silos = data(name, dtype=np.float32)
-    fitted = plain(name, n_rounds=3, local_steps=2).fit(X, y, silos=silos)
-    assert fitted.coef_.dtype == np.float32
-    assert np.asarray(fitted.intercept_).dtype == np.float32
-    raw = fitted.decision_function(X) if name in CLASSIFIERS else fitted.predict(X)
-    assert raw.dtype == np.float32
-    assert plain(name).fit(X.astype(float), y, silos=silos).coef_.dtype == np.float64

@@ -1,13 +1,9 @@
 """More of tests/federation/test_silo.py: what only private names show."""
 
-import warnings
-
 import numpy as np
 import pytest
 
-import skdpfl
 from skdpfl.engine import run
-from skdpfl.estimators import _data
 from skdpfl.federation import _batches
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import (
@@ -20,7 +16,6 @@ from skdpfl.privacy.sampling import (
 from tests.engine.settings import federation_of, problem, work_of
 from tests.federation.apart import Apart
 from tests.federation.test_local import setting
-from tests.federation.test_silo import FITS, records
 
 SIZES = (5, 9, 2, 6, 30, 70, 6)
 
@@ -56,33 +51,6 @@ def test_a_silo_alone_sends_the_same_bits(monkeypatch, algorithm, k, sampling, d
     together = run(work, local, streams_for(0))
     apart = run(work, Apart(federation_of(p, dtype)), streams_for(0))
     assert np.array_equal(together.params, apart.params)
-
-
-def fitted(name):
-    kind, options = FITS[name]
-    X, y, silos = records(kind)
-    model = getattr(skdpfl, kind)(n_rounds=5, random_state=3).set_params(**options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return model.fit(X, y, silos=silos)
-
-
-@pytest.mark.parametrize("name", FITS)
-def test_estimators_do_not_see_where_silos_are(monkeypatch, name):
-    """Silos restored for every message, delivered in shuffled order: the same coefficients."""
-    here = fitted(name)
-    local = _data.LocalData.federation
-    made = []
-
-    def apart(*args):
-        made.append(Apart(local(*args)))
-        return made[-1]
-
-    monkeypatch.setattr(_data.LocalData, "federation", apart)
-    there = fitted(name)
-    assert made[0].saved
-    assert np.array_equal(here.coef_, there.coef_)
-    assert np.array_equal(here.intercept_, there.intercept_)
 
 
 @pytest.mark.parametrize("how", ["balanced", "uniform", "poisson", "everyone"])

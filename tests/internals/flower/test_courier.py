@@ -7,7 +7,6 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from sklearn.base import clone
 
@@ -111,23 +110,6 @@ def test_two_silos_of_one_name_are_told_apart(tmp_path):
         courier.deliver(dict.fromkeys(NAMES, b"?"))
 
 
-def test_a_question_that_was_lost_is_asked_again(tmp_path):
-    grid = Grid(Here(tmp_path, problem()))
-    grid.deaf.add(2)
-    assert set(FlowerCourier(grid, timeout=3.0).deliver(dict.fromkeys(NAMES, b"?"))) == set(NAMES)
-
-
-def test_a_letter_that_was_lost_is_sent_again(tmp_path):
-    """The node is the same, as with keys; the process that had the letter was killed."""
-    grid = Grid(Here(tmp_path, problem()))
-    courier = FlowerCourier(grid, timeout=8.0)
-    courier.deliver(dict.fromkeys(NAMES, b"?"))
-    grid.deaf.add(2)
-    begin = time.monotonic()
-    assert set(courier.deliver(dict.fromkeys(NAMES, b"?"))) == set(NAMES)
-    assert 1.9 < time.monotonic() - begin < 8
-
-
 def test_a_gate_that_is_there_later_is_found(tmp_path):
     """Its SuperNode says who it is, and gets letters, as soon as the gate answers."""
     here = Here(tmp_path, problem())
@@ -156,7 +138,3 @@ def test_nothing_waits_longer_than_its_time(tmp_path):
     for wrong in (0, float("inf")):
         with pytest.raises(ValueError, match="finite number of seconds"):
             FlowerCourier(grid, timeout=wrong)
-
-
-def test_messages_without_a_letter_are_empty():
-    assert letter_in(Message(RecordDict(), dst_node_id=1, message_type="train")) == b""

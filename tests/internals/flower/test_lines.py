@@ -105,26 +105,6 @@ def test_an_app_that_is_killed_is_invited_again(tmp_path, port):
     assert grid.count == len(NAMES) + 1
 
 
-def test_a_gate_that_is_there_later_is_asked_again(tmp_path, port):
-    """The line stays: what is missing is the gate's answer."""
-    count = []
-
-    def deliver(courier, grid):
-        gate = grid.here.gate
-
-        def later(name):
-            count.append(name)
-            gone = name == NAMES[1] and count.count(name) == 4
-            return SimpleNamespace(answer=lambda letter: b"") if gone else gate(name)
-
-        grid.here.gate = later
-        return courier.deliver
-
-    begin = time.monotonic()
-    grid = fitted(tmp_path, port, deliver=deliver)
-    assert grid.count == len(NAMES) and time.monotonic() - begin > 3
-
-
 def test_a_line_is_for_who_was_invited_once(tmp_path, port):
     here = Here(tmp_path, problem())
     courier = FlowerCourier(Grid(here), timeout=5.0, line=f"127.0.0.1:{port}")

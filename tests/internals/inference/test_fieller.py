@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 from skdpfl.federation import SiloData, Work
 from skdpfl.inference import (
@@ -53,20 +53,6 @@ def test_intervals_cover_and_p_values_are_uniform():
     assert low <= rates[0] <= high
     assert 0.87 * n < rates[1] <= high  # replicates: the mean's law is that of t approximately
     assert np.abs(np.mean(np.array(p)[:, 0] < 0.3) - 0.3) < 5.4 * np.sqrt(0.21 / n)
-
-
-def test_without_noise_it_is_least_squares():
-    truth, step, _ = made_step(np.random.default_rng(1), score_noise=0.0, curvature_noise=0.0)
-    found = step.interval([1, 0, 0], 0.95)
-    error = np.sqrt(np.linalg.inv(step.curvature)[0, 0])
-    assert found.error == pytest.approx(error)
-    assert found.upper - found.lower == pytest.approx(2 * norm.ppf(0.975) * error)
-    assert np.abs(step.estimate - truth).max() < 0.2
-    basis = np.array([[1, 0], [0, 0.5**0.5], [0, 0.5**0.5]])  # the last two move together
-    X = np.linalg.cholesky(step.curvature).T @ basis
-    left = np.linalg.solve(np.linalg.cholesky(step.curvature), step.score)
-    moved = step.along(basis).estimate - step.pilot @ basis
-    np.testing.assert_allclose(moved, np.linalg.lstsq(X, left, rcond=None)[0])
 
 
 def test_what_noise_hides_has_no_interval():

@@ -3,47 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
-from joblib import effective_n_jobs
-from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
-from skdpfl.inspection import DPConfusionMatrixDisplay, private_score
+from skdpfl import ISRLDPClassifier
+from skdpfl.inspection import private_score
 from skdpfl.model_selection import held_out, scoring
-from skdpfl.model_selection._wrapped import protection_of
-from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.silos import read_silos
-from skdpfl.table import Owners
 
 X = np.random.default_rng(0).uniform(-1, 1, (60, 3))
-Y = (X[:, 0] > 0).astype(int)
-
-
-def test_known_estimators_predict_at_once(monkeypatch):
-    calls, real = [], scoring._predictions
-    monkeypatch.setattr(scoring, "_predictions", lambda *args: calls.append(args) or real(*args))
-    ours = ISRLDPClassifier(epsilon=np.inf, feature_bounds=(-1, 1)).fit(X, Y)
-    pipe = make_pipeline(FunctionTransformer(np.tanh), LogisticRegression()).fit(X, Y)
-    for number, model in enumerate((ours, pipe), start=1):
-        DPConfusionMatrixDisplay.from_estimator(model, X, Y, epsilon=1.0)
-        assert len(calls) == number
-
-
-def test_what_others_are_predicted_follows_neither_from_threads_nor_from_draws():
-    class Threads(LinearRegression):
-        def predict(self, X):
-            return np.full(len(X), effective_n_jobs(4))
-
-    read = {"reads": "targets", "classes": np.array([])}
-    found = scoring.predictions(Threads().fit(X, Y), X, **read, together=True)
-    assert (found == 1).all()  # a forest's threads add up its trees in an order of their own
-    by_chance = DummyClassifier(strategy="uniform", random_state=np.random.RandomState(0))
-    found = scoring.predictions(by_chance.fit(X, Y), X, **read)
-    assert len(np.unique(found)) == 1  # each record begins with the same state
 
 
 @pytest.mark.parametrize("unit", ["silo", "person"])
@@ -66,27 +35,6 @@ def test_no_bits_of_others_follow_from_a_units_secret_number_of_rows(unit, monke
             target_bounds=(-9, 9), random_state=0, **given,
         )  # fmt: skip
     assert all(np.array_equal(each[-45:], seen[0][-45:]) for each in seen)
-
-
-@pytest.mark.filterwarnings("ignore:Hiding a whole silo:UserWarning")
-def test_a_search_scores_each_silo_apart(monkeypatch):
-    sizes, made = [], scoring._predictions
-
-    def predictions(model, X, *args):
-        sizes.append(len(X))
-        return made(model, X, *args)
-
-    monkeypatch.setattr(scoring, "_predictions", predictions)
-    X, silos = np.zeros((60, 2)), np.repeat(np.arange(6), [5, 6, 7, 9, 13, 20])
-    groups = read_silos(silos, 60)
-    parts = scoring.split(Owners(groups, None, groups.sizes), "silo", 0.5, streams_for(0))
-    inner = DPFedAvgClassifier(unit="silo", trust="silo", feature_bounds=(-9, 9), n_rounds=1)
-    y = np.arange(60) % 2
-    fitted = clone(inner).fit(X, y, silos=silos)
-    score = scoring.NoisyScore(inner, protection_of(inner), parts)
-    score.of([fitted], X, y, 1.0, streams_for(0))
-    n, first = np.bincount(parts.codes), scoring._TOGETHER  # first rows have a place for each silo
-    assert sizes == [len(n)] * min(first, n.max()) + (n[n > first] - first).tolist()
 
 
 @pytest.mark.parametrize("classes", [[0, 1], [1, 0], ["no", "yes"], ["yes", "no"]])

@@ -22,16 +22,6 @@ from tests.guaranteed import cost_of
 from tests.model_selection.test_search import SILOS, X, base, search, y
 
 
-@pytest.mark.slow
-def test_the_published_division_does_not_tell_the_number_of_runs(monkeypatch):
-    told = set()
-    for runs in (1, 2, 6):
-        monkeypatch.setattr(Repetition, "draw", lambda self, stream, k=runs: k)
-        fitted = search(base(trust="server")).fit(X, y, silos=SILOS)
-        told.add((fitted.fit_epsilon_, fitted.privacy_spent_.epsilon))
-    assert len(told) == 1
-
-
 class Listener:
     """Counts the rounds it is told of, as a callback or a display would."""
 

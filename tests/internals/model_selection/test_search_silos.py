@@ -10,24 +10,12 @@ from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.model_selection._candidates import Candidate
 from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.model_selection.scoring import NoisyScore, split
-from skdpfl.privacy.events import Gaussian
-from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.silos import read_silos
 from skdpfl.table import Owners
 from tests.model_selection.test_search_silos import SILOS, X, fedavg, search, y
 
 pytestmark = pytest.mark.filterwarnings("ignore:Hiding a whole silo:UserWarning")
-
-
-def test_training_silos_pay_for_every_fit_and_scoring_silos_for_the_scores():
-    fitted = search(n_iter=4).fit(X, y, silos=SILOS)
-    fits, scores = fitted.privacy_spent_.costs
-    one = fitted.best_estimator_.privacy_spent_.costs[0].composition
-    four = tuple((event, 4 * count) for event, count in one)
-    assert fits.epsilon == pytest.approx(price_epsilon(four, 1e-4, "replace"), rel=0.01)
-    ((event, count),) = scores.composition
-    assert isinstance(event, Gaussian) and count == 1
 
 
 class Says:
@@ -79,19 +67,6 @@ def test_one_silo_moves_the_scores_no_more_than_is_priced(n_records, trust):
     if n_records > 1:  # a score of one half is no contribution at all: zero-out moves half as far
         zero, _ = scores(halves, silos, models, z, 1, trust)
         assert np.linalg.norm(one - zero) * n_scoring <= clip * (1 + 1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("trust", ["silo", "server"])
-def test_the_noise_on_scores_is_the_noise_that_is_priced(trust):
-    k, z, silos = 32, 3.0, np.arange(40)
-    right = np.full(40, "a")
-    noisy = np.array([scores(right, silos, [Says("a")] * k, z, i, trust)[0] for i in range(25)])
-    # 20 silos score; their sum has deviation z C, times sqrt(20) where each of them noises all
-    # models at once; at the server each model's score has noise of its own
-    deviation = z / 2 / 20 * (math.sqrt(k * 20) if trust == "silo" else 1)
-    assert noisy.std() == pytest.approx(deviation, rel=5 / math.sqrt(2 * noisy.size))
-    assert noisy.mean() == pytest.approx(1.0, abs=5 * deviation / math.sqrt(noisy.size))
 
 
 PLANS = {

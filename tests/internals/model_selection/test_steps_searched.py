@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -102,32 +101,6 @@ def test_no_value_makes_the_trial_of_steps_fail_before_it_is_paid(unit):
     assert len(ledger.entries) == 1
 
 
-@pytest.mark.slow
-def test_steps_that_were_fitted_in_other_processes_pay_for_themselves_later():
-    model = pipeline().set_params(columntransformer__n_jobs=2)
-    fitted = search(model).fit(FRAME, Y, silos=SILOS)
-    step = fitted.best_estimator_[0].named_transformers_["cat"]
-    with PrivacyLedger(delta=1e-5) as later:
-        step.fit(FRAME[["region"]])
-        clone(step).set_params(random_state=None).fit(FRAME[["region"]])
-    assert len(later.entries) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of few records for small shares
-@pytest.mark.parametrize("seed", range(6))
-def test_random_plans_are_within_their_budgets(seed, ran):
-    rng = np.random.default_rng(seed)
-    imputing = {"strategy": rng.choice(["mean", "median"]).item()}
-    model = pipeline("silo", imputing, max_categories=int(rng.integers(2, 6)))
-    share = rng.uniform(0.01, 0.3, 2)
-    names = ("columntransformer__num", "columntransformer__cat")
-    model = SharedBudget(model, shares=dict(zip(names, share.tolist(), strict=True)))
-    budget = {"n_iter": int(rng.integers(1, 5)), "epsilon": float(rng.uniform(4, 12))}
-    groups = rng.integers(0, rng.integers(1, 4), len(Y))
-    assert_paid(search(model, **budget).fit(FRAME, Y, silos=groups), ran)
-
-
 def test_a_run_that_costs_more_than_its_price_is_withheld(monkeypatch):
     cheap = DPOneHotEncoder.cost_for
     monkeypatch.setattr(
@@ -137,14 +110,6 @@ def test_a_run_that_costs_more_than_its_price_is_withheld(monkeypatch):
     )
     with pytest.raises(RuntimeError, match="its result is withheld"):
         search(pipeline(), n_iter=1).fit(FRAME, Y, silos=SILOS)
-
-
-def test_steps_that_read_names_follow_an_encoder():
-    model = pipeline().set_output(transform="pandas")
-    model[0].set_params(sparse_threshold=0)
-    model.steps.insert(1, ("scaled", DPMinMaxScaler().set_output(transform="pandas")))
-    fitted = search(model, n_iter=1, epsilon=20.0).fit(FRAME, Y, silos=SILOS)
-    assert fitted.privacy_spent_.epsilon <= 20.0
 
 
 def test_found_categories_do_not_name_the_columns_of_a_plan():

@@ -1,25 +1,15 @@
 """Scores, calibration, shared budgets and searches for persons: one unit in all parts."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context
 from sklearn.compose import ColumnTransformer
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
 from skdpfl import (
-    DPCalibratedClassifier,
-    DPThresholdClassifier,
     ISRLDPClassifier,
-    from_dict,
     privacy_spent,
-    to_dict,
 )
-from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import DPCalibrationDisplay, private_score
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.model_selection import _randomized as randomized
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
@@ -97,77 +87,6 @@ def test_a_search_keeps_a_persons_rows_together(steps, monkeypatch):
         told.append((spent.to_dict(), train, search.fit_epsilon_))
         assert search.score(table, y) > 0.5
     assert told[0] == told[1]
-
-
-def test_one_person_moves_a_searchs_score_by_one_term(monkeypatch):
-    """500 rows that turn from right to wrong: the same noise, one of 180 scored persons."""
-    table, y = visits()
-    search = DPRandomizedSearchCV(
-        classifier(feature_bounds=BOUNDS | {"ward": {"heart", "lung"}}),
-        {"alpha": [0.0]}, n_iter=1, epsilon=50.0, random_state=0,
-    )  # fmt: skip
-    seen, original = [], randomized.split
-    monkeypatch.setattr(randomized, "split", lambda *a: seen.append(original(*a)) or seen[-1])
-    search.fit(table, y)
-    row = int(seen[0].test[0])
-    more = np.append(np.arange(len(y)), np.full(500, row))
-    own = table.id.to_numpy()[more] == table.id.iloc[row]
-    scores = [
-        search.fit(
-            table.iloc[more].reset_index(drop=True), np.where(own, label, y[more])
-        ).best_score_
-        for label in (0, 1)
-    ]
-    assert abs(scores[0] - scores[1]) == pytest.approx(1 / 180, rel=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [DPCalibratedClassifier, DPThresholdClassifier])
-def test_a_step_on_held_out_persons(make):
-    """Its cost adds to the classifier's, for persons; records are another unit."""
-    table, y = visits()
-    here = (table.id % 2 == 0).to_numpy()
-    clf = classifier(feature_bounds=BOUNDS | {"ward": {"heart", "lung"}}).fit(table[here], y[here])
-    step = make(FrozenEstimator(clf), epsilon=1.0, unit="person", random_state=1)
-    step.fit(table[~here], y[~here])
-    assert step.privacy_spent_.unit == privacy_spent(step).unit == "person"
-    own = table[~here].drop(columns="id")
-    with config_context(enable_metadata_routing=True):
-        again = make(clf, epsilon=1.0, unit="person", random_state=1)
-        again.fit(own, y[~here], persons=table.id[~here])
-    names = ("slope_", "intercept_", "threshold_")
-    assert [getattr(step, n, 0) for n in names] == [getattr(again, n, 0) for n in names]
-    with pytest.raises(ValueError, match="needs the person of each row"):
-        again.fit(own, y[~here])
-
-
-def test_scores_read_the_models_column():
-    table, y = visits()
-    clf = classifier(feature_bounds=BOUNDS | {"ward": {"heart", "lung"}}).fit(table, y)
-    asked = {"unit": "person", "epsilon": 2.0, "random_state": 0}
-    score = private_score(clf, table, y, scoring="accuracy", **asked)
-    given = private_score(
-        clf, table.drop(columns="id"), y, scoring="accuracy", persons=table.id, **asked
-    )
-    assert float(score) == float(given)
-    shown = DPCalibrationDisplay.from_estimator(clf, table, y, **asked)
-    assert shown.privacy_spent.unit == "person"
-    with pytest.raises(ValueError, match="persons and person_column='id' were given"):
-        private_score(clf, table, y, scoring="accuracy", persons=table.id, **asked)
-
-
-def test_what_is_read_from_a_file_still_knows_whose_rows_are():
-    """Its table may have the column of persons, and a score of records warns."""
-    table, y = visits()
-    numbers = table[["id", "hospital", "age", "dose"]]
-    scaler = DPStandardScaler(feature_bounds=(0, 100), **KNOWN).set_output(transform="pandas")
-    model = make_pipeline(scaler, classifier(feature_bounds=(-5, 5))).fit(numbers, y)
-    alone = classifier(feature_bounds=(0, 100)).fit(numbers, y)
-    for fitted in (model, alone):
-        again = from_dict(json.loads(json.dumps(to_dict(fitted))))
-        assert (again.predict(numbers) == fitted.predict(numbers)).all()
-        with pytest.warns(PrivacyLeakWarning, match="The model protects persons"):
-            private_score(again, numbers, y, scoring="accuracy", epsilon=1.0)
 
 
 def test_pipelines_share_the_unit_or_are_refused():

@@ -6,14 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor, ISRLDPSurvival
-from skdpfl.federation import SiloBudgets, SiloData, _batches, _sums, exact_sums
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor, ISRLDPSurvival
+from skdpfl.federation import _batches, _sums
 from skdpfl.federation._gradient import PrivateGradient
-from skdpfl.losses import LogLoss, Ordinal, PiecewiseExponential, SquaredError
+from skdpfl.losses import LogLoss, PiecewiseExponential, SquaredError
 from skdpfl.models import LinearModel, OneSlope, Records, _products
-from skdpfl.privacy.events import Guarantee
 from skdpfl.scaling._columns import ColumnSums
-from skdpfl.scaling._curves import Histogram
 from tests.internals.persons.test_guarantee import survival_times, visits
 
 C = 0.6
@@ -121,58 +119,6 @@ def test_label_free_clipping_bounds_all_labels(mean):
             n = b - a if mean else 1
             factor = min(1 / n, C / most[a:b].sum())
             wanted[person // 2] += factor * (p - y)[a:b] @ rows[a:b]
-        assert np.allclose(found, wanted, rtol=1e-6)
-
-
-def test_bad_rows_count_as_zeros_in_the_mean():
-    """Rows that overflow leave the rest of the person's rows, divided by all of them."""
-    X, y, silos, persons = visits(60)
-    given = {"unit": "person", "scaling": None, "n_rounds": 1, "learning_rate": 1.0}
-    est = DPFedAvgClassifier(np.inf, local_steps=1, clip_norm=C, average=False, **given)
-    y = (y > 0).astype(int)
-    row = np.flatnonzero(persons == 3)[0]
-    far, none = X.copy(), X.copy()
-    far[row], none[row] = 1e200, 0.0
-    one = est.fit(far, y, silos=silos, persons=persons).coef_
-    two = est.fit(none, y, silos=silos, persons=persons).coef_
-    assert np.allclose(one, two, atol=1e-12)
-
-
-def test_histograms_are_sums_of_means():
-    X, _, silos, persons = visits(300, per_person=5)
-    what = Histogram(np.array([0, 2]), (np.array([-0.5, 0.5]), np.array([0.0])))
-    data = SiloData.from_codes(
-        X, X[:, 0], silos, 3, of_row=np.unique(silos * 100 + persons, return_inverse=True)[1]
-    )
-    budgets = SiloBudgets.of(Guarantee("person"), data.units, 1.0)
-    ((_, sums),) = exact_sums(what, data, budgets)
-    cells = np.stack([np.searchsorted([-0.5, 0.5], X[:, 0], "right"), 3 + (X[:, 2] >= 0)])
-    wanted = np.zeros((3, 5))
-    for person in np.unique(persons):
-        own = np.flatnonzero(persons == person)
-        for column in cells:
-            np.add.at(wanted[silos[own[0]]], column[own], 1 / len(own))
-    assert np.allclose(sums, wanted)
-    assert what.noised(budgets, np.ones(3)).std[0] >= what.diameter
-
-
-@pytest.mark.parametrize("mean", [True, False])
-@pytest.mark.parametrize("loss", [PiecewiseExponential(CUTS), Ordinal()], ids=["times", "ordinal"])
-def test_label_free_clipping_of_several_intercepts(loss, mean):
-    """The factor is min(1, C / mean of the records' bounds): the same for any labels."""
-    rng, edges = np.random.default_rng(0), np.array([0, 3, 5, 10, 12])
-    X, model, loss = rng.normal(size=(12, 4)), OneSlope(4, 4), loss.without_labels()
-    params, records = rng.normal(size=8), Records.in_turn(X, [5, 7])
-    norms = model.squared_row_norms(X)
-    most = loss.largest_norm(X @ params[:4, None] + params[4:], norms)
-    for y in rng.integers(0, 5, (3, 12)) if loss.is_classifier else rng.uniform(-1, 1, (3, 12)):
-        found = model.person_gradient_sums(
-            params, records, edges, y, loss, clip_norm=C, squared_norms=norms, mean=mean
-        )
-        rows, wanted = model.record_gradients(params, X, y, loss, norms), np.zeros((2, 8))
-        for person, (a, b) in enumerate(pairwise(edges)):
-            factor = min(1 / (b - a if mean else 1), C / most[a:b].sum())
-            wanted[person // 2] += factor * rows[a:b].sum(axis=0)
         assert np.allclose(found, wanted, rtol=1e-6)
 
 

@@ -1,10 +1,7 @@
 """A person is the unit: however many rows of whatever size, one contribution, clipped once."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn import config_context
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from benchmarks.replay import cases, data_of, judged
@@ -15,11 +12,9 @@ from skdpfl import (
     ISRLDPClassifier,
     ISRLDPRegressor,
     ISRLDPSurvival,
-    privacy_spent,
 )
-from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation._gradient import Batch, PrivateGradient
-from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, SiloGroupKFold
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.models import MLP
 from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy import audit_epsilon
@@ -134,42 +129,6 @@ def test_clipping_row_by_row_is_found(monkeypatch):
     case = CASES["ISRLDP regression persons"]
     found = [judged(case, data_of(case, seed)) for seed in range(3)]
     assert any(any("moved" in words for words in each) for each in found), found
-
-
-@pytest.mark.parametrize("given", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_an_audit_of_persons_finds_it(given, monkeypatch):
-    """The canary is a person with one record, or with five."""
-    X, y, silos, persons = visits(360, n_silos=40)
-    how = {"silo_sizes": [20] * 200, "n_features": 4, "n_fits": 5}
-    if given:
-        how = {"X": X, "y": (y > 0).astype(int), "silos": silos, "persons": persons, "n_fits": 25}
-    one = {"unit": "person", "scaling": None, "n_rounds": 1, "calibrate": False}
-    model = ISRLDPClassifier(4.0, **one)
-    assert not audit_epsilon(model, random_state=0, **how).contradicted
-    monkeypatch.setattr(PrivateGradient, "_of_several", by_rows)
-    assert audit_epsilon(model, random_state=0, **how).contradicted
-
-
-def test_a_column_of_persons_and_searches():
-    """A column, an argument, routing: the same fit; a search slices persons."""
-    X, y, silos, persons = visits(600)
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(id=persons, hospital=silos)
-    given = {"unit": "person", "feature_bounds": (-5, 5), "target_bounds": (-9, 9)}
-    est = ISRLDPRegressor(3.0, random_state=0, **given)
-    one = est.fit(X, y, silos=silos, persons=persons).coef_
-    est.set_params(silo_column="hospital", person_column="id")
-    est.feature_bounds = dict.fromkeys("abcd", (-5, 5))
-    assert np.array_equal(one, est.fit(frame, y).coef_)
-    assert np.array_equal(est.predict(frame), est.predict(frame[list("abcd")]))
-    with config_context(enable_metadata_routing=True):
-        search = GridSearchCV(
-            ISRLDPRegressor(3.0, **given), {"alpha": [0, 1]}, cv=SiloGroupKFold(3)
-        )
-        with pytest.warns(PrivacyLeakWarning, match="exact scores"):
-            search.fit(X, y, silos=silos, persons=persons)
-            spent = privacy_spent(search)
-        assert spent.unit == "person"
-        assert spent.epsilon < 12.0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from benchmarks.replay import OF_PERSONS, cases, data_of, judged
-from skdpfl import ISRLDPClassifier
 from skdpfl.federation import SiloData, SumPlan, _sums
 from skdpfl.inspection import (
     CountsDisplay,
@@ -26,7 +25,6 @@ from skdpfl.preprocessing import (
     DPSplineTransformer,
     DPStandardScaler,
 )
-from skdpfl.privacy import SecureAggregation
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.scaling import _value_counts
 from tests.made_sums import budgets_of
@@ -120,21 +118,6 @@ def test_20000_rows_of_a_person_are_one(name):
         assert np.allclose(one, many, rtol=1e-5, atol=1e-7, equal_nan=True)
 
 
-@pytest.mark.slow
-def test_a_persons_own_levels_stay_secret():
-    """20,000 rows with 50 names of their own leave one, which a count of 1 hides."""
-    table = visits(20_000).copy()
-    own = table.id == 0
-    table.loc[own, "ward"] = [f"own {i % 50}" for i in range(own.sum())]
-    for seed in range(5):
-        known = OF_FIT | {"random_state": seed}
-        encoder = DPOneHotEncoder(**known).fit(table[["id", "ward"]])
-        assert sorted(encoder.categories_[0]) == ["heart", "lung"]
-        y = (table.age > 50).to_numpy()
-        clf = ISRLDPClassifier(8.0, **known).fit(table[["id", "ward"]], y)
-        assert clf.schema_["ward"].levels == ("heart", "lung")
-
-
 @pytest.mark.parametrize("name", [f"{name}, persons" for name in (*OF_PERSONS, "levels")])
 def test_a_person_tells_what_was_priced(name):
     for seed in (0, 1):
@@ -172,44 +155,6 @@ def test_a_person_in_two_silos_pays_for_both(trust, ratio):
     assert noise[1] / noise[0] == pytest.approx(ratio, rel=1e-3)
     with pytest.raises(ValueError, match="rows in 2 silos, more than silos_per_person=1"):
         histogram(table[["id", "dose"]], silos=silos, **known)
-
-
-@pytest.mark.parametrize("name", ["words", "describe", "means", "medians", "standard", "spline"])
-@pytest.mark.parametrize("k", [1, 3])
-def test_a_sum_that_may_be_repeated_is_within_the_budget(name, k):
-    """Masked sums, of which one is paid for twice, beside words, which are not masked."""
-    table = visits(1)
-    known = OF_FIT | {"trust": SecureAggregation(spare_rounds=1), "silos_per_person": k}
-    known |= {"silos": (table.id + np.arange(len(table)) % k) % 4}
-    asked = {"words": NUMBERS + WORDS, "describe": NUMBERS}
-    if name in asked:
-        spent = describe(table[["id", *asked[name]]], **known).attrs["privacy_spent"]
-    else:
-        silos = known.pop("silos")
-        step = MASKED[name].set_params(**known).fit(table[["id", "dose"]], silos=silos)
-        spent = step.privacy_spent_
-    assert 0.98 < spent.epsilon <= 1.0 + 1e-9
-
-
-MASKED = {
-    "means": DPSimpleImputer(feature_bounds=(0, 1)),
-    "medians": DPSimpleImputer(strategy="median"),
-    "standard": DPStandardScaler(),
-    "spline": DPSplineTransformer(feature_bounds=(0, 1)),
-}
-
-
-def test_a_column_of_persons_is_passed_on():
-    """By position, beside that of silos; a frame without it is transformed as well."""
-    table = visits(2).assign(hospital=0)[["age", "id", "dose", "hospital"]]
-    scaler = DPStandardScaler(feature_bounds=(0, 100), silo_column="hospital", **OF_FIT)
-    out = scaler.fit_transform(table)
-    assert list(out.columns) == list(scaler.get_feature_names_out()) == list(table.columns)
-    assert out.id.equals(table.id)
-    assert list(scaler.transform(table[["age", "dose", "hospital"]]).columns) == [
-        "age", "dose", "hospital"
-    ]  # fmt: skip
-    assert np.allclose(scaler.transform(table[["age", "dose"]]), out[["age", "dose"]])
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,10 @@ import pickle
 import tracemalloc
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import ISRLDPRegressor
 from skdpfl.choosing._curves import _all_pairs
-from skdpfl.federation import _local
 from skdpfl.models import Additive
 from skdpfl.scaling._curves import Cells, cells
 
@@ -66,40 +64,6 @@ def test_scaled_columns_are_those_of_the_blocks(dtype):
     again = pickle.loads(pickle.dumps(scaling))
     assert not [name for name in [*vars(again), *vars(again.curves)] if name.startswith("_")]
     np.testing.assert_array_equal(again.transform(X), found)
-
-
-def test_a_flag_among_numbers_keeps_its_own_map():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({"a": rng.uniform(0, 1, 4000), "flag": rng.random(4000) < 0.4})
-    X["b"] = rng.uniform(0, 1, 4000)
-    model = ISRLDPClassifier(8.0, model=Additive(knots=4), random_state=0)
-    model.set_params(feature_bounds={"a": (0, 1), "b": (0, 1)}).fit(X, X.flag ^ (X.a > 0.5))
-    scaling, values = model.scaling_, X.to_numpy(float)
-    assert scaling.curves.columns.tolist() == [0, 2]
-    flag = (values[:, 1] - scaling.inner.center[1]) / scaling.inner.scale[1]
-    np.testing.assert_allclose(scaling.transform(values)[:, 1], flag, rtol=1e-12)
-    np.testing.assert_array_equal(scaling.within(values)[:, 1], values[:, 1])
-    np.testing.assert_array_equal(scaling.curves.transform(values)[:, :3], values)
-
-
-@pytest.mark.parametrize("sampling_rate", [0.2, 1.0])
-@pytest.mark.parametrize("silos", [1, 7])
-def test_where_columns_are_made_changes_no_bit(monkeypatch, sampling_rate, silos):
-    """From the silos' own values and cells, or batch by batch from the table, as in large ones."""
-    rng = np.random.default_rng(0)
-    X, who = rng.standard_normal((5000, 3)).astype(np.float32), rng.integers(0, silos, 5000)
-    model = ISRLDPClassifier(
-        3.0,
-        model=Additive(knots=8),
-        feature_bounds=(-3, 3),
-        random_state=0,
-        n_rounds=5,
-        sampling_rate=sampling_rate,
-    )
-    first = model.fit(X, np.abs(X[:, 0]) > 1, silos=who).coef_
-    monkeypatch.setattr(_local, "LARGE", 0)
-    second = model.fit(X, np.abs(X[:, 0]) > 1, silos=who).coef_
-    np.testing.assert_array_equal(first, second)
 
 
 def test_pairs_of_two_of_many_indicators_are_never_made():

@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 
-from skdpfl.privacy.events import Exact, Gaussian
-from skdpfl.privacy.pricing.price import price_epsilon
-from skdpfl.scaling._choice import EVERYTHING
 from skdpfl.scaling._maps import read_feature_bounds
 from tests.internals.preprocessing.held import planned
 from tests.internals.test_sums import PROTECTED
@@ -42,21 +39,3 @@ def test_composition_charges_the_share_that_noise_is_made_for(setting, mu, bound
             reach = look.what.diameter if setting[2] == "replace" else look.what.radius
             std = plan.sums.noised(number, look.what).std[silo]
             assert reach / std <= look.share * plan.budgets.spends[silo]
-
-
-def test_price_of_a_plan_that_spends_everything_is_the_budget():
-    for mu in (0.1, 1.0, 4.0):
-        plan = planned([50], 4, mu, scaling="private",
-                            shares=EVERYTHING)  # fmt: skip
-        z = 2 / mu
-        whole = price_epsilon(((Gaussian(z), 1),), 1e-5, "replace")
-        assert price_epsilon(plan.composition(), 1e-5, "replace") == pytest.approx(whole, rel=1e-9)
-
-
-def test_infinite_budgets_are_exact_and_say_so():
-    plan = plan_of(mu=[np.inf, 3.0, 3.0], d=3)
-    assert all(isinstance(event, Exact) for event, _ in plan.composition(0))
-    assert all(isinstance(event, Gaussian) for event, _ in plan.composition(1))
-    first = plan.sums.noised(1, plan.moments[0].what)
-    assert first.std[0] == 0 and (first.std[1:] > 0).all()
-    assert plan.budgets.weights.sum() == pytest.approx(1)

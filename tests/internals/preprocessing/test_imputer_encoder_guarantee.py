@@ -109,13 +109,6 @@ def test_the_price_is_that_of_both_parts():
     assert isinstance(composition[0][0], Gaussian) and alone < price
 
 
-def test_values_that_no_record_has_are_never_given_out_and_silos_count_apart():
-    release = vocabulary(1, (300, 300), epsilon=50.0)
-    column = np.repeat(np.array(["a", "b"], dtype=object), [300, 300])
-    (found,) = release.found(source_of(column[:, None], (300, 300)))
-    assert set(found.index) == {"a", "b"} and (abs(found - 300) < 20).all()
-
-
 HUGE = 10**5000
 #: a value of the first record, a column of its kind, and what the column gives out
 FIRST = [

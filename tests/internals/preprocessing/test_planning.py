@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from skdpfl.federation import SiloBudgets
-from skdpfl.privacy.events import Gaussian, Guarantee
-from skdpfl.scaling._choice import EVERYTHING, plan_scaling
+from skdpfl.privacy.events import Guarantee
+from skdpfl.scaling._choice import plan_scaling
 from skdpfl.scaling._maps import read_feature_bounds, read_target_bounds
 
 
@@ -61,36 +61,11 @@ def test_shares_shrink_once_noise_is_small_enough():
     assert shares[0] == pytest.approx(np.sqrt(0.3**2 + 2 * 0.22**2)) and (np.diff(shares) < 0).all()
 
 
-def test_noise_does_not_depend_on_how_silos_are_cut_at_a_trusted_server():
-    one, many = (plan(sizes=sizes, mu=0.1, trust="server") for sizes in ([1000], [200] * 5))
-    np.testing.assert_allclose(one.noise(one.counts), many.noise(many.counts))
-    own = plan(mu=0.1, scaling="private")
-    np.testing.assert_allclose(own.noise(own.counts), np.sqrt(5) * many.noise(many.counts))
-
-
 def test_ignored_features_are_neither_read_nor_paid_for():
     some = read_feature_bounds(([0] * 8, [1] * 4 + [0] * 4), 8)
     made, four = plan(feature_bounds=some), plan(d=4, feature_bounds=bounds(4))
     assert made.features_read.sum() == 4
     assert made.moments[0].what.diameter == four.moments[0].what.diameter
-
-
-def test_unequal_budgets_are_each_spent_in_the_same_share():
-    made = plan(sizes=[100, 200], mu=[0.2, 2.0])
-    spent = [
-        np.sqrt(sum(c * (2 / e.noise_multiplier) ** 2 for e, c in made.composition(i)))
-        for i in (0, 1)
-    ]
-    np.testing.assert_allclose(spent, made.share * np.array([0.2, 2.0]))
-    common = plan(sizes=[100, 200], mu=[0.2, 2.0], trust="server")
-    assert common.composition(0) == common.composition(1)
-
-
-def test_scalers_spend_all_there_is():
-    for given in (dict(), dict(feature_bounds=bounds(8))):
-        made = plan(shares=EVERYTHING, scaling="private", **given)
-        assert made.share == pytest.approx(1)
-        assert all(isinstance(event, Gaussian) for event, _ in made.composition())
 
 
 def test_columns_that_turn_out_to_be_a_point_cost_nothing_and_spare_noise():

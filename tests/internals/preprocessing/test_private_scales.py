@@ -1,11 +1,9 @@
 """Scales found privately: how good they are, and that no record matters more than another."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from skdpfl.federation import SiloBudgets, SiloData, records_read
+from skdpfl.federation import SiloBudgets
 from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._choice import plan_scaling
@@ -54,28 +52,6 @@ def test_scales_are_within_a_small_factor_and_centers_within_a_deviation(known, 
         assert_good(scales_of(plan, X, y, codes, streams_for(seed)), 3.0 if known else 2.0)
 
 
-def test_infinite_budgets_standardise_exactly():
-    X, y, codes = records()
-    scales = scales_of(planned(codes, mu=np.inf), X, y, codes, streams_for(0))
-    np.testing.assert_allclose(scales.features.center, X.mean(axis=0))
-    np.testing.assert_allclose(scales.features.scale, X.std(axis=0))
-    assert scales.target.scale == pytest.approx(y.std())
-
-
-def test_order_of_rows_and_how_silos_are_cut_into_blocks_do_not_show(monkeypatch):
-    X, y, codes = records()
-    plan = planned(codes)
-    one = scales_of(plan, X, y, codes, streams_for(3))
-    order = np.argsort(codes, kind="stable")
-    two = scales_of(plan, X[order], y[order], codes[order], streams_for(3))
-    monkeypatch.setattr("skdpfl.scaling._columns._ROWS", 700)
-    three = scales_of(plan, X, y, codes, streams_for(3))
-    for other in (two, three):
-        np.testing.assert_allclose(other.features.center, one.features.center, rtol=1e-12)
-        np.testing.assert_allclose(other.features.scale, one.features.scale, rtol=1e-12)
-        assert other.target.scale == pytest.approx(one.target.scale, rel=1e-12)
-
-
 def test_ignored_features_get_no_coefficient_and_the_radius_covers_the_bounds():
     X, y, codes = records()
     low, high = LOW.astype(float).copy(), HIGH.astype(float).copy()
@@ -88,12 +64,6 @@ def test_ignored_features_get_no_coefficient_and_the_radius_covers_the_bounds():
     norms = np.linalg.norm(scaling.transform(corners), axis=1)
     assert norms.max() <= scaling.radius * (1 + 1e-12)
     assert 0.5 < scaling.row_norm / 2 < 1.2
-
-
-def test_silos_of_other_sizes_than_planned_are_refused():
-    X, y, codes = records()
-    with pytest.raises(ValueError, match="silo sizes in the plan"):
-        scales_of(planned(codes), X, y, np.zeros(N, int), streams_for(0))
 
 
 @pytest.mark.slow
@@ -122,16 +92,3 @@ def test_of_many_records_a_part_is_read_and_paid_for():
     three = scales_of(plan, W, None, codes_mixed, streams_for(0)).features
     four = scales_of(plan, X, None, np.repeat([0, 1], n // 2), streams_for(0)).features
     np.testing.assert_array_equal(three.center, four.center)
-
-
-def test_a_protected_silo_reads_some_of_its_records_whatever_its_secret_size():
-    X = records()[0]
-    codes = np.repeat(np.arange(3), [1, 3, N - 4])
-    plan = plan_for([1, 1, 1], 3000.0, BOUNDS, unit="silo")
-    assert plan.budgets.most == 2**16 // 3
-    small = replace(plan, budgets=replace(plan.budgets, most=10))
-    look = plan.moments[0]
-    np.testing.assert_array_equal(small.noise(look), plan.noise(look))
-    read = records_read(SiloData.from_codes(X, X[:, 0], codes, 3), small.budgets)
-    np.testing.assert_array_equal(np.diff(read.starts), [1, 3, 10])
-    np.testing.assert_array_equal(read.order, [0, 1, 2, 3, *range(4, N, 400)])

@@ -1,12 +1,9 @@
 """Counts of a target in few bins: what they may tell, what they cost, what they are for."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from skdpfl import ISRLDPRegressor
-from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._magnitudes import LinearGrid, seen_in_bins
 from skdpfl.scaling._maps import read_feature_bounds, read_target_bounds
 from tests.internals.preprocessing import held
@@ -68,17 +65,3 @@ def test_exact_shares_tell_mean_and_deviation(kind):
     assert np.sqrt(seen.variance) == pytest.approx(y.std(), rel=0.25)
     drowned = seen_in_bins(shares, 50.0)
     assert abs(drowned.mean) < 0.1 and drowned.mean_error > 5 * seen.mean_error
-
-
-def test_scales_of_a_target_in_wide_bounds_are_found():
-    """Without it, the target's scale is mostly that of its bounds."""
-    plan = plan_of()
-    without = dataclasses.replace(plan, target_bins=None)
-    errors = {name: [] for name in ("with", "without")}
-    for seed in range(12):
-        X, y = records(seed)
-        for name, each in (("with", plan), ("without", without)):
-            target = held.scales_of(each, X, y, CODES, streams_for(seed)).target
-            errors[name].append([(target.center - 17) / 4, np.log(target.scale / 4)])
-    center, scale = (np.square(errors["with"]).mean(0) / np.square(errors["without"]).mean(0)).T
-    assert center < 0.5 and scale < 0.7

@@ -4,7 +4,6 @@ import math
 from decimal import Decimal
 
 import pytest
-from scipy.special import ndtri
 from scipy.stats import norm
 
 from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
@@ -53,16 +52,6 @@ def test_next_to_no_noise_costs_next_to_infinity(z):
         assert price_epsilon(((PoissonGaussian(z, 0.5), 1),), 1e-5, neighbours) >= 1 / z
         assert renyi(((PoissonGaussian(z, 0.5), 1),), 2.0, neighbours)[0] >= 1 / z
     assert price_epsilon(((FixedSizeGaussian(z, 0.5), 1),), 1e-5, "replace") >= 1 / z
-
-
-@pytest.mark.parametrize("mu", [9e3, 1.1e4, 1e6, 1e12])
-@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-100])
-def test_large_gaussian_epsilons_are_not_below_the_truth(mu, delta):
-    # Phi(mu/2 - eps/mu) is above delta, and by less than 1 / (mu x) of it
-    shift = -float(ndtri(delta))
-    priced = gaussian_epsilon(mu, delta)
-    assert mu * (mu / 2) + mu * shift * (1 - 1e-3) < priced * (1 + 1e-15)
-    assert priced < (mu * (mu / 2) + mu * shift) * (1 + 1e-11)
 
 
 @pytest.mark.parametrize("mu", [0.99e4, 1.01e4, 3e5])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from skdpfl.privacy.events import Approximate, Gaussian, PoissonGaussian, Profile
+from skdpfl.privacy.events import Approximate, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.pricing.loss_pairs import (
     FixedSizePair,
@@ -18,8 +18,8 @@ from skdpfl.privacy.pricing.loss_pairs import (
     gaussian_pair,
     normal_masses,
 )
-from skdpfl.privacy.pricing.loss_sum import LossSum, Window
-from skdpfl.privacy.pricing.price import price_delta, price_epsilon
+from skdpfl.privacy.pricing.loss_sum import LossSum
+from skdpfl.privacy.pricing.price import price_delta
 from skdpfl.privacy.pricing.releases import approximate_pair, profile_pair
 from tests.privacy import _reference as reference
 
@@ -105,34 +105,6 @@ def test_sums_of_randomised_responses(epsilon0, n, deviations):
     assert back == pytest.approx(epsilon, rel=1e-3)
 
 
-def test_different_losses_are_convolved():
-    # Gaussians of different mu, as many grid losses, against the closed form of their sum.
-    mus, counts = (0.1, 0.03, 0.3), (20, 100, 1)
-    total_mu = math.sqrt(sum(n * mu**2 for mu, n in zip(mus, counts, strict=True)))
-    h = 1e-3
-    parts = tuple(
-        (gaussian_pair(mu).grids(Grid(h, 1e-14, 1e-14, 10**6))[0], n)
-        for mu, n in zip(mus, counts, strict=True)
-    )
-    total = LossSum(parts, 2**20)
-    exact = true_delta(gaussian_pair(total_mu), 1.0, 0)
-    assert exact <= total.finite_delta(1.0, exact).value <= 1.002 * exact
-    assert total.epsilon(1e-6).value == pytest.approx(
-        LossSum(((gaussian_pair(total_mu).grids(Grid(h, 1e-14, 1e-14, 10**6))[0], 1),), 2**20)
-        .epsilon(1e-6)
-        .value,
-        rel=1e-3,
-    )
-
-
-def test_infinite_losses_stay_infinite():
-    loss = approximate_pair(0.1, 1e-3).grids(Grid(0.01, 0, 0, 10**4))[0]
-    total = LossSum(((loss, 20),), 2**20)
-    assert total.infinite == pytest.approx(1 - (1 - 1e-3) ** 20)
-    assert total.epsilon(0.9 * total.infinite).value == math.inf
-    assert total.epsilon(1.1 * total.infinite).value < 2.0
-
-
 def test_what_is_missing_is_added():
     """A window cut short, or a rounding error, must show in the answer: it never lowers delta."""
     loss = ReplacePair(0.1, 1.0).grids(Grid(0.02, 1e-14, 1e-14, 10**6))[0]
@@ -187,35 +159,6 @@ def test_probabilities_of_intervals_are_within_their_error_bounds(centre):
         assert Decimal(float(error[i])) <= Decimal(4e-15 * (1 + np.abs(ends).max() ** 2)) * tail
 
 
-@pytest.mark.parametrize("tilt", [0.0, 0.7])
-def test_a_windows_answers_and_their_stated_errors(tilt):
-    """Q's probabilities are geometric, so that each is half of the one before."""
-    h, n, missing = 0.1, 20, 1e-7
-    losses = h * np.arange(-10, 90)
-    of_q = 0.5 ** np.arange(100) / 2
-    of_p = of_q * np.exp(losses)
-    k = math.log(of_p @ np.exp(tilt * losses))
-    window = Window(h, losses, of_p * np.exp(tilt * losses - k), tilt, 1.0, k, missing, n)
-    for j in (20, 25):
-        epsilon = float(losses[j])
-        plus = math.exp(k - tilt * epsilon) * missing
-        exact = float(of_p[j:].sum() - math.exp(epsilon) * of_q[j:].sum()) + plus
-        slope = math.exp(epsilon) * of_q[j + 1 :].sum()
-        there = window.delta(epsilon)
-        assert there.value == pytest.approx(exact, rel=1e-9)
-        assert there.missing == pytest.approx(plus / slope / epsilon, rel=1e-6)
-        assert there.spread == pytest.approx(n * h / 8 * 0.5 / epsilon, rel=1e-6)
-        back = window.epsilon(exact, 0.0)
-        assert back.value == pytest.approx(epsilon, rel=1e-3)
-        assert back.spread == pytest.approx(n * h / 8 * 0.5 / back.value, rel=1e-6)
-
-
-def test_what_is_too_large_for_floating_point_is_one():
-    losses = np.array([-1.0, 0.0, 1.0])
-    window = Window(1.0, losses, np.ones(3), 0.0, 0.0, 800.0, 0.0, 1)
-    assert window.delta(0.5).value == 1.0 and window.delta(0.5).excess == math.inf
-
-
 def test_a_profile_that_a_release_has_is_met_at_every_point():
     """And points above the curve between the others change nothing."""
     epsilons = (0.0, 0.3, 0.8, 1.5, 2.5)
@@ -245,25 +188,6 @@ def test_profiles_that_say_nothing():
     assert profile_pair((0.0, 1.0), (1.0, 1.0)).infinite == 1.0
     assert profile_pair((700.0,), (0.1,)).infinite == 1.0  # such an epsilon is not used
     assert profile_pair((2.0,), (0.1,)).infinite == 0.1
-
-
-@pytest.mark.parametrize(
-    ("small", "epsilon0", "n", "delta"),
-    [
-        ((Gaussian(7973.344470360636), 1), 2.5365936717764863, 96, 7.867655541639488e-16),
-        (
-            (PoissonGaussian(268882.30097695655, 0.39959209380630284), 3),
-            0.13806797838704324,
-            25,
-            1.5948802530588384e-30,
-        ),
-    ],
-)
-def test_a_small_release_beside_randomised_responses_takes_nothing_off(small, epsilon0, n, delta):
-    """Their largest losses are all that matters: the tilt is huge, on a grid of few points."""
-    alone = price_epsilon(((Approximate(epsilon0), n),), delta, "add_remove")
-    both = price_epsilon((small, (Approximate(epsilon0), n)), delta, "add_remove")
-    assert 0.99 * alone <= both <= 1.01 * n * epsilon0
 
 
 @pytest.mark.parametrize("seed", range(60))

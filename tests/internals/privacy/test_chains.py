@@ -56,15 +56,3 @@ def test_the_supremum_at_corners_is_that_over_a_grid(k):
             largest = max(0.0, float((y - math.exp(epsilon) * x).max()))
             assert largest <= chain.delta(epsilon) + 1e-12
             assert chain.delta(epsilon) <= largest + math.exp(min(2 * k, 4)) / 20_000
-
-
-def test_failures_and_pure_privacy_by_hand():
-    # delta 0 at 0.5, nothing below: k times 0.5
-    pure = Chain([0.5], [0.0], 4)
-    assert pure.delta(2.0 + 1e-8) == 0 < 1e-3 < pure.delta(1.99)
-    # fails with 1e-6, says nothing else: k times as often
-    failing = Chain([0.0], [1e-6], 7)
-    assert failing.delta(5.0) == pytest.approx(7e-6, rel=1e-6)
-    # each step multiplies what failed before: f (1 + e + e^2)
-    both = Chain([1.0], [1e-6], 3)
-    assert both.delta(600.0) == pytest.approx(1e-6 * (1 + math.e + math.e**2), rel=1e-6)

@@ -176,11 +176,3 @@ def test_arguments_are_let_go(function):
         with pytest.raises((BufferError, ValueError)):
             getattr(noise, function)(*given[:-1], b"words")
     assert [sys.getrefcount(v) for v in given] == counts
-
-
-def test_an_odd_number_of_normals_of_double_precision_takes_a_word_more():
-    given = arguments("normals")
-    given[2] = np.zeros((2, 9), np.int64)
-    noise.normals(np.zeros((2, 14), np.uint64), *given[1:])
-    with pytest.raises(ValueError, match="words: too few"):
-        noise.normals(np.zeros((2, 13), np.uint64), *given[1:])

@@ -2,9 +2,7 @@
 
 import math
 
-import numpy as np
 import pytest
-from joblib import Parallel, delayed
 from scipy.optimize import minimize_scalar
 
 from skdpfl.exceptions import BudgetExceeded
@@ -94,21 +92,3 @@ def test_what_is_not_a_number_is_not_within_the_budget(monkeypatch):
     monkeypatch.setattr(filters, "renyi", lambda *args: (0.0, math.nan))
     with pytest.raises(BudgetExceeded):
         rule.admit(rule.taken([gaussian(0.01)]), gaussian(0.01))
-
-
-@pytest.mark.slow
-def test_counts_are_exact_under_concurrent_charges(tmp_path):
-    ledger = PrivacyLedger(1.0, path=tmp_path / "shared.sqlite")
-    mu = gaussian_mu(1.0, 1e-5) / 4
-
-    def charge(opened):
-        try:
-            opened.charge("fit", gaussian(mu))
-        except BudgetExceeded:
-            return 0
-        return 1
-
-    with ledger:
-        admitted = Parallel(n_jobs=2)(delayed(charge)(ledger) for _ in range(20))
-    assert sum(admitted) == len(ledger.entries)
-    assert 10 <= np.sum(admitted) <= 16

@@ -8,16 +8,12 @@ import warnings
 import numpy as np
 import pytest
 
-import skdpfl
 from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.filters import FILTERS
 from tests.guaranteed import cost_of
-
-X = np.random.default_rng(0).uniform(size=(400, 3))
-y = X[:, 0] > 0.5
 
 
 def costs(*events, neighbours="replace"):
@@ -48,17 +44,6 @@ def test_what_remains_is_the_largest_epsilon_that_is_admitted(method, past, neig
             ledger.check(gaussian(1.001 * left, neighbours=neighbours))
         ledger.charge("last", gaussian(left, neighbours=neighbours))
         assert ledger.table()["spent"].iloc[-1] == pytest.approx(3.0, rel=1e-3)
-
-
-def test_a_fit_of_full_batches_gets_what_remains():
-    with PrivacyLedger(3.0, 1e-5) as ledger:
-        for _ in range(2):
-            skdpfl.ISRLDPClassifier(0.8, delta=1e-5, scaling=None, n_rounds=2).fit(X, y)
-        rest = {"delta": 1e-5, "sampling_rate": 1.0, "n_rounds": 3, "scaling": None}
-        with pytest.raises(BudgetExceeded):
-            skdpfl.ISRLDPClassifier(1.02 * ledger.remaining, **rest).fit(X, y)
-        skdpfl.ISRLDPClassifier(ledger.remaining, **rest).fit(X, y)
-        assert len(ledger.entries) == 3
 
 
 @pytest.mark.parametrize("method", FILTERS)

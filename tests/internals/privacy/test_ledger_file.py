@@ -14,7 +14,7 @@ from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending import book
 from skdpfl.privacy.spending.book import Budget, Damaged, read, written
-from skdpfl.privacy.spending.filters import RenyiFilter, filter_order, renyi_budget
+from skdpfl.privacy.spending.filters import filter_order, renyi_budget
 from tests.privacy.test_ledger_file import SMALL, full, path
 
 __all__ = ["full", "path"]  # fixtures
@@ -72,29 +72,6 @@ def test_who_waits_too_long_is_told(full, monkeypatch):
             ledger.charge("more", SMALL)
         fcntl.flock(held, fcntl.LOCK_UN)
         ledger.charge("more", SMALL)
-
-
-def test_a_charge_reads_nothing_and_writes_as_much_in_a_file_of_dozens(path, monkeypatch):
-    """A line and the header; no entry is looked at again."""
-    written, reads, uses = [], [], []
-    write, read_all, use = os.pwrite, book._all_of, RenyiFilter._use_under
-    monkeypatch.setattr(
-        os, "pwrite", lambda f, data, at: written.append(len(data)) or write(f, data, at)
-    )
-    monkeypatch.setattr(book, "_all_of", lambda file: reads.append(file) or read_all(file))
-    monkeypatch.setattr(
-        RenyiFilter, "_use_under", lambda self, *cost: uses.append(1) or use(self, *cost)
-    )
-    monkeypatch.setattr(os, "fsync", lambda file: None)
-    with PrivacyLedger(1e3, path=path) as ledger:
-        ledger.charge("fit", SMALL)
-        each = []
-        for _ in range(50):
-            written.clear(), reads.clear(), uses.clear()
-            ledger.charge("fit", SMALL)
-            each.append((sum(written), len(written), len(reads), len(uses)))
-    assert set(each) == {each[0]} and each[0][1:3] == (2, 0) and each[0][3] <= 2
-    assert len(PrivacyLedger(path=path).entries) == 51
 
 
 @pytest.mark.parametrize("kept", [1, 40, 79, 100, 300, None])
@@ -160,12 +137,3 @@ def test_a_ledger_that_cannot_be_kept_leaves_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(LedgerError, match="temporary privacy ledger cannot be created"):
         PrivacyLedger(1.0).__enter__()
-
-
-def test_a_ledger_without_a_file_writes_to_no_disk():
-    with PrivacyLedger() as ledger:
-        path = ledger._journal.path
-        assert os.path.exists(path)
-    assert not os.path.exists(path)
-    if os.path.isdir("/dev/shm"):
-        assert path.startswith("/dev/shm/")

@@ -7,12 +7,10 @@ import pytest
 from scipy.stats import binom, norm
 
 from skdpfl.inspection.audits.judging import (
-    MOST,
     Rates,
     epsilon_from_rates,
     most_wins,
     mu_from_rates,
-    mu_from_wins,
     one_run_epsilon,
     rates_from_counts,
     wins_from_scores,
@@ -23,15 +21,6 @@ def test_rates_are_those_at_which_the_counts_are_just_too_unlikely():
     rates = rates_from_counts(3, 40, 28, 50, 0.02)
     assert binom.cdf(3, 40, rates.false_positive) == pytest.approx(0.01)
     assert binom.sf(27, 50, rates.true_positive) == pytest.approx(0.01)
-
-
-def test_rates_of_no_and_of_all_trials():
-    assert rates_from_counts(40, 40, 0, 50, 0.02) == (1.0, 0.0)
-    rates = rates_from_counts(0, 40, 50, 50, 0.02)
-    assert rates == pytest.approx((1 - 0.01 ** (1 / 40), 0.01 ** (1 / 50)))
-    assert rates_from_counts(39, 40, 1, 50, 0.02) == pytest.approx(
-        (0.99 ** (1 / 40), 1 - 0.99 ** (1 / 50))
-    )
 
 
 @pytest.mark.parametrize(
@@ -50,10 +39,6 @@ def test_rates_of_no_and_of_all_trials():
 )
 def test_epsilon_of_rates(rates, delta, odds):
     assert epsilon_from_rates(Rates(*rates), delta) == pytest.approx(math.log(odds), abs=1e-12)
-
-
-def test_larger_epsilon_is_not_distinguished():
-    assert epsilon_from_rates(Rates(1e-30, 0.5), 0.0) == MOST == 60.0
 
 
 @pytest.mark.parametrize(
@@ -82,11 +67,6 @@ def test_wins_are_counted_in_pairs_that_share_no_run():
     won = [binom.sf(k - 1, 20, w) for w in least for k in range(21)]
     assert len(least) > 1  # the pairs are drawn
     assert sum(abs(p - 0.05) < 1e-9 for p in won) == len(least)
-
-
-def test_mu_of_wins():
-    assert mu_from_wins(norm.cdf(1.2 / math.sqrt(2))) == pytest.approx(1.2)
-    assert mu_from_wins(0.4) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -125,9 +105,3 @@ def test_one_run_with_delta():
 @pytest.mark.parametrize(("n_correct", "delta"), [(0, 0.0), (50, 0.0), (95, 0.01)])
 def test_one_run_that_shows_nothing(n_correct, delta):
     assert one_run_epsilon(2000, 100, n_correct, delta, 0.05) == 0.0
-
-
-def test_one_run_that_shows_all_is_bounded_by_its_guesses():
-    assert one_run_epsilon(2000, 2000, 2000, 0.0, 0.05) == pytest.approx(
-        -math.log(math.expm1(math.log(20) / 2000)), rel=1e-6
-    )

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
+from skdpfl import ISRLDPClassifier
 from skdpfl.privacy import plan as plans
-from skdpfl.privacy.calibration import calibrate, shared_budgets
+from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.mechanisms import Mechanism
-from skdpfl.privacy.plan import cells_of, composition_of, costliest_silos
+from skdpfl.privacy.plan import cells_of, composition_of
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import dominates
 
@@ -46,24 +46,6 @@ def test_budgets_are_rounded_down_by_less_than_a_hundredth_where_there_are_many(
     assert len(np.unique(rounded)) < 300
     assert (rounded <= many).all()
     assert (rounded[:-1] > 0.991 * many[:-1]).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rate", [0.1, pytest.param(1.0, marks=pytest.mark.slow)])
-def test_ten_thousand_budgets(counted, rate):
-    budgets = np.random.default_rng(0).uniform(0.5, 5, M)
-    budgets[7], budgets[8] = np.inf, 6.0
-    plan = plan_for(dict(enumerate(budgets.tolist())), [1000] * M, sampling_rate=rate)
-    spent = plan.spent()
-    ratio = spent.per_silo.to_numpy()[np.isfinite(budgets)] / budgets[np.isfinite(budgets)]
-    assert ratio.max() <= 1.0
-    assert ratio.min() >= 0.99
-    assert spent.per_silo[7] == np.inf
-    assert len(spent.costs) < 400
-    assert len(counted) < 400
-    # more budget, no more noise
-    order = np.argsort(budgets)
-    assert (np.diff(plan.noise_multiplier[order]) <= 0).all()
 
 
 @pytest.mark.slow
@@ -112,40 +94,3 @@ def test_silos_that_release_something_else_beside_are_not_merged():
     for i in range(0, len(sizes), 7):
         own = composition_of(plan, plan.mechanism, i, plan.noise_multiplier[i])
         assert dominates(groups.compositions[groups.of_silo[i]], own)
-
-
-@pytest.mark.slow
-def test_tiny_rates_are_told_apart():
-    """Of 1e9 and 1.0004e9 records, the larger silo must not stand for the smaller one."""
-    sizes = [1_000_400_000, 1_000_000_000]
-    plan = plan_for(1.0, sizes, sampling="without_replacement", sampling_rate=1e-9, delta=1e-12)
-    groups = plan.groups()
-    for i in range(2):
-        own = composition_of(plan, plan.mechanism, i, plan.noise_multiplier[i])
-        assert groups.compositions[groups.of_silo[i]] == own
-    assert costliest_silos(plan, np.ones(2)) == [1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rate", [1e-9, 0.2])
-def test_one_search_where_all_silos_differ(monkeypatch, rate):
-    """Of silos that are in other rounds, with other noise, one leads; the rest are only priced."""
-    searched = []
-
-    def search(build, *asked):
-        searched.append(asked)
-        return calibrate(build, *asked)
-
-    monkeypatch.setattr(plans, "calibrate", search)
-    plans._least_of.cache_clear()
-    clf = DPFedAvgClassifier(
-        1.0, sampling_rate=rate, noise_schedule=("round", 0.9, 2), silo_fraction=0.3,
-        scaling=None, random_state=0,
-    )  # fmt: skip
-    plan = clf.plan_for(silo_sizes=[60] * 8, n_features=5)
-    assert len(costliest_silos(plan, np.ones(8))) > 5
-    assert len(searched) <= 2
-    spent = plan.spent()
-    assert spent.per_silo.max() <= 1.0
-    if rate == 0.2:  # where hardly any record is ever read, prices jump
-        assert spent.per_silo.max() >= 0.99

@@ -157,31 +157,3 @@ def test_the_law_of_the_ratio_by_quadrature(mu, alpha, kappa):
         true = kappa * (weights @ np.maximum(x - place, 0.0))
         found = float(law.masses @ np.maximum(law.values - place, 0.0))
         assert -1e-5 * law.step <= (found - true) / kappa <= mass * law.step / 4
-
-
-@pytest.mark.parametrize("mu", [0.1, 0.4, 1.0])
-@pytest.mark.parametrize("slack", [1e-3, 1e-8])
-def test_tails_that_are_revealed_have_the_stated_probability(mu, slack, monkeypatch):
-    """All but the window, to which a tenth of it is given, is P(|t| > reach)."""
-    given = []
-
-    def nothing(law, n, tolerance):
-        given.append(tolerance)
-        return 0.0
-
-    monkeypatch.setattr(shuffling, "positive_part_of_sum", nothing)
-    revealed = shuffling.blanket_delta(mu, 0.01, 500, 1.1, slack)
-    assert slack / 2 <= revealed <= slack * (1 + 1e-9)
-    assert given == [pytest.approx(slack / 10 * 500 * 0.01)]
-
-
-def test_grids_of_more_points_than_allowed_give_no_bound(monkeypatch):
-    """Either side of the largest number of points."""
-    sizes = []
-    monkeypatch.setattr(
-        shuffling, "positive_part_of_sum", lambda law, *_: sizes.append(len(law.masses)) or 0.0
-    )
-    bounds = [shuffling.blanket_delta(mu, 0.5, 10, 1.0, 1e-9) for mu in np.arange(1.0, 3.0, 0.02)]
-    known = [b < 1.0 for b in bounds]
-    assert known == sorted(known, reverse=True)
-    assert 0.8 * 2**15 < max(sizes) < 2**15 + 3 and 0 < known.count(False) < 99

@@ -100,14 +100,6 @@ def test_every_price_on_the_way_is_a_bound(monkeypatch):
         assert min(prices) >= truth * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("q", [0.003, 0.2])
-def test_without_a_first_answer_the_search_begins_at_guesses(q):
-    truth = epsilon_of_one(FixedSizeGaussian, 3.35, q, 1e-20)
-    pairs = price.releases(((FixedSizeGaussian(3.35, q), 1),), "replace").pairs
-    prices = list(refining.refined(pairs, 1e-20, math.inf, lambda s: s.epsilon(1e-20), True))
-    assert truth * (1 - 1e-9) <= min(prices) <= 1.001 * truth
-
-
 def test_products_whose_every_rounding_is_the_worst(monkeypatch):
     """Each convolution loses its N + 2 roundings; 2^18 releases lose 5e-9 in all."""
     probs = np.zeros(81)

@@ -2,7 +2,6 @@
 
 import math
 from decimal import Decimal, localcontext
-from fractions import Fraction
 
 import dp_accounting
 import numpy as np
@@ -45,16 +44,6 @@ def test_poisson_add_remove_agrees_with_dp_accounting(rate, order):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_limits_and_order_of_samplings(order):
-    plain, _ = renyi_of_event(Gaussian(3.0), order, "replace")
-    for event in (PoissonGaussian(3.0, 1.0), FixedSizeGaussian(3.0, 1.0)):
-        assert plain <= renyi_of_event(event, order, "replace")[0] <= 1.01 * plain
-    poisson, _ = renyi_of_event(PoissonGaussian(3.0, 0.1), order, "replace")
-    fixed, _ = renyi_of_event(FixedSizeGaussian(3.0, 0.1), order, "replace")
-    assert 0 < poisson <= fixed < plain
-
-
-@pytest.mark.parametrize("order", ORDERS)
 def test_randomised_response_by_hand(order):
     p = math.e / (1 + math.e)
     q = 1 - p
@@ -78,10 +67,6 @@ def test_what_is_left_of_a_profile_without_its_failures_is_a_law(order, failure)
     true = renyi_of_event(Approximate(1.0, failure), order, "replace")[0]
     assert delta == pytest.approx(failure, rel=1e-12)
     assert true <= value <= 1.01 * true
-
-
-def test_a_profile_that_says_nothing_may_always_fail():
-    assert renyi_of_event(Profile((0.0, 1.0), (1.0, 1.0)), 2.0, "replace") == (0.0, 1.0)
 
 
 def test_compositions_add_up_and_unknown_events_are_refused():
@@ -123,14 +108,6 @@ def test_poisson_is_never_below_the_truth_to_50_digits(q, z, order):
     assert ours * (order - 1) <= exact * (1 + Decimal("2e-12")) + Decimal("5e-13")
 
 
-@pytest.mark.parametrize("q", [1e-4, 0.5])
-def test_where_the_quadrature_takes_its_widest_step(q):
-    """An order and a distance at which steps of 0.01 would be too many."""
-    exact = exact_zero_out(0.2, q, 250)
-    ours = Decimal(renyi_of_event(PoissonGaussian(0.2, q), 250.0, "add_remove")[0]) * 249
-    assert exact <= ours <= exact * (1 + Decimal("3e-12"))
-
-
 @pytest.mark.parametrize("order", [1.01, 2.0, 33.0, 1000.0, 1e7])  # 1e7: rounding alone
 @pytest.mark.parametrize("z", [0.02, 0.7, 200.0, 1e5])
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
@@ -167,33 +144,3 @@ def test_every_term_is_raised_by_its_own_rounding_and_by_little_more(
             1 + terms[top] + 2 * (order / z) ** 2
         )
     assert len(seen) == 2
-
-
-def test_all_records_sampled_is_never_below_the_gaussian_in_fractions():
-    rng = np.random.default_rng(0)
-    for z, order in zip(rng.uniform(0.5, 20, 30), rng.uniform(1.5, 40, 30), strict=True):
-        exact = Fraction(order) * 2 / Fraction(z) ** 2
-        ours = renyi_of_event(PoissonGaussian(z, 1.0), order, "replace")[0]
-        assert exact <= Fraction(ours) <= exact * (1 + Fraction(1, 10**9))
-
-
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-@pytest.mark.parametrize("order", [1.05, 2.0, 5000.0])
-def test_what_tells_nothing_costs_nothing(neighbours, order):
-    kinds = [PoissonGaussian, FixedSizeGaussian] if neighbours == "replace" else [PoissonGaussian]
-    for kind in kinds:
-        for event in (kind(math.inf, 0.5), kind(1.0, 0.0), kind(math.inf, 1.0)):
-            assert renyi_of_event(event, order, neighbours) == (0.0, 0.0)
-
-
-def test_randomised_response_of_any_epsilon():
-    for epsilon in (700.0, 800.0, 1e5):
-        ours, _ = renyi_of_event(Approximate(epsilon), 1.5, "replace")
-        assert ours == pytest.approx(epsilon, rel=1e-9)
-    assert renyi_of_event(Approximate(math.inf), 1.5, "replace")[0] == math.inf
-
-
-def test_replace_one_costs_twice_the_distance():
-    # the accountant of dp-accounting 0.6.0 prices REPLACE_ONE by the pair of add-or-remove
-    assert renyi_of_event(Gaussian(1.0), 4.0, "replace")[0] == 8.0
-    assert renyi_of_event(Gaussian(1.0), 4.0, "add_remove")[0] == 2.0

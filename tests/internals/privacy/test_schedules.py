@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl.privacy.public_numbers import MAX_LEVELS, check_schedule, noise_factors
+from skdpfl.privacy.public_numbers import MAX_LEVELS, noise_factors
 
 
 def test_decay_by_rounds():
@@ -28,20 +28,3 @@ def test_few_levels_below_the_schedule(schedule):
     assert (rounded > exact * spacing * (1 - 1e-9)).all()
     assert rounded[0] == 1.0
     assert rounded[-1] == pytest.approx(exact[-1])
-
-
-@pytest.mark.parametrize(
-    ("schedule", "what"),
-    [
-        ("round", "must be None"),
-        (("round", 0.5), "must be None"),
-        (("year", 0.5, 1), "kind must be one of .*'year'"),
-        (("round", 0.0, 1), "beta"),
-        (("round", 1.1, 1), "beta"),
-        (("step", 0.5, -1), "start"),
-        (("step", 0.5, 1.5), "start"),
-    ],
-)
-def test_schedules_that_are_none(schedule, what):
-    with pytest.raises(ValueError, match=what):
-        check_schedule(schedule)

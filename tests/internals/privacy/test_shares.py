@@ -4,19 +4,15 @@ counts more than that. Six standard errors: false alarms are below 1e-6 in all."
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from skdpfl import DPFedAvgRegressor, ISRLDPClassifier
-from skdpfl.choosing import PublicFacts, choose
 from skdpfl.federation import BoundedSum, LocalFederation, SiloBudgets, SiloData, SumPlan
-from skdpfl.privacy import Guarantee, SecureAggregation, audit_epsilon
+from skdpfl.privacy import Guarantee
 from skdpfl.privacy.events import Gaussian
-from skdpfl.privacy.mechanisms import Aggregate, LearntClip, Senders, SharedMessages, shared
+from skdpfl.privacy.mechanisms import Aggregate, LearntClip, Senders, SharedMessages
 from skdpfl.privacy.plan import composition_of
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import PrecisionError, shared_noise
-from skdpfl.privacy.sampling import Disjoint, PoissonSampling
 from tests.guaranteed import plan_of
 
 MANY = 100_000
@@ -69,18 +65,6 @@ def test_honest_noise_is_what_is_priced(unit, cohort, colluding):
         assert left.mean() == pytest.approx(0, abs=6 * priced / math.sqrt(MANY))
         honest = len(cohort) - colluding
         assert whole.std() == pytest.approx(priced * math.sqrt(len(cohort) / honest), rel=OFF)
-
-
-def test_a_round_of_fewer_silos_has_larger_shares():
-    """What an attempt's cohort gets does not depend on a larger one that was planned."""
-    mine = plan(colluding=1)
-    least = float((mine.noise_multiplier * mine.record_shares).max()) * mine.clip_norm
-    for cohort in ([0, 1, 2, 3, 4], [1, 2, 4], [0, 3]):
-        noise = mine.mechanism.noise_in(mine, 0, len(cohort))
-        assert noise.std * math.sqrt(len(cohort) - 1) == pytest.approx(least)
-        assert noise.grid == noise.std * 2.0**-36
-    with pytest.raises(ValueError, match="colluding=1"):
-        mine.mechanism.noise_in(mine, 0, 1)
 
 
 def test_silos_draw_their_own_noise():
@@ -153,12 +137,6 @@ def test_shares_that_are_not_covered_are_refused(std, n_silos, colluding, bound,
         shared_noise(std, n_silos, colluding, bound)
 
 
-@pytest.mark.parametrize("kw", [{"colluding": 5}, {"schedule": (np.array([0]), np.arange(5))}])
-def test_too_few_silos_are_refused_with_the_plan(kw):
-    with pytest.raises(ValueError, match="colluding"):
-        plan(**kw)
-
-
 def test_a_plan_of_one_silo_names_the_noise_of_all():
     """The share follows from the noise that all agreed to; less than the own price is refused."""
     mine = plan()
@@ -179,52 +157,7 @@ def test_a_plan_of_one_silo_names_the_noise_of_all():
         plan_of(**alone, noise_of_sum=0.999 * common)
 
 
-@pytest.mark.parametrize("sampling", [PoissonSampling(0.5), Disjoint(5)])
-def test_spare_rounds_are_priced_as_rounds_of_the_least_noise(sampling):
-    rounds = {"steps": (1,) * 4, "noise_schedule": ("round", 0.5, 1), "sampling": sampling}
-    without, spare = plan(**rounds), plan(**rounds, spare_rounds=3)
-    least = without.factor_range[0]
-    counts = [dict(p.groups().compositions[0]) for p in (without, spare)]
-    if isinstance(sampling, Disjoint):
-        assert counts[0] == counts[1]  # batches apart: the least noise counts once
-        return
-    by_noise = [{e.noise_multiplier: n for e, n in c.items()} for c in counts]
-    smallest = min(by_noise[0])
-    assert smallest == pytest.approx(min(without.noise_multiplier * least))
-    assert by_noise[1] == by_noise[0] | {smallest: by_noise[0][smallest] + 3}
-
-
 # ---- planted bugs ---------------------------------------------------------------------------
-
-
-def _small_shares(monkeypatch):
-    """Shares for a cohort in which nobody colludes."""
-    sound = shared.shared_noise
-    monkeypatch.setattr(shared, "shared_noise", lambda std, n, t, bound: sound(std, n, 0, bound))
-
-
-def _price_of_the_whole(monkeypatch):
-    """The coalition's own shares are priced as if they hid anything."""
-    sound = shared.SharedGradients.composition
-
-    def whole(self, plan, z, n, levels):
-        return sound(self, plan, z, n, [(level * math.sqrt(5), count) for level, count in levels])
-
-    monkeypatch.setattr(shared.SharedGradients, "composition", whole)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bug", [None, _small_shares, _price_of_the_whole])
-def test_an_audit_finds_shares_that_are_too_small(bug, monkeypatch):
-    """A coalition of four of five silos takes its noise off the sum, at epsilon 4."""
-    if bug is not None:
-        bug(monkeypatch)
-    clf = ISRLDPClassifier(
-        4.0, n_rounds=1, sampling_rate=1.0, scaling=None, calibrate=False,
-        trust=SecureAggregation(4),
-    )  # fmt: skip
-    audit = audit_epsilon(clf, silo_sizes=[20] * 5, n_features=2, n_fits=300, random_state=0)
-    assert audit.contradicted == (bug is not None)
 
 
 # ---- sums beside the rounds -------------------------------------------------------------------
@@ -259,18 +192,3 @@ def test_sums_beside_the_rounds_have_the_priced_noise_left(colluding):
     whole = question.each(LocalFederation(data, streams_for(5)), streams_for(6))
     assert whole.std() == pytest.approx(priced * math.sqrt(5 / (5 - colluding)), rel=OFF)
     assert sums.noise(0, Ones()) * SIZES.sum() == pytest.approx(whole.std(), rel=OFF)
-
-
-def sums_of(**options):
-    """What a fit on four silos releases beside its rounds."""
-    model = DPFedAvgRegressor(9.0, trust=SecureAggregation(colluding=2), **options)
-    facts = PublicFacts(pd.Index(range(4)), np.full(4, 900), 3, is_classifier=False)
-    return choose(model._request(facts), model._method()).sums
-
-
-def test_all_sums_of_a_fit_guard_against_the_same_silos():
-    """Scales, curves and the calibration, as the rounds."""
-    bounds = {"feature_bounds": (0, 1), "target_bounds": (0, 1)}
-    found = [sums_of(loss="quantile"), sums_of(model="additive", **bounds)]
-    assert [len(sums) for sums in found] == [2, 2]
-    assert all(sums.budgets.colluding == 2 for some in found for sums in some)

@@ -6,10 +6,9 @@ from scipy.stats import binom, norm
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.federation._batches import Batches
-from skdpfl.privacy import epsilon_of, n_steps_for, noise_multiplier_for
-from skdpfl.privacy.events import FixedSizeGaussian, WithReplacementGaussian
+from skdpfl.privacy import epsilon_of
+from skdpfl.privacy.events import WithReplacementGaussian
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
-from skdpfl.privacy.pricing.renyi import renyi_of_event
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import WithReplacement
 from tests.estimators.fits import data
@@ -45,28 +44,6 @@ def test_the_price_of_a_step_covers_the_worst_records(z, n, batch, delta):
     assert true_delta(epsilon, z, n, batch) <= delta * (1 + 1e-3)
     assert true_delta(without, z, n, batch) > 1.01 * delta and without < epsilon
     assert true_delta(0.4 * epsilon, z, n, batch) > delta
-
-
-@pytest.mark.parametrize("n_steps", [1, 200])
-def test_a_single_draw_is_a_batch_without_replacement(n_steps):
-    given = {"noise_multiplier": 0.8, "sampling_rate": 0.02, "n_steps": n_steps, "delta": 1e-6}
-    want = epsilon_of(**given, sampling="without_replacement")
-    assert epsilon_of(**given, **WITH, batch=1) == pytest.approx(want, rel=2e-3)
-    for order in (2.0, 7.5):
-        one = renyi_of_event(WithReplacementGaussian(0.8, 0.02, 1), order, "replace")
-        assert one[0] == pytest.approx(
-            renyi_of_event(FixedSizeGaussian(0.8, 0.02), order, "replace")[0], rel=1e-9
-        )
-
-
-@pytest.mark.slow
-def test_noise_and_steps_for_a_budget():
-    given = {"sampling_rate": 0.1, "delta": 1e-5, **WITH, "batch": 30}
-    z = noise_multiplier_for(epsilon=2.0, n_steps=40, **given)
-    assert 1.97 < epsilon_of(noise_multiplier=z, n_steps=40, **given) <= 2.0
-    assert n_steps_for(epsilon=2.0, noise_multiplier=z, **given) in (40, 41)
-    with pytest.raises(ValueError, match="needs batch"):
-        epsilon_of(noise_multiplier=1.0, n_steps=4, sampling_rate=0.1, delta=1e-5, **WITH)
 
 
 def test_more_copies_than_are_counted_have_their_share_of_delta():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from skdpfl.__main__ import main
-from skdpfl.remote import Doorway, Hello, ask_gate, connected, pack, receive, send, unpack
+from skdpfl.remote import Hello, ask_gate, connected, pack, receive, send, unpack
 from skdpfl.remote._terms import LIMITS
 from tests.service.hospital import Hospital
 
@@ -43,18 +43,6 @@ def test_a_letter_has_one_deadline_however_it_trickles_in():
             assert time.monotonic() - begin < 5
             done.set()
             thread.join()
-
-
-def test_a_door_looks_each_second_what_happened(tmp_path):
-    """A signal just before accept, or a closed door, would be seen at the next knock only."""
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(str(tmp_path / "door"))
-        door.listen()
-        thread = threading.Thread(target=Doorway(door, None, (1, 1, 0)).serve, daemon=True)
-        thread.start()
-        time.sleep(0.1)
-    thread.join(timeout=10)
-    assert not thread.is_alive()
 
 
 SCRIPT = """
@@ -145,13 +133,6 @@ def idle(stack, path, count):
 def more_descriptors():
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
-
-
-def test_many_idle_connections_leave_a_door_open(door):
-    more_descriptors()
-    with ExitStack() as stack:
-        idle(stack, door[1], 1100)
-        assert echoed(door[1]) and door[0].poll() is None
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -16,37 +15,6 @@ from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Refused, SilosMissing, SiloStore, Terms, declare
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
 from tests.remote.test_elsewhere import PLAIN, learnt, same
-
-
-def test_the_mean_without_a_silo_is_that_of_the_others(tmp_path):
-    """One round at a point: the released mean is the sum over the cohort over its share."""
-    from skdpfl.engine import Cohort, Round, _round
-    from skdpfl.federation import Federation
-    from skdpfl.privacy.randomness.streams import streams_for
-    from tests.engine.settings import problem as small
-    from tests.engine.settings import work_of
-    from tests.federation.test_local import setting
-
-    p, s = small(), setting(z=[1e-9] * 4, weights=np.array([0.1, 0.2, 0.3, 0.4]))
-
-    class Given(Federation):
-        n_silos, may_miss = 4, True
-
-        def start(self, work):
-            pass
-
-        def absent(self):
-            return np.array([1])
-
-        def round(self, round, shared, cohort, clip_norm):
-            yield np.array([0, 2, 3]), np.ones((3, p.size)) * np.array([[1.0], [2.0], [3.0]])
-
-    work = work_of("fedavg", p, s)
-    now = Round(0, Cohort.of(work.plan, np.arange(4)), np.inf)
-    state = work.algorithm.init(np.zeros(p.size))
-    released = _round(work, Given(), streams_for(0), now, state)
-    np.testing.assert_allclose(released.mean, (0.1 + 0.3 * 2 + 0.4 * 3) / 0.75)
-    assert released.sampled == 0.75 and released.fraction == pytest.approx(0.8)
 
 
 @dataclass(frozen=True)

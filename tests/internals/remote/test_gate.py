@@ -3,15 +3,12 @@
 import dataclasses
 import os
 import shutil
-import stat
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from skdpfl.algorithms import Scaffold
-from skdpfl.exceptions import LedgerError
-from skdpfl.losses import PiecewiseExponential
 from skdpfl.models import MLP
 from skdpfl.privacy import Guarantee, PrivacyLedger
 from skdpfl.privacy.events import Gaussian
@@ -22,13 +19,11 @@ from skdpfl.remote._letters import (
     Agreement,
     Answer,
     Ask,
-    Hello,
     Refusal,
 )
 from skdpfl.remote._memory import SiloStore
 from skdpfl.remote._releases import _check_clip_norm
 from skdpfl.scaling import (
-    AffineScaling,
     Boxes,
     Columns,
     Counts,
@@ -89,21 +84,6 @@ def offer_of(said, **changes):
 
 
 # ---- before it agrees ---------------------------------------------------------------------------
-
-
-def test_it_agrees_and_says_the_price_but_pays_nothing_yet(silo, said):
-    answer = silo.tell(said[0][0])
-    assert isinstance(answer, Agreement) and 2.9 < answer.epsilon <= 3.0
-    assert silo.tell(said[0][0]) == answer
-    assert silo.n_charged == 0
-
-
-def test_parts_that_look_alike_are_told_apart_by_who_approves(said):
-    task, cuts = said[0][0].task, tuple(cut / 101 for cut in range(1, 101))
-    losses = PiecewiseExponential(cuts), PiecewiseExponential((*cuts[:-1], 0.999))
-    offers = [offer_of(said, task=dataclasses.replace(task, loss=loss)) for loss in losses]
-    first, second = (each.shown(each.row.spent(None))["loss"] for each in offers)
-    assert first != second and first[:200] == second[:200] and len(first) < 300
 
 
 def test_it_refuses_what_its_ledger_cannot_pay(tmp_path, said):
@@ -177,24 +157,6 @@ def test_it_compares_what_is_declared_with_what_it_has(silo, said, name):
     changes, words = DECLARED[name]
     facts = dataclasses.replace(said[0][0].facts, **changes)
     refused(silo.tell(offer_of(said, facts=facts)), words)
-
-
-def test_names_of_features_are_compared(tmp_path, said):
-    import pandas as pd
-
-    frame = pd.DataFrame(said[1].X, columns=list("abcd"))
-    silo = Silo(tmp_path, SiloRecords("north", frame, said[1].y, classes=[0, 1]))
-    facts = dataclasses.replace(said[0][0].facts, feature_names=("a", "b", "d", "c"))
-    refused(silo.tell(offer_of(said, facts=facts)), "columns in another order")
-    facts = dataclasses.replace(said[0][0].facts, feature_names=("a", "b", "c", "d"))
-    more = dataclasses.replace(facts, n_features=5)  # sums would fail after the fit was charged
-    refused(silo.tell(offer_of(said, facts=more)), "not that of their names")
-    assert isinstance(silo.tell(offer_of(said, facts=facts)), Agreement)
-
-
-def test_an_agreement_is_for_one_offer(silo, said):
-    silo.tell(said[0][0])
-    refused(silo.tell(offer_of(said, noise_multiplier=99.0)), "a different offer with the name")
 
 
 BAD_ROWS = {
@@ -274,11 +236,6 @@ def told(silo, letters):
     return answer
 
 
-def test_it_answers_all_of_a_fit_and_pays_once(silo, said):
-    told(silo, said[0])
-    assert silo.n_charged == 1
-
-
 @pytest.mark.parametrize("last", [1, 3, 4, 5])
 def test_asked_again_it_sends_the_same_bytes_or_nothing(silo, said, last):
     """The same words: the same bytes, after a restart too. Other words: no second release."""
@@ -321,13 +278,6 @@ def test_a_fit_whose_memory_is_gone_is_not_begun_again(silo, said):
     refused(silo.tell(said[0][1]), "has not agreed to this fit")
     assert silo.n_charged == 1
     told(silo, [offer_of(said, fit="another")])
-
-
-def test_rounds_beyond_the_plan_are_refused(silo, said):
-    told(silo, said[0][:-1])
-    last = said[0][-2]
-    assert last.purpose == "round"
-    refused(silo.tell(dataclasses.replace(last, number=2)), "got round 2")
 
 
 def test_sizes_and_labels_are_no_answer_where_the_terms_keep_them_secret(tmp_path, said):
@@ -387,17 +337,6 @@ def test_messages_are_clipped_to_norms_that_noise_is_made_for(clip):
         _check_clip_norm(clip, row)
     for near in (0.5, 1e-6, 1e6):
         _check_clip_norm(near, row)
-
-
-def test_maps_that_make_other_shapes_are_refused(silo, said):
-    """A map with limits of its own shape would make several tables of one."""
-    first = next(letter for letter in said[0][1:] if letter.purpose == "round")
-    silo.tell(said[0][0])
-    wide = AffineScaling(np.zeros(4), np.ones(4), low=np.zeros((2, 1, 4)), high=np.ones((2, 1, 4)))
-    for maps in ({"features": wide}, {"features": AffineScaling(np.zeros(3), np.ones(3))}):
-        task = dataclasses.replace(first.task, **maps)
-        assert isinstance(silo.tell(dataclasses.replace(first, task=task)), Refusal)
-    assert silo.n_charged == 0
 
 
 ALL, FEWER = Columns(np.ones(4, bool), False), Columns(np.ones(3, bool), False)
@@ -474,29 +413,7 @@ def scaffold():
 # ---- noise --------------------------------------------------------------------------------------
 
 
-def test_two_silos_alike_draw_noise_of_their_own(tmp_path, said):
-    """The operating system's entropy: no letter decides it."""
-    answers = []
-    for folder in (tmp_path / "a", tmp_path / "b"):
-        folder.mkdir()
-        answers.append(unpack(told(Silo(folder, said[1]), said[0][:2])).values)
-    assert isinstance(unpack(pack(1)), int)
-    assert not (answers[0] == answers[1]).any()
-
-
 # ---- on disk ------------------------------------------------------------------------------------
-
-
-def test_files_are_the_owners_alone(silo, said):
-    told(silo, said[0][:4])
-    files = [p for p in silo.path.parent.rglob("*") if p.is_file()]
-    silo.tell(Hello())
-    files = [p for p in silo.path.parent.rglob("*") if p.is_file()]
-    assert {p.name for p in files if not p.suffix} == {"lock", "mark"}
-    assert {p.suffix for p in files} == {".ledger", ".fit", ".count", ".log", ""}
-    for path in files:
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE((silo.path.parent / "north.ledger.fits").stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("where", ["before writing", "written beside", "written"])
@@ -529,53 +446,7 @@ def test_a_silo_that_is_killed_forgets_nothing_it_sent(monkeypatch, silo, said, 
     told(silo, said[0][4:])
 
 
-def test_a_silo_that_is_killed_while_it_pays_pays_once(monkeypatch, silo, said):
-    told(silo, said[0][:1])
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(SiloStore, "write", lambda *args: (_ for _ in ()).throw(Killed))
-        silo.tell(said[0][1])
-    assert silo.n_charged == 1
-    told(silo, said[0][1:])
-    assert silo.n_charged == 1
-
-
-def test_a_ledger_that_is_gone_or_old_is_noticed(silo, said):
-    old = None
-    told(silo, said[0][:1])
-    old = silo.path.read_bytes()
-    told(silo, said[0][1:3])
-    new = silo.path.read_bytes()
-    silo.path.write_bytes(old)
-    refused(silo.tell(said[0][3]), "ledger cannot be used")
-    silo.path.unlink()
-    with pytest.raises(LedgerError, match="is missing"):
-        silo.gate()
-    silo.path.touch(mode=0o600)
-    silo.path.write_bytes(new)
-    told(silo, said[0][3:])
-
-
-def test_a_damaged_memory_ends_the_fit(silo, said):
-    told(silo, said[0][:3])
-    (file,) = silo.path.parent.rglob("*.fit")
-    file.write_bytes(file.read_bytes()[:-9])
-    refused(silo.tell(said[0][3]), "damaged")
-
-
 # ---- errors tell nothing ------------------------------------------------------------------------
-
-
-def test_errors_inside_do_not_leave_the_silo(monkeypatch, caplog, silo, said):
-    told(silo, said[0][:1])
-    secret = f"the record {said[1].X[0, 0]}"
-
-    def fails(offer):
-        raise KeyError(secret)
-
-    monkeypatch.setattr("skdpfl.remote._releases.streams_of", fails)
-    answer = silo.tell(said[0][1])
-    refused(answer, "its log has the details")
-    assert secret not in answer.reason and "KeyError in fails" in caplog.text
 
 
 @pytest.mark.parametrize("reads", ["table", "targets"])
@@ -590,27 +461,6 @@ def test_no_record_is_read_before_the_fit_is_paid(monkeypatch, silo, said, reads
     monkeypatch.setattr(SiloRecords, reads, reading)
     told(silo, said[0])
     assert len(charged) == len(said[0]) - 1 and set(charged) == {1}
-
-
-@pytest.mark.parametrize("letter", [b"", b"GET / HTTP/1.1", pack("hello"), pack(Refusal("", "no"))])
-def test_other_letters_are_refused(silo, letter):
-    assert isinstance(silo.tell(letter), Refusal)
-
-
-@pytest.mark.parametrize("dtype", [object, "datetime64[ns]"])
-def test_words_and_dates_are_no_features(dtype):
-    """The error tells of no value."""
-    days = np.array([["2020-02-03"], ["2021-04-05"]], dtype)
-    with pytest.raises(ValueError, match="X holds text, dates or complex") as told:
-        SiloRecords("a", days, [0, 1])
-    assert "2020" not in str(told.value) and told.value.__cause__ is None
-
-
-def test_a_cost_is_not_shown_as_what_was_agreed():
-    """One that is above by less than the digits shown."""
-    spent = SimpleNamespace(epsilon=1.00001, delta=1e-5, unit="record", neighbours="replace")
-    with pytest.raises(Refused, match=r"epsilon=1 at .* costs epsilon=1\.001 at delta=1e-05"):
-        Terms(epsilon=1.0, delta=1e-5).check(spent)
 
 
 def test_a_broadcast_that_is_not_finite_uses_up_no_round(silo, said):

@@ -15,7 +15,7 @@ from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Gate, Refused, SiloRecords, WireError, pack, receive, send, unpack
 from skdpfl.remote._memory import SiloStore
-from skdpfl.remote._terms import LIMITS, FitLimits
+from skdpfl.remote._terms import LIMITS
 from tests.remote.hostile_letters import letters_of_a_fit, message, with_field
 from tests.remote.silos_here import problem
 
@@ -222,10 +222,6 @@ def test_a_limit_is_kept_in_words(monkeypatch, gate, letters, each):
     each(monkeypatch, gate, letters)
 
 
-def test_each_limit_has_its_test():
-    assert [each.__name__ for each in TABLE] == [*_codec.Limits._fields, *FitLimits._fields]
-
-
 def test_pricing_does_not_keep_others_waiting(monkeypatch, gate, letters):
     """An offer is priced before the silo's lock is taken."""
     held = []
@@ -242,12 +238,3 @@ def test_pricing_does_not_keep_others_waiting(monkeypatch, gate, letters):
     )
     gate.answer(letters[0])
     assert held == ["price", "lock"]
-
-
-def test_whatever_a_constructor_raises_is_a_wire_error(monkeypatch):
-    def make(name, fields):
-        raise AttributeError(name)
-
-    monkeypatch.setattr(_codec, "_made", make)
-    with pytest.raises(WireError, match="not a message"):
-        unpack(message({"o": "a", "v": {}}))

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("cryptography")
 
 from skdpfl.federation import Silo
-from skdpfl.remote import Refused, RemoteFederation, SilosMissing, Terms, pack, unpack
+from skdpfl.remote import Refused, SilosMissing, Terms, pack, unpack
 from skdpfl.remote._letters import Answer, Ask, Refusal
 from skdpfl.remote._masks import (
     mask,
@@ -26,7 +26,6 @@ from tests.remote.silos_here import (
     fit_elsewhere,
     fit_here,
     problem,
-    schema,
 )
 
 PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
@@ -110,14 +109,6 @@ def test_numbers_that_leave_no_room_for_the_sum_are_refused():
         with pytest.raises(Refused, match="too large"):
             on_grid(np.array(values), 1.0, 1.0, 3)
     assert on_grid(np.array([2.0**60]), 1.0, 1.0, 3)[0] == 2**60
-
-
-def test_a_round_without_all_of_its_silos_fails(tmp_path):
-    here = Here(tmp_path, problem(), spoil=lambda n, k, a: None if n == "west" and k > 8 else a)
-    with pytest.raises(SilosMissing, match="Round 1 lacks answers"):
-        fit_elsewhere(estimator(**PLAIN), here, masked=True)
-    with pytest.raises(ValueError, match='give on_missing="fail"'):
-        RemoteFederation(here, schema(problem()), masked=True, on_missing="skip")
 
 
 def test_rounds_of_two_silos_are_refused_before_anybody_pays(tmp_path):
@@ -206,12 +197,3 @@ def test_keys_stay(silo):
     assert "The keys of a fit" in answer.reason
     good = replace(later, part=replace(part, keys=None))
     assert isinstance(unpack(here.gate("east").answer(pack(good))), Answer)
-
-
-def test_a_silo_that_agreed_to_no_mask_gives_no_part(tmp_path, said):
-    part = next(letter.part for _, letter in said[0] if isinstance(letter, Ask))
-    here = Here(tmp_path, problem())
-    fit_elsewhere(estimator(**PLAIN | {"n_rounds": 2}), here)
-    last = unpack(here.letters[-1][1])
-    answer = unpack(here.gate("east").answer(pack(replace(last, part=part))))
-    assert "did not agree to masked sums" in answer.reason or "once and in order" in answer.reason

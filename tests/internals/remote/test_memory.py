@@ -97,39 +97,6 @@ def test_five_fits_do_not_run_on_the_budget_of_one(tmp_path, letters):
     assert kinds == [[Agreement, Answer], *[[Refusal, Refusal]] * 4]
 
 
-def test_a_count_on_another_disk_tells_of_old_copies_of_both(tmp_path, letters):
-    silo = Silo(tmp_path / "home")
-    fit = iter(letters)
-    silo.tell(fit, "first", 3)
-    silo.copy(tmp_path / "copy")
-    silo.tell(fit, "first", 2)
-    silo.put_back(tmp_path / "copy", ["ledger", "folder"])
-    assert isinstance(silo.tell(iter(letters[3:]), "first", 1), Refusal)
-
-
-def test_copies_of_one_moment_are_used(tmp_path, letters):
-    """They are the newest that there are after a disk was lost, and cannot be told from others."""
-    silo = Silo(tmp_path / "home")
-    fit = iter(letters)
-    silo.tell(fit, "first", 3)
-    silo.copy(tmp_path / "copy")
-    silo.put_back(tmp_path / "copy", PARTS)
-    assert isinstance(silo.tell(fit, "first", 1), Answer)
-
-
-def test_a_folder_that_is_new_knows_no_fit_of_before(tmp_path, letters):
-    """As one that is not mounted; when the old one is back, it is an old copy."""
-    silo = Silo(tmp_path / "home")
-    old = iter(letters)
-    silo.tell(old, "first", 3)
-    silo.copy(tmp_path / "copy")
-    shutil.rmtree(silo.paths["folder"])
-    assert "has not agreed to this fit" in silo.tell(iter(letters[3:]), "first", 1).reason
-    assert isinstance(silo.tell(iter(letters), "second", 2), Answer)
-    silo.put_back(tmp_path / "copy", ["folder"])
-    assert "ledger cannot be used" in silo.tell(old, "first", 1).reason
-
-
 @pytest.mark.parametrize("text", ["", "3", "a b", "-1 0", "1 2 3"])
 def test_a_count_that_is_none_ends_everything(tmp_path, caplog, letters, text):
     silo = Silo(tmp_path / "home")
@@ -142,18 +109,6 @@ def test_a_count_that_is_none_ends_everything(tmp_path, caplog, letters, text):
     assert "write '2 1' into it" in caplog.text
     silo.paths["count"].write_text("2 1")
     assert isinstance(silo.tell(iter(letters), "second", 2), Answer)
-
-
-def test_a_ledger_or_a_mark_that_is_gone(tmp_path, letters):
-    silo = Silo(tmp_path / "home")
-    silo.tell(iter(letters), "first", 3)
-    (silo.paths["folder"] / "mark").unlink()
-    with pytest.raises(LedgerError, match="old copy"):
-        silo.gate()
-    shutil.rmtree(silo.paths["folder"])
-    silo.paths["ledger"].unlink()
-    with pytest.raises(LedgerError, match="is missing"):
-        silo.gate()
 
 
 @pytest.mark.parametrize("after", range(6))
@@ -185,18 +140,6 @@ def test_a_process_that_is_killed_at_any_write_goes_on(monkeypatch, tmp_path, le
     assert silo.gate().answer(ask) == again
     assert isinstance(silo.tell(fit, "first", 1), Answer)
     assert len(PrivacyLedger(path=silo.paths["ledger"], must_exist=True).entries) == 1
-
-
-def test_what_else_a_hospital_charges_is_no_matter(tmp_path, letters):
-    """Fits of its own, on the same records, in the same ledger."""
-    silo = Silo(tmp_path / "home")
-    fit = iter(letters)
-    silo.tell(fit, "first", 2)
-    spent = unpack(letters[0]).row.spent(None)
-    with PrivacyLedger(path=silo.paths["ledger"], must_exist=True) as ledger:
-        ledger.charge("a fit of our own", spent)
-    assert isinstance(silo.tell(fit, "first", 1), Answer)
-    assert isinstance(silo.tell(iter(letters), "second", 2), Answer)
 
 
 @pytest.mark.parametrize("change", ["a number", "a label", "the order"])

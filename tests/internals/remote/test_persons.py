@@ -14,7 +14,6 @@ from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
 from skdpfl.privacy import SecureAggregation
 from skdpfl.remote import (
     RemoteFederation,
-    SiloRecords,
     SilosMissing,
     Terms,
     _letters,
@@ -157,34 +156,6 @@ def test_rows_of_a_person_change_nothing_that_is_told(tmp_path):
     assert len(told[0][0]) == len(told[0][1]) == 4
 
 
-@pytest.mark.parametrize("n_rows", [1, 200])
-@pytest.mark.parametrize("contribution", ["mean", "sum"])
-def test_a_person_moves_a_silos_message_by_what_is_priced(tmp_path, n_rows, contribution):
-    """With huge rows in a person's place: 2 C over the persons of the silo, or nearly that."""
-    (X, _, silos), persons = visits("Regressor")
-    own, rng = persons == 5, np.random.default_rng(1)
-    far = 1000 * np.sign(rng.normal(size=4)) * np.ones((n_rows, 4))
-    given = {"scaling": None, "n_rounds": 1, "learning_rate": 1.0, "clip_norm": 0.5}
-    given |= {"feature_bounds": None, "contribution": contribution, "average": False}
-    found = []
-    for label in (0, 1):
-        keep = ~own
-        data = (
-            np.concatenate([X[keep], far]),
-            np.append((X[keep, 0] > 0).astype(int), np.full(n_rows, label)),
-            np.append(silos[keep], np.full(n_rows, silos[own][0])),
-        )
-        ids = np.append(persons[keep], np.full(n_rows, 5))
-        folder = tmp_path / str(label)
-        folder.mkdir()
-        here = Here(folder, data, persons=ids)
-        model = estimator(**BOUNDS | given | {"calibrate": False})
-        model = fit_elsewhere(model, here, facts_of(data, ids))
-        found.append(np.append(model.coef_, model.intercept_))
-    share = model.plan_.record_shares[silos[own][0]]
-    assert 0.5 < np.linalg.norm(found[0] - found[1]) / (2 * 0.5 * share) < 1.001
-
-
 def test_tables_and_scores_see_what_one_process_sees(tmp_path):
     """Transformers, a look and a score, in which a person counts by the mean over their rows."""
     data, persons = visits()
@@ -252,21 +223,3 @@ def test_a_server_cannot_have_a_price_take_long(tmp_path, monkeypatch):
     """All silos of a person are priced: 3 rounds in 4 silos are 12 steps."""
     monkeypatch.setattr(_letters, "LIMITS", _letters.LIMITS._replace(steps=11))
     assert "in all silos of a person" in refusal_of(tmp_path, silos_per_person=4)
-
-
-def test_a_ledger_keeps_units_apart(tmp_path):
-    """Terms for records accept fits for persons, but no ledger adds up both."""
-    data, persons = visits()
-    here = Here(tmp_path, data, persons=persons)
-    fit_elsewhere(estimator(**BOUNDS | {"unit": "record"}), here)
-    with pytest.raises(SilosMissing, match="must have the same unit"):
-        fit_elsewhere(estimator(**BOUNDS), here, facts_of(data, persons))
-
-
-@pytest.mark.parametrize("wrong", [[1], [1, None], [[1], [2]]])
-def test_ids_that_are_none(wrong):
-    if wrong == [[1], [2]]:
-        assert SiloRecords("a", [[1.0], [2.0]], [0, 1], persons=np.array(wrong)).n_persons == 2
-        return
-    with pytest.raises(ValueError, match="persons"):
-        SiloRecords("a", [[1.0], [2.0]], [0, 1], persons=wrong)

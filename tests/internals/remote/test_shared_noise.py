@@ -7,32 +7,21 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from sklearn.base import clone
 
 from skdpfl.algorithms import FedAvg
 from skdpfl.federation import Silo
-from skdpfl.preprocessing import (
-    DPPCA,
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPSplineTransformer,
-    DPStandardScaler,
-)
 from skdpfl.privacy import SecureAggregation
 from skdpfl.remote import (
     Refused,
-    RemoteFederation,
     SilosMissing,
     Terms,
     new_silo_key,
     pack,
-    score_federation,
     unpack,
 )
 from skdpfl.remote import _gate as gates
 from skdpfl.remote._letters import Answer, Ask, End, Offer, Refusal
-from skdpfl.remote._masks import new_key, public_of, total_of
+from skdpfl.remote._masks import public_of, total_of
 from skdpfl.scaling import ValueCounts
 from tests.remote.silos_here import (
     NAMES,
@@ -41,10 +30,8 @@ from tests.remote.silos_here import (
     fit_elsewhere,
     fit_here,
     problem,
-    schema,
     with_plan,
 )
-from tests.remote.test_transformers import HereRaw, found_by
 
 KEYS = {name: new_silo_key() for name in NAMES}
 PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3, "trust": "secagg"}
@@ -184,55 +171,6 @@ def test_a_question_beside_the_rounds_needs_all_silos_or_a_spare_attempt(tmp_pat
         )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 5])
-def test_questions_are_asked_of_those_that_are_left(tmp_path, n):
-    """A silo is gone in the first question, or in the rounds: a model all the same."""
-    here = Leaving(tmp_path, n)
-    model = estimator(trust=SecureAggregation(spare_rounds=2), scaling="private")
-    fit_elsewhere(model, here, n_attempts=1)
-    assert np.isfinite(model.coef_).all() and model.temperature_ > 0
-    by_purpose = {}
-    for _, ask in here.asked:
-        by_purpose.setdefault(ask.purpose, []).append((ask.number, len(ask.part.among)))
-    assert set(by_purpose) == {"labels", "scales", "round"}
-    last = by_purpose["round"][-1][1]
-    assert last == 3 and all(len(here.entries(silo)) == 1 for silo in NAMES[:3])
-    spent = model.plan_.setup[0]
-    once = estimator(trust="secagg", scaling="private").plan_for(silo_sizes=[40] * 4, n_features=4)
-    extra = sum(k for _, k in spent) - sum(k for _, k in once.setup[0])
-    assert extra == len(by_purpose) - 1  # one of each kind of question
-    for asked in by_purpose.values():
-        assert len({number for number, _ in asked}) <= max(number for number, _ in asked) + 1
-
-
-@pytest.mark.slow
-def test_a_sum_beside_the_rounds_is_answered_once_and_one_of_them_twice(tmp_path):
-    """Whatever the server says of failures, the sums are those that were paid for, and one more."""
-    here = Leaving(tmp_path, 99)
-    fit_elsewhere(
-        estimator(trust=SecureAggregation(spare_rounds=3), scaling="private"), here, n_attempts=1
-    )
-    asks = [ask for name, ask in here.asked if name == "east" and ask.purpose == "scales"]
-    n, last = len({ask.number for ask in asks}), asks[-1]
-
-    def again(number, round, among=4):
-        part = replace(last.part, round=round, among=np.arange(among))
-        return unpack(here.gate("east").answer(pack(replace(last, number=number, part=part))))
-
-    q = last.number
-    assert "once and in order" in again(q, q, 3).reason
-    answer = again(q + 1, q, 3)
-    before = [unpack(a) for (_, d), (name, a) in zip(here.letters, here.answers, strict=True)
-              if name == "east" and unpack(d) is not None and getattr(unpack(d), "number", 0) == q
-              and getattr(unpack(d), "purpose", "") == "scales"]  # fmt: skip
-    assert isinstance(answer, Answer) and (answer.values != before[-1].values).all()
-    for number, round in ((q + 2, q), (q + 2, q + 1), (q + 1, q), (q + 3, q)):
-        assert isinstance(again(number, round), Refusal)
-    spent = here.entries("east")[0].spent
-    assert spent.n_releases >= n + 1 + 3 + 3
-
-
 def test_spare_rounds_with_dealt_batches_have_some_of_their_own(tmp_path):
     model = spare(1, sampling="disjoint")
     here = Leaving(tmp_path, 2)
@@ -250,59 +188,6 @@ def test_spare_rounds_with_dealt_batches_have_some_of_their_own(tmp_path):
 
 
 # ---- sums apart from a fit ----------------------------------------------------------------------
-
-TRUST = SecureAggregation(spare_rounds=1)
-LEARNING = {
-    "means": DPSimpleImputer(8.0, trust=TRUST),
-    "medians": DPSimpleImputer(8.0, strategy="median", feature_bounds=(-4, 4), trust=TRUST),
-    "categories": DPOneHotEncoder(20.0, trust=TRUST),
-    "scaler": DPStandardScaler(3.0, trust=TRUST),
-    "range": DPMinMaxScaler(3.0, trust=TRUST),
-    "curves": DPSplineTransformer(3.0, feature_bounds=(-4, 4), trust=TRUST),
-    "pca": DPPCA(2, 3.0, row_norm=3.0, trust=TRUST),
-}
-OF_WORDS = ("means", "medians", "categories")
-
-
-def learnt(tmp_path, name, kind=Here, **options):
-    data, model = problem("Regressor", 1600), clone(LEARNING[name]).set_params(random_state=0)
-    X, y, silos = data
-    if name in OF_WORDS:
-        words = np.where(X > 0, "b", "a") if name == "categories" else X
-        data, kind = (words.astype(object), y, silos), type("Raw", (HereRaw, kind), {})
-    here = kind(tmp_path, data, keys=KEYS, terms=Terms(delta=1e-3))
-    facts = schema(data, **({"dtype": "object"} if name in OF_WORDS else {}))
-    given = X if name in ("means", "medians") else data[0]
-    alone = clone(model).fit(given, silos=np.array(NAMES)[silos])
-    federation = RemoteFederation(here, facts, estimator="a transformer", **options)
-    return alone, model.fit_federation(federation, facts), here
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", LEARNING)
-def test_transformers_learn_what_they_learn_in_one_process(tmp_path, name):
-    alone, there, here = learnt(tmp_path, name)
-    assert found_by(there) == found_by(alone)
-    assert there.privacy_spent_.epsilon == alone.privacy_spent_.epsilon
-    for silo in NAMES:
-        (entry,) = here.entries(silo)
-        assert entry.spent.epsilon == pytest.approx(alone.privacy_spent_.epsilon, rel=1e-9)
-        assert entry.spent.trust == ("silo" if name == "categories" else "secagg")
-
-
-def test_a_score_is_of_all_silos_together(tmp_path):
-    data = X, y, _ = problem(n=1600)
-    model = fit_here(estimator(feature_bounds=(-3, 3)), data)
-    here = Here(tmp_path, data, keys=KEYS, terms=Terms(delta=1e-3))
-    federation = RemoteFederation(here, schema(data), classes=(0, 1))
-    own, shared = (
-        score_federation(model, federation, epsilon=1.0, trust=trust, random_state=0)
-        for trust in ("silo", "secagg")
-    )
-    assert not shared.per_silo and not shared.noise and len(own.per_silo) == 4
-    assert shared.overall_noise < 0.6 * own.overall_noise  # 1 / sqrt(3), of four silos
-    assert abs(shared.overall - model.score(X, y)) < 6 * shared.overall_noise
-    assert here.entries("east")[-1].spent.trust == "secagg"
 
 
 # ---- a hostile server ---------------------------------------------------------------------------
@@ -347,15 +232,6 @@ def at(ask, number, round, among=NAMES, **changes):
     return replace(
         ask, number=number, part=replace(ask.part, round=round, among=numbers), **changes
     )
-
-
-def test_an_attempt_is_answered_once(offered):
-    here, first = offered
-    once = here.say("east", first)
-    assert isinstance(once, Answer)
-    assert (here.say("east", first).values == once.values).all()  # the same bytes again
-    for other in (at(first, 0, 0, NAMES[:3]), replace(first, content=first.content + 1)):
-        assert "once and in order" in here.say("east", other).reason
 
 
 def test_a_server_that_pretends_failures_has_as_many_sums_as_were_priced(offered):
@@ -467,11 +343,6 @@ def test_operators_decide_whom_they_share_noise_with(tmp_path, name):
     assert not any(here.entries(silo) for silo in NAMES)
 
 
-def test_rounds_may_fail_only_if_that_was_priced(tmp_path):
-    with pytest.raises(Refused, match="spare_rounds"):
-        fit_elsewhere(estimator(**PLAIN), Here(tmp_path, problem(), keys=KEYS), on_missing="skip")
-
-
 # ---- a simulator without the records ------------------------------------------------------------
 
 
@@ -539,26 +410,3 @@ def test_a_hostile_server_gets_letters_that_do_not_depend_on_records(tmp_path, m
         assert not here.entries("east")
         said.append([answer for name, answer in here.answers if name == "east"])
     assert said[0] == said[1]
-
-
-@pytest.mark.slow
-def test_a_letter_whose_sum_is_not_complete_is_uniform(tmp_path):
-    """What a dropped letter leaves can be written without records: fair bits, six standard errors.
-
-    A simulation with one seed and two sets of records differs in the noised message only, which the
-    pad of a new key hides.
-    """
-    bits = []
-    for number in range(12):
-        here = Offered(tmp_path / str(number), problem(), keys=KEYS)
-        (tmp_path / str(number)).mkdir()
-        with pytest.raises(SilosMissing):
-            fit_elsewhere(spare(1), here, n_attempts=1)
-        for name in NAMES[:3]:
-            bits.append(np.unpackbits(here.say(name, here.asked[name]).values.view("u1")))
-    bits = np.concatenate(bits)
-    assert abs(bits.mean() - 0.5) < 3 / len(bits) ** 0.5
-
-
-def test_a_new_key_is_not_one_of_before():
-    assert new_key() != new_key()

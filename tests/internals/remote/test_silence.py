@@ -141,12 +141,6 @@ def test_records_that_cannot_be_read_leave_no_word(tmp_path, caplog, letters, fi
     assert SECRET not in caplog.text.replace(f"{SECRET} in ", "")  # a class of that name
 
 
-def test_the_words_are_in_the_log_where_its_operator_wants_them(caplog, fixed):
-    caplog.set_level(logging.DEBUG, "skdpfl.remote")
-    assert answer_of(a_column_that_is_not_there, b"") == fixed
-    assert SECRET in caplog.text
-
-
 # ---- errors in computing ------------------------------------------------------------------------
 
 
@@ -239,12 +233,3 @@ def test_refusals_are_of_one_size(tmp_path, letters):
                 sizes.add(len(answer))
                 reasons.add(unpack(answer).reason)
     assert len(sizes) == 1 and len(reasons) >= 3
-
-
-def test_a_server_may_call_a_fit_what_it_likes(tmp_path):
-    """A letter of another class, with a field ``fit`` that is no text, is refused like others."""
-    X, y = mine()
-    records = SiloRecords("north", X, y, classes=[0, 1])
-    gate = Gate(records, PrivacyLedger(9.0, 1e-3, path=tmp_path / "north.ledger"))
-    for letter in (pack({"fit": 3}), pack(Refusal("a", "b")), pack((1, 2))):
-        assert unpack(gate.answer(letter)).fit == ""

@@ -99,14 +99,6 @@ def test_a_line_that_was_cut_by_a_kill_is_written_anew(tmp_path, length):
     assert [line["what"] for line in log.lines()] == ["one", "two", "three"]
 
 
-def test_refusals_do_not_fill_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr("skdpfl.remote._memory._REFUSALS_A_DAY", 5)
-    log = AuditLog(tmp_path / "log")
-    for number in range(20):
-        log.refused("x" * 10**6, f"reason {number}")
-    assert len(list(log.lines())) == 5 and log.path.stat().st_size < 3000
-
-
 KEYS = {name: new_silo_key() for name in ("ann", "bob")}
 ROSTER = {name: public_key(key) for name, key in KEYS.items()}
 #: what others make of an offer that ann signed
@@ -152,15 +144,6 @@ def test_junk_takes_no_place_from_a_fit_that_waits(tmp_path, monkeypatch):
     assert type(unpack(gate.answer(real))).__name__ == "Agreement"
 
 
-def test_without_listed_requesters_those_who_were_first_stay(tmp_path, monkeypatch):
-    less(monkeypatch, waiting_offers=2)
-    here = Here(tmp_path, problem(), terms=Terms(approval=True))
-    said = [ask(here, who) for who in ("ann", "bob", "eve")]
-    assert ["Too many fits wait" in each for each in said] == [False, False, True]
-    waiting = here.gate("north")._memory.store.questions()
-    assert {each["requester"] for each in waiting.values()} == {"ann", "bob"}
-
-
 @pytest.mark.slow
 def test_a_full_disk_is_a_pause(tmp_path, monkeypatch):
     """At each file that a silo writes in turn: the fit goes on, and is paid once."""
@@ -184,24 +167,6 @@ def test_a_full_disk_is_a_pause(tmp_path, monkeypatch):
     (tmp_path / "again").mkdir()
     again = fit_elsewhere(estimator(**PLAIN), Here(tmp_path / "again", problem()))
     assert (model.coef_ == again.coef_).all()
-
-
-def test_a_ledgers_table_cannot_be_forged_by_a_name(tmp_path, capsys):
-    north = Hospital(tmp_path / "hospital")
-    here = Here(north.folder, problem(), budget=(5.0, 1e-3))
-    forged = "study, offer deadbeefdead  'x'\n   2  epsilon=0 delta=0  fine"
-    from skdpfl.remote import RemoteFederation
-    from tests.remote.silos_here import schema
-
-    facts = schema(problem())
-    federation = RemoteFederation(here, facts, classes=[0, 1], estimator=forged)
-    estimator(**PLAIN).fit_federation(federation, facts)
-    assert main(["silo", "ledger", str(north.file)]) == 0
-    said = capsys.readouterr().out.splitlines()
-    offer = next(path.name for path in (north.folder / "north.ledger.fits").glob("*.fit")).split(
-        "."
-    )[1]
-    assert len(said) == 2 and offer[:12] in said[0].split("'")[0] and "deadbeef" not in said[0][:60]
 
 
 @pytest.mark.slow
@@ -275,15 +240,4 @@ def test_rights_that_let_others_in_are_seen_by_check(tmp_path, name):
         assert main(command) == 0
         return
     with pytest.raises(SystemExit, match=words):
-        main(command)
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
-@pytest.mark.parametrize("path", ["north.key", "north.ledger", "records.csv", ""])
-def test_files_of_another_user_are_seen_by_check(tmp_path, path):
-    north = with_a_key(tmp_path)
-    command = ["silo", "check", str(north.file)]
-    assert main(command) == 0
-    os.chown(north.folder / path, 65534, 65534)
-    with pytest.raises(SystemExit, match=r"belongs to neither|others can replace"):
         main(command)

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 from skdpfl.__main__ import main
-from skdpfl.remote import pack, unpack
 from skdpfl.service._settings import read_settings
 from skdpfl.service._tables import read_records
-from tests.remote.hostile_letters import letters_of_a_fit
 from tests.remote.silos_here import problem
-from tests.service.hospital import FEATURES, ROOT, Hospital, frame
+from tests.service.hospital import Hospital, frame
 
 
 @pytest.fixture
@@ -40,26 +38,6 @@ def test_it_says_what_the_gate_would_go_by(hospital, capsys):
     assert "at most epsilon=3 at delta=0.001 a fit" in said
     assert "0 fits, nothing spent of epsilon=5 at delta=0.001; one of epsilon=5 still fits" in said
     assert main(["silo", "ledger", str(hospital.file)]) == 0
-
-
-@pytest.mark.slow
-def test_it_prices_an_offer(tmp_path_factory, hospital, capsys):
-    """Nothing is kept, and nobody has agreed to anything."""
-    offer = letters_of_a_fit(tmp_path_factory.mktemp("fit"))[0]
-    path = hospital.folder / "offer"
-    path.write_bytes(offer)
-    assert check(hospital, "--offer", str(path)) == 0
-    assert "would cost epsilon=2.9" in capsys.readouterr().out
-    assert not list(hospital.folder.rglob("*.offer"))
-    change(hospital, "epsilon = 3.0", "epsilon = 2.0")
-    with pytest.raises(SystemExit, match="This silo's terms allow epsilon=2"):
-        check(hospital, "--offer", str(path))
-    path.write_bytes(pack(unpack(offer).facts))
-    with pytest.raises(SystemExit, match="not an offer of a fit"):
-        check(hospital, "--offer", str(path))
-    path.write_bytes(b"this is no letter")
-    with pytest.raises(SystemExit, match="not a message of skdpfl"):
-        check(hospital, "--offer", str(path))
 
 
 SECRET = "HIV positive"
@@ -194,12 +172,6 @@ def test_what_others_can_read_is_not_used(hospital, name):
         check(hospital)
 
 
-def test_a_file_that_others_can_write_is_not_used(hospital):
-    hospital.file.chmod(0o622)
-    with pytest.raises(SystemExit, match="write to it"):
-        check(hospital)
-
-
 @pytest.mark.skipif(os.getuid() != 0, reason="the gate's user has to be one that is known by name")
 def test_the_gate_has_a_user_of_its_own(hospital):
     """Where the SuperNode's user is the gate's, an app could read the records."""
@@ -227,36 +199,6 @@ def test_records_by_a_query_are_those_of_the_table(hospital):
     change(hospital, "from visits", "from wards")
     with pytest.raises(SystemExit, match=r"cannot be read \(DatabaseError\)"):
         check(hospital)
-
-
-def test_records_by_a_file_are_those_of_memory(hospital):
-    records = read_records(read_settings(hospital.file))
-    X, y, silos = problem()
-    assert np.array_equal(records.X, X[silos == 1]) and np.array_equal(records.y, y[silos == 1])
-    assert records.feature_names == tuple(FEATURES)
-
-
-def test_a_hospital_declares_classes_of_its_own(hospital, monkeypatch):
-    (hospital.folder / "our_losses.py").write_text(OURS)
-    monkeypatch.syspath_prepend(hospital.folder)
-    change(hospital, "[records]", 'imports = ["our_losses"]\n[records]')
-    assert check(hospital) == 0
-    import our_losses
-
-    assert unpack(pack(our_losses.OurLoss())) == our_losses.OurLoss()
-
-
-OURS = """
-from dataclasses import dataclass
-from skdpfl.losses import LogLoss
-from skdpfl.remote import declare
-
-@dataclass(frozen=True)
-class OurLoss(LogLoss):
-    pass
-
-declare(OurLoss)
-"""
 
 
 def test_targets_can_be_words_or_numbers(hospital):
@@ -304,10 +246,3 @@ def test_targets_can_be_events_and_times(hospital, capsys):
     assert check(hospital) == 0 and "target: events and times" in capsys.readouterr().out
     records = read_records(read_settings(hospital.file))
     assert (records.y == np.where(frame().ill == 1, 2.5, -2.5)).all()
-
-
-def test_the_file_of_the_page_is_one():
-    settings = read_settings(ROOT / "examples" / "flower" / "hospital.toml")
-    assert settings.terms.approval and settings.terms.pace == 0.5
-    assert list(settings.agreed.silos or ()) == ["north", "south", "east"]
-    assert str(settings.ledger.counter) == "/mnt/other/north.count"

@@ -72,17 +72,6 @@ def test_a_new_hospital_passes_its_check(kit, capsys):
         main(["silo", "init", "north", "--folder", str(kit), *more])
 
 
-@pytest.mark.parametrize("word", ["yes", "read-only"])
-def test_units_see_homes_only_if_they_need_something_there(tmp_path, monkeypatch, word):
-    monkeypatch.setattr(commands, "_HOMES", (str(tmp_path) if word == "read-only" else "/nobody",))
-    records = tmp_path / "records.csv"
-    frame().to_csv(records, index=False)
-    command = ["silo", "init", "north", "--folder", str(tmp_path / "north"), "--target", "ill"]
-    assert main([*command, "--records", str(records)]) == 0
-    for unit in (tmp_path / "north").glob("*.service"):
-        assert f"\nProtectHome={word}\n" in unit.read_text()
-
-
 def test_systemd_and_the_program_read_the_units_of_a_kit(kit, monkeypatch):
     units = sorted(kit.glob("*.service"))
     if (systemd := shutil.which("systemd-analyze")) is not None:
@@ -122,14 +111,6 @@ def test_a_roster_that_was_changed_is_refused(kit, name):
     change, words = FORGERIES[name]
     change(kit.parent / "study.roster")
     with pytest.raises(SystemExit, match=words):
-        check(kit)
-
-
-def test_a_roster_of_another_signer_is_refused(kit, capsys):
-    (kit.parent / "study.roster").unlink()
-    (kit.parent / "key").unlink()
-    sign(kit.parent, capsys)
-    with pytest.raises(SystemExit, match="was not signed by"):
         check(kit)
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import pwd
 import shutil
-import socket
 import stat
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 
 from skdpfl.__main__ import main
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Hello, Introduction, SilosMissing, ask_gate, pack, send, unpack
+from skdpfl.remote import Introduction, SilosMissing, ask_gate, pack, unpack
 from tests.remote.hostile_letters import with_field
 from tests.remote.silos_here import estimator, fit_elsewhere, fit_here, problem
 from tests.service.hospital import ROOT, Hospital, WithGate, same
@@ -100,27 +99,6 @@ def test_a_person_says_yes_or_no(tmp_path, hospital, capsys):
     main(command)
     assert "\x1b" not in capsys.readouterr().out
     assert "refused the fit" in unpack(ask_gate(north.socket, here.letters[-1][1])).reason
-
-
-@pytest.mark.slow
-def test_one_gate_at_a_socket_and_a_dead_one_gives_way(hospital):
-    north = hospital().start()
-    north.wait()
-    command = [sys.executable, "-m", "skdpfl", "silo", "serve", str(north.file)]
-    options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "capture_output": True, "text": True}
-    second = subprocess.run(command, check=False, timeout=180, **options)
-    assert second.returncode == 1 and "a gate is already running there" in second.stderr
-    assert len(second.stderr.splitlines()) == 1
-    north.kill()
-    assert os.path.exists(north.socket)
-    north.start().wait()
-    with socket.socket(socket.AF_UNIX) as line:  # says something else, and leaves
-        line.connect(north.socket)
-        line.sendall(b"GET / HTTP/1.1\r\n\r\n")
-    with socket.socket(socket.AF_UNIX) as line:
-        line.connect(north.socket)
-        send(line, b"x" * 1000)
-    assert unpack(ask_gate(north.socket, pack(Hello()))).name == "north"
 
 
 # ---- users --------------------------------------------------------------------------------------

@@ -91,26 +91,6 @@ def test_a_fit_sends_its_table_once_and_brings_one_sum_a_step(trust, monkeypatch
         np.testing.assert_allclose(a.detach(), b.detach(), rtol=1e-4, atol=1e-4)
 
 
-def test_tables_are_let_go_with_their_arrays():
-    place, X = Watched(), np.ones((3, 2))
-    assert place.table(X) is place.table(X)
-    assert place.sent == [6]
-    del X
-    assert not place._tables
-    place._room = lambda: 10
-    assert place.table(np.ones((3, 2))) is None
-
-
-def test_convolutions_are_in_full_precision_for_as_long_as_a_sum_takes():
-    cudnn = torch.backends.cudnn
-    before = cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision, cudnn.deterministic
-    with Device("cpu").settings():
-        assert (cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision) == ("ieee", "ieee")
-        assert cudnn.deterministic
-    after = cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision, cudnn.deterministic
-    assert after == before
-
-
 class Reads(nn.Module):
     """Reads a number of a record by a function of the record."""
 

@@ -8,11 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from skdpfl.losses import AbsoluteError
-from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.torch import TorchModel
-from skdpfl.torch._blocks import SIZES, cut
-from skdpfl.torch._tape import Stacked
-from tests.torch.test_sums import ALL, D, Placed, problem, torch
+from tests.torch.test_sums import problem, torch
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 
@@ -65,34 +61,3 @@ def test_a_sum_with_a_factor_ends_within_no_block():
             torch.add(x, x, alpha=alpha)
         assert seen.has_ends(8) is expected
         assert not seen.has_ends(7)
-
-
-def test_where_places_differ_records_are_computed_one_by_one(monkeypatch):
-    models = {name: TorchModel(ALL[name]).build(D, 4) for name in ("mlp", "conv", "attention")}
-    sizes = {model._blocks_of(np.dtype(np.float64)).sizes for model in models.values()}
-    assert sizes == {SIZES}
-    forward = Stacked.forward
-
-    def placed(self, params, X):
-        return forward(self, params, X) * (1 + 1e-13 * torch.arange(len(X)).to(X)[:, None])
-
-    monkeypatch.setattr(Stacked, "forward", placed)
-    model = TorchModel(ALL["mlp"]).build(D, 4)
-    assert model._blocks_of(np.dtype(np.float64)).sizes == (1,)
-
-
-def test_a_module_does_not_know_a_records_place():
-    model = TorchModel(Placed).build(D, 4)
-    params, x = model.init(streams_for(0).stream("init")), np.ones((5, D))
-    assert (model.raw(params, x) == model.raw(params, x[:1])).all()
-
-
-def test_blocks_take_all_records_once():
-    for sizes in (SIZES, (128, 32, 8), (128,), (1,)):
-        for n in (0, 1, 8, 9, 89, 127, 128, 129, 300):
-            blocks = list(cut(slice(0, n), sizes))
-            assert [i for rows, _ in blocks for i in range(n)[rows]] == list(range(n))
-            assert all(rows.stop - rows.start <= size for rows, size in blocks)
-            assert all(rows.stop - rows.start == sizes[0] for rows, _ in blocks[:-1])
-    found = {n: [size for _, size in cut(slice(0, n), (128, 32, 8))] for n in (8, 9, 40, 150, 300)}
-    assert found == {8: [8], 9: [32], 40: [128], 150: [128, 32], 300: [128, 128, 128]}
