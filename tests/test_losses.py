@@ -16,6 +16,7 @@ from skdpfl.losses import (
     Huber,
     LogLoss,
     NegativeBinomial,
+    OfLogMean,
     Ordinal,
     Poisson,
     Quantile,
@@ -371,6 +372,16 @@ def test_the_others_agree_with_scikit_learn():
     y, raw, _ = records(Hinge(), 1)
     want = metrics.hinge_loss(y, raw[:, 0])
     np.testing.assert_allclose(Hinge().value(y, raw).mean(), want, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "loss", [loss for loss, _ in CASES if isinstance(loss, OfLogMean) and loss.largest == inf]
+)
+def test_deviance_is_twice_the_loss_above_that_of_the_target(loss):
+    y, raw, _ = records(loss, 1)
+    y += 0.01
+    above = loss.value(y, raw) - loss.value(y, np.log(y)[:, None])
+    np.testing.assert_allclose(loss.deviance(y, np.exp(raw[:, 0])), 2 * above, atol=1e-9, rtol=1e-9)
 
 
 @every_case

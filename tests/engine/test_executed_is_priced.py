@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from skdpfl.privacy.events import Gaussian, PoissonGaussian
 from skdpfl.privacy.sampling import PoissonSampling
 from tests.engine.reference import Setting
 from tests.engine.settings import plan_of, problem
@@ -23,27 +22,3 @@ def test_with_noise_on_the_sum_every_silo_is_priced_by_its_share(monkeypatch):
         assert (count, event.sampling_rate) == (4, 0.5)
         assert event.noise_multiplier == pytest.approx(plan.noise_multiplier[i])
     assert plan.spent().per_silo.idxmax() == 1
-
-
-@pytest.mark.parametrize("trust", ["silo", "server"])
-def test_whole_silos_are_priced_without_a_public_schedule(trust):
-    p = problem(sizes=(4,) * 10, d=2)
-    s = Setting(20, [3] * 20, 0.1, 0.7, None, np.full(10, 0.1))
-    plan = plan_of(
-        p,
-        s,
-        unit="silo",
-        trust=trust,
-        neighbours="add_remove" if trust == "server" else "replace",
-        noise_multiplier=3.0,
-        clip_norm=1.0,
-        cohort="poisson",
-        silo_fraction=0.2,
-        mechanism=None,
-    )
-    assert plan.schedule is None
-    spent = plan.spent()
-    assert spent.per_silo is None
-    ((event, count),) = spent.costs[0].composition
-    assert count == 20  # one message a round, whatever the local steps
-    assert event == (PoissonGaussian(3.0, 0.2) if trust == "server" else Gaussian(3.0))

@@ -113,45 +113,6 @@ def test_credit_for_one_local_step(name):
     assert outsider.epsilon < 0.6
 
 
-# ---- silos that take part, or do not ------------------------------------------------------------
-
-
-@pytest.mark.parametrize("cohort", ["uniform", "poisson"])
-@pytest.mark.parametrize("name", ALL)
-def test_a_silo_that_never_takes_part_pays_nothing(name, cohort):
-    X, y, _ = data(name)
-    silos = np.arange(240) % 60
-    fitted = fit(name, X, y, silos, n_rounds=3, silo_fraction=0.05, cohort=cohort)
-    counts = np.bincount(np.concatenate(fitted.plan_.schedule), minlength=60)
-    per_silo = fitted.privacy_spent_.per_silo
-    assert (counts == 0).any() and (counts > 0).any()
-    assert (per_silo[counts == 0] == 0).all()
-    assert (per_silo[counts == counts.max()] == fitted.privacy_spent_.epsilon).all()
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_round_without_any_silo_does_nothing(name):
-    """Poisson cohorts of two silos: some seed leaves only the first of three rounds populated."""
-    X, y, _ = data(name)
-    kw = {"silo_fraction": 0.2, "cohort": "poisson", "silos": np.arange(240) % 2}
-    kw |= {"X": X, "y": y, "average": False, "epsilon": None, "noise_multiplier": 1.0}
-    kw |= {"clip_norm": 1.0}
-    for seed in range(300):
-        long = make(name, n_rounds=3, random_state=seed, **fixed(kw))
-        plan = long.plan_for(silo_sizes=[120, 120], n_features=3)
-        if [len(cohort) > 0 for cohort in plan.schedule] == [True, False, False]:
-            break
-    three = fit(name, **kw, n_rounds=3, random_state=seed)
-    one = fit(name, **kw, n_rounds=1, random_state=seed)
-    assert np.array_equal(three.coef_, one.coef_)
-    assert three.n_iter_ == 3
-
-
-def fixed(kw):
-    """The options that are parameters."""
-    return {key: value for key, value in kw.items() if key not in ("X", "y", "silos")}
-
-
 # ---- plans without data -------------------------------------------------------------------------
 
 

@@ -63,15 +63,3 @@ def test_releases_beside_count_even_where_all_train_alike():
     assert per_silo.idxmax() == 1
     assert per_silo[1] >= 0.99 * 3
     assert per_silo[0] == per_silo[2] < per_silo[3] < per_silo[1]
-    with pytest.raises(ValueError, match="one entry for all of the 4 silos or one for each"):
-        plan_of(
-            silo_sizes=np.full(4, 100),
-            steps=(1,),
-            clip_norm=1.0,
-            noise_multiplier=np.ones(4),
-            delta=np.full(4, 1e-5),
-            setup=setups[:3],
-        )
-
-
-# ---- and it pays ---------------------------------------------------------------------------------

@@ -49,13 +49,3 @@ def test_it_is_the_optimum_through_the_origin(name):
     else:
         best = LogisticRegression(C=1e6, fit_intercept=False, max_iter=9999).fit(X, y)
         assert model.score(X, y) > best.score(X, y) - 0.02
-
-
-@pytest.mark.parametrize("name", ["ISRLDPClassifier", "ISRLDPRegressor"])
-def test_columns_are_scaled_by_their_root_mean_square(name):
-    X, y, silos = problem(name)
-    model = make(name, epsilon=np.inf, fit_intercept=False).fit(X, y, silos=silos)
-    Z = model.scaling_.transform(X)
-    np.testing.assert_allclose(np.sqrt((Z**2).mean(axis=0)), 1)
-    np.testing.assert_allclose(model.scaling_.transform(0 * X), 0)
-    assert model.scaling_.row_norm == pytest.approx(2)

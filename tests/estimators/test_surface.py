@@ -151,21 +151,13 @@ def test_only_the_log_loss_has_probabilities(name, loss):
 # ---- silos of all sizes -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "DPFedAvgRegressor",
-        pytest.param("ISRLDPClassifier", marks=pytest.mark.slow),
-        pytest.param("DPScaffoldClassifier", marks=pytest.mark.slow),
-    ],
-)
-def test_ten_thousand_silos(name):
+def test_ten_thousand_silos():
     rng = np.random.default_rng(0)
     n = 50_000
     silos = rng.integers(0, 10_000, n)
     X = rng.normal(size=(n, 5))
-    y = X[:, 0] if "Regressor" in name else (X[:, 0] > 0).astype(int)
     start = time.process_time()
-    fitted = small(name, n_rounds=20, silo_fraction=0.05, n_jobs=1).fit(X, y, silos=silos)
+    fitted = small("DPFedAvgRegressor", n_rounds=20, silo_fraction=0.05, n_jobs=1)
+    fitted.fit(X, X[:, 0], silos=silos)
     assert time.process_time() - start < 5
     assert len(fitted.privacy_spent_.per_silo) == len(np.unique(silos))

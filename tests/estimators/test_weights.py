@@ -6,12 +6,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.class_weight import compute_sample_weight
 
-import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.federation import LocalFederation, Silo, SiloData, Work
 from skdpfl.losses import LogLoss, loss_for, with_weights
 from skdpfl.models import MLP, LinearModel
-from skdpfl.privacy.randomness.streams import streams_for
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make, plain
 
 N = 240
@@ -121,35 +118,6 @@ def test_without_privacy_it_is_the_weighted_optimum(by):
     optimum = LogisticRegression(C=1 / (0.05 * N), tol=1e-10, max_iter=5000)
     optimum.fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(model.coef_, optimum.coef_, rtol=2e-3, atol=2e-3)
-
-
-@pytest.mark.parametrize("n_silos", [3, 40])
-def test_a_silo_alone_has_its_own_weights(n_silos):
-    """Silos elsewhere keep weights to themselves; those of classes come with the work."""
-    rng = np.random.default_rng(0)
-    codes = np.sort(rng.integers(0, n_silos, 400))
-    X, y, weights = rng.normal(size=(400, 3)), rng.integers(0, 2, 400), weights_of(400)
-    clf = skdpfl.DPFederatedClassifier(2.0, n_rounds=2, scaling=None, sampling_rate=0.5)
-    plan = clf.plan_for(silo_sizes=np.bincount(codes).tolist(), n_features=3)
-    algorithm = skdpfl.algorithms.MinibatchSGD(0.5)
-    work = Work(
-        LinearModel(3, 1), LogLoss(), algorithm, plan, X.dtype, class_weights=(0.5, 2.0)
-    )  # fmt: skip
-    given = SiloData.from_codes(X, y, codes, n_silos, weights=weights)
-    together = LocalFederation(given, streams_for(0))
-    together.start(work)
-    here = dict(
-        (i, message)
-        for silos, messages in together.round(0, np.ones(4), np.arange(n_silos), np.inf)
-        for i, message in zip(silos.tolist(), messages, strict=True)
-    )
-    for i in range(n_silos):
-        own = codes == i
-        silo = Silo.alone(i, X[own], y[own], n_silos, streams_for(0), weights[own])
-        silo.start(work)
-        assert np.array_equal(silo.round(0, np.ones(4)), here[i])
-    with pytest.raises(ValueError, match="one number for each of the"):
-        Silo.alone(0, X[:5], y[:5], n_silos, streams_for(0), weights[:4])
 
 
 # ---- around them -----------------------------------------------------------------------------

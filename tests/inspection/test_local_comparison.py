@@ -42,17 +42,6 @@ def test_labels_are_scored_by_ranks_or_hits(n_classes):
     assert (frame["score"] > 0.5).all()
 
 
-@pytest.mark.slow
-def test_a_silo_with_two_of_three_labels_is_scored_by_ranks():
-    X, raw, silos = silos_of(3, 200, curved=False)
-    y = np.digitize(raw, [-1, 1])
-    joint = clone(CLASSIFIER).fit(X, y, silos=silos)
-    keep = y[:200] != 1
-    frame = local_comparison(joint, X[:200][keep], y[:200][keep])
-    assert frame.attrs["score"].startswith("area")
-    assert frame.loc["joint", "score"] > 0.8
-
-
 def test_too_few_records_are_named():
     X, y, silos = silos_of(3, 100, curved=False)
     joint = clone(REGRESSOR).fit(X, y, silos=silos)

@@ -1,7 +1,5 @@
 """Splitters: every silo in every fold, or whole silos; nothing but position and silo counts."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -112,14 +110,6 @@ class TestEverySplitter:
                 folds(cv, frame, Y, silos=silos)
         with pytest.raises(ValueError, match="silos and groups were both passed"):
             folds(cv, X, Y, SILOS, silos=SILOS)
-
-    def test_repr_pickle_and_clone(self, cv):
-        copy = pickle.loads(pickle.dumps(cv))
-        assert repr(copy) == repr(cv)
-        assert repr(cv).startswith(type(cv).__name__ + "(")
-        assert folds(copy, X, Y, silos=SILOS) == folds(cv, X, Y, silos=SILOS)
-        search = clone(GridSearchCV(Recorder(), {"shift": [0]}, cv=cv))
-        assert repr(search.cv) == repr(cv)
 
     @pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
     def test_with_routing(self, cv, n_jobs):

@@ -7,9 +7,7 @@ import pytest
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skdpfl.exceptions import BudgetExceeded
 from skdpfl.preprocessing import DPMinMaxScaler, DPSplineTransformer, DPStandardScaler
-from skdpfl.privacy import PrivacyLedger
 
 SCALERS = [
     DPStandardScaler(),
@@ -135,16 +133,6 @@ def test_bounds_by_name_and_ignored_columns():
     out = scaler.transform(frame())
     assert (out["score"] == 0).all() and np.isinf(scaler.scale_[1])
     assert (scaler.inverse_transform(out)["score"] == 0).all()
-
-
-def test_a_ledger_sees_the_fit_and_refuses_what_it_cannot_pay():
-    with PrivacyLedger(epsilon=2.0, delta=1e-4) as ledger:
-        DPStandardScaler(1.0, delta=1e-5).fit(X)
-        assert ledger.spent.epsilon == pytest.approx(1.0, rel=0.01)
-        scaler = DPStandardScaler(5.0, delta=1e-5)
-        with pytest.raises(BudgetExceeded):
-            scaler.fit(X)
-    assert not hasattr(scaler, "n_features_in_") and not hasattr(scaler, "mean_")
 
 
 @pytest.mark.parametrize("scaler", BOTH)

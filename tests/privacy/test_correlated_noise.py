@@ -194,14 +194,6 @@ def test_a_fit_meets_its_budget(how, fraction):
     assert independent.spent().epsilon == pytest.approx(spent.epsilon, rel=1e-6)
 
 
-def test_data_of_single_precision_get_noise_of_double():
-    both = [
-        classifier(epsilon=3.0, sampling_rate=1.0).fit(X.astype(t), y, silos=FOUR).coef_
-        for t in (np.float32, np.float64)
-    ]
-    np.testing.assert_allclose(*both, rtol=5e-3)
-
-
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement"])
 def test_sampling_does_not_amplify_it_and_is_refused(sampling):
     with pytest.raises(ValueError, match='sampling does not amplify privacy; use sampling="disj'):

@@ -148,14 +148,6 @@ def test_whole_silos_pay_for_the_rounds_that_they_are_seen_in(cohort, neighbours
         assert answered.max() == answered.min() == 5
 
 
-def test_a_trusted_server_amplifies_where_shares_do_not():
-    kw = {"silo_fraction": 0.1, "n_rounds": 50, "neighbours": "add_remove", "epsilon": None,
-          "scaling": None, "calibrate": False}  # fmt: skip
-    one = plan(DPFedAvgClassifier, sizes=[50] * 200, unit="silo", noise_multiplier=2.0, **kw)
-    other = plan(DPFedAvgClassifier, "server", [50] * 200, unit="silo", noise_multiplier=2.0, **kw)
-    assert one.spent().epsilon > 2 * other.spent().epsilon
-
-
 def test_poisson_cohorts_of_records_are_priced_by_participation():
     kw = {"cohort": "poisson", "silo_fraction": 0.6, "n_rounds": 12, "sampling_rate": 1.0}
     mine = plan(random_state=4, calibrate=False, scaling=None, **kw)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.privacy import PrivacySpent, epsilon_per_record
+from skdpfl.privacy import PrivacySpent
 from skdpfl.privacy.events import (
     Approximate,
     Exact,
@@ -354,16 +354,7 @@ def test_a_group_pays_at_least_what_its_records_can_be_told_by():
     assert np.trapezoid(excess, x) < 1e-3
 
 
-def test_one_record_and_no_bound_stay_as_they_are():
-    assert epsilon_per_record(2, k=1, delta=DELTA) == 2.0
-    assert epsilon_per_record(math.inf, k=7, delta=DELTA) == math.inf
-    assert epsilon_per_record(2.0, k=2, delta=DELTA) < 2.0
-
-
 @pytest.mark.parametrize("k", [0, -1, 1.5, True])
 def test_bad_groups(k):
     with pytest.raises(ValueError, match=f"k must be .*; got {k!r}"):
         spent(A).group(k)
-
-
-# ---- many at once ---------------------------------------------------------------------------

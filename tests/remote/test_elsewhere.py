@@ -28,85 +28,41 @@ from tests.remote.silos_here import (
     schema,
 )
 
+KNOWN = {"feature_bounds": (-4, 4)}
+NUMBERS = KNOWN | {"target_bounds": (-9, 9)}
+INTERVALS = KNOWN | {"epsilon": 16.0, "inference": "intervals"}
+SILO = {"unit": "silo", "epsilon": 8.0}
+START = public(([np.full((4, 3), 0.1), np.ones((3, 1))], [np.ones(3), np.zeros(1)]))
+DEEP = MLP((4, 3), TemperedSigmoid(1.5))
 FITS = {
     "as it is": ("ISRLDPClassifier", {}),
-    "bounds": ("ISRLDPClassifier", {"feature_bounds": (-4, 4)}),
+    "bounds": ("ISRLDPClassifier", KNOWN),
     "clipped features": ("ISRLDPClassifier", {"feature_bounds": (-1, 1), "clip_features": True}),
     "private scales": ("ISRLDPRegressor", {"scaling": "private", "epsilon": 8.0}),
-    "target in bins": (
-        "ISRLDPRegressor",
-        {"epsilon": 1.0, "feature_bounds": (-4, 4), "target_bounds": (-9, 9)},
-    ),
-    "a quantile": (
-        "ISRLDPRegressor",
-        {"loss": Quantile(0.8), "feature_bounds": (-4, 4), "target_bounds": (-9, 9)},
-    ),
+    "target in bins": ("ISRLDPRegressor", NUMBERS | {"epsilon": 1.0}),
+    "a quantile": ("ISRLDPRegressor", NUMBERS | {"loss": Quantile(0.8)}),
     "disjoint, some silos": ("ISRLDPRegressor", {"sampling": "disjoint", "silo_fraction": 0.5}),
     "scaffold": ("DPScaffoldClassifier", {"local_steps": 3, "sampling_rate": 0.5}),
     "budgets": ("ISRLDPClassifier", {"epsilon": {n: 1.0 + i for i, n in enumerate(NAMES)}}),
-    "whole silos": ("DPScaffoldClassifier", {"unit": "silo", "epsilon": 8.0}),
+    "whole silos": ("DPScaffoldClassifier", SILO),
     "learnt clip": ("DPFedAvgClassifier", {"unit": "silo", "clip_norm": "auto"}),
     "privunit": ("DPFedEXPRegressor", {"mechanism": "privunit", "epsilon": 8.0}),
     "network": ("DPFedAvgClassifier", {"model": MLP((5,)), "local_steps": 2}),
-    "network, scales": (
-        "ISRLDPRegressor",
-        {"model": MLP((4, 3), TemperedSigmoid(1.5)), "scaling": "private", "epsilon": 8.0},
-    ),
+    "network, scales": ("ISRLDPRegressor", {"model": DEEP, "scaling": "private", "epsilon": 8.0}),
     "network of whole silos": (
-        "DPScaffoldClassifier",
-        {"model": MLP((4,), "tanh"), "unit": "silo", "epsilon": 8.0, "local_steps": 2},
+        "DPScaffoldClassifier", SILO | {"model": MLP((4,), "tanh"), "local_steps": 2}
     ),
-    "network, public start": (
-        "ISRLDPClassifier",
-        {
-            "model": MLP(
-                (3,),
-                start=public(([np.full((4, 3), 0.1), np.ones((3, 1))], [np.ones(3), np.zeros(1)])),
-            ),
-            "feature_bounds": (-4, 4),
-        },
-    ),
-    "curves": ("ISRLDPClassifier", {"feature_bounds": (-4, 4), "model": Additive(4, True)}),
-    "curves of whole silos": (
-        "DPScaffoldClassifier",
-        {"unit": "silo", "epsilon": 8.0, "feature_bounds": (-4, 4), "model": Additive(3)},
-    ),
-    "intervals": (
-        "ISRLDPClassifier",
-        {"epsilon": 16.0, "feature_bounds": (-4, 4), "inference": "intervals"},
-    ),
-    "intervals of numbers": (
-        "ISRLDPRegressor",
-        {
-            "epsilon": 16.0,
-            "feature_bounds": (-4, 4),
-            "target_bounds": (-9, 9),
-            "inference": "intervals",
-            "covariance": "robust",
-        },
-    ),
-    "survival": (
-        "ISRLDPSurvival",
-        {
-            "epsilon": 16.0,
-            "feature_bounds": (-4, 4),
-            "target_bounds": (0, 4),
-            "breaks": 3,
-            "inference": "intervals",
-        },
-    ),
-    "rates": (
-        "ISRLDPRegressor",
-        {
-            "epsilon": 16.0,
-            "loss": "poisson",
-            "feature_bounds": (-4, 4),
-            "target_bounds": (0, 50),
-            "inference": "intervals",
-        },
-    ),
+    "network, public start": ("ISRLDPClassifier", KNOWN | {"model": MLP((3,), start=START)}),
+    "curves": ("ISRLDPClassifier", KNOWN | {"model": Additive(4, True)}),
+    "curves of whole silos": ("DPScaffoldClassifier", SILO | KNOWN | {"model": Additive(3)}),
+    "intervals": ("ISRLDPClassifier", INTERVALS),
+    "intervals of numbers": ("ISRLDPRegressor", INTERVALS | NUMBERS | {"covariance": "robust"}),
+    "survival": ("ISRLDPSurvival", INTERVALS | {"target_bounds": (0, 4), "breaks": 3}),
+    "rates": ("ISRLDPRegressor", INTERVALS | {"loss": "poisson", "target_bounds": (0, 50)}),
     "multistage": ("ISRLDPClassifier", {"solver": "multistage", "n_rounds": 6, "alpha": 0.1}),
-}
+}  # fmt: skip
+FAST = ["bounds", "clipped features", "curves", "a quantile", "intervals", "survival", "rates",
+        "private scales", "target in bins", "scaffold", "learnt clip", "network"]  # fmt: skip
 
 
 def learnt(model):
@@ -120,22 +76,6 @@ def learnt(model):
 
 def same(one, other):
     return len(one) == len(other) and all(map(np.array_equal, one, other))
-
-
-FAST = (
-    "bounds",
-    "clipped features",
-    "curves",
-    "a quantile",
-    "intervals",
-    "survival",
-    "rates",
-    "private scales",
-    "target in bins",
-    "scaffold",
-    "learnt clip",
-    "network",
-)
 
 
 def some_slow(names, fast):
