@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,30 +18,6 @@ from skdpfl.remote._terms import LIMITS
 from tests.service.hospital import Hospital
 
 ROOT, MB = Path(__file__).parents[3], 2**20
-
-
-def test_a_letter_has_one_deadline_however_it_trickles_in():
-    """A byte each 50 ms kept 120 s alive for ever: each had its own."""
-    takers = partial(receive, seconds=0.5), partial(send, letter=bytes(10**8), seconds=0.5)
-    for taker in takers:
-        one, other = socket.socketpair()
-        done = threading.Event()
-
-        def trickle(line=one, done=done):
-            with suppress(OSError):
-                while not done.wait(0.05):
-                    line.send(b"\x01")
-                    line.recv(1, socket.MSG_DONTWAIT)
-
-        with one, other:
-            thread = threading.Thread(target=trickle, daemon=True)
-            thread.start()
-            begin = time.monotonic()
-            with pytest.raises(TimeoutError):
-                taker(other)
-            assert time.monotonic() - begin < 5
-            done.set()
-            thread.join()
 
 
 SCRIPT = """

@@ -11,14 +11,7 @@ pytest.importorskip("cryptography")
 from skdpfl.algorithms import FedAvg
 from skdpfl.federation import Silo
 from skdpfl.privacy import SecureAggregation
-from skdpfl.remote import (
-    Refused,
-    SilosMissing,
-    Terms,
-    new_silo_key,
-    pack,
-    unpack,
-)
+from skdpfl.remote import Refused, SilosMissing, Terms, new_silo_key, pack, unpack
 from skdpfl.remote import _gate as gates
 from skdpfl.remote._letters import Answer, Ask, End, Offer, Refusal
 from skdpfl.remote._masks import public_of, total_of
@@ -36,7 +29,6 @@ from tests.remote.silos_here import (
 KEYS = {name: new_silo_key() for name in NAMES}
 PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3, "trust": "secagg"}
 FITS = {
-    "minibatch": ("ISRLDPClassifier", PLAIN),
     "scales and temperature": ("ISRLDPClassifier", {"trust": "secagg", "scaling": "private"}),
     "two collude": (
         "ISRLDPRegressor",
@@ -47,14 +39,9 @@ FITS = {
         },
     ),
     "three of four": ("DPFedAvgClassifier", {**PLAIN, "local_steps": 1, "silo_fraction": 0.75}),
-    "disjoint batches": ("ISRLDPClassifier", {**PLAIN, "sampling": "disjoint"}),
     "whole silos in turn": (
         "DPFedAvgClassifier",
         {**PLAIN, "unit": "silo", "silo_fraction": 0.75, "epsilon": 20.0, "delta": 0.01},
-    ),
-    "whole silos": (
-        "DPFedEXPClassifier",
-        {"trust": "secagg", "epsilon": 20.0, "delta": 0.01, "scaling": None},
     ),
 }
 
@@ -363,33 +350,13 @@ def forge(name, letter):
     return letter
 
 
-def two_plans(name, letter):
-    if name == "west" and isinstance(letter, Offer):
-        return replace(
-            letter, row=with_plan(letter.row, weights=letter.row.plan.weights[::-1].copy())
-        )
-    return letter
-
-
-def invent(name, letter):
-    if not isinstance(letter, Offer):
-        return letter
-    row = letter.row
-    more = {
-        n: np.append(getattr(row.plan, n), getattr(row.plan, n)[0])
-        for n in ("silo_sizes", "weights", "delta", "noise_multiplier")
-    }
-    silos = (*row.silos, "ghost")
-    return replace(letter, row=with_plan(row, silos=silos, silo_ids=silos, **more))
-
-
 def beyond(name, letter):
     if not isinstance(letter, Ask):
         return letter
     return replace(letter, number=letter.number + 2)
 
 
-@pytest.mark.parametrize("attack", [forge, two_plans, invent, beyond])
+@pytest.mark.parametrize("attack", [forge, beyond])
 def test_a_hostile_server_gets_letters_that_do_not_depend_on_records(tmp_path, monkeypatch, attack):
     """All that a silo says, byte by byte, is said with other records as well."""
     said = []
