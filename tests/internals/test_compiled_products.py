@@ -93,21 +93,6 @@ def test_products_are_those_of_the_definition(make, d, k, lengths, intercept, dt
             np.testing.assert_allclose(mine, want, rtol=0, atol=200 * np.finfo(dtype).eps * d**0.5)
 
 
-@every_size
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("make", [CompiledProducts, NumpyProducts])
-def test_a_records_predictions_are_its_own(make, d, k, lengths, dtype):
-    """Wherever it stands among the others, and whatever they are."""
-    records, params, slopes = problem(d, k, lengths, dtype)
-    raw = both(make, records, params, slopes)[0]
-    for i, rows in enumerate(of_each(records)):
-        first = sum(lengths[:i])
-        for j, row in enumerate(rows[:9]):
-            alone = Records.of_silos(records.table[row : row + 1], [slice(0, 1)])
-            one = both(make, alone, params[i : i + 1], slopes[:, :1].copy())[0]
-            np.testing.assert_array_equal(one[:, 0], raw[:, first + j])
-
-
 @pytest.mark.parametrize("d", [*range(10), 16, 17, 33])
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -332,14 +317,12 @@ def with_gaps(array):
     "layout",
     [
         lambda X: X[::-1],
-        lambda X: np.repeat(X, 2, axis=0)[::2],
         lambda X: np.repeat(X, 2, axis=1)[:, ::2],
         np.asfortranarray,
-        lambda X: np.require(X, requirements="C").view(),
         lambda X: unaligned(X),
         lambda X: with_gaps(X),
     ],
-    ids=["backwards", "every other row", "every other column", "columns", "view", "odd", "gaps"],
+    ids=["backwards", "every other column", "columns", "odd", "gaps"],
 )
 def test_tables_of_any_layout(layout):
     records, params, slopes = problem(19, 6, (30, 7), np.float32)

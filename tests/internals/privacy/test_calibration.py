@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from skdpfl.privacy import epsilon_of, noise_multiplier_for
 from skdpfl.privacy.calibration import Search, calibrate
-from skdpfl.privacy.events import (
-    Approximate,
-    Exact,
-    Gaussian,
-    PoissonGaussian,
-)
+from skdpfl.privacy.events import Approximate, Exact, Gaussian, PoissonGaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 
 few = settings(max_examples=20, derandomize=True)

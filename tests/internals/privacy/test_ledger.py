@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.privacy.events import Approximate, Gaussian, PoissonGaussian
+from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending import filters
 from skdpfl.privacy.spending.filters import RenyiFilter, failure_share, filter_order, renyi_budget
@@ -64,24 +64,6 @@ def test_the_share_of_delta_for_failures_does_not_depend_on_later_fits(first):
         assert left(*failures) == renyi_budget(3.0, delta - share, order)
     with pytest.raises(BudgetExceeded, match="failure probabilities"):
         left(0.9 * room, 0.2 * room)
-
-
-def test_gaussian_filter_wastes_nothing_and_refuses_other_fits():
-    mu = gaussian_mu(2.0, 1e-5)
-    with PrivacyLedger(2.0, method="gaussian") as ledger:
-        for _ in range(4):
-            ledger.charge("quarter", gaussian(mu / 2 * 0.9999))
-        with pytest.raises(BudgetExceeded):
-            ledger.charge("more", gaussian(mu / 20))
-        with pytest.raises(BudgetExceeded):
-            ledger.charge("sampled", cost((PoissonGaussian(50.0, 0.01), 1)))
-    with PrivacyLedger(8.0, method="gaussian") as ledger:
-        ledger.charge("little noise", gaussian(1.5))  # a noise multiplier of 4/3
-        with pytest.raises(BudgetExceeded):
-            ledger.charge("more", gaussian(1.5))
-    with PrivacyLedger(20.0, method="gaussian") as ledger:
-        for _ in range(2):
-            ledger.charge("less noise than the clip norm", gaussian(2.1))
 
 
 def test_what_is_not_a_number_is_not_within_the_budget(monkeypatch):

@@ -122,18 +122,3 @@ def test_a_disk_that_fails_on_the_way_leaves_what_was_there(full, call, monkeypa
         assert full.read_bytes() == before
         ledger.charge("more", SMALL)
     assert len(PrivacyLedger(path=full).entries) == 9
-
-
-def test_a_ledger_that_cannot_be_kept_leaves_nothing(monkeypatch, tmp_path):
-    def failing(*args):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("skdpfl.privacy.spending.book._IN_MEMORY", "none")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(os, "fsync", failing)
-    with pytest.raises(LedgerError, match=r"No space left.*Free space"), PrivacyLedger(1.0):
-        pass
-    assert not os.listdir(tmp_path)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
-    with pytest.raises(LedgerError, match="temporary privacy ledger cannot be created"):
-        PrivacyLedger(1.0).__enter__()

@@ -100,8 +100,3 @@ def test_one_run_with_delta():
     right = 1 / (1 + math.exp(-one_run_epsilon(10, 2, 2, 0.001, 0.9)))
     below = max(2 * right * (1 - right), (1 - right**2) / 2)
     assert right**2 + extra * below == pytest.approx(0.9, rel=1e-6)
-
-
-@pytest.mark.parametrize(("n_correct", "delta"), [(0, 0.0), (50, 0.0), (95, 0.01)])
-def test_one_run_that_shows_nothing(n_correct, delta):
-    assert one_run_epsilon(2000, 100, n_correct, delta, 0.05) == 0.0

@@ -236,32 +236,6 @@ def test_the_last_words_of_a_long_draw_are_drawn(more):
 # -- samples -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("n", "q"),
-    [(40, 0.3), (4096, 0.004), (5000, 0.2), (5000, 1 / 3), (20_000, 0.999), (50_000, 0.002)],
-)
-def test_poisson_samples_hold_each_record_with_its_chance(streams, n, q):
-    trials = 400
-    sizes, hits = [], np.zeros(n)
-    for t in range(trials):
-        sample = streams.stream("batch", 0, t).poisson_sample(n, q)
-        assert np.all(np.diff(sample) > 0)
-        sizes.append(len(sample))
-        hits[sample] += 1
-    total = trials * n
-    spread = math.sqrt(q * (1 - q))
-    assert abs(hits.sum() - total * q) < 6 * spread * math.sqrt(total)
-    # sizes are binomial: variance n q (1 - q); its estimate has relative error sqrt(2 / trials)
-    assert abs(np.var(sizes) / (n * q * (1 - q)) - 1) < 6 * math.sqrt(2 / trials)
-    # the chance does not depend on the place: first half against second
-    halves = hits[: n // 2].sum() - hits[n - n // 2 :].sum()
-    assert abs(halves) < 6 * spread * math.sqrt(total)
-    # nor on the neighbours
-    expected = trials * q
-    pairs = ((hits[1:] - expected) * (hits[:-1] - expected)).sum() / (trials * spread**2)
-    assert abs(pairs) < 6 * math.sqrt(n) * 1.1
-
-
 def test_bytes_then_ties_is_comparing_whole_words():
     """The law for large silos: exactly 2^64 q of the 2^64 (byte, rest) pairs are chosen."""
     limit = _streams.threshold(0.3)
@@ -335,10 +309,3 @@ def test_a_word_is_below_a_rate_from_zero_to_one_less_than_its_share_of_them(q):
     assert mask[0, 1].tolist() == [*expected[:2], False]
     alone = _streams.poisson(3, q, lambda n: np.array(words, np.uint64)[:n])
     assert alone.tolist() == np.flatnonzero(expected).tolist()
-
-
-def test_a_stream_is_not_endless():
-    stream = streams_for(0).stream("x")
-    stream._draws = 2**23
-    with pytest.raises(OverflowError, match="use a stream for each round"):
-        stream.random(3)

@@ -55,16 +55,6 @@ def test_price_of_a_gaussian_is_the_theorems():
     assert sum(seen) >= 8
 
 
-def test_where_the_price_is_known():
-    profile = Repetition(2.0).profile((((Gaussian(5.0), 1),),), "replace")
-    assert profile.epsilons[0] == pytest.approx(1e-3)
-    assert profile.epsilons[-1] == pytest.approx(1e3)
-    assert len(profile.epsilons) == len(profile.deltas) == 4000
-    assert np.diff(np.log(profile.epsilons)) == pytest.approx(math.log(1e6) / 3999)
-    assert np.all(np.diff(profile.deltas) <= 0)
-    assert profile.deltas[0] == 1.0
-
-
 def test_the_costliest_candidate_and_the_likeliest_failure_count():
     """A failure of one run is met E[K] times."""
     law = Repetition(10.0)

@@ -1,7 +1,6 @@
 """More of tests/privacy/test_rounding.py: what only private names show."""
 
 from fractions import Fraction
-from math import fsum
 
 import numpy as np
 import pytest
@@ -10,12 +9,7 @@ from hypothesis import strategies as st
 
 from skdpfl.models._products import sum_over_records
 from skdpfl.privacy.mechanisms.base import clip_rows
-from skdpfl.privacy.release import (
-    NORMALS,
-    Precision,
-    noised_sum,
-    relative_error,
-)
+from skdpfl.privacy.release import Precision, relative_error
 from tests.privacy.test_rounding import U
 
 
@@ -51,19 +45,6 @@ def test_operations_of_a_sum_of_gradients_are_counted(n, chunk, intercept):
         assert most == allowed - 1  # not twice as many as needed
     u, both = float(U[np.float32]), Precision(np.dtype("f4"), chunk, np.dtype("f4"))
     assert both.rounding(n, n) == pytest.approx(n * (allowed + 2) * u, rel=1e-4)
-
-
-def test_the_error_of_a_sum_grows_with_its_terms():
-    """A bound without the number of terms, (n + 8) 2 u clip norms, is passed by a plain sum."""
-    n, clip = 60_000, 0.5
-    scores = np.full((n, 1), 0.4) + np.random.default_rng(0).uniform(0, 1e-3, (n, 1))
-    total = np.zeros((1, 1))
-    np.add.at(total, np.zeros(n, int), scores)
-    error = abs(float(total[0, 0]) - fsum(scores[:, 0].tolist())) / clip
-    eps = float(np.finfo(float).eps)
-    assert (n + 8) * eps < error <= n * relative_error((n + 3, np.float64))
-    taken = 1 - noised_sum(clip, 10.0, 1, "replace", terms=n, operations=n + 3).clip / clip
-    assert taken > NORMALS + error
 
 
 @settings(max_examples=60)

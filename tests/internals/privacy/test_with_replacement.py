@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import ISRLDPRegressor
 from skdpfl.federation._batches import Batches
 from skdpfl.privacy import epsilon_of
 from skdpfl.privacy.events import WithReplacementGaussian
@@ -86,14 +86,3 @@ def test_a_record_that_is_drawn_twice_counts_twice(monkeypatch):
         want += (silos == i).mean() * (y[rows, None] * X[rows]).mean(axis=0)
         assert len(np.unique(rows)) < len(rows)
     np.testing.assert_allclose(model.coef_, want, rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_a_fit_keeps_its_budget_and_says_how_it_sampled():
-    X, y, silos = data("ISRLDPClassifier", n=600)
-    model = ISRLDPClassifier(3.0, **WITH, sampling_rate=0.1, scaling=None, n_rounds=10)
-    spent = model.fit(X, y, silos=silos).privacy_spent_
-    assert 2.9 < spent.epsilon <= 3.0 and model.plan_.sampling == WithReplacement(0.1)
-    for wrong in ({"neighbours": "add_remove"}, {"trust": "shuffler"}):
-        with pytest.raises(ValueError, match="with_replacement"):
-            ISRLDPClassifier(3.0, **WITH, **wrong).plan_for(silo_sizes=[50, 50], n_features=3)
