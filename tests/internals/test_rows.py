@@ -27,32 +27,20 @@ def split(dtype):
 
 CONVERTED = {
     "float32, float64": lambda: frame("f4", "f8"),
-    "float32, int8": lambda: frame("f4", "i1"),
-    "float32, int32": lambda: frame("f4", "i4"),
     "float16, int8": lambda: frame("f2", "i1"),
-    "float32, bool": lambda: frame("f4", "?"),
     "bool": lambda: frame("?", "?"),
     "integers": lambda: frame("i8", "i8", "i8"),
-    "unsigned": lambda: frame("u8", "i8"),
-    "half": lambda: frame("f2", "f2"),
     "columns apart": lambda: split("f4"),
     "integers by column": lambda: np.asfortranarray(INTEGERS),
-    "every other bool": lambda: (INTEGERS > 0)[::2],
     "polars": lambda: _polars("Float32", "Float32"),
     "polars, in pieces": lambda: _polars("Float64", "Float64", pieces=2),
     "polars, two dtypes": lambda: _polars("Float32", "Int64"),
-    "polars, integers": lambda: _polars("Int8", "Int16"),
-    "polars, bool": lambda: _polars("Boolean", "Float32"),
 }
 KEPT = {
     "one table": lambda: pd.DataFrame(INTEGERS.astype("f4")),
-    "columns of floats": lambda: np.asfortranarray(INTEGERS.astype("f8")),
     "integers by row": lambda: INTEGERS,
     "text": lambda: frame("f8").assign(c1="a"),
-    "numbers as objects": lambda: frame("f8", "O"),
     "nullable": lambda: frame("f8").assign(c1=pd.array(INTEGERS[:, 1], dtype="Int64")),
-    "complex": lambda: frame("f8", "c16"),
-    "categories": lambda: frame("f8").assign(c1=pd.Categorical(INTEGERS[:, 1])),
     "polars with gaps": lambda: _polars("Float32", "Int64", gap=True),
     "a list": INTEGERS.tolist,
 }

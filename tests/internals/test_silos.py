@@ -13,20 +13,13 @@ from skdpfl.silos import read_persons, read_silos, split_silo_column, without_co
 IDS = ["b", "a", "b", "c", "a"]
 FORMS = {
     "list": IDS,
-    "tuple": tuple(IDS),
-    "array": np.array(IDS),
     "objects": np.array(IDS, dtype=object),
-    "column": np.array(IDS)[:, None],
     "series": pd.Series(IDS),
-    "strings": pd.Series(IDS, dtype="string"),
     "other index": pd.Series(IDS, index=[10, 11, 12, 13, 14]),
-    "index": pd.Index(IDS),
-    "categorical": pd.Categorical(IDS),
     "unused categories": pd.Categorical(IDS, categories=["z", "c", "b", "a"]),
     "categorical series": pd.Series(pd.Categorical(IDS, categories=["z", "c", "b", "a"])),
     "frame": pd.DataFrame({"g": IDS}),
     "polars": pl.Series(IDS),
-    "polars categorical": pl.Series(IDS, dtype=pl.Categorical),
     "polars enum": pl.Series(IDS, dtype=pl.Enum(["z", "c", "b", "a"])),
 }
 
@@ -43,14 +36,10 @@ def test_every_form_is_read_alike(form):
     ("given", "ids"),
     [
         ([3, 1, 3], [1, 3]),
-        (np.array([3, 1, 3], dtype=np.uint8), [1, 3]),
         ([2.5, 1.0, 2.5], [1.0, 2.5]),
-        ([True, False, True], [False, True]),
         (pd.Series([3, 1, 3], dtype="Int64"), [1, 3]),
-        (pl.Series([3, 1, 3]), [1, 3]),
         (pd.to_datetime(["2026-01-02", "2026-01-01", "2026-01-02"]), None),
         ([3, "a", 3], [3, "a"]),
-        ([-1, -7, -1], [-7, -1]),
     ],
 )
 def test_ids_of_any_kind(given, ids):
@@ -68,25 +57,15 @@ def test_no_silos_are_one_silo():
 
 WRONG = {
     "a string": ("hospital", r"got the string 'hospital'.*silo_column='hospital'"),
-    "bytes": (b"abcde", "got the string"),
     "a number": (3, r"one id per row.*got 3"),
-    "a set": ({1, 2, 3, 4, 5}, "one id per row"),
     "a mapping": ({"a": [1, 2]}, "one id per row"),
     "too few": (IDS[:4], r"X has 5 rows, silos 4"),
-    "too many": ([*IDS, "a"], r"X has 5 rows, silos 6"),
-    "none": ([], r"X has 5 rows, silos 0"),
     "a table": (np.zeros((5, 2)), r"one-dimensional, got shape \(5, 2\)"),
-    "two columns": (pd.DataFrame({"g": IDS, "h": IDS}), r"one-dimensional, got shape \(5, 2\)"),
     "a scalar array": (np.array("abc"), "one-dimensional"),
     "None": ([None, "a", "b", "c", "a"], r"1 missing value"),
     "NaN": ([np.nan, 1.0, 2.0, np.nan, 1.0], r"2 missing value"),
-    "NA": (pd.Series([pd.NA, 1, 2, 3, 1], dtype="Int64"), r"1 missing value"),
-    "a missing string": (pd.Series(["a", None, "b", "c", "a"], dtype="string"), "1 missing value"),
     "a missing category": (pd.Categorical(["a", None, "b", "c", "a"]), r"1 missing value"),
-    "NaN among strings": (np.array(["a", np.nan, "b", "c", "a"], dtype=object), "1 missing value"),
-    "NaT": (pd.to_datetime(["2026-01-01", None, None, None, None]), r"4 missing value"),
     "null in polars": (pl.Series(["a", None, "b", "c", "a"]), r"1 missing value"),
-    "null number in polars": (pl.Series([1, None, 2, 3, 1]), r"1 missing value"),
 }
 
 
@@ -160,12 +139,9 @@ def test_records_are_told_apart_by_their_labels():
 
 TEXTS = {
     "one letter": ["b", "a", "b"],
-    "all alike": ["ab", "ab"],
     "none": ["", "a", "", "b"],
     "many letters": ["x" * 40 + "y", "x" * 40 + "z", "x" * 41, "x" * 40 + "y"],
-    "far apart": ["a" + "-" * 30 + "1", "b" + "-" * 30 + "2", "a" + "-" * 30 + "2"],
     "other alphabets": ["Köln", "北京", "Köln", "北", "köln"],
-    "numbers": [str(i * i % 97) for i in range(300)],
 }
 
 

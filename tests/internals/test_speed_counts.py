@@ -9,17 +9,12 @@ import sys
 import tracemalloc
 from collections import Counter
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 import pytest
 
-from skdpfl import (
-    DPScaffoldClassifier,
-    ISRLDPClassifier,
-    ISRLDPRegressor,
-)
-from skdpfl.federation import SiloData, _batches, _data, _local
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.federation import SiloData, _local
 from skdpfl.models import Records, _clipping, _products
 from skdpfl.models._products import CompiledProducts
 from skdpfl.privacy.randomness.words import SimulationWords
@@ -99,38 +94,6 @@ def peak_of(function):
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-
-
-MODELS = {
-    "batches": lambda: ISRLDPClassifier(n_rounds=2, sampling_rate=0.02, **COMMON),
-    "everybody": lambda: ISRLDPClassifier(n_rounds=4, sampling_rate=1.0, **COMMON),
-    "local steps": lambda: DPScaffoldClassifier(
-        n_rounds=1, local_steps=2, sampling_rate=0.05, **COMMON
-    ),
-    "scales found": lambda: ISRLDPClassifier(
-        n_rounds=2, sampling_rate=0.02, **COMMON | {"scaling": "private", "noise_multiplier": 0.6}
-    ),
-}
-
-
-ORDERS = "sorted", "mixed", "on disk"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "order"), product(MODELS, ORDERS))
-def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
-    """80 MB in 5 silos, large from 64 MB on: a quarter of X at most, y and ids included."""
-    monkeypatch.setattr(_batches, "PART", 2**18)
-    for module in (_data, _local):
-        monkeypatch.setattr(module, "LARGE", 2**26)
-    X, y, silos = records(100_000, 200, 5, mixed=order == "mixed")
-    y = (y > 5).astype(np.int8)
-    if order == "on disk":
-        X.tofile(tmp_path / "X")
-        X = np.memmap(tmp_path / "X", np.float32, "r", shape=X.shape)
-    fit = MODELS[model]
-    fit().fit(X[:1000], y[:1000], silos=np.arange(1000) % 5)  # imports and tables
-    assert peak_of(lambda: fit().fit(X, y, silos=silos)) < 0.25 * X.nbytes
 
 
 def test_predictions_do_not_copy_the_records():

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import os
-import tarfile
 from dataclasses import replace
 
 import numpy as np
@@ -178,56 +177,23 @@ class TestCifar:
         test = datasets.fetch_cifar10(subset="test", n_silos=1)
         assert test.target.tolist() == [5, 9, 0]
 
-    def test_from_the_archive(self, files, tmp_path, monkeypatch):
-        want, archive = datasets.fetch_cifar10(subset="test", n_silos=1), tmp_path / "a.tar.gz"
-        with tarfile.open(archive, "w:gz") as tar:
-            tar.add(files, "cifar-10-batches-bin")
-        monkeypatch.setenv("SKDPFL_DATA", str(tmp_path / "none"))
-        (file,) = _images.CIFAR_SUBSETS["test"]
-        sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
-        mirror = {"urls": (f"file://localhost{archive}",), "archive_sha256": sha256}
-        for member, message in (("absent", "absent"), ("cifar-10-batches-bin", "is not a file")):
-            wrong = replace(file, member=member, **mirror)
-            monkeypatch.setitem(_images.CIFAR_SUBSETS, "test", (wrong,))
-            with pytest.raises(OSError, match=message):
-                datasets.fetch_cifar10(subset="test", n_silos=1)
-        monkeypatch.setitem(_images.CIFAR_SUBSETS, "test", (replace(file, **mirror),))
-        assert (datasets.fetch_cifar10(subset="test", n_silos=1).data == want.data).all()
-        assert (tmp_path / "none" / file.name).is_file()
-
 
 real = pytest.mark.skipif("SKDPFL_DATA" not in os.environ, reason="SKDPFL_DATA is not set")
 
 
 @real
 @pytest.mark.parametrize(
-    ("fetch", "shape", "silos"),
+    ("fetch", "shape", "sizes"),
     [
-        (datasets.fetch_insurance, (1338, 8), {0: 268, 1: 268, 2: 268, 3: 267, 4: 267}),
-        (
-            datasets.fetch_obesity,
-            (2111, 23),
-            {
-                "Insufficient_Weight": 272,
-                "Normal_Weight": 287,
-                "Overweight_Level_I": 290,
-                "Overweight_Level_II": 290,
-                "Obesity_Type_I": 351,
-                "Obesity_Type_II": 297,
-                "Obesity_Type_III": 324,
-            },
-        ),
-        (
-            datasets.fetch_heart_disease,
-            (740, 13),
-            {"cleveland": 303, "hungarian": 261, "switzerland": 46, "va": 130},
-        ),
+        (datasets.fetch_insurance, (1338, 8), {267, 268}),
+        (datasets.fetch_obesity, (2111, 23), {272, 287, 290, 351, 297, 324}),
+        (datasets.fetch_heart_disease, (740, 13), {303, 261, 46, 130}),
     ],
 )
-def test_real_tables(fetch, shape, silos):
+def test_real_tables(fetch, shape, sizes):
     bunch = fetch()
     assert bunch.data.shape == shape
-    assert pd.Series(bunch.silos).value_counts().to_dict() == silos
+    assert set(pd.Series(bunch.silos).value_counts()) == sizes
     assert np.isfinite(bunch.data).all()
     low, high = bunch.feature_bounds
     inside = (bunch.data >= low) & (bunch.data <= high)

@@ -1,36 +1,25 @@
 """More of tests/engine/test_apart.py: what only private names show."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from skdpfl import DPFederatedClassifier
 from skdpfl.algorithms import (
-    Algorithm,
-    Ball,
-    FedAvg,
-    LocalSGD,
     MinibatchSGD,
-    Scaffold,
-    takes_stacks,
 )
 from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
-from skdpfl.losses import Loss, SquaredError
+from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.mechanisms import mechanism_for
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import Everyone, PoissonSampling
+from skdpfl.privacy.sampling import Everyone
 from tests.engine.test_apart import (
     SIZES,
     AboveMean,
-    Honest,
-    HonestScaffold,
     Normalised,
     Remembers,
     RunningMean,
-    onto_ball,
     records,
 )
 from tests.guaranteed import plan_of
@@ -81,20 +70,6 @@ def test_a_record_changes_a_silos_sum_by_two_clip_norms_at_most(loss):
     assert not change[1:].any()
 
 
-def test_the_attacks_are_what_they_say():
-    """Declared stackable without a trial, they mix: the tests above can fail."""
-    for attack in (Normalised, AboveMean):
-        kind = type(attack.__name__, (attack,), {"stackable": True})
-        part = kind(0.5) if issubclass(kind, Algorithm) else kind()
-        work = work_of(MinibatchSGD(1.0), loss=part) if isinstance(part, Loss) else work_of(part)
-        X, y, codes = records()
-        X[:] = np.sign(X)
-        before = messages(work, X, y, codes)
-        y[0] *= -1e6
-        change = np.linalg.norm(before - messages(work, X, y, codes), axis=1) * SIZES
-        assert change[1:].any() if isinstance(part, Algorithm) else change[0] > 2.1
-
-
 def test_declared_attacks_are_refused_before_anything_is_paid():
     X, y, codes = records()
     declared = type("Declared", (Normalised,), {"stackable": True})(0.5)
@@ -107,24 +82,3 @@ def test_declared_attacks_are_refused_before_anything_is_paid():
     federation = LocalFederation(SiloData.from_codes(X, y, codes, 4), streams_for(0))
     with pytest.raises(ValueError, match="Batch mixes records"):
         run(work_of(MinibatchSGD(1.0), loss=loss), federation, streams_for(0))
-
-
-@pytest.mark.parametrize("sampling", [Everyone(), PoissonSampling(0.6)], ids=["all", "poisson"])
-@pytest.mark.parametrize("sizes", [SIZES, 40_000 + SIZES], ids=["stacked", "grouped"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=str)
-def test_honest_algorithms_have_the_same_bits(sampling, sizes, dtype):
-    X, y, codes = records(sizes)
-    data = SiloData.from_codes(X.astype(dtype), y.astype(dtype), codes, len(sizes))
-    pairs = (
-        (FedAvg(0.3, 3, momentum=0.5), Honest(0.3, 3, momentum=0.5)),
-        (Scaffold(0.3, 2), HonestScaffold(0.3, 2)),
-        (LocalSGD(0.3, 2, projection=Ball(0.4)), LocalSGD(0.3, 2, projection=onto_ball)),
-    )
-    for ours, theirs in pairs:
-        assert takes_stacks(ours)
-        assert not takes_stacks(theirs)
-        found = []
-        for algorithm in (ours, theirs):
-            work = replace(work_of(algorithm, sizes, sampling=sampling), dtype=np.dtype(dtype))
-            found.append(run(work, LocalFederation(data, streams_for(0)), streams_for(0)).params)
-        np.testing.assert_array_equal(*found)

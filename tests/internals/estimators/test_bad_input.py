@@ -6,39 +6,21 @@ import pytest
 from skdpfl import engine
 from skdpfl.estimators import _training
 from tests.estimators.fits import ALL, REGRESSORS, data, make
-from tests.estimators.test_bad_input import INF, attributes
+from tests.estimators.test_bad_input import attributes
 
 #: parameters, and what the message must hold
 PARAMETERS = {
     "epsilon 0": ({"epsilon": 0}, r"epsilon must be a number in \(0, inf\].*got 0"),
-    "epsilon negative": ({"epsilon": -1.0}, r"epsilon must be .*got -1.0"),
-    "epsilon NaN": ({"epsilon": np.nan}, r"epsilon must be .*got nan"),
     "epsilon listed": ({"epsilon": [1.0] * 4}, r"epsilon must .*or a mapping from silo .*got \[1"),
-    "epsilon True": ({"epsilon": True}, r"epsilon must be .*got True"),
     "one silo's epsilon": ({"epsilon": {0: 1, 1: 1, 2: 0, 3: 1}}, r"epsilon must be .*got 0"),
     "both budgets": ({"epsilon": 1.0, "noise_multiplier": 2.0}, r"either epsilon .* or noise_mult"),
     "no budget": ({"epsilon": None}, r"either epsilon .* or noise_multiplier"),
     "noise 0": ({"epsilon": None, "noise_multiplier": 0}, r"noise_multiplier must .*epsilon=inf"),
-    "noise inf": (
-        {"epsilon": None, "noise_multiplier": INF},
-        r"noise_multiplier must be .*got inf",
-    ),
     "delta 0": ({"delta": 0}, r"delta must be a number in \(0, 1\).*got 0"),
-    "delta 1": ({"delta": 1.0}, r"delta must be a number in \(0, 1\).*got 1.0"),
-    "one silo's delta": ({"delta": {0: 2.0}}, r"delta must be .*got 2.0"),
     "unit": ({"unit": "person"}, r"""unit="person" needs the person of each row|got 'person'"""),
-    "trust": ({"trust": "nobody"}, r"trust must be one of .*got 'nobody'"),
-    "neighbours": ({"neighbours": "add"}, r"neighbours must be one of .*got 'add'"),
-    "sampling": ({"sampling": "shuffle"}, r"sampling must be one of .*got 'shuffle'"),
-    "cohort": ({"cohort": "all"}, r"cohort must be one of .*got 'all'"),
-    "scaling": ({"scaling": "standard"}, r"scaling must be one of .*got 'standard'"),
-    "loss": ({"loss": "exponential"}, r"loss must be one of .*got 'exponential'"),
     "alpha": ({"alpha": -1e-3}, r"alpha must be .*got -0.001"),
     "rounds 0": ({"n_rounds": 0}, r"n_rounds must be an integer of at least 1.*got 0"),
-    "step 0": ({"learning_rate": 0}, r"learning_rate must be .*\"auto\".*; got 0"),
     "clip 1e-300": ({"clip_norm": 1e-300}, r"clip_norm must be .*\[1e-100.*got 1e-300"),
-    "clip inf": ({"clip_norm": INF}, r"clip_norm must be .*got inf"),
-    "rate 0": ({"sampling_rate": 0}, r"sampling_rate must be a number in \(0, 1\].*got 0"),
     "weights": ({"silo_weights": "equal"}, r"silo_weights must be one of .*'uniform'.*got 'equal'"),
     "one weight": ({"silo_weights": {0: -1.0}}, r"silo_weights\[0\] must be .*got -1.0"),
     "average": ({"average": "yes"}, r"average must be True or False, .* got 'yes'"),
@@ -49,16 +31,10 @@ PARAMETERS = {
         {"local_steps": 2, "local_epochs": 2},
         r"local_steps or local_epochs, not both; got 2 and 2",
     ),
-    "warm start": ({"warm_start_rounds": -1}, r"warm_start_rounds must be .*got -1"),
     "schedule": ({"noise_schedule": "round"}, r"noise_schedule must be None, .*got 'round'"),
-    "schedule start": ({"noise_schedule": ("step", 0.9, -1)}, r"start must be .*got -1"),
     "bounds crossed": ({"feature_bounds": (1, 0)}, r"feature_bounds must have low <= high"),
-    "bounds infinite": ({"feature_bounds": (0, INF)}, r"feature_bounds must be finite"),
     "target bounds": ({"target_bounds": (3, 3)}, r"target_bounds must have low < high"),
-    "large target bounds": (
-        {"target_bounds": (-1e300, 1e300)},
-        r"within -1e\+150 and 1e\+150",
-    ),
+    "large target bounds": ({"target_bounds": (-1e300, 1e300)}, r"within -1e\+150 and 1e\+150"),
     "column": ({"silo_column": "hospital"}, r"silo_column='hospital'"),
     # what does not go together
     "server, local steps": (
@@ -118,8 +94,6 @@ def test_parameters(name, params, message, monkeypatch):
     "budget",
     [
         {"epsilon": 1e-30, "delta": 1e-30},
-        {"epsilon": 1e-13, "delta": 1e-13},
-        {"epsilon": None, "noise_multiplier": 1e-12},
         {"epsilon": {0: 1.0, 1: 1.0, 2: 1.0, 3: 1e-15}, "delta": 1e-14},
     ],
     ids=str,

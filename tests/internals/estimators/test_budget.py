@@ -28,16 +28,6 @@ def test_credit_for_other_silos_noise():
     assert outsider.epsilon == pytest.approx(by_hand, rel=2e-3)
 
 
-def test_credit_is_that_of_the_smallest_cohort():
-    equal = {"silos": np.arange(1150) % 5, "silo_fraction": 0.6, "cohort": "poisson"}
-    clf = unequal(**equal, n_rounds=30)
-    sizes = [len(cohort) for cohort in clf.plan_.schedule]
-    for i in range(5):
-        smallest = min(len(c) for c in clf.plan_.schedule if i in c)
-        assert outsider_multipliers(clf.plan_)[i] == pytest.approx(5 * np.sqrt(smallest))
-    assert min(n for n in sizes if n) < 3
-
-
 @pytest.mark.parametrize(
     ("name", "kw"),
     [

@@ -19,7 +19,6 @@ from skdpfl import (
     ISRLDPClassifier,
 )
 from skdpfl.algorithms import GradientMethod
-from skdpfl.choosing import EncodingPlan
 from skdpfl.estimators import _training
 from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.federation import LocalFederation
@@ -113,28 +112,6 @@ def test_each_release_happens_and_is_charged_once(seed, tmp_path, monkeypatch):
         assert ledger.spent.epsilon == pytest.approx(fitted.privacy_spent_.epsilon)
     assert rounds == list(range(5)) and len(questions) == len(set(questions)) > 3
     assert (again.coef_ == fitted.coef_).all()
-
-
-@pytest.mark.parametrize(("trust", "n_writes"), [("silo", 6), ("silo", 9), ("server", 11)])
-def test_levels_of_a_frame_are_found_once(trust, n_writes, tmp_path, monkeypatch):
-    """A fit without a seed goes on with the levels and ranges that its first noise gave."""
-    frame = pd.DataFrame({"ward": np.repeat(["a", "b"], 600), "age": RNG.normal(50, 9, 1200)})
-    estimator, seen = ISRLDPClassifier(8.0, trust=trust, n_rounds=3), []
-    find = EncodingPlan.find
-
-    def seeing(self, *args):
-        seen.append(find(self, *args))
-        return seen[-1]
-
-    monkeypatch.setattr(EncodingPlan, "find", seeing)
-    with Checkpoint(tmp_path / "fit"), monkeypatch.context() as patch:
-        kill_after(patch, n_writes)
-        with pytest.raises(Killed):
-            estimator.fit(frame, np.arange(1200) % 2, silos=np.arange(1200) % 2)
-    with Checkpoint(tmp_path / "fit"):
-        estimator.fit(frame, np.arange(1200) % 2, silos=np.arange(1200) % 2)
-    first, again = seen
-    assert first == again == estimator.schema_
 
 
 @pytest.mark.parametrize("n_writes", [4, 6, 10, 13, 99])

@@ -7,7 +7,7 @@ import skdpfl
 from skdpfl.federation import SiloData, Work
 from skdpfl.losses import Quantile
 from skdpfl.models import LinearModel
-from skdpfl.scaling import Below, ShiftPlan
+from skdpfl.scaling import Below
 from tests.made_sums import exact_sums
 
 BOUNDS = {"feature_bounds": (-5, 5), "target_bounds": (-15, 25)}
@@ -56,35 +56,12 @@ def test_a_fit_asks_as_often_as_it_pays(monkeypatch):
     assert max(count for _, count in model.plan_.setup[0]) == 6
 
 
-@pytest.mark.parametrize(("kappa", "trained"), [(0.1, 0.5), (0.4, 0.2), (0.9, 0.1), (9.0, 0.1)])
-def test_what_is_trained_is_the_quantile_that_clipped_slopes_stand_for(kappa, trained):
-    """Unscaled rows of four columns count as standardised: with the intercept, norm sqrt(5)."""
-    X, y, silos = skewed(300)
-    model = skdpfl.ISRLDPRegressor(
-        5.0, clip_norm=kappa * np.sqrt(5), loss=Quantile(0.1), scaling=None
-    )
-    seen, original = [], ShiftPlan.find
-
-    def find(self, mean, q):
-        seen.append((self.quantile, q))
-        return original(self, mean, q)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ShiftPlan, "find", find)
-        model.set_params(n_rounds=2, random_state=0).fit(X, y, silos=silos)
-    assert seen == [(0.1, pytest.approx(trained))]
-
-
 # ---- when there is none --------------------------------------------------------------------------
 
 OFF = [
     {"calibrate": False},
     {"learning_rate": 0.1},
-    {"epsilon": None, "noise_multiplier": 20.0},
     {"epsilon": np.inf},
-    {"loss": "absolute_error"},
-    {"loss": "squared_error"},
-    {"fit_intercept": False},
     {"unit": "silo", "epsilon": 50.0},
 ]
 

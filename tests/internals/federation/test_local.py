@@ -96,24 +96,6 @@ def test_steps_without_noise_are_taken_at_once_or_one_by_one(
     assert at_once == [_products.compiled is not None] * rounds + [False] * rounds
 
 
-@pytest.mark.parametrize("order", ["sorted", "mixed"])
-def test_batches_drawn_for_many_silos_are_those_of_each(monkeypatch, order):
-    """Cut ones among them: at most three of a silo's records, of which twelve are expected."""
-    monkeypatch.setattr(PoissonSampling, "largest_batch", lambda self, n: 3)
-    p, n = problem(sizes=(20, 0, 31, 5)), 4
-    s = setting(PoissonSampling(0.6), z=[1.0] * n, weights=np.full(n, 1 / n))
-    federation = federation_of(p, shuffle=order == "mixed")
-    federation.start(work_of("fedavg", p, s))
-    for steps in (range(4), range(4, 5)):
-        draws = federation._groups.of(np.arange(n), steps, 5)
-        for step, draw in zip(steps, draws, strict=True):
-            (group,) = draw()
-            rows = np.split(group.records.index, group.records.edges[1:-1])
-            for silo, mine in enumerate(rows):
-                drawn = federation._groups._batches.draw_rows(silo, step)
-                assert mine.tolist() == drawn.tolist()
-
-
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rate", [0.2, 0.7])

@@ -14,14 +14,7 @@ from skdpfl.flower import FlowerCourier
 from skdpfl.flower._client import content_of, letter_in
 from skdpfl.models import Additive
 from skdpfl.remote import SilosMissing
-from tests.remote.silos_here import (
-    NAMES,
-    Here,
-    estimator,
-    fit_elsewhere,
-    fit_here,
-    problem,
-)
+from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
 
 
 @pytest.fixture(autouse=True)

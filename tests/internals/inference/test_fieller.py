@@ -5,13 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from skdpfl.federation import SiloData, Work
-from skdpfl.inference import (
-    HazardScores,
-    NewtonStep,
-    PersonHazardMeat,
-    PersonMeat,
-    PilotScores,
-)
+from skdpfl.inference import HazardScores, NewtonStep, PersonHazardMeat, PersonMeat, PilotScores
 from skdpfl.inference._fieller import packed, unpacked
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel

@@ -10,21 +10,17 @@ from skdpfl import (
     DPFedAvgClassifier,
     DPFederatedClassifier,
     DPFedEXPClassifier,
-    DPScaffoldClassifier,
     ISRLDPClassifier,
-    ISRLDPRegressor,
 )
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.federation import LocalFederation, _gradient
 from skdpfl.inspection.audits import audit as audits_of_estimators
-from skdpfl.inspection.audits.judging import (
-    judged,
-)
+from skdpfl.inspection.audits.judging import judged
 from skdpfl.models import LinearModel
 from skdpfl.privacy import audit_epsilon
 from skdpfl.privacy.mechanisms import SiloGradients
 from skdpfl.privacy.release import GridRows
-from skdpfl.privacy.release.noised_sum import FreshNoise, NoisedSum
+from skdpfl.privacy.release.noised_sum import NoisedSum
 
 
 def audit(estimator, n_silos=400, size=1, n_fits=4, **kw):
@@ -55,15 +51,6 @@ def one_for_all(patch):
     patch.setattr(_gradient.NoiseMaker, "_draw", lambda *a: 0 * draw(*a) + draw(*a)[:, :1])
 
 
-def reuse(patch):
-    units = FreshNoise.units
-    patch.setattr(
-        FreshNoise,
-        "units",
-        lambda self, silos, steps: np.repeat(units(self, silos, range(1)), len(steps), axis=0),
-    )
-
-
 def clip_batches(patch):
     sums = LinearModel.clipped_gradient_sums
 
@@ -86,48 +73,13 @@ def no_noise_on_empty(patch):
     patch.setattr(GridRows, "release", unless_empty)
 
 
-def realised(patch):
-    sums, release, ratio = _gradient.PrivateGradient._sum, GridRows.release, [np.ones(1)]
-
-    def counting(self, params, batch):
-        batch = list(batch)
-        n = np.sum([b.records.lengths for b in batch], axis=0)
-        public = self._terms.divisor
-        ratio[0] = public / np.where(n > 0, n, public[:, 0])[:, None]
-        return sums(self, params, batch)
-
-    patch.setattr(_gradient.PrivateGradient, "_sum", counting)
-    patch.setattr(GridRows, "release", lambda *args: release(*args) * ratio[0])
-
-
-def clip_late(patch):
-    sums, clip = _gradient.PrivateGradient._sum, [np.ones(1)]
-
-    def unclipped(self, params, batch):
-        if np.isfinite(self._terms.clip).all():
-            clip[0] = np.reshape(self._terms.clip, (-1, 1))
-        self._terms = self._terms._replace(clip=np.inf)
-        return sums(self, params, batch)
-
-    def clipping(self, total, units):
-        noisy = total + units * self.grids[:, None]
-        norms = np.linalg.norm(noisy, axis=-1, keepdims=True)
-        return noisy * np.minimum(1.0, clip[0] / norms) * (self.factors / self.grids)[:, None]
-
-    patch.setattr(_gradient.PrivateGradient, "_sum", unclipped)
-    patch.setattr(GridRows, "release", clipping)
-
-
 BUGS = {
     "noise halved": (halve, full(), {}),
     "one noise for all silos": (one_for_all, full(), {}),
-    "noise of the first round in all": (reuse, full(n_rounds=6, z=3.0), {}),
     "batches' means are clipped": (clip_batches, full(z=8.0), {"size": 10}),
-    "clipped after the noise": (clip_late, full(), {}),
     "no noise on empty batches": (no_noise_on_empty, sampled(), {}),
-    "realised normaliser": (realised, sampled(), {"size": 2, "n_silos": 1000}),
 }
-SLOW = {"no noise on empty batches", "realised normaliser"}
+SLOW = {"no noise on empty batches"}
 
 
 def some_slow(names, slow):
@@ -145,15 +97,11 @@ def test_planted_bugs_are_found(name, monkeypatch):
 
 RIGHT = {
     "full batches": (full(), {}),
-    "regression": (
-        ISRLDPRegressor(4.0, n_rounds=3, scaling=None, sampling_rate=1.0, delta=1e-5), {}
-    ),
+
     "local steps": (
         DPFedAvgClassifier(4.0, n_rounds=3, local_steps=3, scaling=None, sampling_rate=1.0), {}
     ),
-    "control variates": (
-        DPScaffoldClassifier(4.0, n_rounds=3, local_steps=3, scaling=None, sampling_rate=1.0), {}
-    ),
+
     "whole silos": (DPFedEXPClassifier(4.0, n_rounds=3, scaling=None), {}),
 }  # fmt: skip
 
@@ -211,13 +159,10 @@ def little_noise_on_sums(patch, share):
 #: name -> (estimator, view, number of fits): what only a whole fit shows, one trial each
 WHOLE_FITS = {
     "server": (full(n_rounds=1, z=3.0, trust="server"), "server", 70),
-    "server, three rounds": (full(n_rounds=3, z=5.0, trust="server"), "server", 70),
-    "model": (full(n_rounds=1, z=3.0, trust="server"), "model", 70),
+
+
     "sums of silos": (full(n_rounds=1, z=3.0), "server", 120),
-    "whole silos": (
-        DPFedAvgClassifier(None, noise_multiplier=2.0, n_rounds=2, scaling=None, unit="silo",
-                           trust="server", delta=1e-5), "server", 70,
-    ),
+
     "whole silos, FedEXP": (
         DPFedEXPClassifier(None, noise_multiplier=2.0, n_rounds=2, scaling=None, trust="server",
                            delta=1e-5), "server", 120,

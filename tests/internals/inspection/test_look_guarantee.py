@@ -10,7 +10,6 @@ from skdpfl.inspection._look import FirstLook
 from skdpfl.privacy.pricing.price import price_epsilon
 
 D, SIZES = 40, (300, 200, 100)
-NUMBERS = ("magnitudes", "spreads", "bins", "products")
 #: the largest distance of two records' terms, and the norm of one, over the root of the columns
 REACH = {
     "magnitudes": {"replace": math.sqrt(2), "add_remove": 1.0},
@@ -52,31 +51,6 @@ def test_noise_is_what_a_record_can_move_over_the_mu_that_is_paid(part, neighbou
     low, high = chi2.ppf([5e-8, 1 - 5e-8], each.size)
     assert low < np.square(each / std).sum() < high
     assert 0.79 < price_epsilon(look.plan.composition(), 1e-6, neighbours) <= 0.8
-
-
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_products_have_the_noise_that_rows_in_a_ball_need(neighbours):
-    """A chi-square test of the noise on exact sums; false alarms below 1e-7."""
-    rng, d = np.random.default_rng(0), 3
-    X = rng.normal(size=(sum(SIZES), d))
-    relation = "auto" if neighbours == "replace" else neighbours
-    parts, noise = ("spreads", "products"), []
-    for seed in range(30):
-        look = looked(parts, X, seed, feature_bounds=(-4, 4), neighbours=relation)
-        each, std = look.found["products"]
-        mu, length = look.plan.mus[1][0], 1.5 * math.sqrt(d)
-        reach = length**2 * (math.sqrt(2) if neighbours == "replace" else 1.0)
-        assert reach / mu < std < 1.001 * reach / mu
-        rows = look.products._cut(X)
-        starts = np.concatenate([[0], np.cumsum(SIZES)])
-        for i in range(len(SIZES)):
-            mine = rows[starts[i] : starts[i + 1]]
-            second = math.sqrt(2) * mine.T @ mine
-            second[np.diag_indices(len(second))] /= math.sqrt(2)
-            noise.append((each[i] - second[np.triu_indices(len(second))]) / std)
-    noise = np.concatenate(noise)
-    low, high = chi2.ppf([5e-8, 1 - 5e-8], noise.size)
-    assert low < np.square(noise).sum() < high
 
 
 def test_the_parts_add_up_and_words_pay_for_their_threshold():

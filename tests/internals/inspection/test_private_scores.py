@@ -64,7 +64,7 @@ def known_pipeline():
     return make_pipeline(columns, LogisticRegression())
 
 
-@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, with_others])
+@pytest.mark.parametrize("form", [np.asarray, with_others])
 def test_the_time_of_gaps_does_not_follow_from_their_number(form, monkeypatch):
     """A model that refuses them is asked about made-up rows; a few other rows by halving."""
     rng = np.random.default_rng(0)

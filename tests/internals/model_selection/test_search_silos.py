@@ -79,8 +79,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize(
-    ("trust", "random_state"),
-    [("silo", None), pytest.param("server", 0, marks=pytest.mark.slow)],
+    ("trust", "random_state"), [("silo", None), pytest.param("server", 0, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("name", PLANS)
 def test_what_runs_is_what_was_priced(name, trust, random_state):

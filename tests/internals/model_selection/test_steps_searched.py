@@ -10,12 +10,7 @@ import skdpfl
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, _candidates
 from skdpfl.model_selection._wrapped import TriedSteps
-from skdpfl.preprocessing import (
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPStandardScaler,
-)
+from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import compose
 from skdpfl.privacy.pricing.price import price_epsilon

@@ -6,10 +6,7 @@ import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 
-from skdpfl import (
-    ISRLDPClassifier,
-    privacy_spent,
-)
+from skdpfl import ISRLDPClassifier, privacy_spent
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.model_selection import _randomized as randomized
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler

@@ -125,8 +125,7 @@ def test_label_free_clipping_bounds_all_labels(mean):
 @pytest.mark.skipif(_products.compiled is None, reason="nothing is compiled")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    "loss",
-    [SquaredError(), LogLoss(), LogLoss().without_labels(), PiecewiseExponential(CUTS)],
+    "loss", [SquaredError(), LogLoss(), LogLoss().without_labels(), PiecewiseExponential(CUTS)]
 )
 def test_compiled_sums_are_those_of_numpy(loss, dtype, monkeypatch):
     """Many persons, chunks and silos, rows that are not finite, 1 to 30 rows a person."""

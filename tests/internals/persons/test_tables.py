@@ -1,6 +1,6 @@
 """A person is the unit of statistics, scales and levels: 20,000 rows move what one row moves."""
 
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -9,8 +9,6 @@ import pytest
 from benchmarks.replay import OF_PERSONS, cases, data_of, judged
 from skdpfl.federation import SiloData, SumPlan, _sums
 from skdpfl.inspection import (
-    CountsDisplay,
-    QuantilesDisplay,
     correlation,
     describe,
     histogram,
@@ -19,7 +17,6 @@ from skdpfl.inspection import (
 )
 from skdpfl.preprocessing import (
     DPPCA,
-    DPMinMaxScaler,
     DPOneHotEncoder,
     DPSimpleImputer,
     DPSplineTransformer,
@@ -63,21 +60,12 @@ def fitted(transformer, columns, attribute):
     return fit
 
 
-def asked(ask, columns, draw=None, **how):
-    """Return a function that asks, and returns the numbers of the answer, or of what is drawn."""
+def asked(ask, columns, **how):
+    """Return a function that asks, and returns the numbers of the answer."""
 
     def answer(table):
         found = ask(table[["id", *columns]], **OF_FIT, **how)
         assert found.attrs["privacy_spent"].unit == "person"
-        if draw is not None:
-            found = draw(found).ax_
-            lines = [line.get_ydata() for line in found.lines]
-            bars = [bar.get_height() for bar in found.patches]
-            errors = [part.get_segments() for part in found.collections]
-            images = [image.get_array().ravel() for image in found.images]
-            numbers = [np.ravel(each) for each in (*lines, bars, *errors, *images)]
-            numbers += [[ord(c) for text in found.texts for c in text.get_text()]]
-            return np.concatenate(numbers).astype(float)
         numbers = pd.DataFrame(found).select_dtypes("number").to_numpy()
         words = [list(d.items()) for d in getattr(found, "shares", []) if isinstance(d, dict)]
         return np.append(numbers.ravel(), [share for each in words for _, share in each])
@@ -85,21 +73,13 @@ def asked(ask, columns, draw=None, **how):
     return answer
 
 
-draw_counts = CountsDisplay.from_counts
-draw_boxes = partial(QuantilesDisplay.from_description, column="age")
 LEARNT = {
     "describe": asked(describe, NUMBERS + WORDS, feature_bounds=BOUNDS),
-    "magnitudes": asked(describe, NUMBERS),
     "quantile": asked(quantile, NUMBERS, feature_bounds=BOUNDS),
     "histogram": asked(histogram, ["dose"], feature_bounds={"dose": (0, 1)}),
     "correlation": asked(correlation, NUMBERS, feature_bounds=BOUNDS, epsilon=4.0),
     "levels": asked(value_counts, WORDS),
-    "bars": asked(histogram, ["dose"], draw_counts, feature_bounds={"dose": (0, 1)}),
-    "bars of levels": asked(value_counts, WORDS, draw_counts, categories=["heart", "lung", "own"]),
-    "boxes": asked(describe, NUMBERS, draw_boxes, feature_bounds=BOUNDS),
-    "declared levels": asked(value_counts, WORDS, categories=["heart", "lung", "own"]),
     "standard": fitted(DPStandardScaler(), NUMBERS, "mean_"),
-    "range": fitted(DPMinMaxScaler(), NUMBERS, "data_max_"),
     "means": fitted(DPSimpleImputer(feature_bounds=(0, 100)), NUMBERS, "statistics_"),
     "medians": fitted(DPSimpleImputer(strategy="median"), NUMBERS, "statistics_"),
     "spline": fitted(DPSplineTransformer(feature_bounds=(0, 1)), ["dose"], "privacy_spent_"),
@@ -155,22 +135,6 @@ def test_a_person_in_two_silos_pays_for_both(trust, ratio):
     assert noise[1] / noise[0] == pytest.approx(ratio, rel=1e-3)
     with pytest.raises(ValueError, match="rows in 2 silos, more than silos_per_person=1"):
         histogram(table[["id", "dose"]], silos=silos, **known)
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"unit": "person"}, "needs the person of each row"),
-        ({"persons": [0]}, "does not protect persons: set unit"),
-        ({"person_column": "id"}, "does not protect persons: set unit"),
-        ({"unit": "silo"}, "unit must be one of"),
-        ({"silos_per_person": 2}, 'needs unit="person"'),
-        ({"unit": "person", "persons": [0]}, "X has 2002 rows, persons 1"),
-    ],
-)
-def test_errors(how, message):
-    with pytest.raises(ValueError, match=message):
-        describe(visits(2)[["id", "dose"]].iloc[-2002:], **how)
 
 
 class Told(Streams):

@@ -75,11 +75,8 @@ def test_equal_bounds_ignore_the_feature():
         ([(0, 10), (0, 11)], r"can be read as \(lows, highs\) or as one pair.*a mapping"),
         ((0, np.inf), "must be finite"),
         (([0, 0, 0], 1), r"shape \(2,\)"),
-        (3.0, "pair"),
         ("ab", "pair"),
-        ((0, 1, 2), "pair"),
         ({"a": (0, 1), "b": (1, np.nan)}, "those of 'b' are not"),
-        ([(0, 1), (0, 2), (0, 3)], r"list of pairs, one per feature\); got"),
         ((0, pd.Series({"a": 1, "c": 2})), "no entry for 'b': a Series is matched by its labels"),
     ],
 )
@@ -95,8 +92,7 @@ def test_bad_target_bounds_are_named(given):
 
 
 @pytest.mark.parametrize(
-    ("center", "scale"),
-    [([0.0], [0.0]), ([np.nan], [1.0]), ([0.0], [np.nan]), ([0.0, 1.0], [1.0])],
+    ("center", "scale"), [([0.0], [0.0]), ([np.nan], [1.0]), ([0.0], [np.nan]), ([0.0, 1.0], [1.0])]
 )
 def test_impossible_maps_are_refused(center, scale):
     with pytest.raises(ValueError, match=r"center|scale"):
