@@ -28,13 +28,13 @@ import numpy as np
 from joblib import cpu_count, effective_n_jobs
 
 from skdpfl._apart import anew
-from skdpfl.algorithms import Algorithm, takes_stacks
+from skdpfl.algorithms import Algorithm, sends_one_gradient, takes_stacks
 from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._batches import Batches, GroupBatches, PersonBatches
 from skdpfl.federation._data import LARGE, SiloData, keep_freed_memory
-from skdpfl.federation._gradient import Draw, NoiseMaker, PrivateGradient, SumTerms
+from skdpfl.federation._gradient import NoiseMaker, PrivateGradient, SumTerms
 from skdpfl.federation._sums import Question
-from skdpfl.privacy.mechanisms import Senders
+from skdpfl.privacy.mechanisms import Mechanism, Senders
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE
@@ -110,6 +110,8 @@ class SiloStates:
 
 #: silos that are computed together, and their numbers
 Group = tuple[np.ndarray, SumTerms]
+#: how a mechanism that does nothing to messages handles them
+_AS_THEY_ARE = {Mechanism.keep, Mechanism.send}
 #: the largest number of numbers in the messages of silos of one part of a round
 MESSAGES = 2**22
 #: a round with fewer multiplications is not worth starting threads
@@ -196,6 +198,9 @@ class LocalFederation(Federation):
         self._divisor = single if (single == terms.divisor).all() else terms.divisor
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
         self._last: tuple[np.ndarray, int, list[list[Group]]] | None = None
+        sent = {type(plan.mechanism).keep, type(plan.mechanism).send}
+        single = sends_one_gradient(work.algorithm) and set(plan.steps) == {1}
+        self._single = single and sent == _AS_THEY_ARE and self._new_algorithm is None
         self._at_once = max(1, MESSAGES // work.model.size)
         if self._at_once < MANY_THREADS:
             self._at_once = max(self._at_once, _threads(self._n_jobs))
@@ -225,6 +230,15 @@ class LocalFederation(Federation):
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Run a round with the silos here; ``among`` is the number of all silos in the round."""
         self.kept.answer(cohort, round)
+        if (group := self._together(cohort)) is not None:
+            with np.errstate(all="ignore"):  # as in _walk
+                return iter([(cohort, self._gradient(round, *group)(shared))])
+        return self._in_groups(round, shared, cohort, clip_norm, among)
+
+    def _in_groups(
+        self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float, among: int | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the messages of groups of silos."""
         told = round, shared, clip_norm, len(cohort) if among is None else among
         jobs, of_group = self._jobs(round, len(cohort)), partial(self._group, round, shared)
         for groups in self._parts_of(cohort, jobs):
@@ -246,7 +260,7 @@ class LocalFederation(Federation):
         if self._last is None or self._last[0] is not cohort or self._last[1] != jobs:
             apart, at_once, parts = self._new_algorithm is not None, self._at_once, []
             for i in range(0, len(cohort), at_once):
-                piece = cohort[i : i + at_once]
+                piece = cohort if len(cohort) <= at_once else cohort[i : i + at_once]
                 groups = _one_by_one(piece) if apart else self._groups.cut(piece, jobs)
                 parts.append([(silos, self._terms_of(silos)) for silos in groups])
             self._last = cohort, jobs, parts
@@ -255,13 +269,26 @@ class LocalFederation(Federation):
     def _group(self, round: int, shared: Any, group: Group) -> np.ndarray:
         """Return the messages of some silos, shape (n, size)."""
         silos, terms = group
+        gradient = self._gradient(round, silos, terms)
+        return self._walk(shared, silos, gradient)
+
+    def _together(self, cohort: np.ndarray) -> Group | None:
+        """Return the cohort as one group, if messages are single gradients, sent as they are."""
+        if not self._single or self._jobs(0, len(cohort)) > 1:
+            return None
+        parts = self._parts_of(cohort, 1)
+        return parts[0][0] if len(parts) == len(parts[0]) == 1 else None
+
+    def _gradient(self, round: int, silos: np.ndarray, terms: SumTerms) -> PrivateGradient:
+        """Return the private gradient of some silos in a round."""
         numbers = self._work.plan.step_numbers(round)
         stop = self._together_until or numbers.stop
         if self._new_algorithm is not None:  # too many groups to draw ahead for each
             stop = numbers.stop
         with self._drawing:
             batches = self._groups.of(silos, numbers, stop)
-        return self._walk(round, shared, silos, terms, batches, stop)
+        noises = None if self.noises is None else self.noises.of_silos(silos, round, stop)
+        return PrivateGradient(self._work, batches, noises, terms, self._penalty)
 
     def _terms_of(self, silos: np.ndarray) -> SumTerms:
         """Return the numbers of some silos' gradients."""
@@ -270,18 +297,8 @@ class LocalFederation(Federation):
         return SumTerms(clip, self._divisor[silos, None], self._dtype, terms.precision)
 
     @np.errstate(all="ignore")  # in each thread; a warning could depend on a single record
-    def _walk(
-        self,
-        round: int,
-        shared: Any,
-        silos: np.ndarray,
-        terms: SumTerms,
-        batches: list[Draw],
-        stop: int,
-    ) -> np.ndarray:
+    def _walk(self, shared: Any, silos: np.ndarray, gradient: PrivateGradient) -> np.ndarray:
         """Run the algorithm's local part."""
-        noises = None if self.noises is None else self.noises.of_silos(silos, round, stop)
-        gradient = PrivateGradient(self._work, batches, noises, terms, self._penalty)
         memory = self.kept.memory.read(silos)
         if self._new_algorithm is None:
             messages = self._work.algorithm.local(shared, memory, gradient)

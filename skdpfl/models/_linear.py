@@ -162,7 +162,6 @@ class LinearModel(Model):
             squared_norms, np.asarray(clip_norm)[..., None], self.n_outputs
         )
 
-    @np.errstate(all="ignore")
     def clipped_gradient_sums(
         self,
         params: NDArray,
@@ -208,23 +207,24 @@ class LinearModel(Model):
             if limits is None:
                 limits = _limits(squared_norms, _of_each_record(clip_norm, records))
             return products.step(params, y, limits=limits, link=link, weights=weights, chunk=chunk)
-        clip = _of_each_record(clip_norm, records)
-        if len(y) < 2:  # NumPy would add the classes of a single record in another order
-            y, squared_norms = np.resize(y, 2), np.resize(squared_norms, 2)
-            clip, limits = np.resize(clip, 2) if clip.ndim else clip, None
-        by_class = products.raw(params, len(y))
-        slopes = by_class[: self.n_outputs].T
-        loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
-        known = squared_norms if limits is None else None
-        if not _clipping.surely_finite(by_class[: self.n_outputs], known, y):
-            good, squared_norms = _clipping.without_bad_records(y, slopes, squared_norms)
-            products.drop_unless(good)
-            limits = None
-        largest = loss.largest_slope(y, slopes)
-        _clipping.clip_slopes(slopes, squared_norms, clip, limits, largest)
-        if weights is not None:
-            slopes *= weights[:, None]
-        return products.sums(by_class, chunk)
+        with np.errstate(all="ignore"):
+            clip = _of_each_record(clip_norm, records)
+            if len(y) < 2:  # NumPy would add the classes of a single record in another order
+                y, squared_norms = np.resize(y, 2), np.resize(squared_norms, 2)
+                clip, limits = np.resize(clip, 2) if clip.ndim else clip, None
+            by_class = products.raw(params, len(y))
+            slopes = by_class[: self.n_outputs].T
+            loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
+            known = squared_norms if limits is None else None
+            if not _clipping.surely_finite(by_class[: self.n_outputs], known, y):
+                good, squared_norms = _clipping.without_bad_records(y, slopes, squared_norms)
+                products.drop_unless(good)
+                limits = None
+            largest = loss.largest_slope(y, slopes)
+            _clipping.clip_slopes(slopes, squared_norms, clip, limits, largest)
+            if weights is not None:
+                slopes *= weights[:, None]
+            return products.sums(by_class, chunk)
 
     @np.errstate(all="ignore")
     def person_gradient_sums(
@@ -337,6 +337,7 @@ def _of_each_record(clip_norm: float | NDArray, records: Records) -> NDArray:
     return np.repeat(clip, records.lengths) if clip.ndim else clip
 
 
+@np.errstate(all="ignore")
 def _limits(squared_norms: NDArray, clip: NDArray) -> NDArray:
     """Return the largest norm of each slope; NaN for records that are not finite."""
     if clip.ndim == 0 and clip == np.inf:

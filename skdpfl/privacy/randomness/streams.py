@@ -129,8 +129,10 @@ def below(words: np.ndarray, sizes: np.ndarray, rates: np.ndarray) -> np.ndarray
     """Return which of each silo's first ``sizes`` words (..., S, count) fall below its rate."""
     limits = [threshold(q) if q < 1 else 2**64 - 1 for q in rates.tolist()]
     chosen = words < np.array(limits, dtype=np.uint64)[:, None]
-    chosen[..., rates == 1, :] = True
-    chosen &= np.arange(words.shape[-1]) < sizes[:, None]
+    if (rates == 1).any():
+        chosen[..., rates == 1, :] = True
+    if (sizes < words.shape[-1]).any():
+        chosen &= np.arange(words.shape[-1]) < sizes[:, None]
     return chosen
 
 
@@ -327,7 +329,10 @@ class Streams:
         for rows, width in alike(lengths):
             if width:
                 words = self._source.words_of_rounds(purpose, who[rows], rounds, width)
-                mask[:, rows, :width] = below(words, lengths[rows], chances[rows])
+                drawn = below(words, lengths[rows], chances[rows])
+                if drawn.shape == mask.shape:
+                    return drawn
+                mask[:, rows, :width] = drawn
                 continue
             for marked, round in zip(mask[:, rows[0]], rounds, strict=True):
                 large = self.stream(purpose, int(who[rows[0]]), round)

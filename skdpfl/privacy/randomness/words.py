@@ -33,6 +33,7 @@ import os
 import secrets
 import threading
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise, starmap
 from typing import Any, NoReturn
 
@@ -165,20 +166,19 @@ class SimulationWords(WordSource):
     ) -> np.ndarray:
         if count > SMALL:
             return super().words_of_rounds(purpose, silos, rounds, count)
-        words = np.empty((len(rounds), len(silos), count), np.uint64)
         size = bucket(count)
-        domain, blocks = size.bit_length(), size // 4
+        domain, blocks, draw = size.bit_length(), size // 4, partial(self._philox, purpose)
+        if (silos[1:] == silos[:-1] + 1).all():  # one run, in order
+            first, n = int(silos[0]) * blocks, len(silos) * size
+            each = [draw(first, 0, round, domain, n) for round in rounds]
+            return np.concatenate(each).reshape(len(rounds), len(silos), size)[..., :count]
+        words = np.empty((len(rounds), len(silos), count), np.uint64)
         for part in _runs(silos, size):
             low, high = int(silos[part].min()), int(silos[part].max()) + 1
             some, first, places = words[:, part], low * blocks, silos[part] - low
-            consecutive = np.array_equal(places, np.arange(high - low))
             for block, round in zip(some, rounds, strict=True):
-                flat = self._philox(purpose, first, 0, round, domain, (high - low) * size)
-                drawn = flat.reshape(-1, size)[:, :count]
-                if consecutive:
-                    block[...] = drawn
-                else:
-                    drawn.take(places, axis=0, out=block, mode="clip")
+                flat = draw(first, 0, round, domain, (high - low) * size)
+                flat.reshape(-1, size)[:, :count].take(places, axis=0, out=block, mode="clip")
         return words
 
     def _short(self, purpose: str, silos: Any, round: Any, draw: int, size: int) -> Words:
