@@ -114,14 +114,16 @@ class Batches:
         drawn = self.streams.poisson_mask_blocks(
             "batch", silos, steps, int(sizes.max()), sizes, self.sampling.rate
         )
-        if (most < sizes).any():  # larger batches are cut as in Poisson.draw
-            for t, i in np.argwhere(np.count_nonzero(drawn, axis=-1) > most).tolist():
-                drawn[t, i, np.flatnonzero(drawn[t, i])[int(most[i]) :]] = False
-        rows, counts = np.flatnonzero(drawn), np.count_nonzero(drawn, axis=-1).ravel()
-        starts = np.concatenate([[0], np.cumsum(counts)])
+        rows, ends = np.flatnonzero(drawn), np.arange(len(silos) * len(steps) + 1)
+        starts = np.searchsorted(rows, ends := ends * drawn.shape[-1])
+        counts, allowed = starts[1:] - starts[:-1], np.tile(most, len(steps))
+        if (counts > allowed).any():  # larger batches are cut as in Poisson.draw
+            place = np.arange(len(rows)) - np.repeat(starts[:-1], counts)
+            rows = rows[place < np.repeat(allowed, counts)]
+            starts = np.searchsorted(rows, ends)
+            counts = starts[1:] - starts[:-1]
         # from a place among all that could be drawn to one among the data's rows
-        first = np.tile(self.data.starts[silos], len(steps))
-        rows += np.repeat(first - np.arange(len(first)) * drawn.shape[-1], counts)
+        rows += np.repeat(np.tile(self.data.starts[silos], len(steps)) - ends[:-1], counts)
         return rows if self.data.order is None else self.data.order[rows], starts
 
 

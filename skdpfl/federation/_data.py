@@ -389,7 +389,8 @@ class SiloData:
         starts, n = self.starts[silos], int(edges[-1])
         if self.order is None and (starts - edges[:-1] == starts[0]).all():
             return slice(int(starts[0]), int(starts[0]) + n), edges
-        rows = np.arange(n) + np.repeat(starts - edges[:-1], self.sizes[silos])
+        rows = np.arange(n)
+        rows += np.repeat(starts - edges[:-1], edges[1:] - edges[:-1])
         return rows if self.order is None else self.order[rows].astype(np.intp), edges
 
     def alike(self, most: int) -> Iterator[tuple[np.ndarray, Rows]]:

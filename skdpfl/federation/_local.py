@@ -199,8 +199,8 @@ class LocalFederation(Federation):
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
         self._last: tuple[np.ndarray, int, list[list[Group]]] | None = None
         sent = {type(plan.mechanism).keep, type(plan.mechanism).send}
-        single = sends_one_gradient(work.algorithm) and set(plan.steps) == {1}
-        self._single = single and sent == _AS_THEY_ARE and self._new_algorithm is None
+        one = sends_one_gradient(work.algorithm) and set(plan.steps) == {1}
+        self._single = one and sent == _AS_THEY_ARE and self._new_algorithm is None
         self._at_once = max(1, MESSAGES // work.model.size)
         if self._at_once < MANY_THREADS:
             self._at_once = max(self._at_once, _threads(self._n_jobs))

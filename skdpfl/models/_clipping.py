@@ -183,8 +183,8 @@ def row_norms(X: NDArray, constant: float) -> NDArray:
     n_terms = X.shape[-1]
     total = np.zeros(X.shape[:-1])
     for start in range(0, n_terms, _AT_ONCE):
-        some = X[..., start : start + _AT_ONCE]
-        total += np.einsum("...d,...d->...", some, some, dtype=np.float64)
+        some = X[..., start : start + _AT_ONCE].astype(np.float64, copy=False)
+        total += np.einsum("...d,...d->...", some, some)
     total += constant + underflow(X.dtype, n_terms)
     if X.dtype == np.float64:
         total *= 1 + (n_terms + 2) * float(np.finfo(np.float64).eps)

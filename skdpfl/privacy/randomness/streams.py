@@ -139,11 +139,11 @@ def below(words: np.ndarray, sizes: np.ndarray, rates: np.ndarray) -> np.ndarray
 def alike(sizes: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
     """Yield (rows, width) whose draws are read at once, and (one row, 0) for a large silo."""
     small = np.flatnonzero((sizes > 0) & (sizes <= WORDS_UP_TO))
-    buckets = 1 << np.ceil(np.log2(np.maximum(sizes[small], 4))).astype(np.int64)
-    for size in np.unique(buckets):
-        rows = small[buckets == size]
+    powers = np.ceil(np.log2(np.maximum(sizes[small], 4))).astype(np.int64)
+    for power in np.flatnonzero(np.bincount(powers)).tolist():
+        rows = small[powers == power]
         width = int(sizes[rows].max())
-        step = max(1, (1 << 20) // int(size))
+        step = 1 << 20 - power
         for i in range(0, len(rows), step):
             yield rows[i : i + step], width
     for row in np.flatnonzero(sizes > WORDS_UP_TO):
