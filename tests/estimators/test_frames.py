@@ -206,6 +206,21 @@ def test_one_value_of_a_list_does_not_decide_the_others():
     assert model.fit(np.array(rows), y).schema_[1].kind == "number"
 
 
+def test_gaps_that_decide_the_label_are_seen():
+    """Half of the rows have gaps: their coefficient has the right sign in 20 of 20 fits."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        gap, smokes = rng.random(1000) < 0.5, rng.random(1000) < 0.3
+        frame = pd.DataFrame(
+            {"smoker": np.where(gap, None, smokes), "age": rng.normal(50, 9, 1000)}
+        )
+        y = (rng.random(1000) < np.where(gap, 0.8, 0.3)).astype(int)
+        declared = {"smoker": "flag", "age": (18, 100)}
+        model = skdpfl.ISRLDPClassifier(1.0, feature_bounds=declared, random_state=seed)
+        coefficients = model.fit(frame, y, silos=np.arange(1000) % 2).summary()["coefficient"]
+        assert coefficients["smoker_missing"] > 0
+
+
 def test_names_are_different():
     """A level may be called as the column of gaps is."""
     frame = pd.DataFrame({"a": ["missing", "b"]})
