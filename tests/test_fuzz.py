@@ -47,16 +47,6 @@ def test_what_is_wrong_is_found(monkeypatch):
     assert fuzz.call(0) == "refused"
 
 
-@pytest.mark.slow
-def test_a_call_that_does_not_end_is_ended(monkeypatch):
-    worker = fuzz.Worker()
-    monkeypatch.setattr(fuzz, "PATIENCE", 0.01)
-    assert "ended its process" in worker.run(0)
-    monkeypatch.undo()
-    assert worker.run(1) in ("answered", "refused")
-    worker.end()
-
-
 TWO = {"silo_sizes": {"a": 9, "b": 9}, "n_features": 2}
 
 

@@ -10,7 +10,7 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy.mechanisms import NoPrivacy, mechanism_for
+from skdpfl.privacy.mechanisms import NoPrivacy
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import PoissonSampling
 from tests.guaranteed import plan_of
@@ -61,18 +61,6 @@ def test_batches_are_proportional_to_sizes_and_every_record_counts_alike():
     )  # fmt: skip
     np.testing.assert_allclose(plan.expected_sizes / SIZES, 0.25)
     np.testing.assert_allclose(plan.record_shares, plan.record_shares[0])
-
-
-def test_silos_with_budgets_of_their_own_get_noise_of_their_own():
-    epsilon = np.array([0.5, 1.0, 2.0, np.inf])
-    plan = plan_of(
-        silo_sizes=SIZES, steps=(1,) * 5, clip_norm=1.0, noise_multiplier=0.0, delta=1e-5,
-        weights=SIZES / SIZES.sum(), mechanism=mechanism_for("record", "silo"),
-    ).calibrated(epsilon)  # fmt: skip
-    assert (np.diff(plan.noise_multiplier) < 0).all() and plan.noise_multiplier[-1] == 0
-    spent = plan.spent().per_silo.to_numpy()
-    assert (spent[:3] <= epsilon[:3]).all() and (spent[:3] >= 0.99 * epsilon[:3]).all()
-    assert spent[3] == np.inf
 
 
 def test_scaffolds_control_is_the_weighted_mean_of_the_silos_own():

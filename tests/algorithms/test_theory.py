@@ -1,7 +1,6 @@
 """The papers' steps and schedules: by hand, by grids, and on problems with known constants."""
 
 import dataclasses
-import inspect
 import itertools
 import math
 
@@ -293,9 +292,6 @@ def test_regularisation_balances_the_bound():
 
 
 # ----------------------------------------------------------------------------- all of them
-
-FUNCTIONS = [each for each in vars(papers).values() if inspect.isfunction(each)]
-FUNCTIONS += [theory.acsa_scale, theory.multistage, theory.stich2019_schedule]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl.engine import rounds, run
+from skdpfl.engine import run
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
 from skdpfl.privacy.sampling import PoissonSampling, WithoutReplacement
@@ -157,11 +157,3 @@ def test_a_warm_start_is_not_averaged():
     assert not models[:3].any()
     late = run(work_of("scaffold", p, s), federation_of(p), streams_for(0)).params
     np.testing.assert_allclose(late, models[4:].mean(axis=0), rtol=1e-12)
-
-
-def test_round_by_round_averages_as_a_run_does():
-    p, s = problem(), setting()[0]
-    fits = [(work_of("minibatch", p, s), federation_of(p), streams_for(0)) for _ in range(2)]
-    *_, last = rounds(*fits[0])
-    np.testing.assert_array_equal(last.params, run(*fits[1]).params)
-    assert not np.array_equal(last.params, last.state.params)

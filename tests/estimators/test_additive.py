@@ -3,10 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
 
 import skdpfl
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
@@ -129,23 +126,6 @@ def test_curves_find_what_bends():
         assert frame["noise error"].between(0.01, 0.1).all()  # true: .014 to .036 away from jumps
 
 
-@pytest.mark.parametrize(("alike", "limit"), [(0.95, 0.003), (1.0, 0.001)])
-def test_curves_converge_where_columns_are_nearly_alike(alike, limit):
-    """Log loss above the fit without noise; .011 with steps that any rows of this norm allow."""
-    rng, n = np.random.default_rng(0), 40_000
-    own = np.sqrt(1 - alike) * rng.normal(size=(n, 8))
-    X = np.sqrt(alike) * rng.normal(size=(n, 1)) + own
-    raw = X @ np.tile([1, -1], 4) if alike < 1 else X.sum(axis=1)
-    y = rng.random(n) < expit(2 * raw / raw.std())
-    train, test = slice(n // 2), slice(n // 2, n)
-    exact = LogisticRegression(C=1e6).fit(X[train], y[train])
-    given = {"feature_bounds": (-5, 5), "trust": "secagg", "random_state": 0}
-    model = ISRLDPClassifier(8.0, **given).fit(X[train], y[train], silos=np.arange(n // 2) % 4)
-    assert model.coef_.shape[1] > 8
-    found = [log_loss(y[test], each.predict_proba(X[test])) for each in (model, exact)]
-    assert found[0] - found[1] < limit
-
-
 def test_below_its_thresholds_it_is_the_linear_model_bit_for_bit():
     X, y, silos = problem("ISRLDPClassifier", 300)
     linear = make("ISRLDPClassifier", **options("", epsilon=0.5)).fit(X, y, silos=silos)
@@ -178,20 +158,6 @@ def test_the_histogram_is_a_tenth_of_the_budget_and_priced_with_the_rest():
 
     delta = norm.cdf(whole / 2 - 2 / whole) - np.exp(2) * norm.cdf(-whole / 2 - 2 / whole)
     assert delta == pytest.approx(1e-5, rel=0.05)
-
-
-@pytest.mark.parametrize("kind", ["ISRLDPClassifier", "ISRLDPRegressor"])
-@pytest.mark.parametrize("model", ["linear", "additive"])
-def test_columns_of_true_and_false_need_no_bounds(kind, model):
-    X, y, silos = problem(kind)
-    one, other = (
-        make(kind, **options(kind, model=model, feature_bounds=given)).fit(X, y, silos=silos)
-        for given in (BOUNDS, BOUNDS | {"flag": (0, 1)})
-    )
-    assert np.array_equal(one.coef_, other.coef_)
-    whole = X.assign(flag=X.flag.astype(float))  # numbers, which could be any
-    with pytest.raises(ValueError, match="no entry for 'flag'"):
-        make(kind, **options(kind, model=model)).fit(whole, y, silos=silos)
 
 
 def test_indicators_have_no_histogram():

@@ -149,25 +149,6 @@ def test_a_warning_says_what_to_give(name):
             make(name, epsilon=0.5).plan_for(silo_sizes=[60] * 4, n_features=60)
 
 
-# ---- the rules -----------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore:The scales of 3 features")
-@pytest.mark.parametrize("rate", [0.001, 0.01, 0.1, 1.0])
-@pytest.mark.parametrize("noise_multiplier", [0.1, 0.5, 2.0])
-def test_scales_do_not_cost_more_than_the_training_they_are_for(noise_multiplier, rate):
-    """With little noise and few records a step, mu is what the drawn records spend."""
-    rng = np.random.default_rng(0)
-    data, sign = rng.normal(size=(1000, 3)), rng.integers(0, 2, 1000)
-    kw = {"epsilon": None, "noise_multiplier": noise_multiplier, "sampling_rate": rate}
-    plain, scaled = (
-        make("ISRLDPClassifier", n_rounds=10, random_state=0, scaling=scaling, **kw).fit(data, sign)
-        for scaling in (None, "private")
-    )
-    alone = plain.privacy_spent_.epsilon
-    assert alone < scaled.privacy_spent_.epsilon < 2 * alone
-
-
 # ---- and it works --------------------------------------------------------------------------------
 
 

@@ -67,15 +67,6 @@ def test_a_search_of_a_billion_runs_is_refused(trust):
         search.fit(X, y)
 
 
-@pytest.mark.parametrize("dtype", [">f8", ">f4", ">i4", "f2", np.longdouble, "u1"])
-def test_numbers_of_any_type_are_encoded(dtype):
-    table = (4 * X).round().astype(dtype)
-    usual = table.astype(np.float64)
-    for encoder in (DPOneHotEncoder(5.0, random_state=0), DPOneHotEncoder(np.inf)):
-        found = encoder.fit_transform(table)
-        assert np.array_equal(found, encoder.fit(usual).transform(usual))
-
-
 def test_targets_without_axes_are_refused_in_words():
     for target in (np.array(1), 1, None):
         with pytest.raises(ValueError, match="y"):

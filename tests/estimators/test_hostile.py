@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl import DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
@@ -60,34 +60,6 @@ def test_odd_arguments_are_refused_in_words_or_work(data):
         assert len(str(error)) > 15, (name, value)
     else:
         assert fitted.privacy_spent_.epsilon >= 0
-
-
-IDS = [
-    st.integers(-(2**70), 2**70), st.floats(allow_nan=False), st.text(max_size=3), st.booleans(),
-    st.tuples(st.integers(0, 3), st.text(max_size=1)), st.binary(max_size=2), st.none(), st.dates(),
-]  # fmt: skip
-
-
-@pytest.mark.slow
-@settings(max_examples=10, derandomize=True)
-@given(
-    st.one_of(*(st.lists(ids, min_size=1, max_size=4) for ids in IDS), st.lists(st.one_of(*IDS)))
-)
-@example([1, "1"])
-@example([0.0, -0.0])
-@example([(1, 2), (1,)])
-def test_any_silo_ids_mean_the_same_silos(ids):
-    """The model depends on which rows stand together and in which order silos are, not on names."""
-    if not ids:
-        return
-    rows = [ids[i % len(ids)] for i in range(60)]
-    try:
-        fitted = quietly(ISRLDPClassifier(2.0, **SMALL, random_state=0), silos=rows)
-    except (ValueError, TypeError) as error:
-        assert len(str(error)) > 15
-        return
-    assert len(fitted.silo_ids_) == len(set(rows))
-    assert fitted.privacy_spent_.epsilon <= 2.0
 
 
 LAYOUTS = {

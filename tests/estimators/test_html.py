@@ -1,17 +1,13 @@
-"""The HTML picture: quick, with fitted attributes, with links where the pages are known."""
+"""The HTML picture has links where the pages are known."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import skdpfl
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
 
-rng = np.random.default_rng(0)
-X, SILOS = rng.uniform(size=(600, 4)), np.arange(600) % 100
-y = X[:, 0] > 0.5
 BOUNDS = {"feature_bounds": (0, 1)}
 EACH = [
     skdpfl.ISRLDPClassifier(n_rounds=3, **BOUNDS),
@@ -23,10 +19,6 @@ EACH = [
         skdpfl.ISRLDPClassifier(n_rounds=3, **BOUNDS), {"alpha": [0, 1]}, n_iter=2
     ),
 ]
-
-
-def fitted(model):
-    return model.fit(X, y if "Regressor" not in type(model).__name__ else X[:, 1], silos=SILOS)
 
 
 @pytest.mark.parametrize("model", EACH, ids=lambda m: type(m).__name__)

@@ -45,18 +45,6 @@ def test_one_pass_costs_one_gaussian(solver):
     assert z < many.plan_for(silo_sizes=sizes, n_features=3).noise_multiplier[0]
 
 
-@pytest.mark.parametrize("solver", ["accelerated", "multistage"])
-@pytest.mark.parametrize("trust", ["silo", "server"])
-def test_solvers_of_one_gradient_a_round_cost_the_same(solver, trust):
-    sizes = {"silo_sizes": {"a": 100, "b": 150}, "n_features": 4}
-    kw = {"trust": trust, "n_rounds": 20, "alpha": 0.1, "calibrate": False, "scaling": None}
-    one = ISRLDPClassifier(1.0, **kw).plan_for(**sizes)
-    other = ISRLDPClassifier(1.0, solver=solver, **kw).plan_for(**sizes)
-    np.testing.assert_array_equal(one.noise_multiplier, other.noise_multiplier)
-    outsider = other.spent().outsider
-    assert (outsider is not None) == (trust == "silo")
-
-
 @pytest.mark.parametrize("trust", ["silo", "server"])
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
 def test_the_noise_on_a_rounds_mean_is_what_the_plan_says(trust, fraction):

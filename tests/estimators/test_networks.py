@@ -76,15 +76,6 @@ def test_every_unit_trust_and_sampling(name, setting):
         np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("loss", ["absolute_error", "quantile", "huber", "poisson"])
-def test_losses_of_numbers(loss):
-    X, y, silos = data("DPFedAvgRegressor")
-    y = np.exp(y / 2) if loss == "poisson" else y
-    fitted = make("DPFedAvgRegressor", loss=loss, epsilon=np.inf, n_rounds=100)
-    fitted.fit(X, y, silos=silos)
-    assert fitted.score(X, y) > 0.5
-
-
 # ---- scikit-learn --------------------------------------------------------------------------------
 
 

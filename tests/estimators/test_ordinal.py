@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from skdpfl import ISRLDPClassifier
@@ -45,15 +44,6 @@ def test_it_is_the_proportional_odds_model():
             assert model.coef_.shape == (1, 3)
             np.testing.assert_allclose(model.coef_[0], SLOPE, atol=tolerance)
             np.testing.assert_allclose(model.intercept_, -CUTS, atol=tolerance)
-
-
-def test_two_levels_are_logistic_regression():
-    X, y, silos = grades(1500)
-    bad = np.isin(y, ["bad", "awful"])
-    model = ISRLDPClassifier(np.inf, loss="ordinal", classes=[False, True]).fit(X, bad, silos=silos)
-    exact = LogisticRegression(C=1e8).fit(X, bad)
-    np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.01)
-    np.testing.assert_allclose(model.predict_proba(X), exact.predict_proba(X), atol=0.01)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

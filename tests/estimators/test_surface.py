@@ -16,12 +16,6 @@ from tests.estimators.fits import ALL, CLASSIFIERS, data, make
 COLUMNS = ["age", "weight", "height"]
 
 
-@pytest.fixture(params=[False, True], ids=["routing off", "routing on"])
-def routing(request):
-    with sklearn.config_context(enable_metadata_routing=request.param):
-        yield request.param
-
-
 def small(name, **kw):
     options = {"n_rounds": 4, "scaling": None, "random_state": 0}
     return make(name, **(options | kw))

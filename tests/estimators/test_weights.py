@@ -123,7 +123,7 @@ def test_without_privacy_it_is_the_weighted_optimum(by):
 # ---- around them -----------------------------------------------------------------------------
 
 
-RECORDS, LABELS, _ = data("ISRLDPClassifier")
+RECORDS, *_ = data("ISRLDPClassifier")
 IMBALANCED = np.arange(N) % 5 == 0
 
 

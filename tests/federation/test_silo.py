@@ -2,23 +2,21 @@
 
 import pickle
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 
 import skdpfl
 from skdpfl.engine import rounds, run
 from skdpfl.federation import LocalFederation, Question, Schema, Silo, SiloData
-from skdpfl.privacy import Guarantee
 from skdpfl.privacy.events import Gaussian, compose
 from skdpfl.privacy.mechanisms import SiloGradients
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import StepNoise
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, draw_cohorts
-from tests.engine.settings import federation_of, plan_of, problem, work_of
+from tests.engine.settings import federation_of, problem, work_of
 from tests.federation.apart import Apart
 from tests.federation.test_local import setting
 
@@ -290,34 +288,3 @@ def test_silos_under_secret_streams_go_on_with_fresh_ones():
     restored.restore(saved)
     assert np.array_equal(restored.save()["deal"], saved["deal"])
     assert not np.array_equal(restored.round(1, np.zeros(p.size)), first)
-
-
-# ---- disjoint batches are never used again ------------------------------------------------------
-
-
-def test_a_silo_has_no_batch_in_a_round_that_it_is_not_in():
-    p = problem(sizes=(12, 12))
-    s = setting(Disjoint(4), z=[1.0] * 2, weights=np.full(2, 0.5), cohorts=[[0], [0, 1], [0], [1]])
-    s.steps = [2] * 4
-    federation = federation_of(p)
-    federation.start(work_of("fedavg", p, s))
-    with pytest.raises(ValueError, match="not scheduled in round 2"):
-        list(federation.round(2, np.zeros(p.size), np.array([1]), np.inf))
-
-
-# ---- Work ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("unit", ["record", "silo"])
-def test_work_can_be_sent(unit):
-    p, s = problem(), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
-    work = work_of("scaffold", p, s)
-    if unit == "silo":
-        hidden = {"silo_sizes": None, "silo_ids": pd.RangeIndex(4), "mechanism": None}
-        work = replace(work, plan=replace(plan_of(p, s), guarantee=Guarantee("silo"), **hidden))
-    sent = pickle.loads(pickle.dumps(work))
-    assert sent.algorithm == work.algorithm
-    assert sent.plan.spent() == work.plan.spent()
-    shared = work.algorithm.broadcast(work.algorithm.init(np.zeros(p.size)))
-    one, other = (alone(w, p, 2).round(0, shared, 1.0) for w in (work, sent))
-    assert np.array_equal(one, other)

@@ -1,7 +1,5 @@
 """affordable_features: a number of columns from public numbers."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -21,13 +19,3 @@ def test_without_privacy_nothing_limits_it_and_at_least_one_column_is_named():
 def test_whole_silos_and_networks_are_refused(model):
     with pytest.raises(ValueError, match="linear models with unit"):
         affordable_features(model, silo_sizes=SIZES)
-
-
-@pytest.mark.slow
-def test_widths_that_are_only_tried_give_no_warnings():
-    shuffled = ISRLDPClassifier(3.0, trust="shuffler", n_rounds=20, scaling=None)
-    with pytest.warns(UserWarning, match="gains nothing"):
-        shuffled.plan_for(silo_sizes=SIZES, n_features=8)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert affordable_features(shuffled, silo_sizes=SIZES) >= 1

@@ -451,10 +451,6 @@ def test_degradation_is_theorem_2(seed):
     assert ours == pytest.approx(beta * apart, rel=1e-11)
 
 
-PFL = dict(lipschitz=2.0, step=0.3, clip_norm=1.0, noise_multiplier=1.5, batch=64)
-PFL |= dict(n_parameters=10**6, plain_step=0.3, plain_clip_norm=50.0)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_utility_is_chebyshevs_inequality(seed):
     """The loss beta theta of normal models: their mean is normal, of deviation s / sqrt k."""

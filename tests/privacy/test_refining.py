@@ -79,9 +79,6 @@ def test_steps_that_hardly_ever_sample_add_next_to_nothing():
         before = after
 
 
-SEEDS = range(1, 20)
-
-
 def draw_event(r, neighbours):
     """Any release: noise over five powers of ten, rates over ten."""
     kinds = [PoissonGaussian] * 3 + [Gaussian, Approximate]
@@ -157,6 +154,3 @@ def test_few_steps_far_out_lie_between_one_and_the_union(n):
     assert ours >= epsilon_of_one(FixedSizeGaussian, 2.0, 1e-4, one) * (1 - 1e-9)
     # n steps of a smaller loss each, or one that has it all: the second is the more likely here
     assert ours <= 1.02 * epsilon_of_one(FixedSizeGaussian, 2.0, 1e-4, one / n) + 2e-4 * n
-
-
-# ---- parts ----------------------------------------------------------------------------------

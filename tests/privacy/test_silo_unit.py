@@ -26,11 +26,6 @@ LEARNT = LearntClip(highest=10.0)
 D, C = 7, 0.75
 
 
-def joint(z1, z2):
-    """Two sums over one cohort are one Gaussian release: 1/z^2 = 1/z1^2 + 1/z2^2."""
-    return 1 / math.hypot(1 / z1, 1 / z2)
-
-
 def plan_of(mechanism, n_silos=6, n_rounds=3, z=2.0, **kw):
     trust = "server" if isinstance(mechanism, ServerMessages) else "silo"
     options = {
