@@ -29,7 +29,7 @@ from skdpfl.choosing._noise_level import (
 )
 from skdpfl.choosing._request import Request
 from skdpfl.encoding import Encoding
-from skdpfl.federation import Federation, SiloBudgets, SumPlan
+from skdpfl.federation import Federation, SumPlan
 from skdpfl.inference import IntervalPlan, Kind
 from skdpfl.losses import LogLoss, PiecewiseExponential, SquaredError
 from skdpfl.models import FEW_STEPS, STEPS, Additive, LinearModel, RuleTask
@@ -84,12 +84,6 @@ _WIDE_CLIPPED = (
     "{} spread over many powers of ten, and are clipped at four scales from their centers, so most "
     "values look alike. Take logarithms of these features, or give feature_bounds."
 )
-#: the warning where scales are so unlike that some must be noise
-_UNLIKE = (
-    "The estimated scales of the features differ by a factor of {:.1g}, so some are probably noise "
-    "and the model will be poor. Give feature_bounds, public ranges of the features."
-)
-_UNLIKE_FROM = 1e8
 #: values further from their center, in scales, are clipped, but for bounds that are asked to clip
 _REACH = 4.0
 #: warn above this error of the target's mean: most such fits end below the mean
@@ -173,9 +167,6 @@ class ScalingStep:
         seen = scales.far_features, scales.unseen_features, tuple(missed), self.names
         for doubt in doubts_about(*seen):
             warn(doubt)
-        learnt = self.plan.feature_bounds is None and not self.plan.is_free
-        if learnt and np.isfinite(self.plan.sums.budgets.mu).any():
-            _warn_if_unlike(scales)
         if not self.shifts_target:
             unit = 1.0 if self.exposure is None else self.exposure.typical(federation, streams)
             scales = scales.without_shift(unit)
@@ -197,29 +188,17 @@ class ScalingStep:
         return dataclasses.replace(scales, features=features)
 
 
-def _warn_if_unlike(scales: Scales) -> None:
-    """Warn if released scales are so unlike that some must be noise."""
-    scale = getattr(scales.features, "scale", None)
-    told = list(scales.far_features)  # with a warning of its own
-    known = np.ones(1) if scale is None else np.delete(scale, told)
-    known = known[(known > 0) & np.isfinite(known)]  # infinite: ignored columns
-    if len(known) and known.max() >= _UNLIKE_FROM * known.min():
-        warn(_UNLIKE.format(known.max() / known.min()))
-
-
 def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
     """Decide, from public numbers, how scales are obtained.
 
     ``mu`` are the budgets of the whole fit: one per silo, shape (n_silos,), or one for all, (1,).
     """
-    facts, promise = request.facts, request.promise
-    sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
+    facts, budget = request.facts, request.budgets_of(mu)
     shares = GIVEN_NOISE if request.promise.epsilon is None else TRAINING
     if request.curves is not None:  # whose columns have about the same scale
         shares = dataclasses.replace(shares, counts_in_bounds=0.0)
     if request.intervals is not None:  # one column without a scale costs all their intervals
         shares = dataclasses.replace(shares, clear=shares.enough)
-    budget = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
     return ScalingStep(
         plan_scaling(
             budget,
@@ -249,13 +228,14 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
     records = promise.unit != "silo" and promise.trust != "shuffler"
     if not (chosen and paid and records and request.radius is None):
         return None
-    sizes, mu = request.facts.silo_sizes, budgets(request, 1.0, 1)
-    budget = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
+    budget = request.budgets_of(budgets(request, 1.0, 1))
     if loss.link == "logit" and model.output_mask() is not None:
-        has_intercept, shares = model.intercept_mask() is not None, request.facts.class_shares
-        counts = has_intercept and shares is None and request.facts.n_outputs == 1
-        of_labels = ShrinkPlan if request.label_free else TemperaturePlan
-        return of_labels(budget, counts, shares if has_intercept else None)
+        has_intercept = model.intercept_mask() is not None
+        shares = request.facts.class_shares if has_intercept else None
+        if not request.label_free:
+            return TemperaturePlan(budget, shares)
+        two = request.facts.n_outputs == 1
+        return ShrinkPlan(budget, shares, has_intercept and shares is None and two)
     if loss.quantile_level is not None and model.intercept_mask() is not None:
         return ShiftPlan(budget, loss.quantile_level)
     return None
@@ -348,8 +328,7 @@ def plan_intervals(request: Request, scaling: ScalingStep) -> IntervalPlan | Non
             'inference="intervals" needs coefficients in the units of X, and this budget is too '
             "small to find the features' scales. Give feature_bounds=(low, high), public ranges."
         )
-    mu = budgets(request, 1.0, 1) / request.left
-    budget = SiloBudgets.of(promise.guarantee, facts.silo_sizes, mu, promise.spare_rounds)
+    budget = request.budgets_of(budgets(request, 1.0, 1) / request.left)
     kind: Kind = "times" if times else _KINDS_OF_LINK[request.loss.link]
     cuts = request.loss.cuts if isinstance(request.loss, PiecewiseExponential) else ()
     own = facts.n_outputs if times else int(request.fit_intercept)
@@ -382,9 +361,7 @@ def with_encoding(request: Request, method: Method, model: Any) -> Request:
     promise, facts = request.promise, request.facts
     if facts.encoding is None or facts.encoding.is_known:
         return request
-    sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
-    mu = _level(request, method)[2].mu
-    budget = SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
+    budget = request.budgets_of(_level(request, method)[2].mu)
     ranged = request.scaling is not None or _takes_curves(request, model)
     plan = plan_encoding(facts.encoding, budget, float(promise.delta.min()), ranged=ranged)
     return dataclasses.replace(request, encoding=plan)

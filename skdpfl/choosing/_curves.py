@@ -26,7 +26,6 @@ import numpy as np
 from skdpfl._arguments import is_auto
 from skdpfl.choosing._noise_level import NoiseLevel
 from skdpfl.choosing._request import PublicFacts, Request
-from skdpfl.federation import SiloBudgets
 from skdpfl.models import Additive
 from skdpfl.scaling import CurvePlan, rarity
 
@@ -69,13 +68,10 @@ def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePl
         columns = columns[:0]
     if not (columns.size or len(pairs)):
         return None
-    sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
-    promise = request.promise
-    budget = SiloBudgets.of(promise.guarantee, sizes, level.mu, promise.spare_rounds)
     names = facts.feature_names
     features = [f"x{j}" for j in range(used.size)] if names is None else [str(n) for n in names]
     return CurvePlan(
-        budget,
+        request.budgets_of(level.mu),
         tuple(features),
         bounds,
         columns,

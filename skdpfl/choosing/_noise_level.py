@@ -145,8 +145,6 @@ _DROWNED = (
     "The noise will drown the signal of {} records for {} coefficients, so {} may be worse than "
     "{}.   "
 )
-#: noise that decays and costs less is not named
-_STEEP = 1.5
 #: labels whose variance is smaller by this factor than that of equally frequent ones are rare
 _SELDOM = 1.5
 _CHECK = (
@@ -181,26 +179,10 @@ def advice_on_noise(
     said = _DROWNED.format(task.n_records, task.n_parameters, *worse)
     if shares is not None and rare > _SELDOM:
         said += f"The rarest label has about {min(shares):.2g} of the records. "
-    first = []
-    if beyond > 1:
-        first.append(f"a clip_norm of {task.norm:.2g} (the norm of scaled rows) or less")
-    decay = cost_of_decay(request.noise_schedule, settings.steps)
-    if decay > _STEEP:
-        first.append(f"noise that decays less (this noise_schedule costs {_told(decay)})")
-    return said + remedies(request, method, settings, excess, tuple(first))
+    return said + remedies(request, method, settings, excess)
 
 
-def _told(decay: float) -> str:
-    return f"{decay:.2g} times the noise" if decay < 100 else "over a hundred times the noise"
-
-
-def remedies(
-    request: Request,
-    method: Method,
-    settings: Settings,
-    excess: float,
-    first: tuple[str, ...] = (),
-) -> str:
+def remedies(request: Request, method: Method, settings: Settings, excess: float) -> str:
     """Return advice that reduces the noise by a factor ``excess``, and on using the model."""
     facts, promise = request.facts, request.promise
     budget = "larger budgets"
@@ -209,7 +191,6 @@ def remedies(
         needed = gaussian_epsilon(excess * gaussian_mu(promise.epsilon, delta), delta)
         budget = f"an epsilon of about {_rounded_up(needed)}"
     ways = [
-        *first,
         budget,
         f"about {_rounded_up(excess * facts.n_records)} records",
         "fewer columns",

@@ -28,6 +28,7 @@ from skdpfl._warnings import warn
 from skdpfl.algorithms.theory import effective_silos
 from skdpfl.choosing._encoding import EncodingPlan, bounds_of
 from skdpfl.encoding import Encoding
+from skdpfl.federation import SiloBudgets
 from skdpfl.inference import PART, Covariance
 from skdpfl.losses import LogLoss, Loss, Ordinal
 from skdpfl.models import Additive, Architecture, LinearModel, Model, OneSlope, RuleTask
@@ -295,6 +296,12 @@ class Request:
         levels = 0.0 if self.encoding is None else self.encoding.share
         intervals = 0.0 if self.intervals is None else PART
         return math.sqrt((1 - intervals) * (1 - curves**2) * (1 - levels**2))
+
+    def budgets_of(self, mu: np.ndarray) -> SiloBudgets:
+        """Return the silos' budgets for sums, with ``mu``: one per silo, or one for all (1,)."""
+        facts, promise = self.facts, self.promise
+        sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
+        return SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
 
     @property
     def chooses_step(self) -> bool:

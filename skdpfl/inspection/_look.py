@@ -233,15 +233,15 @@ class FirstLook(preprocessing.PayingTransformer):
         """Return the next sum."""
         used, largest = self.used[part], int(self.budgets.summed.max())
         if part == "magnitudes":
-            return scaling.magnitudes(used, largest)
+            return scaling.Magnitudes(used, largest)
         if part == "known":
             return scaling.Known(used, largest)
         if part == "levels":
-            return scaling.Levels(used, largest, np.zeros((0, 0)), self.levels)
+            return scaling.Levels(used, largest, self.levels)
         if part == "lives":
             assert self.lives is not None
             own = self.lives.cuts, self.lives.horizon
-            return scaling.LifeTable(used, largest, np.zeros((0, 0)), self.levels, *own)
+            return scaling.LifeTable(used, largest, self.levels, *own)
         if part == "bins":
             self.edges = self._edges(used)
             return scaling.Bins(used, largest, self.edges)

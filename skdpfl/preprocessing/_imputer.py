@@ -64,7 +64,7 @@ class Centres:
     def first(self) -> BoundedSum | None:
         """The first sum."""
         if self.bounds is None:
-            return scaling.magnitudes(self.used, self._largest)
+            return scaling.Magnitudes(self.used, self._largest)
         used = self.used & (self.bounds.high / 2 > self.bounds.low / 2)
         box = scaling.Box(self.bounds.low[used].astype(float), self.bounds.high[used].astype(float))
         return self._asked(used, box) if used.any() else None
@@ -142,7 +142,7 @@ class Centres:
         """Return the declared bounds, or those of the magnitudes with significant counts."""
         if self.bounds is not None:
             return scaling.Box(self.bounds.low.astype(float), self.bounds.high.astype(float))
-        counts, noise = self._total(source, 0, scaling.magnitudes(self.used, self._largest))
+        counts, noise = self._total(source, 0, scaling.Magnitudes(self.used, self._largest))
         box, self.far = scaling.boxes_of(counts, noise)
         return box
 

@@ -251,11 +251,13 @@ def range_of(
     plan: scaling.ScalingPlan, learnt: scaling.FoundMoments
 ) -> tuple[scaling.Array, scaling.Array]:
     """Return the mean plus and minus some deviations, within the box found by counts."""
-    middle = learnt.last.center + learnt.last.half * learnt.moments.mean
-    reach = _REACH * learnt.last.half * scaling.deviations(learnt.moments, plan.floor)
-    first = learnt.first
-    low = np.maximum(middle - reach, first.center - first.half)
-    return low, np.maximum(np.minimum(middle + reach, first.center + first.half), low + reach)
+    (center, half), found = learnt.boxes, learnt.moments
+    middle, reach = (
+        center + half * found.mean,
+        _REACH * half * scaling.deviations(found, plan.floor),
+    )
+    low = np.maximum(middle - reach, center - half)
+    return low, np.maximum(np.minimum(middle + reach, center + half), low + reach)
 
 
 #: pieces of a curve, the most of them, and pieces for each quantile that is a bin
@@ -268,11 +270,10 @@ class DPSplineTransformer(_paying.PayingTransformer):
     """Add ranks and bins of each column, so that linear models of them are non-linear.
 
     Each column is expanded to its value, mapped to [-1, 1] by its bounds; its rank, piecewise
-    linear through quantiles of one noisy histogram, in [-1, 1]; and indicator columns of bins:
-    cells with much of the mass are separate bins, the rest is split at quantiles. Unused bins are 0
-    everywhere, so that the number of columns is public. All columns are in [-1, 1], which a later
-    estimator in a pipeline uses as bounds. Columns of dtype bool are passed through, need no
-    bounds, and cost nothing.
+    linear through quantiles of one noisy histogram, in [-1, 1]; and indicator columns of bins
+    between quantiles. Unused bins are 0 everywhere, so that the number of columns is public. All
+    columns are in [-1, 1], which a later estimator in a pipeline uses as bounds. Columns of dtype
+    bool are passed through, need no bounds, and cost nothing.
 
     An estimator's ``model="additive"`` does the same within one budget, and scales the columns by
     the histogram; this transformer is for other estimators, and for a

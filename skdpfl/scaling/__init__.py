@@ -33,7 +33,6 @@ from skdpfl.scaling._centre_sums import (
     boxes_of,
     cut,
     edges_by,
-    magnitudes,
     quantiles,
 )
 from skdpfl.scaling._choice import (

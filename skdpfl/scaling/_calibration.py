@@ -135,9 +135,9 @@ class CalibrationPlan(ABC):
     evaluations: ClassVar[int]
     share: ClassVar[float]
 
-    @abstractmethod
     def asks(self, params: np.ndarray, value: Any) -> PredictionSum:
         """Return the sum at a factor, or a shift, of predictions."""
+        raise NotImplementedError(f"{type(self).__name__} asks nothing of a trained model.")
 
     @abstractmethod
     def calibrated(self, run: CalibrationRun) -> Calibrated:
@@ -155,9 +155,12 @@ class CalibrationPlan(ABC):
     @cached_property
     def sums(self) -> SumPlan:
         """The plan of the sums; each costs at most mu = 1."""
-        mu = self.budgets.spends
-        each = np.where(np.isfinite(mu), np.minimum(self.share * mu, 1.0), np.inf)
-        return SumPlan(self.budgets, self.purpose, (each,) * self.evaluations)
+        return SumPlan(self.budgets, self.purpose, (self.spent(self.share),) * self.evaluations)
+
+    def spent(self, share: float) -> Array:
+        """Return the mu that each silo spends on a sum, at most 1; inf for exact ones."""
+        mu, finite = self.budgets.spends, np.isfinite(self.budgets.spends)
+        return np.where(finite, np.minimum(share * np.where(finite, mu, 0.0), 1.0), np.inf)
 
     @property
     def noise(self) -> float:

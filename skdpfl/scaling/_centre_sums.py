@@ -80,7 +80,7 @@ import pandas as pd
 from skdpfl._kinds import canonical, kind_of_labels, places_of, read_values
 from skdpfl.federation import PIECE, BoundedSum, CellCounts, Middle, SiloBudgets, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
-from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._magnitudes import LOWEST, MagnitudeGrid
 from skdpfl.scaling._maps import Array
 from skdpfl.scaling._moments import STEP, A, B
 
@@ -255,14 +255,8 @@ class Spreads(Means):
 
 
 @dataclass(frozen=True, eq=False)
-class Bins(CellCounts, CentreSum):
-    """Histograms: counts (d, n_bins) of values between edges (d, n_bins + 1)."""
-
-    edges: np.ndarray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.d, self.edges.shape[1] - 1
+class BinCounts(CellCounts, CentreSum):
+    """Base class of counts (d, n_bins) of values in bins."""
 
     @property
     def radius(self) -> float:
@@ -271,6 +265,27 @@ class Bins(CellCounts, CentreSum):
     @property
     def diameter(self) -> float:
         return math.sqrt(2 * self.d)
+
+    @abstractmethod
+    def places(self, X: np.ndarray) -> np.ndarray:
+        """Return the bin of each value (n, d), -1 if missing."""
+
+    def cells(self, data: SiloData, rows: Any) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            bins = self.places(self.read(data.X[rows][:, self.used]))
+        d, n_bins = self.shape
+        return np.where(bins < 0, -1, bins + n_bins * np.arange(d))
+
+
+@dataclass(frozen=True, eq=False)
+class Bins(BinCounts):
+    """Histograms: counts of values between edges (d, n_bins + 1)."""
+
+    edges: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.d, self.edges.shape[1] - 1
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         super().check(n_features, n_classes, work)
@@ -281,35 +296,25 @@ class Bins(CellCounts, CentreSum):
             raise ValueError("There must be increasing bin edges for each requested column.")
 
     def places(self, X: np.ndarray) -> np.ndarray:
-        """Return the bin of each value (n, d), -1 if missing."""
         inner = self.edges[:, 1:-1]
         bins = [e.searchsorted(x, "right") for e, x in zip(inner, X.T, strict=True)]
         return np.where(np.isnan(X), -1, np.stack(bins, axis=1))
 
-    def cells(self, data: SiloData, rows: Any) -> np.ndarray:
-        with np.errstate(all="ignore"):
-            bins = self.places(self.read(data.X[rows][:, self.used]))
-        d, n_bins = self.shape
-        return np.where(bins < 0, -1, bins + n_bins * np.arange(d))
-
 
 @dataclass(frozen=True, eq=False)
-class Magnitudes(Bins):
+class Magnitudes(BinCounts):
     """The number of finite values in each bin of magnitudes, (d, n_bins)."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.d, MagnitudeGrid(1.0).n_bins
-
-    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
-        CentreSum.check(self, n_features, n_classes, work)
+        return self.d, MagnitudeGrid.n_bins
 
     def places(self, X: np.ndarray) -> np.ndarray:
-        return np.where(np.isfinite(X), MagnitudeGrid(1.0).bins(X), -1)
+        return np.where(np.isfinite(X), MagnitudeGrid().bins(X), -1)
 
 
 @dataclass(frozen=True, eq=False)
-class Levels(Bins):
+class Levels(BinCounts):
     """The number of records with each of the declared ``values`` in a column, (1, n_values)."""
 
     values: tuple[str | int | float, ...]
@@ -319,7 +324,7 @@ class Levels(Bins):
         return 1, len(self.values)
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
-        CentreSum.check(self, n_features, n_classes, work)
+        super().check(n_features, n_classes, work)
         if self.d != 1 or not 1 <= len(set(self.values)) == len(self.values) <= MOST_LEVELS:
             raise ValueError("Declared values must be of one column, without duplicates.")
 
@@ -355,7 +360,7 @@ class LifeTable(Levels):
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         values = self.values or ("all",)
-        Levels(self.used, self.largest, self.edges, values).check(n_features, n_classes, work)
+        Levels(self.used, self.largest, values).check(n_features, n_classes, work)
         rising = bool((np.diff([0.0, *self.cuts, 1.0]) > 0).all())
         if not rising or self.shape[1] > MOST_LEVELS or not 0 < self.horizon < np.inf:
             raise ValueError("A life table needs increasing intervals, and not too many.")
@@ -396,11 +401,6 @@ class Known(TermSum):
         return _added(~np.asarray(pd.isna(X), bool), edges)
 
 
-def magnitudes(used: np.ndarray, largest: int) -> Magnitudes:
-    """Return the counts of magnitudes of some columns."""
-    return Magnitudes(used, largest, np.zeros((0, 0)))
-
-
 class Box(NamedTuple):
     """An interval for each column; width 0: ignored, or nothing was found."""
 
@@ -418,7 +418,7 @@ def boxes_of(counts: np.ndarray, noise: float) -> tuple[Box, np.ndarray]:
     A box reaches from the lowest to the highest bin with a noisy count above 4 times its noise; it
     is NaN if there is none.
     """
-    grid = MagnitudeGrid(1.0)
+    grid = MagnitudeGrid
     edges, zero = grid.edges, grid.n_positive
     lows, highs = np.append(edges[:-1], 1.0), np.append(edges[1:], 1.0)
     lows[zero] = highs[zero] = 0.0
@@ -436,10 +436,10 @@ def edges_by(counts: np.ndarray, noise: float, box: Box, n_bins: int) -> np.ndar
 
     They are a compromise between bins of equal width and bins with equal counts, half of each.
     """
-    grid, levels = MagnitudeGrid(1.0), np.linspace(0.0, 1.0, n_bins + 1)
+    grid, levels = MagnitudeGrid(), np.linspace(0.0, 1.0, n_bins + 1)
     clear = np.where(counts > _CLEAR * noise, counts, 0.0)
     within = clear[:, :-1].copy()
-    within[:, grid.n_positive + 1 - grid.first] += clear[:, -1]  # a one is in the bin from 1 to 2
+    within[:, grid.n_positive + 1 - LOWEST] += clear[:, -1]  # a one is in the bin from 1 to 2
     found = np.empty((len(counts), n_bins + 1))
     for j, (low, high) in enumerate(zip(*box, strict=True)):
         upto = np.append(0.0, within[j].cumsum())

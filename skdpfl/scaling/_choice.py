@@ -46,7 +46,7 @@ class ScalingPlan:
     target_bins : Look or None
         Counts for the position of the target within its bounds.
     moments : tuple of Look
-        Means and variances; the second ones in boxes narrowed by the first, or in a ball.
+        Means and variances; all but the first ones of rows in a ball.
     floor : float or None
         The smallest scale, in half boxes; None: no floor.
     advice : str
@@ -182,8 +182,6 @@ class ScalingPlan:
 
 #: enough records: more are read only if the noise is small enough
 _PLENTY = 2**16
-#: a second round of moments is useful below this noise
-_SECOND_ROUND = 0.07
 #: noise of a typical feature's mean, in half ranges, above which moments are useless
 _USELESS = 0.5
 #: a typical deviation, in half ranges
@@ -193,8 +191,7 @@ _TYPICAL = 0.3
 _COARSE, _BINS_SHARE = 0.12, 0.2
 #: the largest share for counts in which few values beside zeros show
 _SPARSE_SHARE = 0.25
-#: noise of counts that are worth it within bounds; without them bins are of one octave where noise
-#: is less, else of one and a half
+#: noise of counts that are worth it within bounds
 _CLEAR = 0.05
 #: counts noisier than this find no scales
 HOPELESS = 0.25
@@ -204,14 +201,13 @@ HOPELESS = 0.25
 class Shares:
     """The largest shares of mu for scaling.
 
-    With bounds: moments, and two further releases of whole rows (0: none); before them counts, if
-    they are clear enough at their share (0: never). Without: counts, moments after them, and one
-    further release. A target with bounds may be counted first, see
-    ``_with_target_bins``. A share is reduced as long as the noise of a mean (in half ranges; of a
-    count in shares of the records) stays below ``enough`` and, with bounds and in standard
-    deviations, below ``precise``; that of counts until ``sparse``, where columns of mostly zeros
-    show; that of counts within bounds until ``clear``. ``floor`` is the smallest scale, in half
-    ranges.
+    With bounds: moments, and two further releases of whole rows; before them counts, if they are
+    clear enough at their share (0: never). Without: counts, moments after them, and one further
+    release. A target with bounds may be counted first, see ``_with_target_bins``. A share is
+    reduced as long as the noise of a mean (in half ranges; of a count in shares of the records)
+    stays below ``enough`` and, with bounds and in standard deviations, below ``precise``; that of
+    counts until ``sparse``, where columns of mostly zeros show, or within bounds until ``clear``.
+    ``floor`` is the smallest scale, in half ranges.
     """
 
     bounded: float = 0.3
@@ -231,8 +227,9 @@ class Shares:
 #: is a guess; scaling alone
 TRAINING, GIVEN_NOISE = Shares(), Shares(sparse=0.015)
 EVERYTHING = Shares(
-    bounded=1.0, rows=0.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, precise=0.0, floor=None
-)
+    bounded=3**-0.5, rows=3**-0.5, counts_in_bounds=0.0, counts=0.5**0.5, moments=0.5,
+    rows_after_counts=0.5, enough=0.0, precise=0.0, floor=None,
+)  # fmt: skip
 
 
 def plan_scaling(
@@ -309,33 +306,22 @@ def _with_looks(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     if not plan.is_feature.size:
         return plan
     plan = replace(plan, budgets=_with_fewer_records(plan, shares))
-    if shares.rows and not plan.unbounded.any():
+    if not plan.unbounded.any():
         bounded = _with_target_bins(replace(plan, moments=_looks_in_bounds(plan, shares)))
         if bounded.target_bins is not None:
             return bounded
         return _with_counts(bounded, shares)
-    counts = None
-    if plan.unbounded.any():
-        counts = _with_least_share(plan, _counts(plan, shares.counts, 1.5), shares.enough)
-        fine = _with_least_share(plan, _counts(plan, _SPARSE_SHARE, 1.5), shares.sparse)
-        if shares.enough and fine.share > counts.share:
-            counts = fine
-        if plan.noise(counts).max() < _CLEAR:
-            counts = _counts(plan, counts.share, 1.0)
-    largest = shares.bounded if counts is None else shares.moments
-    moments = _with_least_share(plan, Look(largest, Moments(plan.columns)), shares.enough)
-    halved = moments._replace(share=moments.share / np.sqrt(2))
-    looks: tuple[Look, ...] = (moments,)
-    if plan.noise(halved).max() < _SECOND_ROUND:
-        looks = (halved, halved)
-    elif shares.rows:
-        looks = (moments, _rows(plan, shares.rows_after_counts, shares))
-    return replace(plan, counts=counts, moments=looks)
+    most = (shares.counts, shares.enough), (_SPARSE_SHARE, shares.sparse)
+    each = [_with_least_share(plan, _counts(plan, share), noise) for share, noise in most]
+    counts = max(each, key=lambda look: look.share)
+    moments = _with_least_share(plan, Look(shares.moments, Moments(plan.columns)), shares.enough)
+    rows = _rows(plan, shares.rows_after_counts, shares)
+    return replace(plan, counts=counts, moments=(moments, rows))
 
 
-def _counts(plan: ScalingPlan, share: float, octaves: float) -> Look:
+def _counts(plan: ScalingPlan, share: float) -> Look:
     """Counts of the columns without bounds."""
-    return Look(share, Counts(plan.without_bounds, MagnitudeGrid(octaves)))
+    return Look(share, Counts(plan.without_bounds, MagnitudeGrid()))
 
 
 def _with_counts(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
@@ -343,7 +329,7 @@ def _with_counts(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     columns, share = plan.within_bounds, shares.counts_in_bounds
     if not (share and columns.used.any() and plan.features == "refined bounds"):
         return plan
-    look = Look(share, Counts(columns, MagnitudeGrid(1.0)))
+    look = Look(share, Counts(columns, MagnitudeGrid()))
     if plan.noise(look).max() / plan.budgets.excess > _CLEAR:
         return plan
     return replace(plan, counts=_with_least_share(plan, look, shares.clear))
@@ -386,7 +372,7 @@ def _with_fewer_records(plan: ScalingPlan, shares: Shares) -> SiloBudgets:
         return budgets
     looks = [Look(shares.moments / 3, Moments(plan.columns))]
     if plan.unbounded.any():
-        looks.append(_counts(plan, shares.counts / 3, 1.5))
+        looks.append(_counts(plan, shares.counts / 3))
     noise = max(plan.noise(look).max() for look in looks)
     room = shares.enough / noise if noise > 0 else np.inf
     return replace(budgets, every=int(max(1, min(n // _PLENTY, room))))

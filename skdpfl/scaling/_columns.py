@@ -36,7 +36,7 @@ TARGET_WEIGHT = 2.0
 #: the largest block of messages and of rows, in numbers: larger blocks leave the cache, and
 #: allocating them takes longer than the computation
 _MESSAGES, _ROWS = 2**18, 2**16
-#: an octave has no more bins of counts, a bin no more octaves, and a target no more bins
+#: a target has no more bins
 _MOST_BINS = 64
 
 
@@ -88,11 +88,26 @@ class ColumnSums(BoundedSum):
 
     columns: Columns
     adds_exactly: ClassVar[bool] = True
+    #: the largest norm of a column's terms, and the largest distance of two
+    norm: ClassVar[float]
+    distance: ClassVar[float]
 
     @property
     @abstractmethod
     def entries(self) -> int:
         """The number of values per column."""
+
+    @property
+    def radius(self) -> float:
+        return self.norm * float(np.linalg.norm(self.columns.weights))
+
+    @property
+    def diameter(self) -> float:
+        return self.distance * float(np.linalg.norm(self.columns.weights))
+
+    @property
+    def entry(self) -> float:
+        return self.norm * float(self.columns.weights.max(initial=0.0))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -122,22 +137,12 @@ class Counts(CellCounts, ColumnSums):
     """Counts of the values of each column in each bin."""
 
     grid: MagnitudeGrid | LinearGrid
+    norm: ClassVar[float] = 1.0
+    distance: ClassVar[float] = float(np.sqrt(2.0))
 
     @property
     def entries(self) -> int:
         return self.grid.n_bins
-
-    @property
-    def radius(self) -> float:
-        return float(np.linalg.norm(self.columns.weights))
-
-    @property
-    def diameter(self) -> float:
-        return float(np.sqrt(2.0)) * float(np.linalg.norm(self.columns.weights))
-
-    @property
-    def entry(self) -> float:
-        return float(self.columns.weights.max(initial=0.0))
 
     def cells(self, data: SiloData, rows: Any) -> np.ndarray:
         width, entries = self.shape
@@ -145,10 +150,7 @@ class Counts(CellCounts, ColumnSums):
 
     def check(self, n_features: int, n_classes: int | None, work: object) -> None:
         super().check(n_features, n_classes, work)
-        if isinstance(self.grid, MagnitudeGrid):
-            _check(1 / _MOST_BINS <= self.grid.octaves <= _MOST_BINS)
-        else:
-            _check(2 <= self.grid.n_bins <= _MOST_BINS)
+        _check(isinstance(self.grid, MagnitudeGrid) or 2 <= self.grid.n_bins <= _MOST_BINS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,22 +161,9 @@ class Moments(ColumnSums):
     """
 
     boxes: Boxes | None = None
-
-    @property
-    def entries(self) -> int:
-        return 2
-
-    @property
-    def radius(self) -> float:
-        return RADIUS * float(np.linalg.norm(self.columns.weights))
-
-    @property
-    def diameter(self) -> float:
-        return DIAMETER * float(np.linalg.norm(self.columns.weights))
-
-    @property
-    def entry(self) -> float:
-        return RADIUS * float(self.columns.weights.max(initial=0.0))
+    norm: ClassVar[float] = RADIUS
+    distance: ClassVar[float] = DIAMETER
+    entries: ClassVar[int] = 2  # type: ignore[misc]
 
     def sums(self, data: SiloData, work: object) -> Iterator[tuple[np.ndarray, Array]]:
         width, entries = self.shape
@@ -243,8 +232,7 @@ class RowMoments(Moments):
 
     @property
     def entry(self) -> float:
-        longest = max(self.ball.radius, self.ball.squares)
-        return max(longest, RADIUS * float(self.columns.weights.max(initial=0.0)))
+        return max(self.ball.radius, self.ball.squares, super().entry)
 
     def added(self, values: Array, silos: np.ndarray, n_silos: int) -> Array:
         assert self.boxes is not None

@@ -12,21 +12,15 @@ import numpy as np
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._curves import (
-    ALIKE,
-    APART,
+    N_CELLS,
     Curve,
     CurveScaling,
     Expansion,
     Histogram,
-    cells,
     denoise_histogram,
+    edges_of,
 )
 from skdpfl.scaling._maps import SURE, Array, Bounds, Scaling, deviations_of_all
-
-#: twice the relative precision of float32, in which cells are computed
-_PRECISE = 2.0**-22
-#: a cell with this share of a column is a bin of its own, so there are at most two
-_HEAVY, _ALONE = 0.375, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +37,8 @@ class CurvePlan:
         The bounds of the features.
     columns : ndarray of shape (n_curves,)
         The features that have curves.
-    n_knots, n_quantiles : int
-        The numbers of pieces of a rank, and of quantile bins; 0: no bins.
+    n_knots, n_bins : int
+        The numbers of pieces of a rank, and of bins, which are columns; 0: no bins.
     pairs : ndarray of shape (n_pairs, 2)
         The pairs of features that are multiplied.
     """
@@ -54,19 +48,15 @@ class CurvePlan:
     bounds: Bounds
     columns: np.ndarray
     n_knots: int
-    n_quantiles: int
+    n_bins: int
     pairs: np.ndarray
     share: float
 
     @cached_property
     def histogram(self) -> Histogram:
         """The sum for the histogram."""
-        low, high = self.bounds.low, self.bounds.high
-        each = []
-        for j in self.columns:
-            above = high[j] + max(abs(high[j]) * _PRECISE, _PRECISE**5)  # in single precision, too
-            each.append(np.array([low[j], *cells(float(low[j]), float(high[j])), above]))
-        return Histogram(self.columns, tuple(each))
+        columns = self.columns
+        return Histogram(columns, self.bounds.low[columns], self.bounds.high[columns])
 
     @cached_property
     def sums(self) -> tuple[SumPlan, ...]:
@@ -74,11 +64,6 @@ class CurvePlan:
         if not self.columns.size:
             return ()
         return (SumPlan(self.budgets, "curves", (self.share * self.budgets.spends,)),)
-
-    @property
-    def n_bins(self) -> int:
-        """The number of columns of bins per curve."""
-        return _ALONE + self.n_quantiles if self.n_quantiles else 0
 
     @cached_property
     def expanded(self) -> Bounds:
@@ -104,7 +89,7 @@ class CurvePlan:
 
     def even(self) -> Expansion:
         """Return the expansion with equally spaced knots, which depends on no data."""
-        return self._expansion([np.zeros(each.size + 1) for each in self.histogram.edges], 0.0)
+        return self._expansion(np.zeros(self.histogram.shape), 0.0)
 
     def find(self, federation: Federation, streams: Streams) -> tuple[Expansion, tuple[int, ...]]:
         """Compute the histogram; return the expansion, and features mostly beyond their bounds."""
@@ -113,23 +98,19 @@ class CurvePlan:
         (plan,) = self.sums
         shares = plan.question(0, self.histogram).mean(federation, streams)
         noise = plan.noise(0, self.histogram)
-        own = np.split(shares, self.histogram.starts[1:-1])
-        beyond = np.array([counted[0] + counted[-1] for counted in own])
-        sure = deviations_of_all(SURE, len(own)) * noise * math.sqrt(2)
-        missed = self.columns[beyond > 1 / 2 + sure]
-        return self._expansion(own, noise), tuple(missed.tolist())
+        sure = deviations_of_all(SURE, len(shares)) * noise * math.sqrt(2)
+        missed = self.columns[shares[:, N_CELLS:].sum(axis=1) > 1 / 2 + sure]
+        return self._expansion(shares, noise), tuple(missed.tolist())
 
-    def _expansion(self, own: list[Array], noise: float) -> Expansion:
-        low, high = self.bounds.low, self.bounds.high
-        edges, counted = [], []
-        for j, inner, found in zip(self.columns, self.histogram.edges, own, strict=True):
-            edges.append(np.append(inner[:-1], high[j]))
-            counted.append(found[1:-1].copy())
-            counted[-1][0] += found[0]
-            counted[-1][-1] += found[-1]
-        each = zip(self.columns, edges, counted, _smoothed(edges, counted, noise), strict=True)
-        pieces = noise, self.n_knots, self.n_quantiles
-        curves = [curve_of(int(j), e, raw, smooth, *pieces) for j, e, raw, smooth in each]
+    def _expansion(self, shares: Array, noise: float) -> Expansion:
+        low, high, columns = self.bounds.low, self.bounds.high, self.columns.tolist()
+        counted = shares[:, :N_CELLS].copy()
+        counted[:, [0, -1]] += shares[:, N_CELLS:]
+        edges = np.reshape([edges_of(low[j], high[j]) for j in columns], (-1, N_CELLS + 1))
+        widths = np.diff(edges) / (edges[:, -1:] - edges[:, :1])
+        smooth = denoise_histogram(counted, widths + 1 / N_CELLS, noise)
+        pieces = self.n_knots, self.n_bins
+        curves = [curve_of(*each, *pieces) for each in zip(columns, edges, smooth, strict=True)]
         center, scale = low / 2 + high / 2, high / 2 - low / 2
         for curve in curves:
             values, weights = curve.points
@@ -146,56 +127,17 @@ class CurvePlan:
         return CurveScaling(curves, inner, blocks, squared, self.names)
 
 
-def curve_of(
-    column: int,
-    edges: Array,
-    counted: Array,
-    shares: Array,
-    noise: float,
-    n_knots: int,
-    n_bins: int,
-) -> Curve:
-    """Return a column's curve from the shares of its cells, ``counted`` and smoothed.
+def curve_of(column: int, edges: Array, shares: Array, n_knots: int, n_bins: int) -> Curve:
+    """Return a column's curve from the smoothed shares of its cells, with both ends in ``edges``.
 
-    ``edges`` are those of the cells with both ends, whose shares contain what is beyond;
-    ``noise`` is the deviation of a counted share. A record is in one cell, so the shares between
-    the end cells are 1 less those of both.
+    Shares contain what is beyond the ends.
     """
-    between = 1 - float(counted[0] + counted[-1])
-    bends = between > ALIKE * noise * 2 + APART  # of two cells and two beyond them
-    heavy = shares > _HEAVY
     knots, first = np.unique(_quantiles(edges, shares, n_knots), return_index=True)
     heights = np.linspace(-1, 1, n_knots + 1)[first]
-    rest = np.where(heavy, 0.0, shares)
-    cut = bool(n_bins) and rest.sum() > SURE * noise * math.sqrt(shares.size + 1)
-    inner = _quantiles(edges, rest, n_bins)[1:-1] if cut else np.zeros(0)
-    alone = np.flatnonzero(heavy)[: _ALONE if n_bins else 0]
-    borders = np.concatenate([edges[alone], edges[alone + 1]])
-    cuts = np.unique(np.concatenate([inner, borders]))
+    cuts = np.unique(_quantiles(edges, shares, n_bins)[1:-1]) if n_bins else np.zeros(0)
     cuts = cuts[(cuts > edges[0]) & (cuts < edges[-1])]
-    ends = np.concatenate([edges[:1], cuts, edges[-1:]])
-    middles = ends[:-1] / 2 + ends[1:] / 2
-    bins = np.full(middles.size, -1)
-    if cut:
-        bins = _ALONE + np.searchsorted(np.unique(inner), middles)
-    for number, cell in enumerate(alone.tolist()):
-        bins[(middles > edges[cell]) & (middles < edges[cell + 1])] = number
-    return Curve(column, edges, shares / shares.sum(), knots, heights, cuts, bins, bends)
-
-
-def _smoothed(edges: list[Array], counted: list[Array], noise: float) -> list[Array]:
-    """Return the smoothed shares of all columns, one call for columns with equally many cells."""
-    found = list(counted)
-    sizes = np.array([shares.size for shares in counted])
-    for size in np.unique(sizes):
-        alike = np.flatnonzero(sizes == size)
-        ends = np.array([edges[i] for i in alike])
-        widths = np.diff(ends) / (ends[:, -1:] - ends[:, :1])
-        shares = np.array([counted[i] for i in alike])
-        smooth = denoise_histogram(shares, widths + 1 / size, noise)
-        for i, own in zip(alike, smooth, strict=True):
-            found[i] = own
-    return found
+    bins = np.arange(cuts.size + 1) if n_bins else np.array([-1])
+    return Curve(column, edges, shares / shares.sum(), knots, heights, cuts, bins)
 
 
 def _quantiles(edges: Array, shares: Array, n: int) -> Array:

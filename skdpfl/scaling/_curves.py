@@ -2,15 +2,14 @@
 
 ::
 
-    cells of a column      fixed by its public bounds: even ones, and geometric ones from its ends,
-                           and one on either side of them, which say whether bounds miss the values
+    cells of a column      between 64 even pieces of its public bounds and 30 geometric ones from
+                           their lower end or from 0, and one on either side of them, which say
+                           whether bounds miss the values
     counts                 one vector of the cells of all d columns      norm sqrt(d) a record
     rank of x              of the middle of its cell: piecewise linear through quantiles of the
                            noisy counts, onto [-1, 1]
-    bins of x              of the middle, too: cells with more than 3/8 of the mass are bins of
-                           their own, the rest is cut at quantiles; each a column of 0 and 1
+    bins of x              of the middle, too, between quantiles; each a column of 0 and 1
     product of a pair      of values mapped to [-1, 1] by their bounds
-    two values             a column with nearly all records in its end cells has its value alone
 
 An :class:`Expansion` adds these columns to the values, which it clips to their bounds. The number
 of columns follows from public numbers: unused bins are columns of 0. A cell's middle stands for all
@@ -29,8 +28,8 @@ cells, and its columns are made when they are read (:class:`skdpfl.models.Expand
 functions of noisy shares and public numbers, and map each record by itself: a row's numbers follow
 from its values and cells, by the same operations whatever the other rows are.
 
-**Cells and noisy counts.** Public bounds fix the cells: even ones, and geometric ones from both
-ends. The counts (:class:`Histogram`) are one vector of the cells of all columns.
+**Cells and noisy counts.** Public bounds fix the cells. The counts (:class:`Histogram`) are one
+vector of the cells of all columns.
 
 **Formal guarantee.** Any record (with NaN and infinities too) adds a one to exactly one cell of
 each of d columns. So replacing it changes the counts by at most sqrt(2 d) in L2, zeroing it by
@@ -43,7 +42,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,138 +50,75 @@ from skdpfl.federation import CellCounts, SiloData
 from skdpfl.models import CELLS, CurveColumns, ExpandedTable
 from skdpfl.scaling._maps import Array, Scaling, as_floats, in_long_rows
 
-#: even cells of a column, geometric ones from an end, and the shortest of these
-_EVEN, _GEOMETRIC, _SHORTEST = 64, 32, 1e-4
-#: closer edges, in ranges, are merged; the most edges in a question
-APART, _MOST_EDGES = 1e-9, 1024
+#: even pieces of a column, edges of geometric ones, and the nearest of these, in ranges
+_EVEN, _LADDER, _SHORTEST = 64, 30, 1e-4
+N_CELLS = _EVEN + _LADDER
+#: the factor by which a value on an even edge is surely to its right
+_ON_EDGE = 1 + 2.0**-21
 #: in deviations of the noise: halves that differ by less from the expected division are divided as
 #: expected; the least of either half
-ALIKE, _LEAST = 2.0, 0.5
-#: parts of a column's range in the lookup table of cells, and the fewest values that are looked up
-_PARTS = 2**12
-#: the mark of parts with an edge
-_DIVIDED = -1
+_ALIKE, _LEAST = 2.0, 0.5
 
 
-def cells(low: float, high: float) -> Array:
-    """Return the inner edges of the cells of a column within (low, high), increasing."""
-    with np.errstate(all="ignore"):
-        a, span = np.geomspace(_SHORTEST, 1.0, _GEOMETRIC), high - low
-        edges = [np.linspace(low, high, _EVEN + 1), low + span * a]
-        if low < 0 < high:
-            edges += [low * a, high * a]
-        found = np.unique(np.concatenate(edges))
-        found = found[(found > low) & (found < high)]
-        return found[np.diff(found, prepend=low) > APART * span]
+def _ladder(low: float, high: float) -> tuple[float, int]:
+    """Return where geometric edges begin, and how many there are on a side of it."""
+    return (0.0, _LADDER // 2) if low < 0 < high else (low, _LADDER)
 
 
-def cell_of(inner: Array, x: Array) -> np.ndarray:
-    """Return the cell of each value, for the inner edges; one on an edge is to its right.
+def edges_of(low: float, high: float) -> Array:
+    """Return the edges of a column's cells, with both ends; they do not decrease."""
+    (origin, steps), span = _ladder(low, high), high - low
+    away = span * _SHORTEST ** (1 - np.arange(steps) / steps)
+    sides = [origin + away] if origin == low else [-away, away]
+    inner = np.clip(np.concatenate(sides), low, high)
+    return np.sort(np.concatenate([np.linspace(low, high, _EVEN + 1), inner]))
 
-    In single precision, so that numbers of either precision are in the same cell.
+
+def cells_of(X: Array, low: Array, high: Array) -> np.ndarray:
+    """Return the cell (n, d) of each value: of N_CELLS, then one below, one above or not a number.
+
+    That is the number of even edges up to the value, and of geometric ones; in single precision, so
+    that numbers of either precision are in the same cell.
     """
-    return Cells((inner,)).of(x[:, None])[:, 0]
-
-
-class Cells:
-    """The cells of some columns, for their inner edges (:func:`cell_of`).
-
-    Values of large blocks are looked up in a table. Let b(x) be the part of the range that has x, a
-    non-decreasing function: b(e) < b(x) implies e < x, and b(e) > b(x) implies e > x. So the cell
-    of a value in a part without an edge is the number of edges in earlier parts. Other values are
-    found by bisection, and so are NaN and values too large for a whole number: these are in the
-    first part or the last one, which have edges.
-    """
-
-    def __init__(self, edges: tuple[np.ndarray, ...]) -> None:
-        with np.errstate(over="ignore"):
-            self._edges = [inner.astype(np.float32) for inner in edges]
-        if not all((inner[1:] >= inner[:-1]).all() for inner in self._edges):
-            # NumPy starts a search where that of the previous value ended
-            raise ValueError("The edges of cells must not decrease.")
-        self._counts = np.array([inner.size + 1 for inner in edges], np.intp)
-        self.dtype = np.min_scalar_type(int(self._counts.max(initial=1)) - 1)
-        self._parts: list[_EvenParts | None] | None = None
-
-    @property
-    def starts(self) -> np.ndarray:
-        """The index of each column's first cell among all cells."""
-        return np.cumsum(self._counts) - self._counts
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def of(self, X: Array) -> np.ndarray:
-        """Return the cells (n, columns) of values (n, columns)."""
-        out = np.empty(X.shape, self.dtype)
-        if len(X) >= _PARTS and self._parts is None:
-            self._parts = [_EvenParts.of(inner) for inner in self._edges]
-        for j, inner in enumerate(self._edges):
-            x = X[:, j].astype(np.float32)
-            parts = None if self._parts is None or len(X) < _PARTS else self._parts[j]
-            out[:, j] = inner.searchsorted(x, side="right") if parts is None else parts.cells(x)
-        return out
-
-
-class _EvenParts(NamedTuple):
-    """The inner edges, and the number of edges before each of the even parts of their range."""
-
-    inner: np.ndarray
-    factor: np.float32
-    before: np.ndarray
-
-    @classmethod
-    def of(cls, inner: np.ndarray) -> _EvenParts | None:
-        """Return the parts of a column; None if its range is too narrow, or has no width."""
-        if inner.size < 2 or not np.isfinite(inner).all():
-            return None
-        factor = np.float32(_PARTS) / (inner[-1] - inner[0])
-        if not 0 < factor < np.inf:
-            return None
-        edges = np.clip(((inner - inner[0]) * factor).astype(np.intp), 0, _PARTS - 1)
-        here = np.bincount(edges, minlength=_PARTS)
-        before = np.cumsum(here) - here
-        before[here > 0] = _DIVIDED
-        return cls(inner, factor, before.astype(np.int16))
-
-    def cells(self, x: np.ndarray) -> np.ndarray:
-        """Return the cells of values in single precision."""
-        part = ((x - self.inner[0]) * self.factor).astype(np.intp)
-        found = self.before.take(part, mode="clip")
-        divided = np.flatnonzero(found == _DIVIDED)
-        found[divided] = self.inner.searchsorted(x[divided], side="right")
-        return found
+    out, kind = np.empty(X.shape, np.uint8), np.float32
+    for j, (least, most) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        (origin, steps), span, x = _ladder(least, most), most - least, X[:, j].astype(kind)
+        with np.errstate(all="ignore"):
+            even = (x - kind(least)) * kind(_EVEN * _ON_EDGE / span)
+            away = x - kind(origin)
+            steep = kind(-steps / math.log(_SHORTEST))
+            number = np.log(np.abs(away) * kind(1 / (_SHORTEST * span))) * steep
+            ladder = np.copysign(np.floor(np.clip(number + 1, 0, steps)), away)
+            place = np.floor(np.clip(even, 0, _EVEN - 1)) + ladder + (_LADDER - steps)
+            place[x < kind(least)] = N_CELLS
+            place[~(x <= kind(most))] = N_CELLS + 1
+        out[:, j] = place
+    return out
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram(CellCounts):
     """Counts of the values of some columns in cells: each record is in one cell of each column.
 
-    ``edges`` are the inner edges of each column's cells.
+    Cells are those within (``low``, ``high``), and one on either side.
     """
 
     columns: np.ndarray
-    edges: tuple[np.ndarray, ...]
+    low: np.ndarray
+    high: np.ndarray
     on_grid: ClassVar[bool] = True
 
-    @cached_property
-    def _cells(self) -> Cells:
-        return Cells(self.edges)
-
-    @cached_property
-    def starts(self) -> np.ndarray:
-        """The index of each column's first cell, and of the end."""
-        return np.cumsum([0, *(each.size + 1 for each in self.edges)])
-
     @property
-    def shape(self) -> tuple[int]:
-        return (int(self.starts[-1]),)
+    def shape(self) -> tuple[int, int]:
+        return len(self.columns), N_CELLS + 2
 
     @property
     def radius(self) -> float:
-        return math.sqrt(len(self.edges))
+        return math.sqrt(len(self.columns))
 
     @property
     def diameter(self) -> float:
-        return math.sqrt(2 * len(self.edges))
+        return math.sqrt(2 * len(self.columns))
 
     @property
     def entry(self) -> float:
@@ -190,14 +126,16 @@ class Histogram(CellCounts):
 
     def cells(self, data: SiloData, rows: Any) -> np.ndarray:
         """See `CellCounts.cells`."""
-        return self.starts[:-1] + self._cells.of(np.asarray(data.X[rows])[:, self.columns])
+        found = cells_of(np.asarray(data.X[rows])[:, self.columns], self.low, self.high)
+        return found + np.arange(len(self.columns)) * (N_CELLS + 2)
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
-        given = self.columns
-        fine = given.dtype.kind == "i" and given.shape == (len(self.edges),) and given.size
+        given, ends = self.columns, (self.low, self.high)
+        fine: Any = given.dtype.kind == "i" and given.ndim == 1 and given.size
         fine = fine and given.min() >= 0 and given.max() < n_features
         fine = fine and len(np.unique(given)) == given.size
-        fine = fine and all(is_rising(e) and e.size <= _MOST_EDGES for e in self.edges)
+        fine = fine and all(e.shape == given.shape and e.dtype == np.float64 for e in ends)
+        fine = fine and np.isfinite(ends).all() and (self.low < self.high).all()
         if not fine:
             raise ValueError("The cells do not fit the requested columns.")
 
@@ -219,7 +157,7 @@ def denoise_histogram(
     found = left + (total - left - right) * half / n
     expected = total * prior[..., :half].sum(axis=-1) / prior.sum(axis=-1)
     error = noise * math.sqrt(half * (1 - half / n))
-    found = np.where(np.abs(found - expected) <= ALIKE * error, expected, found)
+    found = np.where(np.abs(found - expected) <= _ALIKE * error, expected, found)
     least = np.minimum(expected, _LEAST * error)
     found = np.minimum(np.maximum(found, least), np.maximum(expected, total - _LEAST * error))
     ends = (slice(half), found), (slice(half, None), total - found)
@@ -246,8 +184,7 @@ class Curve:
 
     The rank of a cell's middle is piecewise linear through ``knots`` and ``heights``. ``bins`` has
     the numbers of the bins between ``cuts`` and beyond their ends, -1 for none. ``shares`` are the
-    estimated shares of the records between ``edges``. ``bends``: whether there are other values
-    than two.
+    estimated shares of the records between ``edges``.
     """
 
     column: int
@@ -257,7 +194,6 @@ class Curve:
     heights: np.ndarray
     cuts: np.ndarray
     bins: np.ndarray
-    bends: bool = True
 
     def of_cells(self, n_bins: int) -> Array:
         """Return the rank, in [-1, 1], and the bins of each cell (cells, 1 + n_bins)."""
@@ -277,16 +213,16 @@ class Curve:
         """Return the triangular map that makes the columns uncorrelated.
 
         Value, rank and bins are replaced in turn by their residuals from the columns before; a
-        column with almost no residual becomes 0, and so do rank and bins beside two values. The
-        value has variance 1, rank and bins together: a curve weighs as much as a line, and does not
-        take most of a row's norm where effects are straight.
+        column with almost no residual becomes 0. The value has variance 1, rank and bins together:
+        a curve weighs as much as a line, and does not take most of a row's norm where effects are
+        straight.
         """
         values, shares = self.points
         columns = self.columns(values, n_bins)
         columns = (columns - shares @ columns) * np.sqrt(shares)[:, None]
         found = np.zeros((columns.shape[1],) * 2)
         whole = np.square(columns).sum(axis=0)
-        for k in range(len(found) if self.bends else 1):
+        for k in range(len(found)):
             row = np.eye(len(found))[k]
             for _ in range(2):  # the second time for what rounding left
                 row = row - found @ (found.T @ (columns.T @ (columns @ row)))
@@ -298,7 +234,8 @@ class Curve:
 
     def columns(self, x: Array, n_bins: int) -> Array:
         """Return value, rank and bins of values (n, 2 + n_bins)."""
-        found = np.column_stack([x, self.of_cells(n_bins)[cell_of(self.edges[1:-1], x)]])
+        cells = cells_of(x[:, None], self.edges[:1], self.edges[-1:])[:, 0]
+        found = np.column_stack([x, self.of_cells(n_bins).take(cells, axis=0, mode="clip")])
         found[np.isnan(x)] = np.nan
         return found
 
@@ -343,7 +280,8 @@ class Expansion:
 
     def codes(self, values: Array) -> np.ndarray:
         """Return the cells (n, curves) of clipped rows."""
-        return self._cells.of(self.own(values))
+        ends = self.low[self.columns], self.high[self.columns]
+        return cells_of(self.own(values), *ends)
 
     def added(self, X: Array, codes: np.ndarray, table: Array) -> Array:
         """Return rows (n, width) of all columns except the features' own, which stay empty.
@@ -384,14 +322,10 @@ class Expansion:
         """Write the values that have curves into rows of all columns."""
         columns[:, : self.low.size][:, self._where] = own
 
-    @cached_property
-    def _cells(self) -> Cells:
-        return Cells(tuple(curve.edges[1:-1] for curve in self.curves))
-
     @property
     def starts(self) -> np.ndarray:
         """The index of each curve's first cell."""
-        return self._cells.starts
+        return np.arange(len(self.curves)) * N_CELLS
 
     @property
     def table(self) -> Array:
@@ -438,14 +372,14 @@ class Expansion:
         for curve in self.curves:
             fine = fine and 0 <= curve.column < n_features and is_rising(curve.knots)
             fine = fine and is_rising(curve.cuts) and curve.knots.size > 0
-            fine = fine and is_rising(curve.edges) and curve.edges.size == curve.shares.size + 1
-            fine = fine and curve.shares.size <= CELLS
+            ends = self.low[curve.column], self.high[curve.column]
+            fine = fine and ends[0] < ends[1] and curve.shares.shape == (N_CELLS,)
+            fine = fine and np.array_equal(curve.edges, edges_of(*ends))
             fine = fine and curve.heights.shape == curve.knots.shape
             fine = fine and curve.heights.dtype == np.float64
             fine = fine and bool(np.isfinite(curve.heights).all())
             fine = fine and curve.bins.shape == (curve.cuts.size + 1,)
             fine = fine and curve.bins.dtype.kind == "i" and curve.bins.max() < self.n_bins
-            fine = fine and isinstance(curve.bends, bool)
         fine = fine and self.pairs.ndim == 2 and self.pairs.shape[1] == 2
         fine = fine and self.pairs.dtype.kind == "i"
         fine = fine and bool(((self.pairs >= 0) & (self.pairs < n_features)).all())
@@ -531,8 +465,7 @@ class CurveScaling(Scaling):
         """The means of the rank and bins of each cell's curve (cells, 1 + n_bins)."""
         curves, means = self.curves, self.curves.offset
         each = [means[curves.places(number)[1:]] for number in range(len(curves.curves))]
-        sizes = [curve.shares.size for curve in curves.curves]
-        return np.repeat(np.reshape(each, (-1, 1 + curves.n_bins)), sizes, axis=0)
+        return np.repeat(np.reshape(each, (-1, 1 + curves.n_bins)), N_CELLS, axis=0)
 
     @cached_property
     def _scaled(self) -> CurveColumns:

@@ -2,21 +2,20 @@
 
 *A column's values*, on a fixed logarithmic grid::
 
-    bin of x     sign(x), floor(log2|x| / octaves)          0, NaN, inf and |x| < 2^-20: one bin,
+    bin of x     sign(x), floor(log2|x|)                    0, NaN, inf and |x| < 2^-20: one bin,
                                                             exactly 1 (indicators): one bin
     shares       p_hat = p + sigma * normal                  (columns, bins); sigma is known
     library      P[s, k] = shares of shape s at scale 2^k    shapes: normal, lognormal, 0/1, ...
-    posterior    w[s, k] ~ a[s] b[k] times normal densities of p_hat around P[s, k], of variance
-                           sigma^2 + misfit^2: where P is (almost) 0 a shape fits better than else
+    posterior    w[s, k] ~ b[k] times normal densities of p_hat around P[s, k], of variance
+                           sigma^2 + misfit^2
 
 The result for a column is a box [low, high], the 15 % and 85 % posterior quantiles of the shapes'
-ends, which is wider the larger the noise. The priors ``a`` (shapes) and ``b`` (scales) are
-estimated from all columns together, which helps if many are similar (pixels). All of this uses only
-noisy shares and public numbers: it is post-processing and costs nothing.
+ends, which is wider the larger the noise. All of this uses only noisy shares and public numbers: it
+is post-processing and costs nothing.
 
 The library of shapes depends on no data. A shape is a distribution at scale 1 (normal around 1, 0
-or -1, lognormal of one sign or both, without and with zeros, squares and products of normals, two
-values) that is stretched by scales 2^k, or a few small integers, which exist at scale 1 only.
+or -1, lognormal of one sign or both, without and with zeros, two values) that is stretched by
+scales 2^k, or a few small integers, which exist at scale 1 only.
 
 *The target*, where its moments in its box would be dominated by noise::
 
@@ -65,8 +64,7 @@ from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.special import betainc, gammainc, iti0k0, ndtr
+from scipy.special import betainc, ndtr
 
 from skdpfl.federation import CellCounts, Federation, SiloBudgets, SiloData, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -74,52 +72,33 @@ from skdpfl.scaling._maps import Array
 
 #: the grid covers magnitudes 2^-20 (1e-6) to 2^40 (1e12); the end bins hold all others
 LOWEST, HIGHEST = -20, 40
-#: the shares of real columns differ from those of the library by about the first of these, and by
-#: about the second where that has no larger share
-_MISFIT, _MISFIT_OUTSIDE = 0.02, 0.005
-#: iterations that estimate the priors, and the priors' weight in columns
+#: the shares of real columns differ from those of the library by about this
+_MISFIT = 0.01
+#: iterations that estimate the prior, and its weight in columns
 _ROUNDS, _PRIOR_WEIGHT = 6, 5.0
 _QUANTILE = 0.85
 #: smaller shares, and likelihoods relative to the best, count as 0: products would be subnormal
 #: numbers, which are ten times slower
 _NEGLIGIBLE = float(np.finfo(np.float32).eps)
+_ENDS = 2.0 ** np.arange(LOWEST, HIGHEST + 1)
 
 
 @dataclass(frozen=True)
 class MagnitudeGrid:
-    """Signed logarithmic bins of ``octaves`` each: negatives, zero, positives, exactly one."""
+    """Signed bins of an octave each: negatives, zero, positives, exactly one."""
 
-    octaves: float
-
-    @property
-    def first(self) -> int:
-        """Number of the lowest positive bin, which begins at 2^(first * octaves)."""
-        return int(np.floor(LOWEST / self.octaves))
-
-    @property
-    def n_positive(self) -> int:
-        """The number of positive bins."""
-        return int(np.ceil(HIGHEST / self.octaves)) - self.first
-
-    @property
-    def n_bins(self) -> int:
-        """The number of bins."""
-        return 2 * self.n_positive + 2
-
-    @property
-    def edges(self) -> Array:
-        """The ``n_bins`` edges of all bins but the last (of ones); the end bins are open."""
-        ends = 2.0 ** (self.octaves * (self.first + np.arange(self.n_positive + 1)))
-        return np.concatenate([-ends[::-1], ends])
+    n_positive: ClassVar[int] = HIGHEST - LOWEST
+    n_bins: ClassVar[int] = 2 * n_positive + 2
+    #: the edges of all bins but the last (of ones); the end bins are open
+    edges: ClassVar[Array] = np.concatenate([-_ENDS[::-1], _ENDS])
 
     def bins(self, columns: Array) -> np.ndarray:
         """Each value's bin, 0 to n_bins - 1; every value has exactly one."""
         with np.errstate(divide="ignore", over="ignore"):
             steps = np.log2(np.abs(columns), dtype=np.float32)
         steps[~(steps < np.inf)] = -np.inf
-        steps /= self.octaves
         np.floor(steps, out=steps)
-        steps -= self.first - 1  # from the bin of zeros, in the sign's direction
+        steps -= LOWEST - 1  # from the bin of zeros, in the sign's direction
         np.clip(steps, 0, self.n_positive, out=steps)
         np.negative(steps, out=steps, where=columns < 0)
         bins = steps.astype(np.int64)
@@ -136,112 +115,40 @@ class Ranges(NamedTuple):
     wide: Array
 
 
-@dataclass(frozen=True, eq=False)
-class ShapeLibrary:
-    """Shapes at scales: their shares per bin, their ends, and their prior weights."""
+class ShapeLibrary(NamedTuple):
+    """Shapes at scales, one after the other: their shares per bin, ends, and prior weights."""
 
-    shares: Array  # (shapes, scales, bins), float32: twice as fast, and precise enough
-    low: Array  # (shapes, scales)
-    high: Array  # (shapes, scales)
-    shape_prior: Array  # (shapes,)
-    scale_prior: Array  # (scales,)
-    bonus: Array  # (shapes, scales): log weight of pairs that are likelier than their factors
-    wide: tuple[int, ...] = ()  # the shapes that spread over many powers of ten
+    shares: Array  # (n, bins), float32: twice as fast, and precise enough
+    low: Array
+    high: Array
+    prior: Array
+    wide: Array  # which of them spread over many powers of ten
 
-    def boxes(self, noisy: Array, noise: Array, is_feature: np.ndarray) -> Ranges:
-        """Boxes of columns, from noisy shares (columns, bins) and their noise.
-
-        ``is_feature`` marks the columns (features, not the target) that estimate the priors.
-        """
-        likelihoods = self._likelihoods(noisy, noise)
-        nonzero = np.clip(1 - noisy[:, self.shares.shape[2] // 2 - 1] - 2 * noise, 0.0, 1.0)
-        nonzero = nonzero.astype(np.float32)
-        learnt = self._learn_priors(likelihoods[is_feature], nonzero[is_feature])
-        for columns, (shapes, scales) in ((is_feature, learnt), (~is_feature, self._own)):
-            likelihoods[columns] *= shapes[:, None] * scales
-        weights = likelihoods.reshape(len(noisy), -1)
-        weights /= weights.sum(axis=1, keepdims=True)
-        return Ranges(
-            _quantiles(self.low, self._low_order, weights, 1 - _QUANTILE),
-            _quantiles(self.high, self._high_order, weights, _QUANTILE),
-            weights.reshape(likelihoods.shape)[:, list(self.wide)].sum(axis=(1, 2)),
+    def boxes(self, noisy: Array, noise: Array) -> Ranges:
+        """Boxes of columns, from noisy shares (columns, bins) and their noise (columns,)."""
+        variance = (noise**2 + _MISFIT**2).astype(np.float32)[:, None]
+        logs = noisy.astype(np.float32) @ self.shares.T
+        logs -= np.square(self.shares).sum(axis=1) / 2
+        logs /= variance
+        likely = np.exp(logs - logs.max(axis=1, keepdims=True))
+        likely[likely < _NEGLIGIBLE] = 0.0
+        prior, nonzero = self.prior, np.clip(1 - noisy[:, MagnitudeGrid.n_positive], 0.0, 1.0)
+        for _ in range(_ROUNDS):
+            weights = likely * prior
+            weights /= weights.sum(axis=1, keepdims=True)
+            prior = (_PRIOR_WEIGHT * self.prior + nonzero @ weights).astype(np.float32)
+        ends = (
+            _quantiles(self.low, weights, 1 - _QUANTILE),
+            _quantiles(self.high, weights, _QUANTILE),
         )
-
-    @cached_property
-    def _flat(self) -> csr_array:
-        """Shares (shapes * scales, bins): nine in ten are 0."""
-        return csr_array(self.shares.reshape(-1, self.shares.shape[-1]))
-
-    @cached_property
-    def _support(self) -> csr_array:
-        """Which bins (shapes * scales, bins) contain values of a shape."""
-        flat = self._flat
-        some = (flat.data > _MISFIT_OUTSIDE).astype(np.float32)
-        return csr_array((some, flat.indices, flat.indptr), shape=flat.shape)
-
-    @cached_property
-    def _bins_with_some(self) -> Array:
-        return np.asarray(self._support.sum(axis=1)).ravel()
-
-    @cached_property
-    def _half_norms(self) -> Array:
-        return np.square(self.shares).sum(axis=-1).ravel() / 2
-
-    @cached_property
-    def _low_order(self) -> np.ndarray:
-        return np.argsort(self.low, axis=None).reshape(self.low.shape)
-
-    @cached_property
-    def _high_order(self) -> np.ndarray:
-        return np.argsort(self.high, axis=None).reshape(self.high.shape)
-
-    @property
-    def _own(self) -> tuple[Array, Array]:
-        return self.shape_prior, self.scale_prior
-
-    def _likelihoods(self, noisy: Array, noise: Array) -> Array:
-        """Likelihood (columns, shapes, scales), relative to each column's best."""
-        shares = noisy.T.astype(np.float32, order="C")
-        outside = (noise**2 + _MISFIT_OUTSIDE**2).astype(np.float32)
-        inside = (noise**2 + _MISFIT**2).astype(np.float32)
-        # relative to no values anywhere, which only bins with some of the shape's change
-        logs = self._support @ (shares * shares) * (1 / outside - 1 / inside) / 2
-        logs += (self._flat @ shares - self._half_norms[:, None]) / inside
-        logs -= self._bins_with_some[:, None] * np.log(inside / outside) / 2
-        logs = np.ascontiguousarray(logs.T)
-        logs += self.bonus.ravel()
-        logs -= logs.max(axis=1, keepdims=True)
-        np.copyto(logs, -np.inf, where=logs < math.log(_NEGLIGIBLE))
-        return np.exp(logs, out=logs).reshape(len(noisy), *self.low.shape)
-
-    def _learn_priors(self, likelihoods: Array, nonzero: Array) -> tuple[Array, Array]:
-        """Estimate the two priors by expectation-maximisation; few columns hardly change them.
-
-        A column's weight is the share ``nonzero`` of its values that are not zero.
-        """
-        shapes, scales = self._own
-        for _ in range(_ROUNDS if len(likelihoods) else 0):
-            by_shape = (likelihoods @ scales) * shapes
-            by_scale = (shapes @ likelihoods) * scales
-            parts = nonzero / by_shape.sum(axis=1)
-            shapes = _PRIOR_WEIGHT * self.shape_prior + parts @ by_shape
-            scales = _PRIOR_WEIGHT * self.scale_prior + parts @ by_scale
-            shapes, scales = shapes / shapes.sum(), scales / scales.sum()
-        return shapes, scales
+        return Ranges(*ends, weights @ self.wide)
 
 
-def _quantiles(values: Array, order: np.ndarray, weights: Array, q: float) -> Array:
-    """The q-quantile of ``values`` under each row of ``weights``, which sum to 1.
-
-    ``order`` (groups, in each) sorts the values in groups, since one long sum is slower.
-    """
-    rows, each = np.arange(len(weights)), weights.take(order, axis=1)
-    upto = np.cumsum(each.sum(axis=2), axis=1)
-    group = np.minimum((upto < q).sum(axis=1), len(order) - 1)
-    before = np.where(group > 0, upto[rows, group - 1], 0.0)
-    within = before[:, None] + np.cumsum(each[rows, group], axis=1)
-    place = np.minimum((within < q).sum(axis=1), order.shape[1] - 1)
-    return values.ravel()[order[group, place]]
+def _quantiles(values: Array, weights: Array, q: float) -> Array:
+    """The q-quantile of ``values`` (n,) under each row of ``weights``, which sum to 1."""
+    order = np.argsort(values)
+    places = (weights[:, order].cumsum(axis=1) < q).sum(axis=1)
+    return values[order[np.minimum(places, order.size - 1)]]
 
 
 #: log2 of the scales that are tried
@@ -257,8 +164,6 @@ _ZEROS = (0.0, 0.5, 0.75, 0.9)
 #: deviations of the logarithm of lognormal columns; from the second on, values spread over many
 #: powers of ten
 _SPREAD, _WIDE = 0.8, 2.0
-#: squares and products of normals gather around 0, but not far out: their end at scale 1
-_GATHERED = 3.0
 #: columns of so many small integers, from 0 or 1, equally frequent
 _GRADES = 5
 
@@ -274,33 +179,26 @@ class _UnitShape(NamedTuple):
 
 
 @cache
-def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
-    """The library on a grid; all shapes have one prior weight, as have integers at scale 1."""
+def shape_library() -> ShapeLibrary:
+    """The library: all shapes have one prior weight, integers at their only scale."""
     scales, shapes = 2.0**_SCALES, _shapes()
-    shares = [_shares(grid, shape, scales) for shape in shapes]
-    shares += [_two_values(grid, 1 - zeros, scales) for zeros in _ZEROS[1:]]
-    of_two = [(0.0, 2.0**grid.octaves)] * len(_ZEROS[1:])
-    ends = [(shape.low, shape.high) for shape in shapes] + of_two
-    own = len(shares)  # the shapes from here on exist at scale 1 only
-    for values, parts in _integers():
-        shares.append(np.tile(_of_values(grid, values, parts), (len(scales), 1)))
-        ends.append((float(values[0]), float(values[-1])))
-    weights = np.where(np.arange(len(shares)) < own, 1.0, len(scales))
-    bonus = np.zeros((len(shares), len(scales)), np.float32)
-    bonus[own:, scales != 1] = -np.inf
-    prior = np.exp(-(((_SCALES - _PRIOR_LOG2) / _PRIOR_OCTAVES) ** 2) / 2)
-    low, high = np.array(ends, np.float32).T[:, :, None] * scales.astype(np.float32)
-    rounded = np.array(shares, np.float32)
-    rounded[rounded < _NEGLIGIBLE] = 0.0
-    return ShapeLibrary(
-        rounded,
-        low,
-        high,
-        (weights / weights.sum()).astype(np.float32),
-        (prior / prior.sum()).astype(np.float32),
-        bonus,
-        tuple(i for i, shape in enumerate(shapes) if shape.wide),
+    shares = [_shares(shape, scales) for shape in shapes]
+    shares += [_two_values(1 - zeros, scales) for zeros in _ZEROS[1:]]
+    ends = [(shape.low, shape.high) for shape in shapes] + [(0.0, 2.0)] * len(_ZEROS[1:])
+    low, high = np.array(ends).T[:, :, None] * scales
+    prior = np.exp(-np.square((_SCALES - _PRIOR_LOG2) / _PRIOR_OCTAVES) / 2)
+    alone = _integers()
+    low, high = (
+        np.append(ends, [values[end] for values, _ in alone])
+        for ends, end in ((low, 0), (high, -1))
     )
+    rounded = np.concatenate([*shares, [_of_values(*each) for each in alone]]).astype(np.float32)
+    rounded[rounded < _NEGLIGIBLE] = 0.0
+    at_one, many = len(scales) * prior[_SCALES == 0] / prior.sum(), len(ends)
+    priors = np.concatenate([np.tile(prior / prior.sum(), many), *[at_one] * len(alone)])
+    wide = np.zeros(priors.size, np.float32)
+    wide[: len(shapes) * scales.size] = np.repeat([shape.wide for shape in shapes], scales.size)
+    return ShapeLibrary(rounded, low, high, (priors / priors.sum()).astype(np.float32), wide)
 
 
 def _shapes() -> list[_UnitShape]:
@@ -320,8 +218,7 @@ def _shapes() -> list[_UnitShape]:
         end, wide, cdf = math.exp(2 * spread), spread >= _WIDE, _lognormal(spread)
         found.append(_UnitShape(cdf, zeros, 0.0, end, wide))
         found.append(_UnitShape(_both_signs(cdf), zeros, -end, end, wide))
-    squares = _UnitShape(lambda x: gammainc(0.5, np.maximum(x, 0.0)), 0.0, 0.0, _GATHERED)
-    return [*found, squares, _UnitShape(_product, 0.0, -_GATHERED, _GATHERED)]
+    return found
 
 
 def _integers() -> list[tuple[Array, Array]]:
@@ -339,17 +236,13 @@ def _lognormal(spread: float) -> Callable[[Array], Array]:
     return lambda x: np.where(x > 0, ndtr(np.log(np.where(x > 0, x, 1.0)) / spread), 0.0)
 
 
-def _product(x: Array) -> Array:
-    """Return the distribution function of the product of two normals, of density K0(|x|) / pi."""
-    return 0.5 + np.sign(x) * np.minimum(iti0k0(np.minimum(np.abs(x), 700.0))[1] / np.pi, 0.5)
-
-
 def _both_signs(cdf: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda x: 0.5 + 0.5 * np.sign(x) * cdf(np.abs(x))
 
 
-def _shares(grid: MagnitudeGrid, shape: _UnitShape, scales: Array) -> Array:
+def _shares(shape: _UnitShape, scales: Array) -> Array:
     """Share of each bin (scales, bins) of a shape stretched by each scale."""
+    grid = MagnitudeGrid()
     below = shape.cdf(grid.edges / scales[:, None])
     below[:, 0], below[:, -1] = 0.0, 1.0
     shares = np.zeros((len(scales), grid.n_bins))
@@ -358,16 +251,18 @@ def _shares(grid: MagnitudeGrid, shape: _UnitShape, scales: Array) -> Array:
     return shares
 
 
-def _two_values(grid: MagnitudeGrid, larger: float, scales: Array) -> Array:
+def _two_values(larger: float, scales: Array) -> Array:
     """Share of each bin (scales, bins) of a column of zeros and, in part, one other value."""
+    grid = MagnitudeGrid()
     shares = np.zeros((len(scales), grid.n_bins))
     shares[:, grid.n_positive] = 1 - larger
     shares[np.arange(len(scales)), grid.bins(scales * 1.0001)] += larger
     return shares
 
 
-def _of_values(grid: MagnitudeGrid, values: Array, parts: Array) -> Array:
+def _of_values(values: Array, parts: Array) -> Array:
     """Share of each bin (bins,) of a column of a few values."""
+    grid = MagnitudeGrid()
     found = np.bincount(grid.bins(values), weights=parts, minlength=grid.n_bins)
     return found.astype(np.float64)
 

@@ -452,11 +452,6 @@ def affine_from_bounds(bounds: Bounds, centred: bool = True) -> AffineScaling:
     return AffineScaling(center, scale, radius, spread)
 
 
-def target_from_bounds(bounds: Bounds) -> AffineTarget:
-    """The map of the target's bounds onto [-1, 1]."""
-    return AffineTarget(float(bounds.center[0]), float(bounds.half_range[0]))
-
-
 def _by_label(value: Any, names: list[Any]) -> Any:
     """Return a Series' values in the order of the columns; anything else unchanged."""
     if not isinstance(value, pd.Series) or isinstance(value.index, pd.RangeIndex):

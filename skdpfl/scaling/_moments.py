@@ -131,13 +131,6 @@ def variance_seen(square: Array, noise: Array, mean: Array, left: Array) -> tupl
     return square - mean**2 - left, noise**2 + 4 * mean**2 * left + 2 * left**2
 
 
-def narrowed(boxes: Boxes, found: Estimate, noise: Array) -> Boxes:
-    """Narrower boxes around the means, wide enough for three deviations and the noise."""
-    spread = np.sqrt(np.maximum(found.variance, np.maximum(2 * found.variance_error, 0.0025)))
-    half = np.minimum(3 * np.minimum(spread, 1.0) + 2 * noise, 1.5)
-    return Boxes(boxes.center + boxes.half * found.mean, boxes.half * half)
-
-
 def deviations(found: Estimate, floor: Array | float | None) -> Array:
     """Each column's standard deviation in box units, at least ``floor``; None: no floor.
 
@@ -306,16 +299,6 @@ def sums_of_rows(columns: Array, first: np.ndarray, boxes: Boxes, ball: RowBall)
         linear, square = (np.add.reduceat(x, first, axis=0) for x in (u, u * u))
         total.append(phi_sums(linear, square, counts).transpose(0, 2, 1))
     return np.concatenate(total, axis=1)
-
-
-def moments_seen(noisy: Array, noise: Array, by_rows: bool) -> tuple[Array, Array, Array]:
-    """Return noisy means and mean squares in boxes, and the noise of the squares.
-
-    ``noisy`` are mean contributions (columns, 2) of features in a ball (``by_rows``), or in boxes.
-    """
-    if by_rows:
-        return noisy[:, 0], noisy[:, 1] / HALF, noise / HALF
-    return noisy[:, 0], noisy[:, 1] / A + B, noise / A
 
 
 def refine(found: Estimate, noisy: Array, noise: Array, is_feature: np.ndarray) -> Estimate:

@@ -13,7 +13,7 @@ import numpy as np
 from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import _columns
-from skdpfl.scaling._choice import Look, ScalingPlan
+from skdpfl.scaling._choice import ScalingPlan
 from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, seen_in_bins, shape_library
 from skdpfl.scaling._maps import (
@@ -29,13 +29,12 @@ from skdpfl.scaling._maps import (
     deviations_of_all,
 )
 from skdpfl.scaling._moments import (
+    HALF,
     Boxes,
     Estimate,
     boxes_around,
     center_and_scale,
     estimate,
-    moments_seen,
-    narrowed,
     refine,
     target_is_unresolved,
 )
@@ -134,39 +133,29 @@ class Counted(NamedTuple):
 
 
 class FoundMoments(NamedTuple):
-    """The first and the last boxes, the moments within, and other results of counts.
+    """The boxes of columns, the moments within, and other results of counts.
 
     ``missed``: which columns have many values beyond their declared bounds.
     """
 
-    first: Boxes
-    last: Boxes
+    boxes: Boxes
     moments: Estimate
     counted: Counted
     missed: np.ndarray
 
 
 def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
-    """Return boxes for all columns and moments in them, optionally again in narrower ones."""
-    first, counted = _boxes(plan, run)
-    boxes = first
+    """Return boxes for all columns and moments in them, refined by rows around these."""
+    boxes, counted = _boxes(plan, run)
     found = _first_look(plan, run, boxes)
     excess, squared_noise = np.zeros((2, 3, plan.is_feature.size))
-    for number in range(1, len(plan.moments)):
-        look, noise = plan.moments[number], plan.noise(plan.moments[number])
-        by_rows = isinstance(look.what, _columns.RowMoments)
-        if by_rows:
-            around = boxes_around(boxes, found, plan.is_feature)
-            noisy = run.mean(1 + number, _columns.RowMoments(plan.columns, around))
-            found = refine(found, noisy, noise, plan.is_feature)
-        else:
-            boxes = around = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
-            noisy = run.mean(1 + number, _columns.Moments(plan.columns, boxes))
-            found = estimate(noisy.T, noise, plan.is_feature)
-        mean, square, of_square = moments_seen(noisy, noise, by_rows)
-        excess = excess + _excess(mean, square, around, *_declared(plan))
-        squared_noise = squared_noise + np.stack([noise, noise, of_square]) ** 2
-    return FoundMoments(first, boxes, found, counted, _surely_above(excess, squared_noise))
+    for number, look in enumerate(plan.moments[1:], start=2):
+        around, noise = boxes_around(boxes, found, plan.is_feature), plan.noise(look)
+        noisy = run.mean(number, _columns.RowMoments(plan.columns, around))
+        found = refine(found, noisy, noise, plan.is_feature)
+        excess += _excess(noisy[:, 0], noisy[:, 1] / HALF, around, *_declared(plan))
+        squared_noise += np.stack([noise, noise, noise / HALF]) ** 2
+    return FoundMoments(boxes, found, counted, _surely_above(excess, squared_noise))
 
 
 def _declared(plan: ScalingPlan) -> tuple[Array, Array]:
@@ -227,62 +216,60 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
         low[~plan.is_feature] = plan.target_bounds.low
         high[~plan.is_feature] = plan.target_bounds.high
     if plan.counts is not None:
-        shares, where = run.mean(0, plan.counts.what), plan.counted
-        found = _ranges(plan, plan.counts, shares)
+        shares, where, noise = run.mean(0, plan.counts.what), plan.counted, plan.noise(plan.counts)
+        found = shape_library().boxes(shares, noise)
+        far = shares[:, [0, 2 * MagnitudeGrid.n_positive]].max(axis=1)  # in the two open bins
+        beyond = far > _MANY + _DEVIATIONS * noise
         if not plan.unbounded.any():
-            noise = plan.noise(plan.counts)
-            sure = _has_values(shares, noise, found[0], _grid(plan.counts)) & ~found[1]
-            return _narrower(low, high, where, found[0], sure, _grid(plan.counts)), counted
-        (low[where], high[where], counted.wide[where]), counted.beyond[where] = found[:2]
-        counted = counted._replace(unseen=found[2], gathered=found[3])
-    return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
+            sure = _has_values(shares, noise, found) & ~beyond
+            return _between(*_narrower(low, high, where, found, sure)), counted
+        low[where], high[where] = found.low, found.high
+        counted.wide[where], counted.beyond[where] = found.wide, beyond
+        if plan.features == "private":
+            zeros = shares[:, MagnitudeGrid.n_positive][plan.is_feature[where]]
+            counted = counted._replace(unseen=_all_zero(zeros, float(noise[0])))
+        if plan.target == "private":
+            in_two = float((shares[-1, :-1] + shares[-1, 1:]).max())
+            gathered = in_two > 1 - _FEW - _DEVIATIONS * float(noise[-1])
+            counted = counted._replace(gathered=gathered)
+    return _between(low, high), counted
+
+
+def _between(low: Array, high: Array) -> Boxes:
+    return Boxes(low / 2 + high / 2, high / 2 - low / 2)
 
 
 def _narrower(
-    low: Array,
-    high: Array,
-    where: np.ndarray,
-    found: Ranges,
-    sure: np.ndarray,
-    grid: MagnitudeGrid,
-) -> Boxes:
+    low: Array, high: Array, where: np.ndarray, found: Ranges, sure: np.ndarray
+) -> tuple[Array, Array]:
     """Return the bounds, or ranges by counts that are sure, much narrower and within them.
 
     Counts tell the octaves of a column's values: those of years within (1970, 2020) are between
     1024 and 2048. Where in them the values lie is a guess, which must not overrule bounds.
     """
-    where = where.copy()
-    where[where] = sure
-    inner_low, inner_high = low.copy(), high.copy()
-    inner_low[where] = np.maximum(low[where], found.low[sure])
-    inner_high[where] = np.minimum(high[where], found.high[sure])
-    width = inner_high - inner_low
-    at_most, octaves = _NARROWER * (high - low), _whole_octaves(found, grid)
-    known = np.full(width.size, np.inf)
-    known[where] = (np.minimum(high[where], octaves.high[sure])) - (
-        np.maximum(low[where], octaves.low[sure])
+    counted = np.flatnonzero(where)[sure]
+    edges = np.concatenate([[-np.inf], MagnitudeGrid.edges, [np.inf]])
+    least, most = found.low[sure], found.high[sure]
+    inner = np.maximum(low[counted], least), np.minimum(high[counted], most)
+    octaves = (
+        np.maximum(low[counted], edges[np.searchsorted(edges, least, side="right") - 1]),
+        np.minimum(high[counted], edges[np.searchsorted(edges, most, side="left")]),
     )
-    narrowed = (width > 0) & (width < at_most) & (known < at_most)
-    low, high = np.where(narrowed, inner_low, low), np.where(narrowed, inner_high, high)
-    return Boxes(low / 2 + high / 2, high / 2 - low / 2)
+    at_most = _NARROWER * (high - low)[counted]
+    narrowed = (inner[1] > inner[0]) & (inner[1] - inner[0] < at_most)
+    narrowed &= octaves[1] - octaves[0] < at_most
+    low, high = low.copy(), high.copy()
+    low[counted[narrowed]], high[counted[narrowed]] = inner[0][narrowed], inner[1][narrowed]
+    return low, high
 
 
-def _whole_octaves(found: Ranges, grid: MagnitudeGrid) -> Ranges:
-    """Return ranges with ends at edges of the grid's bins."""
-    edges = np.concatenate([[-np.inf], np.sort(grid.edges), [np.inf]])
-    below = edges[np.searchsorted(edges, found.low, side="right") - 1]
-    above = edges[np.searchsorted(edges, found.high, side="left")]
-    return found._replace(low=below, high=above)
-
-
-def _has_values(shares: Array, noise: Array, found: Ranges, grid: MagnitudeGrid) -> np.ndarray:
+def _has_values(shares: Array, noise: Array, found: Ranges) -> np.ndarray:
     """Return whether many values surely lie in the top octaves of ranges, by noisy shares.
 
     A range that noise alone suggests, far below or above a column's values, has none there.
     """
-    low, high = found.low[:, None], found.high[:, None]
+    low, high, edges = found.low[:, None], found.high[:, None], MagnitudeGrid.edges
     largest = np.maximum(np.abs(low), np.abs(high))
-    edges = grid.edges
     near = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) >= largest * 2.0**-_TOP
     within = near & (edges[1:] > low) & (edges[:-1] < high)
     ones = (low <= 1) & (high >= 1) & (largest <= 2.0**_TOP)
@@ -291,44 +278,18 @@ def _has_values(shares: Array, noise: Array, found: Ranges, grid: MagnitudeGrid)
     return np.asarray((shares * within).sum(axis=1) > most)
 
 
-def _grid(look: Look) -> MagnitudeGrid:
-    """Return the bins of counts of magnitudes."""
-    assert isinstance(look.what, _columns.Counts)
-    assert isinstance(look.what.grid, MagnitudeGrid)
-    return look.what.grid
-
-
-def _ranges(plan: ScalingPlan, look: Look, shares: Array) -> tuple[Ranges, np.ndarray, bool, bool]:
-    """Return ranges of columns from noisy shares of bins, with the fields of `Counted`."""
-    grid, noise, of_features = _grid(look), plan.noise(look), look.what.columns.is_feature
-    ranges = shape_library(grid).boxes(shares, noise, of_features)
-    unseen = gathered = False
-    if of_features.any():
-        unseen = _all_zero(shares[of_features, grid.n_positive], noise[of_features])
-    if not of_features[-1]:
-        in_two = float((shares[-1, :-1] + shares[-1, 1:]).max())
-        gathered = in_two > 1 - _FEW - _DEVIATIONS * float(noise[-1])
-    return ranges, _beyond(shares, noise, grid), unseen, gathered
-
-
-def _beyond(shares: Array, noise: Array, grid: MagnitudeGrid) -> np.ndarray:
-    """Whether the two open bins have more values than noise explains."""
-    return shares[:, [0, 2 * grid.n_positive]].max(axis=1) > _MANY + _DEVIATIONS * noise
-
-
-def _all_zero(shares: Array, noise: Array) -> bool:
+def _all_zero(zeros: Array, noise: float) -> bool:
     """Whether, by noisy shares of zeros, no column has enough other values for the counts to show.
 
     Counts show values whose share is above two deviations of the noise. Many columns together are
     more informative: their mean share of other values has to be surely small, too.
     """
-    n, std = shares.size, float(noise.max())
-    several = shares.mean() - _DEVIATIONS * std / np.sqrt(n) >= 1 - _FEW
-    return bool(several and shares.min() >= 1 - deviations_of_all(_DEVIATIONS, n) * std)
+    several = zeros.mean() - _DEVIATIONS * noise / np.sqrt(zeros.size) >= 1 - _FEW
+    return bool(several and zeros.min() >= 1 - deviations_of_all(_DEVIATIONS, zeros.size) * noise)
 
 
 def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
-    maps = _maps(plan, *center_and_scale(found.last, found.moments, plan.floors, plan.is_feature))
+    maps = _maps(plan, *center_and_scale(found.boxes, found.moments, plan.floors, plan.is_feature))
     counted, features = found.counted, np.flatnonzero(plan.features_read)
     beyond = counted.beyond[plan.is_feature]
     wide = (counted.wide[plan.is_feature] > _SURELY) & ~beyond

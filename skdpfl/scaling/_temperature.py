@@ -18,16 +18,13 @@ shares is left. On 200 other tables it lowered the mean loss by 0.0011, 36 of th
 mechanism from outside, whose steps may share noise, has the first of both factors.
 
 **Others.** With clipped gradients and noise, predictions rank labels well but are too large or too
-small as log odds. One factor t on their distance from an anchor b corrects most of this. The anchor
-is the constant model with the labels' shares, so a model whose noise hides the signal is shrunk
-towards it. With z a record's raw prediction and l its loss::
+small as log odds. One factor t corrects most of this. With z a record's raw prediction and l its
+loss::
 
-    q        the labels' shares: public, or (two labels) counted, see below; none: b = 0
-    b        = v log q, centred (two labels: v log odds of q)    v = 1 / (1 + (0.015 / S)^2)
-    R        = (1 - 1 / K) / (1 - sum q^2), how rare labels are: 1 for K equal shares
+    q        the labels' shares, if they are public
+    R        = (1 - 1 / K) / (1 - sum q^2), how rare labels are: 1 for K equal shares, or unknown
     S        = s R^1.5                   s: the noise of the whole fit, in clip norms
-    z_j(t)   = b + t (z_j - b)
-    slope_j  = d l(y_j, z_j(t)) / d log t = sum over outputs of (dl / dz)(z_j(t)) t (z_j - b)
+    slope_j  = d l(y_j, t z_j) / d log t = sum over outputs of (dl / dz)(t z_j) t z_j
     e_j      = sum over labels of p(label) slope_j(label) cut to [-c, c], p the model's at t
     c_j      = slope_j cut to [-c, c], less e_j; times the record's weight; cut again, and rounded
                towards 0 to a multiple of 2^-20; not finite: 0
@@ -37,18 +34,18 @@ Clipping shortens the large slopes, those of misclassified records; e_j, which i
 clipping, compensates for that: if probabilities are correct, c_j is 0 on average.
 
 Two such means, the second at the factor that the first suggests, determine t (see below). They cost
-4 % of mu^2 (training has 2 % more noise).
+4 % of mu^2 (training has 2 % more noise). With public shares (1 - t) v log q is added then, centred
+(two labels: the log odds), v = 1 / (1 + (0.015 / S)^2): where noise hides the signal, the constant
+model with these shares is left.
 
-**Counts of two labels**, before anything else is asked. A record adds 1/2 or -1/2 by its label. The
-counts spend 1 % of mu^2, up to 15 % if the error of the shares would exceed 0.015. The share is the
-posterior mean under a prior Beta(3/2, 3/2). The constants were chosen by experiment
-(benchmarks/auto/rare.py).
+**Counts of two labels**, before anything else is asked, for the first rule. A record adds 1/2 or
+-1/2 by its label. The counts spend 1 % of mu^2, up to 15 % if the error of the shares would exceed
+0.015. The constants were chosen by experiment (benchmarks/auto/rare.py).
 
-**The posterior of t**, from two noisy slopes. With x a record's raw prediction less the anchor b,
-z = b + t x what a factor t makes of it::
+**The posterior of t**, from two noisy slopes. With x a record's raw prediction::
 
     x        normal, of variance V for each output
-    labels   have the log odds  b + t* x               t* is the best factor
+    labels   have the log odds  t* x                   t* is the best factor
     log t*   = log(0.7 / (1 + 24 S)) +- 0.7
 
 V is 0.8 |w|^2 of an output of a linear model, and 1.5 for others. A slope that was seen is what
@@ -63,7 +60,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammainc, log_softmax, ndtri, softmax
@@ -94,8 +91,8 @@ class FactorPosterior:
     ----------
     variance : float
         V.
-    base : tuple of float
-        The anchor b of each output.
+    n_outputs : int
+        The number of raw predictions of a record.
     level : float
         S.
     noise, cut : float
@@ -105,7 +102,7 @@ class FactorPosterior:
     """
 
     variance: float
-    base: tuple[float, ...]
+    n_outputs: int
     level: float
     noise: float
     cut: float
@@ -134,7 +131,7 @@ class FactorPosterior:
     def slopes(self, factor: float) -> Array:
         """Return the mean cut slope at a factor (t*,)."""
         away = factor * self._x
-        likely, steps = softmax(of_labels(np.array(self.base) + away), axis=-1), of_labels(away)
+        likely, steps = softmax(of_labels(away), axis=-1), of_labels(away)
         each = (likely * steps).sum(axis=-1, keepdims=True) - steps
         cut = np.clip(each, -self.cut, self.cut)
         found: Array = ((self._true - likely) * cut).sum(axis=-1).mean(axis=-1)
@@ -158,11 +155,11 @@ class FactorPosterior:
     @cached_property
     def _x(self) -> Array:
         """x (m, k)."""
-        return math.sqrt(self.variance) * _points(len(self.base))
+        return math.sqrt(self.variance) * _points(self.n_outputs)
 
     def _raw(self) -> Array:
         """Return raw predictions at all factors (factors, m, k)."""
-        return np.array(self.base) + _FACTORS[:, None, None] * self._x
+        return _FACTORS[:, None, None] * self._x
 
     @cached_property
     def _true(self) -> Array:
@@ -205,13 +202,6 @@ _SHRUNK = (12.0, 30.0)
 _ERROR, _COUNTS = 0.015, (0.01, 0.15)
 
 
-class Point(NamedTuple):
-    """The point at which slopes are taken: the factor, and each output's anchor (empty: 0)."""
-
-    factor: float
-    anchor: tuple[float, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Labels(BoundedSum):
     """The count of the second of two labels: 1/2 for each record with it, -1/2 for others."""
@@ -239,14 +229,10 @@ class Labels(BoundedSum):
 
 @dataclass(frozen=True, eq=False)
 class Slopes(_calibration.PredictionSum):
-    """The sum of records' clipped slopes in the logarithm of a factor on raw predictions.
-
-    The factor multiplies their distance from the anchor.
-    """
+    """The sum of records' clipped slopes in the logarithm of a factor on raw predictions."""
 
     factor: float
     cut: float
-    anchor: tuple[float, ...] = ()
 
     @property
     def radius(self) -> float:
@@ -254,67 +240,74 @@ class Slopes(_calibration.PredictionSum):
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         super().check(n_features, n_classes, work)
-        for value in (self.factor, *self.anchor):
-            _calibration.finite(value)
-        mask = work.model.intercept_mask() if self.anchor else None
-        if self.anchor and (mask is None or int(mask.sum()) != len(self.anchor)):
-            raise ValueError(
-                f"The anchor must have one number for each intercept; got {self.anchor!r}."
-            )
+        _calibration.finite(self.factor)
         if not 0 < self.cut <= _calibration.MOST:
             raise ValueError(
                 f"The clip value of slopes must be in (0, {_calibration.MOST}]; got {self.cut!r}."
             )
 
     def model_params(self, work: Work) -> np.ndarray:
-        return rescale_towards_anchor(work.model, self.params, Point(self.factor, self.anchor))
+        return np.asarray(work.model.rescaled(self.params, self.factor))
 
     def of_predictions(self, raw: Array, y: Array, weights: Array | float, loss: Any) -> Array:
-        away = raw - np.asarray(self.anchor, raw.dtype) if self.anchor else raw
-        slopes = (loss.gradient(y, raw) * away).sum(axis=-1)
-        return slope_terms(centred_slopes(raw, slopes, self.cut, away) * weights, self.cut)
+        slopes = (loss.gradient(y, raw) * raw).sum(axis=-1)
+        return slope_terms(centred_slopes(raw, slopes, self.cut) * weights, self.cut)
 
 
 _LABELS = Labels()
 
 
 @dataclass(frozen=True, eq=False)
-class LabelPlan(_calibration.CalibrationPlan):
-    """Base class: the labels' shares, counted if they are not public, and the noise of the fit.
+class ScalePlan(_calibration.CalibrationPlan):
+    """Base class: the scale of raw predictions, from the noise of the fit and more.
 
     Parameters
     ----------
     budgets : SiloBudgets
         Silo sizes, budgets as mu, trust and relation; records are protected.
-    counts : bool, default=False
-        Whether labels are counted first, if there are two whose shares are not public.
     shares : tuple of float, optional
         The labels' shares, if they are public.
     """
 
-    counts: bool = False
     shares: tuple[float, ...] | None = None
     purpose = "temperature"
 
     @cached_property
     def level(self) -> float:
         """s: the noise of a mean of terms up to 1 for the whole budget."""
-        tenth = SumPlan(self.budgets, self.purpose, (self._mu(0.1),))
+        tenth = SumPlan(self.budgets, self.purpose, (self.spent(0.1),))
         return 0.1 * tenth.noise(0, _LABELS) / _LABELS.radius
+
+    def counted(self, federation: Federation, streams: Streams) -> _calibration.LabelShares:
+        return _calibration.LabelShares(self.shares)
 
     def rated(self, shares: tuple[float, ...] | None) -> float:
         """Return S, for shares in what is minimised."""
         return self.level * (1.0 if shares is None else rarity(shares)) ** _POWER
 
-    @cached_property
-    def sums(self) -> SumPlan:
-        """The plan of the slopes."""
-        return SumPlan(self.budgets, self.purpose, (self._mu(self.share),) * self.evaluations)
+    def _weighted(self, run: _calibration.CalibrationRun) -> tuple[float, ...] | None:
+        """Return the labels' shares in the weighted objective; None if a label has weight 0."""
+        shares, weights = run.labels.shares, run.work.class_weights
+        if weights is None or shares is None:
+            return shares
+        both = [share * weight for share, weight in zip(shares, weights, strict=True)]
+        return tuple(value / sum(both) for value in both) if min(both) > 0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class ShrinkPlan(ScalePlan):
+    """A factor that follows from the noise and the labels' shares.
+
+    ``counts``: whether labels are counted first, if there are two whose shares are not public.
+    """
+
+    counts: bool = False
+    evaluations, share = 0, 0.0
 
     @cached_property
     def labels(self) -> SumPlan:
         """The plan of the labels' count, if it is needed."""
-        counts = (self._mu(self._share_of_counts),) if self.counts else ()
+        counts = (self.spent(self._share_of_counts),) if self.counts else ()
         return SumPlan(self.budgets, "labels", counts)
 
     @cached_property
@@ -324,37 +317,26 @@ class LabelPlan(_calibration.CalibrationPlan):
         wanted = (self.level / self.budgets.excess * _LABELS.radius / _ERROR) ** 2
         return math.sqrt(min(most, max(least, wanted)))
 
-    def _mu(self, share: float) -> Array:
-        mu, finite = self.budgets.spends, np.isfinite(self.budgets.spends)
-        return np.where(finite, np.minimum(share * np.where(finite, mu, 0.0), 1.0), np.inf)
-
     def counted(self, federation: Federation, streams: Streams) -> _calibration.LabelShares:
         if not self.counts:
-            return _calibration.LabelShares(self.shares)
-        found = self.labels.question(0, _LABELS).mean(federation, streams)
-        noise, n = self.labels.noise(0, _LABELS), float(self.budgets.units.sum())
-        share = posterior_share(0.5 + float(found), noise, 1 / (n + 2))
+            return super().counted(federation, streams)
+        found = 0.5 + float(self.labels.question(0, _LABELS).mean(federation, streams))
+        noise, least = self.labels.noise(0, _LABELS), 1 / (float(self.budgets.units.sum()) + 2)
+        share = min(1 - least, max(least, found))
         return _calibration.LabelShares((1 - share, share), noise / (share * (1 - share)))
 
-
-@dataclass(frozen=True, eq=False)
-class ShrinkPlan(LabelPlan):
-    """A factor that follows from the noise and the labels' shares: nothing else is released."""
-
-    evaluations, share = 0, 0.0
-
-    def asks(self, params: np.ndarray, value: Any) -> _calibration.PredictionSum:
-        raise ValueError("Nothing is asked of a trained model.")
-
     def calibrated(self, run: _calibration.CalibrationRun) -> _calibration.Calibrated:
-        weighted = _weighted(run.labels.shares, run.work.class_weights)
+        weighted, model, plan = self._weighted(run), run.work.model, run.work.plan
         linear, square = (of * self.rated(weighted) for of in _SHRUNK)
-        known = 1 / (1 + linear + square**2)
-        anchor = () if weighted is None else log_odds(weighted)
-        plan = run.work.plan
+        factor = 1 / (1 + linear + square**2)
         if type(plan.mechanism) is type(mechanism_for(plan.unit, plan.trust)):  # its noise is known
-            known = min(known, 1 - self._error_share(run, weighted))
-        return _moved(run, Point(known, anchor))
+            factor = min(factor, 1 - self._error_share(run, weighted))
+        anchor = () if weighted is None else log_odds(weighted)
+        moved = rescale_towards_anchor(model, run.params, factor, anchor)
+        doubt = (1 - factor) * run.labels.error
+        intercept = model.intercept_mask() if anchor and doubt else None
+        errors = () if intercept is None else ((doubt, intercept),)
+        return _calibration.Calibrated(moved, factor, errors=errors)
 
     def _error_share(
         self, run: _calibration.CalibrationRun, shares: tuple[float, ...] | None
@@ -370,7 +352,7 @@ class ShrinkPlan(LabelPlan):
 
 
 @dataclass(frozen=True, eq=False)
-class TemperaturePlan(LabelPlan):
+class TemperaturePlan(ScalePlan):
     """The sums from which the factor is estimated, and their cost, from public numbers."""
 
     evaluations, share = 2, math.sqrt(0.04 / 2)
@@ -391,55 +373,48 @@ class TemperaturePlan(LabelPlan):
         """Standard deviation of the noise of the mean slope, clipped to ``cut``."""
         return self.sums.noise(0, Slopes(np.zeros(0), 1.0, cut))
 
-    def asks(self, params: np.ndarray, value: Point) -> _calibration.PredictionSum:
-        return Slopes(params, value.factor, self.cut, value.anchor)
+    def asks(self, params: np.ndarray, value: float) -> _calibration.PredictionSum:
+        return Slopes(params, value, self.cut)
 
     def calibrated(self, run: _calibration.CalibrationRun) -> _calibration.Calibrated:
-        weighted = _weighted(run.labels.shares, run.work.class_weights)
-        known = self.posterior(run, weighted)
-        anchor = () if weighted is None else known.base
-        found, error = self.find(run.mean, known, anchor)
-        return _moved(run, Point(found, anchor), error)
+        shares, model = self._weighted(run), run.work.model
+        level = self.rated(shares)
+        factor, error = self.find(run.mean, self.posterior(run, level))
+        near = 1 / (1 + (_ANCHORED / level) ** 2) if level > 0 else 0.0
+        anchor = () if shares is None else tuple(near * odds for odds in log_odds(shares))
+        moved = rescale_towards_anchor(model, run.params, factor, anchor)
+        along = np.asarray(model.rescaled(run.params, factor), np.float64)
+        return _calibration.Calibrated(moved, factor, errors=((error, along),))
 
-    def posterior(
-        self, run: _calibration.CalibrationRun, shares: tuple[float, ...] | None
-    ) -> FactorPosterior:
-        """Return what is known before slopes are asked for, by shares in what is minimised."""
+    def posterior(self, run: _calibration.CalibrationRun, level: float) -> FactorPosterior:
+        """Return what is known before slopes are asked for; ``level`` is S."""
         model, values = run.work.model, run.params.astype(np.float64)
         mask, intercept, variance = model.output_mask(), model.intercept_mask(), _TYPICAL
         if model.is_linear:
             own = values if intercept is None else values[intercept == 0]
             variance = max(_OF_COEFFICIENTS * float(own @ own) / model.n_outputs, _LEAST)
         scaled = run.work.penalty if mask is None else run.work.penalty * mask
-        base, level = np.zeros(model.n_outputs), self.rated(shares)
-        if shares is not None and level > 0:  # what is too far reaches too far from 0, noise from b
-            base = np.array(log_odds(shares)) / (1 + (_ANCHORED / level) ** 2)
         penalty = float(np.square(values) @ scaled)
-        known = tuple(base.tolist()), level, self.noise, self.cut, penalty
+        known = model.n_outputs, level, self.noise, self.cut, penalty
         return FactorPosterior(variance, *known)
 
     def find(
-        self,
-        mean: Callable[[Any, int], float],
-        posterior: FactorPosterior,
-        anchor: tuple[float, ...] = (),
+        self, mean: Callable[[Any, int], float], posterior: FactorPosterior
     ) -> tuple[float, float]:
         """Return the factor, and the noise of its logarithm.
 
         Parameters
         ----------
         mean : callable
-            The noisy mean of the terms at a point; the number counts the calls.
+            The noisy mean of the terms at a factor; the number counts the calls.
         posterior : FactorPosterior
             What is known before.
-        anchor : tuple of float
-            What the factor leaves as it is.
         """
         factor = posterior.first
         seen: list[tuple[float, float]] = []
         for number in range(self.evaluations):
             t = max(posterior.least, factor)
-            seen.append((t, mean(Point(t, anchor), number)))
+            seen.append((t, mean(t, number)))
             factor = posterior.factor(seen)
         return factor, self._error(posterior, seen)
 
@@ -459,27 +434,14 @@ class TemperaturePlan(LabelPlan):
         return math.hypot(*(math.log(factor / best) for factor in factors))
 
 
-def _moved(
-    run: _calibration.CalibrationRun, point: Point, error: float = 0.0
-) -> _calibration.Calibrated:
-    """Return the model scaled about the anchor; the errors are of its log odds and the factor's."""
-    moved = rescale_towards_anchor(run.work.model, run.params, point)
-    direction, errors = moved.astype(np.float64), []
-    if point.anchor and (intercept := run.work.model.intercept_mask()) is not None:
-        direction[intercept > 0] -= point.anchor
-        doubt = run.labels.error
-        errors = [((1 - point.factor) * doubt, intercept)] if doubt else []
-    errors += [(error, direction)] if error else []
-    return _calibration.Calibrated(moved, point.factor, errors=tuple(errors))
-
-
-def rescale_towards_anchor(model: Any, params: np.ndarray, point: Point) -> np.ndarray:
+def rescale_towards_anchor(
+    model: Any, params: np.ndarray, factor: float, anchor: tuple[float, ...]
+) -> np.ndarray:
     """Return the parameters (P,) with their distance from the anchor scaled by ``factor``."""
-    rescaled: np.ndarray = model.rescaled(params, point.factor)
-    if not point.anchor:
-        return rescaled
-    moved = rescaled.copy()
-    moved[model.intercept_mask() > 0] += np.asarray(point.anchor) * (1 - point.factor)
+    moved: np.ndarray = model.rescaled(params, factor)
+    if anchor:
+        moved = moved.copy()
+        moved[model.intercept_mask() > 0] += np.asarray(anchor) * (1 - factor)
     return moved
 
 
@@ -492,36 +454,12 @@ def part_of_errors(n: int, squared: float) -> float:
     return float(half / (squared / 2) * above / below)
 
 
-def posterior_share(found: float, noise: float, least: float) -> float:
-    """Return the posterior mean of a share from a noisy count, under a prior Beta(3/2, 3/2)."""
-    if noise > 0:
-        grid = np.linspace(max(0.0, found - 6 * noise), min(1.0, found + 6 * noise), 2001)
-        if grid[0] >= grid[-1]:  # far outside
-            return min(1 - least, max(least, found))
-        away = np.square((grid - found) / noise)
-        likely = np.exp(-0.5 * (away - away.min())) * np.sqrt(grid * (1 - grid))
-        found = float(likely @ grid / likely.sum())
-    return min(1 - least, max(least, found))
-
-
-def _weighted(
-    shares: tuple[float, ...] | None, weights: tuple[float, ...] | None
-) -> tuple[float, ...] | None:
-    """Return the labels' shares in the weighted objective; None if a label has weight 0."""
-    if weights is None or shares is None:
-        return shares
-    both = [share * weight for share, weight in zip(shares, weights, strict=True)]
-    return tuple(value / sum(both) for value in both) if min(both) > 0 else None
-
-
-def centred_slopes(raw: Array, slopes: Array, cut: float, away: Array | None = None) -> Array:
+def centred_slopes(raw: Array, slopes: Array, cut: float) -> Array:
     """Return slopes (n,) clipped to [-cut, cut], minus their expectation over labels.
 
-    ``raw``, log odds (n, 1) or (n, K), determine the labels' probabilities; slopes are multiples of
-    ``away`` (None: ``raw``).
+    ``raw``, log odds (n, 1) or (n, K), determine the labels' probabilities.
     """
-    likely = softmax(of_labels(raw), axis=-1)
-    z = of_labels(raw if away is None else away)
+    likely, z = softmax(of_labels(raw), axis=-1), of_labels(raw)
     each = (likely * z).sum(axis=-1, keepdims=True) - z
     mean: Array = (likely * np.clip(each, -cut, cut)).sum(axis=-1)
     return np.clip(slopes, -cut, cut) - mean

@@ -61,9 +61,10 @@ import pandas as pd
 from scipy.special import ndtri
 
 from skdpfl._kinds import Kind, canonical, in_order, label_of
-from skdpfl.federation import BoundedSum, Named, SiloBudgets, SiloData, SumQuestion
+from skdpfl.federation import Named, SiloBudgets, SiloData, SumQuestion
 from skdpfl.privacy import release
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling._centre_sums import CentreSum
 
 #: the part of delta that pays for the threshold: the rest of a pipeline has the same delta, and for
 #: a group of records it counts several times
@@ -73,22 +74,13 @@ _FACTOR, _ROUNDING = 1.01, 1e-20
 
 
 @dataclass(frozen=True, eq=False)
-class ValueCounts(BoundedSum):
-    """The values of the columns in ``used`` (n_features,), with noisy counts above a threshold.
+class ValueCounts(CentreSum):
+    """The values of the columns, with noisy counts above a threshold; ``kinds`` are those of all.
 
-    All silos have the same noise, that of a silo with ``largest`` records. ``kinds`` are those of
-    all columns.
+    All silos have the same noise.
     """
 
-    used: np.ndarray
-    largest: int
     kinds: tuple[str, ...]
-    of_words = True
-
-    @property
-    def d(self) -> int:
-        """The number of columns."""
-        return int(self.used.sum())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -103,10 +95,7 @@ class ValueCounts(BoundedSum):
         return math.sqrt(2 * self.d)
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
-        if self.used.shape != (n_features,) or self.used.dtype != bool or not self.d:
-            raise ValueError(
-                "The requested columns do not fit a table with this number of columns."
-            )
+        super().check(n_features, n_classes, work)
         if len(self.kinds) != n_features or not set(self.kinds) <= set(get_args(Kind)):
             raise ValueError(f"kinds must have one of {get_args(Kind)!r} for each column.")
 

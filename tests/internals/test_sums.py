@@ -58,6 +58,7 @@ from skdpfl.scaling import (
     LifeTable,
     LinearGrid,
     MagnitudeGrid,
+    Magnitudes,
     Means,
     Moments,
     RowMoments,
@@ -65,7 +66,6 @@ from skdpfl.scaling import (
     SecondMoments,
     Slopes,
     Spreads,
-    magnitudes,
 )
 from skdpfl.scaling._columns import ColumnSums
 from tests.made_sums import budgets_of, exact_sums
@@ -117,7 +117,7 @@ LINEAR = Predictor(
     LinearModel(D, 1), {"coef_": PARAMS[None, :D], "intercept_": PARAMS[D:]}, None, False
 )
 
-USED, ONES, NOTHING = np.ones(D, bool), np.ones(D), np.zeros((0, 0))
+USED, ONES = np.ones(D, bool), np.ones(D)
 
 
 def boxes(columns, center=0.0, half=1.0):
@@ -126,17 +126,14 @@ def boxes(columns, center=0.0, half=1.0):
 
 
 #: a sum, the work of its fit, and whether two rows of the worst ones are as far apart as it says
-#: edges of cells
-EDGES = np.array([-1.0, 0.0, 1.0])
 SUMS = {
-    "counts": (Counts(FEATURES, MagnitudeGrid(1.0)), None, True),
+    "counts": (Counts(FEATURES, MagnitudeGrid()), None, True),
     "bins of a target": (Counts(TARGET, LinearGrid(-1.0, 1.0)), None, True),
     "moments": (Moments(FEATURES, boxes(FEATURES)), None, True),
     "moments with the target": (Moments(ALL, boxes(ALL)), None, True),
     "moments in tiny boxes": (Moments(ALL, boxes(ALL, 1e300, 1e-300)), None, False),
     "rows": (RowMoments(FEATURES, boxes(FEATURES)), None, False),
     "slopes": (Slopes(PARAMS, 1.2, 0.9), WORK, False),
-    "slopes about an anchor": (Slopes(PARAMS, 0.3, 0.9, (-2.5,)), WORK, False),
     "labels": (Labels(), None, True),
     "levels": (Below(PARAMS, 0.1), LEVELS, True),
     "accuracy": (Scored(Accuracy(), LINEAR), None, True),
@@ -152,14 +149,14 @@ SUMS = {
     "centres, zeroed": (Means(USED, 90, -ONES, ONES, False), None, False),
     "spreads": (Spreads(USED, 90, -ONES, ONES, True), None, True),
     "bins of columns": (Bins(USED, 90, np.tile(np.linspace(-1, 1, 9), (D, 1))), None, True),
-    "levels of a column": (Levels(np.arange(D) == 0, 90, NOTHING, (9.0, -9.0)), None, True),
-    "magnitudes": (magnitudes(USED, 90), None, True),
+    "levels of a column": (Levels(np.arange(D) == 0, 90, (9.0, -9.0)), None, True),
+    "magnitudes": (Magnitudes(USED, 90), None, True),
     "second moments": (SecondMoments(np.zeros(D), 0.8, True), None, False),
-    "cells of columns": (Histogram(np.arange(D), (EDGES, EDGES[1:], EDGES[:2])), None, True),
+    "cells of columns": (Histogram(np.arange(D), -np.ones(D), np.ones(D)), None, True),
     "second moments of scaled ones": (ScaledMoments(ONES, 2.0, False, scale=3 * ONES), None, False),
     "exposures": (ExposureCounts(), None, True),
     "a life table": (
-        LifeTable(np.arange(D) == 0, 90, NOTHING, (9.0, -9.0), (0.2, 0.5), 3.0),
+        LifeTable(np.arange(D) == 0, 90, (9.0, -9.0), (0.2, 0.5), 3.0),
         None,
         True,
     ),

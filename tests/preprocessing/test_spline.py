@@ -27,7 +27,7 @@ def test_its_columns_are_bounded_and_named():
     assert list(found.columns[:5]) == ["a", "b", "flag", "a: rank", "a: bin 0"]
     assert found["a"].tolist() == [-1, 0, 1]
     assert found["flag"].tolist() == [1, 0, 1]
-    assert found.shape == (3, 3 + 2 * (1 + 2 + 2))
+    assert found.shape == (3, 3 + 2 * (1 + 2))
     ranks = fitted.transform(X)["a: rank"]
     assert np.all(np.diff(ranks.to_numpy()[np.argsort(X.a)]) >= 0)
     assert abs(ranks.mean()) < 0.1  # quantiles: half of the records below 0

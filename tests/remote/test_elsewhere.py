@@ -155,7 +155,7 @@ def test_weights_that_are_none(wrong):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*(powers of ten|probably noise)")  # of scales, at times
+@pytest.mark.filterwarnings("ignore:.*(powers of ten)")  # of scales, at times
 def test_without_a_seed_every_fit_has_noise_of_its_own(tmp_path):
     here = Here(tmp_path, problem(), allow_simulation=False)
     one, other = (fit_elsewhere(estimator(random_state=None), here) for _ in range(2))

@@ -24,11 +24,9 @@ from skdpfl.scaling import (
 )
 from skdpfl.scaling._temperature import (
     FactorPosterior,
-    Point,
     ShrinkPlan,
     log_odds,
     part_of_errors,
-    posterior_share,
     rescale_towards_anchor,
 )
 from tests.estimators.test_temperature import BOUNDS, logistic, rare
@@ -169,37 +167,12 @@ def test_the_anchor_is_what_a_factor_of_zero_predicts():
     _, work = work_of(X, y, silos, 3)
     params = np.random.default_rng(0).normal(size=work.model.size)
     anchor = log_odds((0.5, 0.3, 0.2))
-    raw = work.model.raw(rescale_towards_anchor(work.model, params, Point(0.0, anchor)), X)
+    raw = work.model.raw(rescale_towards_anchor(work.model, params, 0.0, anchor), X)
     found = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found, [[0.5, 0.3, 0.2]] * 50)
-    same = rescale_towards_anchor(work.model, params, Point(1.0, anchor))
+    same = rescale_towards_anchor(work.model, params, 1.0, anchor)
     np.testing.assert_allclose(same, params)
     assert log_odds((0.8, 0.2)) == (pytest.approx(np.log(0.25)),)
-
-
-def test_slopes_about_an_anchor_are_derivatives():
-    X, y, silos = logistic(60)
-    data, work = work_of(X, y, silos, 2)
-    params, anchor = np.random.default_rng(1).normal(size=work.model.size) / 3, (-1.5,)
-
-    def losses(u):
-        raw = work.model.raw(
-            rescale_towards_anchor(work.model, params, Point(np.exp(u), anchor)), X
-        )
-        return np.bincount(silos, LogLoss().value(y, raw))
-
-    found = exact_sums(Slopes(params, 1.2, 1e6, anchor), data, work=work)
-    slope = (losses(np.log(1.2) + 1e-5) - losses(np.log(1.2) - 1e-5)) / 2e-5
-    np.testing.assert_allclose(found, slope, rtol=1e-4, atol=1e-3)
-
-
-def test_the_share_is_the_posterior_mean():
-    assert posterior_share(0.3, 0.0, 0.001) == 0.3
-    assert posterior_share(-0.1, 0.0, 0.001) == 0.001
-    assert posterior_share(0.3, 0.001, 0.001) == pytest.approx(0.3, abs=1e-4)
-    assert posterior_share(0.3, 50.0, 0.001) == pytest.approx(0.5, abs=0.01)
-    assert 0.001 < posterior_share(-0.05, 0.03, 0.001) < 0.05
-    assert 0.001 <= posterior_share(-3.0, 0.03, 0.001) < 0.05
 
 
 @pytest.mark.parametrize("model", [LinearModel(7, 3), Network(7, 3, (4,), ACTIVATIONS["tanh"])])
@@ -231,13 +204,13 @@ def sum_of(asked, data, work):
     ]
 
 
-def known_of(plan, variance=1.5, base=(0.0,), level=0.005):
-    return FactorPosterior(variance, base, level, plan.noise, plan.cut)
+def known_of(plan, variance=1.5, level=0.005):
+    return FactorPosterior(variance, 1, level, plan.noise, plan.cut)
 
 
 def test_what_is_known_after_slopes_is_bayes_rule():
     """For slopes that are normal about those of t*."""
-    known = FactorPosterior(1.5, (0.0,), 0.0, 0.05, 0.7)
+    known = FactorPosterior(1.5, 1, 0.0, 0.05, 0.7)
     seen = [(0.9, -0.1), (0.5, 0.02)]
     likely = known._likely([])
     for factor, slope in seen:
@@ -259,7 +232,7 @@ def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
     plan = plan_of(mu=[30.0] * 3)
 
     def mean(at, number):
-        raw = at.factor * x
+        raw = at * x
         slopes = (LogLoss().gradient(y, raw) * raw).sum(axis=-1)
         return _temperature.centred_slopes(raw, slopes, plan.cut).mean()
 
@@ -277,7 +250,7 @@ def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach):
 
     def found(noise):
         def mean(at, number):
-            return posterior.slopes(at.factor)[nearest] + noise * rng.normal()
+            return posterior.slopes(at)[nearest] + noise * rng.normal()
 
         return plan.find(mean, posterior)
 
@@ -287,13 +260,11 @@ def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach):
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs):
-    shares = (0.9, 0.1) if n_outputs == 1 else (0.8, 0.1, 0.1)
-    posterior = FactorPosterior(1.5, log_odds(shares), 0.0, 0.1, 0.7)
-    rng, base = np.random.default_rng(1), np.array(log_odds(shares))
-    x = np.sqrt(1.5) * rng.normal(size=(10**5, n_outputs))
-    raw = base + 0.8 * x
-    y = rng.choice(len(shares), size=len(x), p=shares)
-    slopes = (LogLoss().gradient(y, raw) * 0.8 * x).sum(axis=-1)
-    found = _temperature.centred_slopes(raw, slopes, 0.7, 0.8 * x).mean()
+    posterior, n_labels = FactorPosterior(1.5, n_outputs, 0.0, 0.1, 0.7), max(2, n_outputs)
+    rng = np.random.default_rng(1)
+    raw = 0.8 * np.sqrt(1.5) * rng.normal(size=(10**5, n_outputs))
+    y = rng.integers(0, n_labels, len(raw))
+    slopes = (LogLoss().gradient(y, raw) * raw).sum(axis=-1)
+    found = _temperature.centred_slopes(raw, slopes, 0.7).mean()
     told = posterior.slopes(0.8)[0]  # of labels that do not follow predictions
     np.testing.assert_allclose(told, found, atol=0.03 if n_outputs > 1 else 0.01)

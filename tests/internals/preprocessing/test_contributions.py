@@ -8,7 +8,7 @@ from skdpfl.scaling import Boxes, Columns, Counts, LinearGrid, MagnitudeGrid, Ro
 from skdpfl.scaling._moments import DIAMETER, RADIUS, A, B, contributions
 
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 5e-324, 1e300, -1e300, np.inf, -np.inf, np.nan, 1e9, 2.0**-20]
-GRIDS = [MagnitudeGrid(1.0), MagnitudeGrid(1.5), LinearGrid(0, 10), LinearGrid(-1e308, 1e308, 3)]
+GRIDS = [MagnitudeGrid(), LinearGrid(0, 10), LinearGrid(-1e308, 1e308, 3)]
 
 
 def test_points_of_the_curve_are_no_further_apart_than_the_diameter():

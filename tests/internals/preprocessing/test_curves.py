@@ -9,27 +9,36 @@ import pytest
 from skdpfl import ISRLDPRegressor
 from skdpfl.choosing._curves import _all_pairs
 from skdpfl.models import Additive
-from skdpfl.scaling._curves import Cells, cells
+from skdpfl.scaling._curves import N_CELLS, cells_of, edges_of
 
 RANGES = [(-4.0, 4.0), (0.0, 1.0), (20.0, 90.0), (-1e30, 1e30), (1e6, 1e6 + 1), (-1e-30, 1e-30)]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("ends", RANGES)
-def test_values_are_in_the_cells_that_are_searched_for(ends, dtype):
-    """Of 9,000, which are looked up, and of 90; on edges and beside them, far away, and gaps."""
-    inner = cells(*ends)
-    single, rng = inner.astype(np.float32), np.random.default_rng(0)
-    near = [np.nextafter(single, side) for side in np.float32([-np.inf, np.inf])]
-    wild = [np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0, -0.0, *ends]
-    x = np.concatenate([*near, single, wild, rng.uniform(-1, 1, 8000), rng.uniform(*ends, 200)])
-    x = np.resize(x, 9000).astype(dtype)
-    want = np.searchsorted(single, x.astype(np.float32), side="right")
-    found = Cells((inner,))
-    assert found.dtype == np.uint8
-    np.testing.assert_array_equal(found.of(x[:, None])[:, 0], want)
-    each = [found.of(part[:, None])[:, 0] for part in np.split(x, 100)]
-    np.testing.assert_array_equal(np.concatenate(each), want)
+def test_values_of_either_precision_are_in_the_cells_between_edges(ends):
+    """Far away, and gaps; as single precision tells values from edges."""
+    low, high = np.array(ends)[:, None]
+    edges, rng = edges_of(*ends), np.random.default_rng(0)
+    near = low[0] + (high[0] - low[0]) * 10 ** rng.uniform(-5, 0, 500)
+    x = np.concatenate([edges, rng.uniform(*ends, 1000), near]).astype(np.float32)
+    found = cells_of(x[:, None], low, high)[:, 0].astype(int)
+    np.testing.assert_array_equal(cells_of(x[:, None].astype(float), low, high)[:, 0], found)
+    assert (edges.size, found.dtype.kind) == (N_CELLS + 1, "i")
+    inside = (x >= np.float32(low)) & (x <= np.float32(high))
+    slack = 2e-6 * (high - low) + np.spacing(np.abs(x))
+    assert (edges[found[inside]] <= x[inside] + slack[inside]).all()
+    assert (x[inside] <= edges[found[inside] + 1] + slack[inside]).all()
+    assert (np.diff(found[inside][np.argsort(x[inside], kind="stable")]) >= 0).all()
+    wild = np.array([np.nan, np.inf, 3e38, -np.inf, -3e38])[:, None]
+    beyond = [N_CELLS + 1] * 3 + [N_CELLS] * 2
+    assert cells_of(wild, low, high).ravel().tolist() == beyond
+
+
+def test_whole_numbers_on_even_edges_are_to_their_right():
+    for high in (2, 4, 7, 28, 41, 64):
+        x, ends = np.arange(1, high), (np.zeros(1), np.full(1, float(high)))
+        below, at = (cells_of(x[:, None] + by, *ends) for by in (-1e-3, 0.0))
+        assert ((at > below)[:, 0] | (x * 64 % high > 0)).all()
 
 
 def fitted(model, d=3, n=6000, **options):

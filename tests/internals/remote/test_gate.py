@@ -22,7 +22,7 @@ from skdpfl.scaling import (
     Counts,
     Histogram,
     Labels,
-    MagnitudeGrid,
+    LinearGrid,
     Moments,
     Slopes,
 )
@@ -200,7 +200,7 @@ def test_asked_again_it_sends_the_same_bytes_or_nothing(silo, said, last):
     if isinstance(other, np.ndarray):
         other = other + 1
     elif isinstance(other, Labels):
-        other = Histogram(np.array([0]), (np.array([0.0]),))
+        other = Histogram(np.array([0]), np.zeros(1), np.ones(1))
     else:
         boxes = other.boxes._replace(center=other.boxes.center + 1)
         other = dataclasses.replace(other, boxes=boxes)
@@ -309,7 +309,7 @@ UNPLANNED = {
         scales(Moments(FEWER, Boxes(np.zeros(3), np.ones(3)))),
         "do not fit the requested",
     ),
-    "narrow bins": (scales(Counts(ALL, MagnitudeGrid(1e-9))), "do not fit the requested"),
+    "many bins": (scales(Counts(ALL, LinearGrid(0.0, 1.0, 10**6))), "do not fit the requested"),
     "slopes too early": (scales(Slopes(np.zeros(5), 1.0, 1.0)), "needs a model"),
     "a round without a task": (Ask("", "round", 0, np.zeros(5), 1.0), "needs a task"),
 }
