@@ -109,9 +109,8 @@ def check_fits_elsewhere(model: Any) -> None:
         last = type(model.steps[-1][1]).__name__
         raise Refused(
             f"A pipeline cannot be fitted with remote silos: {names} would have to learn from "
-            f"their records, and they only answer the fit of {last}. Fit {last} alone, with "
-            "feature_bounds or scaling='private' instead of a scaler. Steps that learn nothing, or "
-            "from public data only, are applied by each silo before it makes its SiloRecords."
+            f"their records. Fit {last} alone, with feature_bounds or scaling='private' instead of "
+            "a scaler; each silo applies steps that learn nothing before it makes its SiloRecords."
         )
     try:
         model.fit_federation  # noqa: B018
@@ -135,9 +134,8 @@ def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
     if any(pooled):
         warn(
             f"{sum(pooled)} step(s) or member(s) took all records as one silo, where another was "
-            f"given {most} silos. What they release is protected only as with a trusted server, "
-            "so the cost says trust='server'. Give them silo_column=..., or the silos by metadata "
-            "routing.",
+            f"given {most} silos, so the cost says trust='server'. Give them silo_column=..., or "
+            "the silos by metadata routing.",
             PrivacyLeakWarning,
         )
     own = zip(costs, pooled, strict=True)
@@ -346,9 +344,8 @@ def is_declared(step: Any, path: str, public: Declared, like: Any) -> bool:
     frozen = isinstance(step, FrozenEstimator)
     if not frozen and not isinstance(step, FunctionTransformer):
         raise ValueError(
-            f"public names {path!r}, but {type(step).__name__} learns from the records; only "
-            "functions can be declared. If it was fitted on public data, give "
-            "FrozenEstimator(fitted)."
+            f"public names {path!r}, but {type(step).__name__} learns from the records. If it was "
+            "fitted on public data, give FrozenEstimator(fitted)."
         )
     for _, part in leaves(step.estimator, path) if frozen else [(path, step)]:
         seen = None if frozen else like

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from problems import made, outward, synthetic
+from problems import columns_of_all_kinds, made, outward
 from sklearn import datasets as bundled
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
@@ -110,8 +110,8 @@ def straight(n: int = 20_000, d: int = 8) -> Table:
 
 def ranks(n: int = 10_000, d: int = 12) -> Table:
     """Nothing bends, columns of all kinds, two labels."""
-    found = synthetic(n, d, 5, seed=12, n_classes=2)
-    rank = np.argsort(np.argsort(found.X, axis=0), axis=0) / n  # what is linear in ranks
+    columns = columns_of_all_kinds(n, d, seed=12)
+    rank = np.argsort(np.argsort(columns, axis=0), axis=0) / n  # what is linear in ranks
     y = (rank - 0.5) @ np.random.default_rng(24).normal(size=d) * 3
     y = y + np.random.default_rng(25).logistic(size=n) > 0
     return Table(pd.DataFrame(rank, columns=[f"x{j}" for j in range(d)]), y.astype(int))
@@ -143,6 +143,19 @@ def prepared(table: Table) -> tuple[pd.DataFrame, dict[str, tuple[float, float]]
     return pd.get_dummies(frame, drop_first=False), bounds
 
 
+def made_ready(name: str) -> tuple[Table, pd.DataFrame, Any, dict[str, Any]]:
+    """Return a case's table, its columns, the class of its estimator, and the parameters."""
+    load, trust, _ = CASES[name]
+    table = load()
+    X, bounds = prepared(table)
+    options: dict[str, Any] = {"feature_bounds": bounds, "trust": trust, "delta": 1e-5}
+    if not table.is_regression:
+        return table, X, ISRLDPClassifier, options
+    low, high = outward(np.array([table.y.min()]), np.array([table.y.max()]))
+    options["target_bounds"] = (float(low[0]), float(high[0]))
+    return table, X, ISRLDPRegressor, options
+
+
 def score(model: Any, X: pd.DataFrame, y: np.ndarray) -> float:
     """AUC, accuracy or R2."""
     if y.dtype.kind == "f":
@@ -153,14 +166,8 @@ def score(model: Any, X: pd.DataFrame, y: np.ndarray) -> float:
 
 
 def scores(name: str, n_seeds: int, models: tuple[Any, ...] = ("linear", "auto")) -> Iterator[dict]:
-    load, trust, n_silos = CASES[name]
-    table = load()
-    X, bounds = prepared(table)
-    options: dict[str, Any] = {"feature_bounds": bounds, "trust": trust, "delta": 1e-5}
-    if table.is_regression:
-        low, high = outward(np.array([table.y.min()]), np.array([table.y.max()]))
-        options["target_bounds"] = (float(low[0]), float(high[0]))
-    kind = ISRLDPRegressor if table.is_regression else ISRLDPClassifier
+    table, X, kind, options = made_ready(name)
+    n_silos = CASES[name][2]
     for seed in range(FIRST, FIRST + n_seeds):
         split = train_test_split(X, table.y, test_size=0.3, random_state=seed)
         X1, X2, y1, y2 = split
@@ -219,15 +226,8 @@ def draw() -> None:
         ("adult", 1.0, "auto", columns, 0),
         ("insurance", 3.0, smoking, ["age", "bmi", "smoker_yes"], 1),
     ):
-        load, trust, _ = CASES[f"{name}, server"]
-        table = load()
-        X, bounds = prepared(table)
-        options = {"feature_bounds": bounds, "trust": trust, "delta": 1e-5, "random_state": 0}
-        if table.is_regression:
-            low, high = outward(np.array([table.y.min()]), np.array([table.y.max()]))
-            options["target_bounds"] = (float(low[0]), float(high[0]))
-        kind = ISRLDPRegressor if table.is_regression else ISRLDPClassifier
-        model = kind(epsilon, model=asked, **options).fit(X, table.y)
+        table, X, kind, options = made_ready(f"{name}, server")
+        model = kind(epsilon, model=asked, random_state=0, **options).fit(X, table.y)
         display = ShapeDisplay.from_estimator(model, features=shown, n_products=n_products)
         display.figure_.savefig(HERE.parents[1] / f"docs/_static/curves_{name}.png", dpi=80)
         plt.close("all")

@@ -32,46 +32,18 @@ def made(script: str) -> str:
     )
 
 
-def random_silos(n: int, n_silos: int) -> np.ndarray:
-    """Each record's silo, drawn at random."""
-    return np.random.default_rng(1).integers(0, n_silos, n)
-
-
-def synthetic(
-    n: int,
-    d: int,
-    n_silos: int,
-    *,
-    seed: int,
-    n_classes: int = 0,
-    informative: float = 0.5,
-    by_target: bool = False,
-) -> Problem:
-    """Correlated columns of all kinds and units: normal, lognormal, indicators, counts."""
+def columns_of_all_kinds(n: int, d: int, seed: int) -> np.ndarray:
+    """Return correlated columns in many units: normal, lognormal, indicators, counts."""
     rng = np.random.default_rng(seed)
     mix = rng.normal(size=(d, d)) * (rng.random((d, d)) < 0.2) + 0.7 * np.eye(d)
     Z = rng.normal(size=(n, d)) @ mix.T
     Z /= Z.std(axis=0)
-    k = n_classes if n_classes > 2 else 1
-    raw = Z @ (rng.normal(size=(d, k)) * (rng.random(d) < informative)[:, None])
-    raw /= np.maximum(raw.std(axis=0), 1e-9)
-    if n_classes == 0:
-        y = 100 + 20 * (raw[:, 0] + 0.5 * rng.normal(size=n))
-    elif n_classes == 2:
-        y = (3 * raw[:, 0] + rng.logistic(size=n) > 0.3).astype(int)
-    else:
-        y = (3 * raw + rng.gumbel(size=(n, k))).argmax(axis=1)
+    rng.normal(size=d), rng.random(d), rng.logistic(size=n)  # once those of a target
     kinds = rng.integers(0, 4, d)
     X = np.where(kinds == 0, np.exp(Z), Z)
     X = np.where(kinds == 1, rng.normal(size=d) < Z, X)
     X = np.where(kinds == 2, np.round(3 * Z), X)
-    X = X * 10.0 ** rng.integers(-2, 4, d) + (kinds > 1) * rng.normal(size=d)
-    if by_target:
-        silos = np.empty(n, dtype=int)
-        silos[np.argsort(y, kind="stable")] = np.arange(n) * n_silos // n
-    else:
-        silos = random_silos(n, n_silos)
-    return Problem(X, y, silos, n_classes == 0)
+    return X * 10.0 ** rng.integers(-2, 4, d) + (kinds > 1) * rng.normal(size=d)
 
 
 def outward(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -314,8 +314,7 @@ def _emnist(subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
     images, labels = read_idx(files, source)
     if not len(images) == len(labels) == size:
         raise OSError(
-            f"{files[0].name} has {len(images)} images and {len(labels)} labels, expected {size}: "
-            "delete both files, so that they are downloaded again"
+            f"{files[0].name} has {len(images)} images, {len(labels)} labels, not {size}: delete it"
         )
     return images.transpose(0, 2, 1), labels
 

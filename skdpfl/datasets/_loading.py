@@ -111,8 +111,7 @@ def check_sizes(n_records: Any, n_silos: int) -> np.ndarray:
     sizes = np.asarray(n_records)
     if sizes.shape != (n_silos,) or sizes.dtype.kind not in "iu" or sizes.min() < 1:
         raise ValueError(
-            "n_records must be an integer >= 1, or n_silos of them "
-            f"(n_silos={n_silos}), got {n_records!r}"
+            f"n_records must be an integer >= 1, or n_silos={n_silos} of them, got {n_records!r}"
         )
     return sizes.astype(np.int64)
 
@@ -240,9 +239,8 @@ class Source:
             f"{file.name} was not found.",
             f"Looked in SKDPFL_DATA ({variable}) and the cache ({self.folder}).",
             *failures,
-            f"What to do: get the file{source}{part} on a machine with a network, save it as "
-            f"{file.name} below a folder, and set the environment variable SKDPFL_DATA to that "
-            "folder.",
+            f"What to do: get the file{source}{part}, save it as {file.name} below a folder, and "
+            "set the environment variable SKDPFL_DATA to that folder.",
         ]
         return "\n".join(lines)
 

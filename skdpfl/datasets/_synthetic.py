@@ -481,10 +481,7 @@ def _dirichlet(y: np.ndarray, n_silos: int, alpha: float, rng: np.random.Generat
     if _arguments.check_not_negative("alpha", alpha) == 0:
         raise ValueError("alpha must be > 0, got 0; use how='sorted' for silos of one class")
     if type_of_target(y) not in ("binary", "multiclass"):
-        raise ValueError(
-            "how='dirichlet' needs classes, but y looks continuous: bin it first, or use "
-            "how='sorted' or how='similarity'"
-        )
+        raise ValueError("how='dirichlet' needs classes, but y looks continuous: bin it first")
     classes, codes = np.unique(y, return_inverse=True)
     proportions = rng.dirichlet(np.full(n_silos, float(alpha)), size=len(classes))
     silos = np.empty(len(y), dtype=np.int64)
@@ -524,10 +521,7 @@ def _one_class(
                 silos[left[rng.integers(len(left))].pop()] = silo
     empty = np.setdiff1d(np.arange(n_silos), silos)
     if len(empty):
-        raise ValueError(
-            f"how='one_class': no records are left for silo {empty[0]} of {n_silos}; "
-            f"records_per_silo={n_records} is too large for the {len(pools)} classes"
-        )
+        raise ValueError(f"how='one_class': no records are left for silo {empty[0]} of {n_silos}")
     return silos
 
 

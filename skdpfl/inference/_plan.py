@@ -200,9 +200,8 @@ class IntervalPlan:
         m = self.budgets.n_silos
         if self.covariance == "silos" and (m < LEAST_SILOS or self.budgets.as_one):
             raise ValueError(
-                f'covariance="silos" takes the silos as replicates: at least {LEAST_SILOS} of them '
-                f'are needed, with trust="silo"; got {m}, trust={self.budgets.trust!r}. Use '
-                'covariance="model" or "robust".'
+                f'covariance="silos" needs at least {LEAST_SILOS} silos, and trust="silo"; got '
+                f"{m}, trust={self.budgets.trust!r}."
             )
         if self.a >= LEAST and self.covariance == "robust" and self._error_of_meat > _USEFUL:
             raise ValueError(
@@ -216,9 +215,9 @@ class IntervalPlan:
         mu = float(self.budgets.spends.min())
         raise ValueError(
             f'inference="intervals": {n:,.0f} records are too few for intervals of {self.k} '
-            f"coefficients at this budget, so all would be refused, and nothing has been spent "
-            f"(a = {self.a:.2g}, at least {LEAST:g} are needed). About {_up(n * short)} records "
-            f"would do, or an epsilon of about {_up(gaussian_epsilon(mu * short, delta))}, or "
+            f"coefficients at this budget (a = {self.a:.2g}, at least {LEAST:g}); nothing has been "
+            f"spent. About {_up(n * short)} records would do, or an epsilon of about "
+            f"{_up(gaussian_epsilon(mu * short, delta))}, or "
             f"{max(1, int((self.k**1.5 / short) ** (2 / 3)))} coefficients with intercepts."
         )
 

@@ -91,10 +91,7 @@ def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) 
     """
     model = private_step(estimator)[1]
     if model.unit != "record" or not isinstance(model.model, str):
-        raise ValueError(
-            'affordable_features is for linear models with unit="record"; whole silos and networks '
-            "have other limits."
-        )
+        raise ValueError('affordable_features is for linear models with unit="record".')
     known = {"feature_bounds": (-1, 1)} if model.feature_bounds is not None else {}
     model = clone(model).set_params(model="linear", **known)
     limit = _LABELS if is_classifier(model) else _NUMBERS
@@ -232,9 +229,7 @@ def heterogeneity(
     result = _spread(np.array(sums) + penalty * params, weights, ids, model.unpack(params))
     if coef is None and result.squared_norm_of_mean > TOLERANCE * result.mean_squared_norm:
         warn(
-            f"No minimiser was found: |grad F|^2 = {result.squared_norm_of_mean:.3g} against a"
-            f" mean |grad F_i|^2 of {result.mean_squared_norm:.3g}. Scale the features or give"
-            " alpha > 0.",
+            "No minimiser was found: scale the features, or give alpha > 0.",
             ConvergenceWarning,
         )
     return result

@@ -302,16 +302,12 @@ class LocalComparisonDisplay(Display):
                 small.append(silo)
         warn(
             "Silos' scores are computed from their records without noise, which no budget covers: "
-            "use them in simulations only. At a silo, local_comparison(model, X, y) compares on "
-            "its own records.",
+            "use them in simulations only.",
             PrivacyLeakWarning,
         )
         if small:
             shown = ", ".join(map(str, small[:5])) + (", ..." if len(small) > 5 else "")
-            warn(
-                f"Silos that are too small for cv={cv} folds, or have only one label, are left "
-                f"out: {shown}."
-            )
+            warn(f"Left out are silos that are too small for cv={cv} or have one label: {shown}.")
         return cls(comparisons, estimator_name=type(step).__name__).plot(ax)
 
     def _draw(self, color: str | None) -> None:

@@ -37,7 +37,7 @@ import pandas as pd
 from skdpfl import preprocessing, scaling
 from skdpfl._arguments import check_flags
 from skdpfl._declarations import as_declared
-from skdpfl.federation import Federation, Schema, SiloBudgets, SumPlan
+from skdpfl.federation import BoundedSum, Federation, Schema, SiloBudgets, SumPlan
 from skdpfl.privacy.events import SecureAggregation
 
 #: how much a part's error matters
@@ -51,8 +51,6 @@ _WEIGHTS = {
     "products": 4.0,
     "words": 1.5,
 }
-#: numbers of bins for quantiles, and the error of a rank, as a share of the records, to stay below
-_BINS, _RANK = (128, 64, 32, 16, 8), 0.02
 #: rows, in deviations of their columns, are cut to this norm times the root of their length
 _ROW_NORM = 1.5
 
@@ -112,8 +110,7 @@ class FirstLook(preprocessing.PayingTransformer):
         check_flags(by_silo=by_silo)
         if by_silo and self.trust != "silo":
             raise ValueError(
-                f"With trust={self.trust!r} a silo's own sum has too little noise to be released: "
-                "give by_silo=False."
+                f"by_silo=True is for trust='silo': with {self.trust!r} silos add too little noise."
             )
         if not isinstance(table, Federation):
             table, self.feature_bounds = as_declared(as_table(table), self.feature_bounds)
@@ -144,8 +141,7 @@ class FirstLook(preprocessing.PayingTransformer):
         self.used = {part: columns[part] for part in self.parts if columns[part].any()}
         if not set(self.used) - {"magnitudes"}:
             raise ValueError(
-                f"None of the columns {self.names.tolist()[:5]!r} has a type that this function "
-                "can use."
+                f"None of the columns {self.names.tolist()[:5]!r} has a type of use here."
             )
         if self.single and (several := self.names[self.used[self.parts[-1]]]).size > 1:
             raise ValueError(f"Give one column; got {several.tolist()[:5]!r}.")
@@ -225,8 +221,7 @@ class FirstLook(preprocessing.PayingTransformer):
         names = self.names[self.used["words"]][none].tolist()
         return (
             f"No value of {names!r} is frequent enough to be released, which needs "
-            f"{self.vocabulary.threshold:.0f} records {where}. Raise epsilon, use fewer columns at "
-            "once, or declare the values (value_counts(categories=...))."
+            f"{self.vocabulary.threshold:.0f} records {where}. Raise epsilon, or declare them."
         )
 
     def _asked(self, part: str) -> Any:
@@ -281,13 +276,12 @@ class FirstLook(preprocessing.PayingTransformer):
     def _enough_bins(self, used: np.ndarray) -> int:
         """Return the number of bins for a small error of a quantile's rank; from public numbers."""
         n, largest = float(self.budgets.units.sum()), int(self.budgets.summed.max())
-        n_sums = 1 if self.budgets.as_one else self.budgets.n_silos
-        for k in _BINS:
-            what = scaling.Bins(used, largest, np.zeros((int(used.sum()), k + 1)))
-            noise = float(self.plan.noised(self.numbers["bins"], what).std[0])
-            if noise * math.sqrt(n_sums * k / 2) <= _RANK * n:
-                return k
-        return _BINS[-1]
+        number, n_sums = self.numbers["bins"], 1 if self.budgets.as_one else self.budgets.n_silos
+
+        def noise(what: BoundedSum) -> float:
+            return float(self.plan.noised(number, what).std[0]) * math.sqrt(n_sums)
+
+        return preprocessing.enough_bins(used, largest, noise, n)
 
     def _read_magnitudes(self) -> str:
         """Set the ranges that were not declared; return a warning about those not found."""

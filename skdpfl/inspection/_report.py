@@ -551,15 +551,11 @@ _DELTAS = 1e-10, 1e-8, 1e-6, 1e-4, 1e-2
 #: what a trust rests on
 ASSUMED = {
     "silo": "Each silo runs this software on its own computer, with random numbers that nobody "
-    "else knows. Nothing is assumed of the server, the network or other silos: whatever they do, "
-    "a silo adds its noise, and refuses what is not in the plan that it priced.",
-    "secagg": "The silos' masks hold: their keys are exchanged outside the server, and hardness of "
-    "the key agreement. At most {colluding} of the other silos tell the server what they know, or "
-    "add too little noise.",
-    "shuffler": "The shuffler mixes all messages of a round and tells nobody who sent which; the "
-    "other silos send theirs.",
-    "server": "The server sees exact sums: it adds the noise, tells nobody the sums, and deletes "
-    "them.",
+    "else knows. Nothing is assumed of the server, the network or other silos.",
+    "secagg": "The silos' keys are exchanged outside the server, and hard to guess. At most "
+    "{colluding} of the other silos tell the server what they know, or add too little noise.",
+    "shuffler": "The shuffler mixes all silos' messages and tells nobody who sent which.",
+    "server": "The server sees exact sums: it adds the noise, and tells nobody the sums.",
 }
 #: how an accountant composes releases
 COMPOSED = {
@@ -594,8 +590,7 @@ def compared(spent: PrivacySpent) -> dict[str, str]:
     }
     for rate, most in attack_rates(spent).items():
         rows[f"An attack with {100 * rate:g} false alarms in 100"] = (
-            f"finds at most {at_most(100 * most, decimals=1)} of 100 {spent.unit}s; "
-            f"{100 * rate:g} by chance"
+            f"finds at most {at_most(100 * most, decimals=1)} of 100 {spent.unit}s"
         )
     return rows
 

@@ -618,9 +618,8 @@ def _score(
     close = min(_WORST_DEVIATIONS * found.noise, _WORST_SHARE)
     if measure.shape == () and float(found.mean) + 0.5 <= close:
         warn(
-            f"{name} is as low as if every prediction had failed. Errors of predictions are not "
-            "passed on, since they may be about a single record: try model.predict on made-up "
-            "records with the same columns and types."
+            f"{name} is as low as if every prediction had failed. Errors are not passed on, since "
+            "they may be about a single record: try model.predict on made-up records."
         )
     ids = held.silos.ids if own else held.silos.ids[:0]
     each = list(zip(found.means, found.noises.tolist(), strict=True)) if own else []

@@ -434,8 +434,7 @@ class CoefficientDisplay(Display):
         link = fitted._loss().link
         if ratios and link not in _RATIOS:
             raise ValueError(
-                f"ratios=True is for log odds and log means; coefficients of loss={fitted.loss!r} "
-                "are differences of means. Leave ratios=False."
+                f"ratios=True is for log odds and log means, not for loss={fitted.loss!r}."
             )
         table = fitted.summary(confidence=confidence)
         names = list(

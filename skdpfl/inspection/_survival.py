@@ -207,8 +207,7 @@ def _grouped(
         levels, cost = sorted(look.counts_of_words(None)[0].index, key=str), look.privacy_spent_
     if not levels:
         raise ValueError(
-            "No group of by is frequent enough to be released: declare them, groups=[...], or give "
-            "a larger epsilon."
+            "No group of by is frequent enough to be released: declare them, groups=[...]."
         )
     places = {level: i for i, level in enumerate(levels)}
     known = column.astype(object).map(

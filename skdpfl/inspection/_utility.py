@@ -157,9 +157,8 @@ class PrivacyUtilityDisplay(_display.Display):
         """
         prefix, inner = private_step(estimator)
         warn(
-            "PrivacyUtilityDisplay shows exact scores of the records, and of a fit without "
-            "privacy; no budget covers either. Use public data, or keep the figure as secret as "
-            "the records.",
+            "PrivacyUtilityDisplay shows exact scores of the records, which no budget covers. Use "
+            "public data, or keep the figure as secret as the records.",
             PrivacyLeakWarning,
         )
         _, given = split_silo_column(X, silos, inner.silo_column)
@@ -307,8 +306,7 @@ class ConvergenceDisplay(_display.Display):
         trained_on = _same_records(X, X_test)
         if trained_on:
             warn(
-                "X_test contains training records: the privacy cost does not cover their scores, "
-                "which also say little about new records. Give held-out records.",
+                "X_test contains training records: the privacy cost does not cover their scores.",
                 PrivacyLeakWarning,
             )
 
@@ -459,10 +457,7 @@ class PrivacySpentDisplay(Display):
         spent = privacy_spent(estimator)
         _check_finite(spent.epsilon)
         if (shown := spent.per_silo) is None:
-            raise ValueError(
-                "This cost has no values per silo: unit='silo' and searches have one cost for all "
-                "silos."
-            )
+            raise ValueError("This cost has no values per silo: there is one cost for all silos.")
         return cls(positions=shown.index, epsilons=shown.to_numpy(), delta=spent.delta).plot(ax)
 
     @classmethod

@@ -62,11 +62,7 @@ class Runs:
     def warn_of_hidden_callbacks(self, model: Any) -> None:
         """Warn of callbacks that will not be called."""
         if self._secret and any(True for _ in callback_attributes(model)):
-            warn(
-                'Callbacks of the estimator are not called in a search with trust="server": they '
-                "would reveal the number of runs and the discarded models, which the budget does "
-                "not cover."
-            )
+            warn('Callbacks of the estimator are not called in a search with trust="server".')
 
     @contextmanager
     def run(self, model: Any) -> Iterator[None]:
@@ -127,11 +123,7 @@ class Space:
     def warn_of_repeats(self, count: int) -> None:
         """Warn if a grid has fewer points than runs, since each run is charged."""
         if 0 < self.n_points < count:
-            warn(
-                f"param_distributions has {self.n_points} point(s), so with n_iter={count} some "
-                f"are fitted, and charged, more than once. n_iter={self.n_points} leaves more of "
-                "the budget to each fit."
-            )
+            warn(f"The space has {self.n_points} point(s): n_iter={count} charges some repeatedly.")
 
     def draw(self, count: int, seed: int, *, distinct: bool) -> list[dict[str, Any]]:
         """Return ``count`` points: independent, or without repeats until all were drawn."""
@@ -327,9 +319,8 @@ def within(
             return epsilon
         epsilon *= 0.98
     raise ValueError(
-        "A run of this search would cost more, or fail more often, at any epsilon, than the runs "
-        "for which its budget was divided. Use candidates with mechanisms of the same failure "
-        'probability and with similar sampling, or search with trust="silo".'
+        "A run of this search would cost more, at any epsilon, than those for which its budget was "
+        'divided. Use candidates with similar sampling, or search with trust="silo".'
     )
 
 

@@ -80,10 +80,7 @@ def silo_scores(
         silo_column = _own_column(estimator, X)
     _, given = split_silo_column(X, silos, silo_column)
     if given is None:
-        raise ValueError(
-            "Scores by silo need the silo of each record: pass silos=... (in cross-validation with "
-            "metadata routing enabled), or use silo_column=... and a DataFrame."
-        )
+        raise ValueError("Scores by silo need silos=..., or silo_column=... and a DataFrame.")
     codes, ids = read_silos(given, _num_samples(X), X)[:2]
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     with new_silos_expected(), naming_no_values(y, "y"):

@@ -218,9 +218,7 @@ class SharedBudget(Recorded, _wrapped.BestModel, MetaEstimatorMixin, BaseEstimat
         model = clone(self.estimator)
         if not isinstance(model, Pipeline) or len(model.steps) < 2:
             raise ValueError(
-                "SharedBudget divides a budget among the steps of a Pipeline; an estimator alone "
-                f"has its own epsilon. Got {type(model).__name__}"
-                f"{' of one step' if isinstance(model, Pipeline) else ''}."
+                f"SharedBudget needs a Pipeline of several steps; got {type(model).__name__}."
             )
         return model
 
@@ -251,9 +249,8 @@ def _check_target(target: TransformedTargetRegressor) -> None:
     if not learns_nothing(step):
         raise ValueError(
             f"The {type(step).__name__} of the TransformedTargetRegressor may learn from the "
-            "targets, or mix them, which the privacy cost does not cover. Give func=np.log1p and "
-            "inverse_func=np.expm1 or other entrywise functions of NumPy, or "
-            "DPMinMaxScaler(feature_bounds=...) as the transformer."
+            "targets, or mix them, which the privacy cost does not cover. Give entrywise functions "
+            "of NumPy, or DPMinMaxScaler(feature_bounds=...)."
         )
 
 
@@ -294,7 +291,6 @@ def largest(price: Callable[[float], float], epsilon: float) -> float:
         low, high = (middle, high) if price(middle) <= epsilon else (low, middle)
         if high < 1e-3 * epsilon:
             raise ValueError(
-                f"epsilon={epsilon:g} is too small for the steps of this pipeline: declare bounds, "
-                "constants and categories, which cost nothing, or give smaller shares."
+                f"epsilon={epsilon:g} is too small for the steps of this pipeline: declare bounds."
             )
     return low

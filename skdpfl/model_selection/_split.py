@@ -66,9 +66,7 @@ class SiloSplitter(BaseCrossValidator):
         train, test : ndarray
             Row numbers.
         """
-        folds, n_folds = self._folds(self._silos(X, groups, silos), y)
-        if persons is not None:
-            self._warn_of_torn(folds, read_persons(persons, len(folds), X))
+        folds, n_folds = self._assigned(X, y, groups, silos, persons)
         by_fold = np.split(
             np.argsort(folds, kind="stable"),
             np.cumsum(np.bincount(folds, minlength=n_folds))[:-1],
@@ -104,6 +102,15 @@ class SiloSplitter(BaseCrossValidator):
         """Return the number of splits."""
         raise NotImplementedError
 
+    def _assigned(
+        self, X: Any, y: Any, groups: Any, silos: Any, persons: Any
+    ) -> tuple[np.ndarray, int]:
+        """Return the fold of each record (n,), and the number of folds."""
+        folds, n_folds = self._folds(self._silos(X, groups, silos), y)
+        if persons is not None:
+            self._warn_of_torn(folds, read_persons(persons, len(folds), X))
+        return folds, n_folds
+
     def _warn_of_torn(self, folds: np.ndarray, persons: Persons | None) -> None:
         """Warn if a person has rows in several folds."""
         assert persons is not None
@@ -123,9 +130,8 @@ class SiloSplitter(BaseCrossValidator):
         _, given = split_silo_column(X, given, self.silo_column)
         if given is None:
             raise ValueError(
-                f"{type(self).__name__} needs the silo of each record: pass silos=... (with "
-                "metadata routing enabled), or groups=... (with routing off), or use "
-                "silo_column=... and a DataFrame"
+                f"{type(self).__name__} needs the silo of each record: pass silos=... (groups=... "
+                "without metadata routing), or use silo_column=... and a DataFrame"
             )
         counted = given if X is None and hasattr(given, "__len__") else X
         return read_silos(given, _num_samples(counted), X)
@@ -150,10 +156,7 @@ class SiloFolds(SiloSplitter):
         if not isinstance(self.shuffle, bool | np.bool_):
             raise ValueError(f"shuffle must be True or False, got {self.shuffle!r}")
         if self.random_state is not None and not self.shuffle:
-            raise ValueError(
-                f"random_state={self.random_state!r} has no effect with shuffle=False: "
-                "leave it at None, or set shuffle=True"
-            )
+            raise ValueError(f"random_state={self.random_state!r} has no effect with shuffle=False")
 
     def _n_folds(self, X: Any, groups: Any, silos: Any) -> int:
         return self.n_splits
@@ -233,8 +236,7 @@ class SiloStratifiedKFold(SiloFolds):
             named = ", ".join(f"{ids[i]!r} ({silos.sizes[i]})" for i in small[:5])
             raise ValueError(
                 f"n_splits={self.n_splits} is more than the records of {len(small)} silo(s): "
-                f"{named}{', ...' if len(small) > 5 else ''}. Use fewer splits, leave these silos "
-                "out, or use SiloKFold, which keeps silos whole"
+                f"{named}{', ...' if len(small) > 5 else ''}. Use fewer splits, or SiloKFold"
             )
 
     @staticmethod
@@ -245,13 +247,10 @@ class SiloStratifiedKFold(SiloFolds):
         labels = np.asarray(y)
         if labels.shape != (n,) or pd.isna(labels).any():
             raise ValueError(
-                f"stratify_y=True needs one label for each of the {n} records and none missing, "
-                f"got y of shape {labels.shape}"
+                f"stratify_y=True needs one label for each of the {n} records, none missing"
             )
         warn(
-            "stratify_y=True makes folds that depend on the labels, which no privacy budget "
-            "covers. With stratify_y=False folds keep the silos' proportions and do not depend on "
-            "labels.",
+            "stratify_y=True makes folds that depend on the labels, which no budget covers.",
             PrivacyLeakWarning,
         )
         return np.unique(labels, return_inverse=True)[1]
@@ -299,8 +298,7 @@ class SiloKFold(SiloFolds):
         n_silos = len(silos.ids)
         if self.n_splits > n_silos:
             raise ValueError(
-                f"n_splits={self.n_splits} is more than the {n_silos} silo(s): use at most "
-                f"{n_silos}, or SiloStratifiedKFold, which splits inside silos"
+                f"n_splits={self.n_splits} is more than the {n_silos} silo(s): use fewer"
             )
         fold_of_silo = self._dealt(n_silos) if self.shuffle else self._balanced(silos.sizes)
         return fold_of_silo[silos.codes], self.n_splits
@@ -415,31 +413,10 @@ class SiloGroupKFold(SiloFolds):
 
     person_column: str | None = None
 
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None, *, silos: Any = None, persons: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Generate the rows of training and test sets.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            The data; a DataFrame if there is a column of silos or persons.
-        y : array-like of shape (n_records,), default=None
-            Ignored.
-        groups : array-like of shape (n_records,), default=None
-            The silo of each record; the name that scikit-learn uses without metadata routing.
-        silos, persons : array-like of shape (n_records,), default=None
-            The silo and the person of each record. Without silos all records are one.
-
-        Yields
-        ------
-        train, test : ndarray
-            Row numbers.
-        """
-        owners = self._owners(X, groups, silos, persons)
-        folds = self._folds_of_persons(*owners)
-        for fold in range(self.n_splits):
-            yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+    def _assigned(
+        self, X: Any, y: Any, groups: Any, silos: Any, persons: Any
+    ) -> tuple[np.ndarray, int]:
+        return self._folds_of_persons(*self._owners(X, groups, silos, persons)), self.n_splits
 
     def _owners(self, X: Any, groups: Any, silos: Any, persons: Any) -> tuple[Silos, Persons]:
         """Return the silo and the person of each record, from any of the parameters."""
@@ -450,8 +427,7 @@ class SiloGroupKFold(SiloFolds):
         _, persons = split_column(X, persons, self.person_column, "person")
         if persons is None:
             raise ValueError(
-                "SiloGroupKFold needs the person of each record: pass persons=... (with metadata "
-                "routing enabled), or use person_column=... and a DataFrame."
+                "SiloGroupKFold needs persons=..., or person_column=... and a DataFrame."
             )
         n = _num_samples(persons if X is None else X)
         people = read_persons(persons, n, X)

@@ -46,17 +46,12 @@ def protection_of(inner: Any) -> Guarantee:
     """Return the guarantee of a search over this estimator; raise if there is none."""
     if getattr(inner, "silos_per_person", 1) > 1:
         raise ValueError(
-            "DPRandomizedSearchCV takes silos_per_person=1: a person in several silos would be "
-            "trained on in one and scored in another. Fit one candidate with the whole budget "
-            '("auto" learns nothing from the data).'
+            "DPRandomizedSearchCV takes silos_per_person=1: no person is in several silos."
         )
     guarantee = read_guarantee(inner.unit, inner.trust, inner.neighbours)
     if guarantee.trust == "shuffler":
         raise ValueError(
-            'DPRandomizedSearchCV searches estimators with trust="silo", "secagg" or "server"; got '
-            'trust="shuffler", where every run is visible, and scores would have to be shuffled '
-            'messages as well. Search with trust="silo", or fit one candidate with the whole '
-            'budget ("auto" learns nothing from the data).'
+            'DPRandomizedSearchCV cannot search with trust="shuffler": give trust="silo".'
         )
     if not is_classifier(inner) and inner.target_bounds is None:
         raise ValueError("Private scores of a regressor need its target_bounds=(low, high).")
@@ -73,9 +68,8 @@ def check_protection(models: Iterable[Any], searched: Any) -> None:
         if own != said:
             raise ValueError(
                 f"A candidate has another guarantee than the searched estimator: {own[0]}, "
-                f"columns {own[1]!r} instead of {said[0]}, columns {said[1]!r}. Leave unit, trust, "
-                "neighbours, silo_column and person_column out of param_distributions, and search "
-                "each separately."
+                f"columns {own[1]!r} instead of {said[0]}, columns {said[1]!r}. Leave their "
+                "parameters out of param_distributions."
             )
 
 
@@ -87,10 +81,7 @@ def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
         refuse_sparse(X)
     X, y = indexable(X, y)
     if alone and np.ndim(X) != 2:
-        raise ValueError(
-            f"Expected 2D array, got {np.ndim(X)}D array instead. Reshape your data: one row for "
-            "each record, one column for each feature."
-        )
+        raise ValueError(f"Expected 2D array, got {np.ndim(X)}D array instead. Reshape your data.")
     if alone and 0 in np.shape(X):
         what = "sample" if np.shape(X)[0] == 0 else "feature"
         raise ValueError(
@@ -133,8 +124,7 @@ def unpaid_text(path: str, step: Any) -> str:
         )
     if isinstance(step, ColumnTransformer) and _pipelines.tells_density(step):
         return (
-            f"{path}: whether the output is sparse follows from the records, and fits raise an "
-            "error if it is. Give sparse_threshold=0."
+            f"{path}: whether the output is sparse follows from records: give sparse_threshold=0."
         )
     return (
         f"{path}: {type(step).__name__} learns from the records, which the privacy cost does not "
@@ -351,16 +341,14 @@ def _check_tried(paying: Mapping[str, Any], n_silos: int) -> None:
     """Refuse steps whose columns or guarantee do not follow from public numbers."""
     if any(map(_pipelines.gives_out_width, paying.values())):
         raise ValueError(
-            "A search plans its runs before they start, but the number of columns that a "
-            "DPOneHotEncoder finds is not known then: give max_categories, or declare the "
-            "categories."
+            "A search has to know how many columns a DPOneHotEncoder makes: give max_categories, "
+            "or declare the categories."
         )
     for path, step in paying.items():
         if len(step.silo_ids_) < n_silos:
             raise ValueError(
-                f"{path}: {type(step).__name__} takes all records as one silo, where the last step "
-                f"has {n_silos} silos, so it would not protect a silo's records from the server. "
-                "Give it silo_column=..., or the silos to fit."
+                f"{path}: {type(step).__name__} takes all records as one silo, the last step has "
+                f"{n_silos} silos. Give it silo_column=..., or the silos to fit."
             )
 
 
@@ -370,8 +358,7 @@ def sum_of(parts: Mapping[str, PrivacySpent], wanted: Any) -> PrivacySpent:
     if whole.guarantee != wanted:
         weaker = [path for path, part in parts.items() if part.trust == whole.trust]
         raise ValueError(
-            f"{weaker[0]} has trust={whole.trust!r}, the last step trust={wanted.trust!r}: all "
-            "steps of a search need the same."
+            f"{weaker[0]} has trust={whole.trust!r}, the last step trust={wanted.trust!r}."
         )
     return whole
 
@@ -426,8 +413,7 @@ def check_steps(last: Any, paying: Mapping[str, Any]) -> None:
     others = [p for p, step in paying.items() if not has_relation(step)]
     if others and _relation(last) != "replace":
         raise ValueError(
-            f"{others[0]} is priced for neighbours='replace', the last step for "
-            f"neighbours={last.neighbours!r}, so their costs cannot be added."
+            f"{others[0]} has neighbours='replace', the last step {last.neighbours!r}."
         )
 
 
@@ -457,10 +443,7 @@ def shares_of(given: Any, paths: list[str]) -> dict[str, float]:
     if is_auto(given):
         return dict.fromkeys(paths, _BEFORE / max(1, len(paths)))
     if not isinstance(given, Mapping) or set(given) != set(paths):
-        raise ValueError(
-            f'shares must be "auto", or a mapping with a share for each of {paths!r}; got '
-            f"{given!r}."
-        )
+        raise ValueError(f'shares must be "auto", or a share for each of {paths!r}; got {given!r}.')
     shares = {path: check_share(f"shares[{path!r}]", given[path]) for path in paths}
     if sum(shares.values()) >= 1:
         raise ValueError(

@@ -89,9 +89,7 @@ class HeldOut:
         costs = [getattr(each, "privacy_spent_", None) for each in _parts_of(model)]
         if unit == "record" and any(getattr(each, "unit", None) == "person" for each in costs):
             warn(
-                "The model protects persons, but what is released here is priced for single "
-                'records. private_score(unit="person", persons=...) protects persons; otherwise '
-                "keep one row of each (skdpfl.preprocessing.limit_rows).",
+                'The model protects persons, but this is priced for single records: unit="person".',
                 PrivacyLeakWarning,
             )
         X = as_frame(X)
@@ -198,8 +196,7 @@ def _units(persons: Persons | None, silos: Silos) -> tuple[np.ndarray | None, np
     if (several := persons.most_silos(silos)) > 1:
         raise ValueError(
             f"A person has rows in {several} silos, which the cost of a score does not cover. "
-            "Score each silo by itself, and add the costs. (This error depends on the ids, which "
-            "the guarantee does not cover.)"
+            "Score each silo by itself. (This error depends on the ids.)"
         )
     return persons.in_silos(silos)
 

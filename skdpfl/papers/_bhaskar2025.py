@@ -299,10 +299,7 @@ def _problem(
     """Return the problem as arrays, after a check of their shapes."""
     H, w, x = (np.asarray(value, np.float64) for value in (hessians, optima, start))
     if H.shape != (*w.shape, *w.shape[1:]) or x.shape != w.shape[1:]:
-        raise ValueError(
-            "hessians, optima and start must have shapes (M, d, d), (M, d) and (d,); got "
-            f"{H.shape}, {w.shape} and {x.shape}."
-        )
+        raise ValueError("hessians, optima and start must have shapes (M, d, d), (M, d) and (d,).")
     if not np.allclose(H, np.swapaxes(H, 1, 2)):
         raise ValueError("hessians must be symmetric.")
     return H, w, x

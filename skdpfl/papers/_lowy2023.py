@@ -192,8 +192,7 @@ def lowy2023_sigma(
     batch = check_count("batch", batch, high=n // rounds if form == "one pass" else n)
     if batch < smallest:
         warn(
-            f"The formula (form={form!r}) asks for a batch of at least {smallest:.4g} records;"
-            f" batch={batch}.",
+            f"The formula (form={form!r}) asks for a batch of at least {smallest:.4g} records.",
         )
     if form == "one pass":
         return lipschitz * math.sqrt(32 * math.log(1 / delta)) / (batch * epsilon)

@@ -8,7 +8,7 @@ from skdpfl.preprocessing._encoder import (
     by_frequency,
     declared_values,
 )
-from skdpfl.preprocessing._imputer import DPSimpleImputer
+from skdpfl.preprocessing._imputer import DPSimpleImputer, enough_bins
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource
 from skdpfl.preprocessing._row_transformer import RowTransformer, limit_rows
 from skdpfl.preprocessing._scalers import (

@@ -136,8 +136,7 @@ class DPPCA(_paying.PayingTransformer):
         k = n_features if self.n_components is None else int(self.n_components)
         if k > n_features:
             raise ValueError(
-                f"n_components={k} must be at most the number of features; X has "
-                f"n_features={n_features}."
+                f"n_components={k} must be at most the number of features, {n_features}."
             )
         zeros = np.zeros(n_features)
         what = SecondMoments(zeros, float(self.row_norm), bool(self.center), budgets.n_silos)
@@ -194,6 +193,5 @@ def _advice(what: SecondMoments, noise_scale: float, k: int) -> str:
         return ""
     return (
         f"Noise alone makes components of variance {noise:.2g}, and not all of {k} can have more "
-        f"than {most:.2g} (row_norm^2 / n_components): the last ones are noise. Fewer components "
-        'or features, more records, trust="server" or a larger epsilon would help.'
+        f"than {most:.2g} (row_norm^2 / n_components): the last ones are noise."
     )

@@ -257,8 +257,7 @@ class DPOneHotEncoder(PayingTransformer):
         elif small.any():
             advice = (
                 f"{int(small.sum())} of {small.size} silos have fewer records than the "
-                f"{self.threshold_:.0f} that a category needs in a silo, so they contribute "
-                f"nothing. {_REMEDY}"
+                f"{self.threshold_:.0f} that a category needs in a silo. {_REMEDY}"
             )
         return Learning((self._release.plan,), self._release.what, advice)
 
@@ -272,8 +271,7 @@ class DPOneHotEncoder(PayingTransformer):
             missing = [name for name in names if name not in categories]
             if missing:
                 raise ValueError(
-                    f"categories has no entry for {missing[0]!r}; give a list of values, or "
-                    '"auto" to find them within the budget.'
+                    f'categories has no entry for {missing[0]!r}; give a list of values, or "auto".'
                 )
             entries = [categories[name] for name in names]
         elif not np.iterable(categories):
@@ -341,8 +339,7 @@ class DPOneHotEncoder(PayingTransformer):
 
 
 _REMEDY = (
-    "Declare the categories if they are public, which costs nothing, raise epsilon, encode fewer "
-    'columns of unknown categories at once, or let a trusted server add the noise (trust="server").'
+    "Declare the categories if they are public, raise epsilon, or encode fewer columns at once."
 )
 
 
@@ -356,10 +353,7 @@ def declared_values(entry: Any) -> np.ndarray:
             f'An entry of categories must be a list of values or "auto"; got {entry!r}.'
         )
     if strange := [each for each in listed if not is_label(each)]:
-        raise ValueError(
-            "Categories are text, numbers, or True and False; got "
-            f"{strange[0]!r} of type {type(strange[0]).__name__}."
-        )
+        raise ValueError(f"Categories are text, numbers, or True and False; got {strange[0]!r}.")
     values = np.empty(len(listed), dtype=object)
     values[:] = listed
     twice = values[pd.Index(canonical(values, kind_of_labels(listed))).duplicated()]

@@ -17,6 +17,7 @@ magnitudes they are not counted.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -30,10 +31,22 @@ from skdpfl.preprocessing import _paying
 from skdpfl.preprocessing._encoder import Vocabulary, beside_threshold
 from skdpfl.privacy.events import SecureAggregation
 
-#: numbers of a median's bins, and the error of its rank, as a share of the records, to stay below
+#: numbers of a quantile's bins, and the error of its rank, as a share of the records, to stay below
 _BINS, _RANK = (128, 64, 32, 16, 8), 0.02
 #: a noise of the mean above this share of the half width is warned about
 _COARSE = 0.25
+
+
+def enough_bins(
+    used: np.ndarray, largest: int, noise_of: Callable[[BoundedSum], float], n: float
+) -> int:
+    """Return the most bins of the used columns whose noise tells ranks among n records well."""
+
+    def error(k: int) -> float:
+        noise = noise_of(scaling.Bins(used, largest, np.zeros((int(used.sum()), k + 1))))
+        return noise * math.sqrt(k / 2)
+
+    return next((k for k in _BINS if error(k) <= _RANK * n), _BINS[-1])
 
 
 class Centres:
@@ -110,8 +123,7 @@ class Centres:
             return ""
         return (
             f"There are too few records ({self._n:.0f}) for these columns and this budget: the "
-            f"noise of the centres is at least {noise:.2g} times half the width of their bounds. "
-            "Raise epsilon, or fill with constants, which cost nothing."
+            f"noise of the centres is at least {noise:.2g} times half the width of their bounds."
         )
 
     def found(self, source: _paying.SiloSource) -> tuple[np.ndarray, np.ndarray]:
@@ -170,11 +182,7 @@ class Centres:
 
     def _n_bins(self) -> int:
         """The number of bins for the error of the median's rank; from public numbers."""
-        for k in _BINS:
-            noise = self._noise(scaling.Bins(self.used, self._largest, np.zeros((self.d, k + 1))))
-            if noise * math.sqrt(k / 2) <= _RANK * self._n:
-                return k
-        return _BINS[-1]
+        return enough_bins(self.used, self._largest, self._noise, self._n)
 
 
 _NUMBERS = ("mean", "median")
@@ -317,9 +325,8 @@ class DPSimpleImputer(_paying.PayingTransformer):
             )
         if far.any():
             said.append(
-                f"Values in {names[far].tolist()!r} are beyond 5e11, outside the range for "
-                f"centres; missing ones are filled with {self.statistics_[far].tolist()!r}. Give "
-                "feature_bounds, or values in other units."
+                f"Values in {names[far].tolist()!r} are beyond 5e11; missing ones are filled with "
+                f"{self.statistics_[far].tolist()!r}. Give feature_bounds, or other units."
             )
         return " ".join(said)
 
@@ -338,7 +345,4 @@ class DPSimpleImputer(_paying.PayingTransformer):
         return tags
 
 
-_REMEDY = (
-    "Give feature_bounds if they are public, raise epsilon, fill with a constant (scikit-learn's "
-    'SimpleImputer, which costs nothing), or let a trusted server add the noise (trust="server").'
-)
+_REMEDY = "Give feature_bounds if they are public, raise epsilon, or fill with a constant."

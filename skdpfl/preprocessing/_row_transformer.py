@@ -225,8 +225,7 @@ def limit_rows(people: Any, most: int) -> np.ndarray:
     ids = pd.Series(list(people), dtype=object)
     if ids.isna().any():
         raise ValueError(
-            f"people has {int(ids.isna().sum())} missing value(s); give each row a person, or drop "
-            "the rows without one."
+            f"people has {int(ids.isna().sum())} missing value(s); give each row a person."
         )
     try:
         earlier = ids.groupby(ids, sort=False).cumcount()
@@ -352,8 +351,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         if (digest(self.func), shared_state(self.func)) != before:
             raise ValueError(
                 "func changes state that it keeps between rows (a closure variable, a global, a "
-                "default, an attribute), so one row could affect another: it mixes rows. Let it "
-                "compute each row from that row and from constants."
+                "default, an attribute), so one row could affect another: it mixes rows."
             )
         out = self._together([outputs[kind] for kind in of_row], X)
         kind = output_kind(self)
@@ -440,8 +438,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         names = {names for names, _ in rows}
         if len(names) > 1 or len({len(values) for _, values in rows}) > 1:
             raise ValueError(
-                "func returns different columns for different rows. They must be the same for any "
-                "row: name them all, as categories of a public list."
+                "func returns different columns for different rows: name all that there may be."
             )
         columns = list(zip(*(values for _, values in rows), strict=True))
         own = next(iter(names), None)
@@ -449,8 +446,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
             own = tuple(self.get_feature_names_out())
             if rows and len(own) != len(columns):
                 raise ValueError(
-                    f"feature_names_out has {len(own)} names, but func returns {len(columns)} "
-                    "columns."
+                    f"feature_names_out has {len(own)} names, func {len(columns)} columns."
                 )
         arrays = [_column(values) for values in columns]
         if isinstance(X, pd.DataFrame) and own is not None:
@@ -519,8 +515,7 @@ def _one_row(output: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, ...]]:
 
 def _other_shape(shape: tuple[int, ...]) -> ValueError:
     return ValueError(
-        "func must return one row, of shape (1, n_features_out), or one value, for one row; got "
-        f"shape {shape}."
+        f"func must return one row, (1, n_features_out), or one value; got shape {shape}."
     )
 
 

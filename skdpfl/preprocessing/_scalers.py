@@ -365,10 +365,7 @@ class DPSplineTransformer(_paying.PayingTransformer):
         d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
         indicators = np.zeros(d, bool) if self._indicators is None else self._indicators
         if self.feature_bounds is None and not indicators.all():
-            raise ValueError(
-                "Give feature_bounds=(low, high), public ranges of the columns: the histogram "
-                "needs them."
-            )
+            raise ValueError("Give feature_bounds=(low, high), public ranges of the columns.")
         declared = (0.0, 1.0) if self.feature_bounds is None else self.feature_bounds
         low, high = np.where(indicators, ([0.0], [1.0]), np.nan)
         bounds = read_feature_bounds(declared, d, names, (low, high))

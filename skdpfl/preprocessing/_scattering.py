@@ -335,8 +335,7 @@ def _image_shape(asked: Any, n_features: int, J: int) -> tuple[int, ...]:
     ok = isinstance(asked, tuple | list) and all(isinstance(n, numbers.Integral) for n in asked)
     if not ok or len(asked) not in (2, 3) or min(asked) < 1:
         raise ValueError(
-            "image_shape must be (height, width), (channels, height, width) or None; got "
-            f"{asked!r}."
+            f"image_shape must be (height, width) or (channels, height, width); got {asked!r}."
         )
     shape = tuple(int(n) for n in asked)
     if math.prod(shape) != n_features:
@@ -345,7 +344,6 @@ def _image_shape(asked: Any, n_features: int, J: int) -> tuple[int, ...]:
         )
     if min(shape[-2:]) < 1 << J:
         raise ValueError(
-            f"J={J} averages over {1 << J} pixels, more than images of {shape[-2:]} have: give a "
-            "smaller J, or image_shape if the images are larger."
+            f"J={J} averages over {1 << J} pixels, more than images of {shape[-2:]} have."
         )
     return shape if len(shape) == 3 else (1, *shape)

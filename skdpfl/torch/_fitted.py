@@ -33,10 +33,7 @@ class Layout:
         trained = {name: p for name, p in named if p.requires_grad and p.numel()}
         self.shapes: dict[str, Shape] = {name: tuple(p.shape) for name, p in trained.items()}
         if not self.shapes:
-            raise ValueError(
-                "The module has no parameters that require a gradient, so there is "
-                "nothing to train."
-            )
+            raise ValueError("The module has no parameters that require a gradient.")
 
     @property
     def size(self) -> int:

@@ -434,9 +434,7 @@ class Factory:
     def __init__(self, make: Callable[..., Any], n_features: int, n_outputs: int) -> None:
         if isinstance(make, torch.nn.Module) or not callable(make):
             raise ValueError(
-                "module_factory must be a callable that returns a torch.nn.Module, since each fit "
-                f"makes a new one; got the module {type(make).__name__} itself. Give lambda: "
-                f"{type(make).__name__}(...)."
+                "module_factory must be a callable that returns a new torch.nn.Module."
             )
         self.make, self.n_features, self.n_outputs = make, n_features, n_outputs
 
@@ -478,9 +476,8 @@ class Factory:
             )
         if tuple(out.shape) != (3, self.n_outputs):
             raise ValueError(
-                f"The module must return shape {(3, self.n_outputs)} for records of shape {shape}: "
-                f"n_outputs={self.n_outputs} raw predictions per record (1 for two classes and in "
-                f"regression); got {tuple(out.shape)}."
+                f"The module must return shape {(3, self.n_outputs)} for records of shape {shape}; "
+                f"got {tuple(out.shape)}."
             )
         return module
 

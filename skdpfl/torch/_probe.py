@@ -52,8 +52,7 @@ def refuse_layers(module: nn.Module) -> None:
         hooks = parameter._backward_hooks, getattr(parameter, "_post_accumulate_grad_hooks", None)
         if any(hooks):
             raise ValueError(
-                f"Parameter {path!r} has hooks, which no gradient of a single record passes. Leave "
-                "them out, or put what they do into forward."
+                f"Parameter {path!r} has hooks, which no gradient of a single record passes."
             )
 
 
@@ -63,9 +62,8 @@ _EMBEDDINGS = nn.Embedding, nn.EmbeddingBag
 _REFUSED: tuple[_Refused, ...] = (
     (
         lambda layer: isinstance(layer, _BatchNorm),
-        "mixes records: a record's output depends on the others in the batch, so clipping does not "
-        "bound its effect. Use torch.nn.GroupNorm or LayerNorm, which normalise each record by "
-        "itself.",
+        "mixes records: a record's output depends on the others in the batch. Use "
+        "torch.nn.GroupNorm or LayerNorm, which normalise each record by itself.",
     ),
     (
         lambda layer: isinstance(layer, _NormBase) and layer.track_running_stats,
@@ -74,8 +72,7 @@ _REFUSED: tuple[_Refused, ...] = (
     ),
     (
         lambda layer: isinstance(layer, _EMBEDDINGS) and layer.max_norm is not None,
-        "with max_norm changes weights when a record uses them, and so the results of other "
-        "records. Leave max_norm out.",
+        "with max_norm changes weights when a record uses them. Leave max_norm out.",
     ),
     (
         lambda layer: isinstance(layer, _EMBEDDINGS) and layer.sparse,
@@ -83,13 +80,11 @@ _REFUSED: tuple[_Refused, ...] = (
     ),
     (
         lambda layer: isinstance(layer, _DropoutNd) and layer.p > 0,
-        "draws random numbers that random_state does not control. Leave it out: clipping and noise "
-        "already regularise.",
+        "draws random numbers that random_state does not control. Leave it out.",
     ),
     (
         lambda layer: isinstance(layer, torch.jit.ScriptModule),
-        "is scripted, and cannot be copied for single records. Give the module that it was made "
-        "from.",
+        "is scripted: give the module that it was made from.",
     ),
     (
         lambda layer: isinstance(layer, nn.DataParallel | nn.parallel.DistributedDataParallel),
@@ -116,8 +111,7 @@ def refuse_single(module: nn.Module, n_features: int) -> None:
         reason = str(error)
     raise ValueError(
         f"{type(module).__name__} computes in single precision only: {reason}. It must use the "
-        "dtype of the records: in forward, make tensors by x.new_zeros(...) or dtype=x.dtype, and "
-        "leave out float() and half()."
+        "dtype of the records: in forward, make tensors by x.new_zeros(...)."
     )
 
 
@@ -136,21 +130,18 @@ def refuse_mixing(module: nn.Module, rows: torch.Tensor) -> None:
     if together.shape != apart.shape:
         raise ValueError(
             f"{type(module).__name__} returns shape {tuple(together.shape)} for {len(rows)} "
-            f"records, but {tuple(apart.shape)} for the same one by one: keep the first axis for "
-            "records (squeeze() removes it from a single record)."
+            f"records, but {tuple(apart.shape)} for the same one by one: keep the first axis."
         )
     if not torch.allclose(together, apart, rtol=TOLERANCE, atol=TOLERANCE):
         raise ValueError(
             f"{type(module).__name__} mixes records, or is random: outputs of made-up rows differ "
-            "together and one by one. A record's output may depend on that record only (normalise "
-            "by torch.nn.GroupNorm; keep the first axis for records)."
+            "together and one by one. A record's output may depend on that record only."
         )
     now = (*module.buffers(), *module.parameters())
     if not all(torch.equal(old, new) for old, new in zip(before, now, strict=True)):
         raise ValueError(
-            f"{type(module).__name__} changes its buffers or parameters when it is called. They "
-            "would depend on the records, which the privacy cost does not cover; leave them "
-            "unchanged in forward."
+            f"{type(module).__name__} changes its buffers or parameters when it is called, which "
+            "the privacy cost does not cover; leave them unchanged in forward."
         )
 
 
@@ -401,10 +392,9 @@ def _warn_of_untrained(module: nn.Module, rows: torch.Tensor, names: Collection[
             parameter.copy_(kept)
     if moving:
         warn(
-            f"{type(module).__name__} does not train {', '.join(moving)}: predictions depend on "
-            "these parameters, but gradients do not reach them (detach(), no_grad(), or "
-            "checkpoint(use_reentrant=True) in forward), while noise does. Let gradients pass, or "
-            "freeze the parameters by requires_grad_(False)."
+            f"{type(module).__name__} does not train {', '.join(moving)}: gradients do not reach "
+            "these parameters (detach() or no_grad() in forward), while noise does. Let them pass, "
+            "or freeze the parameters by requires_grad_(False)."
         )
 
 

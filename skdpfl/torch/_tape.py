@@ -412,8 +412,7 @@ def full_precision(device: torch.device) -> Iterator[None]:
     if _is_lowered():
         raise RuntimeError(
             "torch is set to a lower precision for float32 products, which clipping does not allow "
-            'for. Call torch.set_float32_matmul_precision("highest") before the fit (or set the '
-            'backends\' fp32_precision to "ieee").'
+            'for. Call torch.set_float32_matmul_precision("highest") before the fit.'
         )
     with torch.autocast(device.type, enabled=False):
         yield

@@ -149,7 +149,7 @@ def test_declared_names_must_exist_and_be_functions():
     from sklearn.preprocessing import StandardScaler
 
     learns = make_pipeline(StandardScaler(), pipe[-1])
-    with pytest.raises(ValueError, match="only functions can be declared"):
+    with pytest.raises(ValueError, match="learns from the records"):
         SharedBudget(learns, public=["standardscaler"]).fit(X, y)
 
 

@@ -180,7 +180,7 @@ def test_a_board_finds_what_it_signs():
         "0.81, with noise of deviation 0.02; cost epsilon 1.00",
         "0.79 (as declared",
         "zero-concentrated",
-        "a silo adds its noise, and refuses",
+        "Nothing is assumed of the server",
         "a cryptographic stream",
         "none is attached",
         "Side channels",

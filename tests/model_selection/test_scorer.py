@@ -92,7 +92,7 @@ def test_silo_column(explicit):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "need the silo of each record: pass silos=.* silo_column="),
+        ({}, "need silos=.* silo_column="),
         ({"silos": "hospital"}, "the string 'hospital'"),
         ({"silos": SILOS[1:]}, "one id per row"),
         ({"silo_column": "hospital"}, "needs a DataFrame"),
@@ -143,7 +143,7 @@ def test_each_silo_becomes_a_column_of_cross_validate():
 
 
 def test_without_routing_and_column_the_error_says_what_to_do():
-    with pytest.raises(ValueError, match=r"pass silos=\.\.\. \(in cross-validation with metadata"):
+    with pytest.raises(ValueError, match=r"need silos=\.\.\."):
         cross_validate(
             LogisticRegression(), X, Y, scoring=worst_silo_scorer("accuracy"), error_score="raise"
         )

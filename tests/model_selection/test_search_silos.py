@@ -105,5 +105,5 @@ def test_the_audited_search_keeps_its_epsilon(trust):
 def test_what_cannot_be_sound_is_refused_with_the_way_out():
     with pytest.raises(ValueError, match=r"2 silo\(s\) are too few.*unit=\"record\""):
         search(holdout=0.9).fit(X, y, silos=np.arange(len(y)) % 2)
-    with pytest.raises(ValueError, match=r"shuffled messages as well.*trust=\"silo\""):
+    with pytest.raises(ValueError, match=r"trust=\"shuffler\".*trust=\"silo\""):
         search(ISRLDPClassifier(trust="shuffler")).fit(X, y, silos=SILOS)

@@ -117,7 +117,7 @@ def test_infinite_budgets_and_ledgers():
 @pytest.mark.parametrize(
     ("model", "params", "words"),
     [
-        (CLASSIFIER, {}, "steps of a Pipeline"),
+        (CLASSIFIER, {}, "Pipeline of several steps"),
         (make_pipeline(StandardScaler(), CLASSIFIER), {}, "standardscaler: StandardScaler learns"),
         (
             make_pipeline(DPSimpleImputer(), DPFedAvgClassifier(unit="silo")),

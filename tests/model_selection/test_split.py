@@ -100,7 +100,7 @@ class TestEverySplitter:
         missing = np.where(np.arange(N) == 3, None, SILOS)
         frame = pd.DataFrame(X, index=np.arange(N))
         for silos, message in [
-            (None, "needs the silo of each record: pass silos=.* groups=.* silo_column="),
+            (None, "needs the silo of each record: pass silos=.*groups=.* silo_column="),
             ("hospital", "the string 'hospital'"),
             (SILOS[:-1], f"X has {N} rows, silos {N - 1}"),
             (missing, "1 missing value"),
@@ -137,7 +137,7 @@ class TestEverySplitter:
         search = GridSearchCV(Recorder(), {"shift": [0, 1]}, cv=cv)
         search.fit(X, Y, groups=SILOS, silos=SILOS)
         assert search.n_splits_ == cv.get_n_splits(X, silos=SILOS)
-        with pytest.raises(ValueError, match=r"or groups=\.\.\. \(with routing off\)"):
+        with pytest.raises(ValueError, match=r"groups=\.\.\. without metadata routing"):
             GridSearchCV(Recorder(), {"shift": [0]}, cv=cv).fit(X, Y, silos=SILOS)
 
     @staticmethod
@@ -344,7 +344,7 @@ class TestWholePersons:
 
     def test_errors(self):
         for kwargs, message in [
-            ({}, "needs the person of each record"),
+            ({}, "needs persons="),
             ({"persons": [0, 1]}, f"X has {N} rows, persons 2"),
             ({"persons": np.zeros(N)}, "more than the 1 person"),
         ]:

@@ -239,7 +239,7 @@ def fixed(d, k):
 @pytest.mark.parametrize("how", ["detach", "no_grad", "reentrant"])
 def test_parameters_that_gradients_do_not_reach_are_told(how):
     model = TorchModel(lambda d, k: Stopped(d, k, how))
-    with pytest.warns(UserWarning, match=r"does not train first.weight, first.bias: predictions"):
+    with pytest.warns(UserWarning, match=r"does not train first.weight, first.bias: gradients"):
         model.build(6, 2)
 
 

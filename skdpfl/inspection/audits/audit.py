@@ -467,8 +467,7 @@ def audit_epsilon(
     if not federated:
         if "random_state" not in estimator.get_params(deep=False):
             raise ValueError(
-                f"{type(estimator).__name__} adds no noise itself; audit the estimator, search or "
-                "private transformer inside it."
+                f"{type(estimator).__name__} adds no noise itself; audit what is inside it."
             )
         if X is None:
             raise ValueError(
@@ -514,8 +513,6 @@ def _view(estimator: Any, view: str | None) -> str:
     inside = trust == "silo"
     if view == "silo" and not inside:
         raise ValueError(
-            f"With trust={trust!r} there is no guarantee against an adversary who sees the "
-            "messages of silos. Use view='server', what the server "
-            f"releases{', or reads with colluding silos' if trust == 'secagg' else ''}."
+            f"With trust={trust!r} nothing is guaranteed of silos' messages: use view='server'."
         )
     return view or ("silo" if inside else "server")

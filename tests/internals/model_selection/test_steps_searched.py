@@ -122,8 +122,8 @@ MIXED[0].transformers[1][1].set_params(trust="server")
     ("model", "words"),
     [
         (pipeline(categories="auto"), "give max_categories"),
-        (MIXED, "all steps of a search need the same"),
-        (SharedBudget(ISRLDPClassifier()), "steps of a Pipeline"),
+        (MIXED, "the last step trust="),
+        (SharedBudget(ISRLDPClassifier()), "a Pipeline of several steps"),
     ],
 )
 def test_refusals(model, words):
