@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from skdpfl.losses import LogLoss
+from skdpfl.models import _products
 from skdpfl.models._clipping import clip_slopes, row_norms
-from tests.test_models import DTYPES
+from tests.test_models import DTYPES, problem
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -15,6 +17,18 @@ def test_norms_of_a_row_have_the_same_bits_alone(n_features, dtype):
     alone = [row_norms(X[[i]], 1.0)[0] for i in range(9)]
     for n in 2, 3, 9:
         np.testing.assert_array_equal(row_norms(X[:n], 1.0), alone[:n])
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_spare_columns_change_nothing(intercept, monkeypatch):
+    loss = LogLoss()
+    model, w, X, y = problem(loss, 47, n=64, d=400, dtype=np.float32, intercept=intercept)
+    assert _products._left_over(47) == 1
+    monkeypatch.setattr(_products, "compiled", None)
+    wide = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
+    monkeypatch.setattr(_products, "_left_over", lambda n_outputs: 0)
+    plain = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
+    np.testing.assert_allclose(wide, plain, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("k", [1, 3])

@@ -3,8 +3,7 @@
 import contextlib
 import os
 import warnings
-from dataclasses import dataclass
-from typing import NamedTuple
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from skdpfl import (
     DPScaffoldClassifier,
     ISRLDPClassifier,
 )
-from skdpfl.algorithms import GradientMethod
+from skdpfl.algorithms import MinibatchSGD
 from skdpfl.estimators import _training
 from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.federation import LocalFederation
@@ -186,47 +185,15 @@ def test_a_file_is_for_all_numbers_of_its_parameters(kind, tmp_path):
             other.set_params(random_state=0).fit(X, Y[:40], silos=SILOS[:40])
 
 
-class Moments(NamedTuple):
-    """The state of an algorithm of one's own."""
-
-    params: np.ndarray
-    square: np.ndarray
-    sums: dict
-
-
-@dataclass(frozen=True)
-class OwnAdam(GradientMethod):
-    """A server's step over the root of what it saw."""
-
-    rate: float = 0.1
+class Unkept(MinibatchSGD):
+    """Its state is what no file can keep."""
 
     def init(self, params):
-        return Moments(params, np.zeros_like(params), {"n": 0})
-
-    def aggregate(self, state, released):
-        square = 0.9 * state.square + 0.1 * released.mean**2
-        step = self.rate * released.mean / (np.sqrt(square) + 1e-3)
-        return Moments(state.params - step, square, {"n": state.sums["n"] + 1})
-
-    def params(self, state):
-        return state.params
-
-
-class Opaque:
-    """What no file can keep."""
-
-
-class Unkept(OwnAdam):
-    def init(self, params):
-        return super().init(params)._replace(sums={"n": 0, "it": Opaque()})
-
-
-def own(algorithm):
-    return DPFederatedClassifier(5.0, algorithm=algorithm, n_rounds=4, scaling=None, random_state=0)
+        return super().init(params)._replace(round=Fraction(0))
 
 
 def test_a_state_that_no_file_can_keep_is_refused_before_anything_is_paid(tmp_path):
     with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger:
         with pytest.raises(ValueError, match="cannot keep the state of Unkept"):
-            fit(own(Unkept()), tmp_path / "own")
+            fit(DPFederatedClassifier(5.0, algorithm=Unkept(0.1)), tmp_path / "own")
         assert not ledger.entries

@@ -98,14 +98,6 @@ def test_one_round(name, scaling, value):
     assert distance <= BOUND * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("trust", ["silo", "server"])
-@pytest.mark.parametrize("name", [name for name in ALL if "Scaffold" not in name])
-def test_wherever_the_noise_is(name, trust, noise):
-    distance = moved(name, 1e9, trust=trust, **SCALINGS["bounded"], **NOISES[noise])
-    assert 0 < distance <= BOUND * (1 + 1e-9)
-
-
 #: estimators, options, and how often the bound is reached at most
 MOVES = {
     "single precision": (ALL, {"dtype": np.float32}, 1 + 1e-4),

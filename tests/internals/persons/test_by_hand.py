@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor, ISRLDPSurvival
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.federation import _batches, _sums
 from skdpfl.federation._gradient import PrivateGradient
 from skdpfl.losses import LogLoss, PiecewiseExponential, SquaredError
 from skdpfl.models import LinearModel, OneSlope, Records, _products
 from skdpfl.scaling._columns import ColumnSums
-from tests.internals.persons.test_guarantee import survival_times, visits
+from tests.internals.persons.test_guarantee import visits
 
 C = 0.6
 
@@ -20,23 +20,8 @@ C = 0.6
 CUTS = (0.25, 0.5, 0.75)
 
 
-def hazard_gradients(X, y, params):
-    """The gradient (d + 4,) of each row's loss, by its time in each interval, one by one."""
-    found = []
-    for row, (died, time) in zip(X, y, strict=True):
-        residuals = []
-        for b, (start, end) in enumerate(pairwise((0.0, *CUTS, 1.0))):
-            here = max(0.0, min(time, end) - start)
-            event = died and start < time <= end
-            residuals.append(here * np.exp(row @ params[:4] + params[4 + b]) - event)
-        found.append(np.append(sum(residuals) * row, residuals))
-    return np.array(found)
-
-
 def gradients(kind, X, y, params):
-    """The gradient (P,) of each row of a linear model with these parameters (d + 1, k)."""
-    if kind == "times":
-        return hazard_gradients(X, y, params)
+    """The gradient (d + 1, k) of each row of a linear model with these parameters (d + 1, k)."""
     raw = X @ params[:-1] + params[-1]
     if kind == "squared_error":
         slopes = raw - y[:, None]
@@ -58,37 +43,25 @@ def by_hand(kind, X, y, silos, persons, params, mean):
     return total / len(np.unique(persons))
 
 
-MAKE = {
-    "squared_error": (ISRLDPRegressor, {}),
-    "times": (ISRLDPSurvival, {"target_bounds": (0, 1), "breaks": 4}),
-}
-
-
 def parameters(est):
-    """The fitted parameters: (d + 1, k), of times (d + 4,)."""
-    if isinstance(est, ISRLDPSurvival):
-        return np.append(est.coef_, est.intercept_)
+    """The fitted parameters (d + 1, k)."""
     return np.vstack([np.atleast_2d(est.coef_).T, np.atleast_1d(est.intercept_)])
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("contribution", ["mean", "sum"])
-@pytest.mark.parametrize("kind", ["squared_error", "log_loss", "three", "times"])
-def test_rounds_follow_a_loop(kind, contribution, compiled, monkeypatch):
+@pytest.mark.parametrize("kind", ["squared_error", "log_loss", "three"])
+def test_rounds_follow_a_loop(kind, contribution):
     """Less the noise, which a fit of zeros with the same seed shows."""
-    if not compiled:
-        monkeypatch.setattr(_products, "compiled", None)
     X, y, silos, persons = visits(300, per_person=4)
     drawn = np.random.default_rng(2).random(300) < 0.8  # 0 to 4 rows
     X, y, silos, persons = (a[drawn] for a in (X, y, silos, persons))
-    if kind == "times":
-        y = survival_times(y)
-    elif kind != "squared_error":
+    if kind != "squared_error":
         y = np.digitize(y, [0.0] if kind == "log_loss" else [-0.5, 0.5])
     given = {"unit": "person", "contribution": contribution, "scaling": None, "n_rounds": 1,
              "learning_rate": 1.0, "clip_norm": C, "average": False, "random_state": 0}  # fmt: skip
-    make, extra = MAKE.get(kind, (ISRLDPClassifier, {"calibrate": False}))
-    est = make(50.0, **given, **extra)
+    make = ISRLDPRegressor if kind == "squared_error" else ISRLDPClassifier
+    given |= {} if kind == "squared_error" else {"calibrate": False}
+    est = make(50.0, **given)
     est.fit(X, y, silos=silos, persons=persons)
     found = parameters(est)
     start = np.zeros_like(found)

@@ -42,6 +42,14 @@ def shuffled(**changed):
     return shuffled_profile(**(known | changed))
 
 
+def cost(event, delta=0.1):
+    return price_epsilon(((event, 1),), delta, "replace")
+
+
+def loss(epsilon):
+    return price_delta(((Gaussian(3.0), 1),), epsilon, "replace")
+
+
 def masks(sizes, rates):
     return streams_for(0).poisson_mask_blocks("limits", [0, 1], range(2), 5, sizes, rates)
 
@@ -68,43 +76,22 @@ LIMITS = {
     "delta": (lambda d: check_budget(1.0, d), [TINY, DOWN], [0.0, 1.0, True, "1"]),
     "epsilon": (lambda e: check_budget(e, 0.5), [TINY, math.inf], [0.0, -1.0, True, math.nan]),
     "delta or auto": (lambda d: check_budget_parameters(1.0, d), [DOWN, "auto"], [0.0, 1.0, "all"]),
-    "epsilon or inf": (
-        lambda e: check_budget_parameters(e, "auto"),
-        [1e-9, 1, math.inf],
-        [0.0, -1.0, math.nan],
-    ),
-    "price at delta": (
-        lambda d: price_epsilon(((Gaussian(3.0), 1),), d, "replace"),
-        [0.0, DOWN],
-        [-TINY, 1.0],
-    ),
-    "price at epsilon": (
-        lambda e: price_delta(((Gaussian(3.0), 1),), e, "replace"),
-        [0.0, math.inf],
-        [-TINY, math.nan],
-    ),
+    "epsilon or inf": (lambda e: check_budget_parameters(e, "auto"), [1e-9, math.inf], [0.0, -1.0]),
+    "price at delta": (lambda d: cost(Gaussian(3.0), d), [0.0, DOWN], [-TINY, 1.0]),
+    "price at epsilon": (loss, [0.0, math.inf], [-TINY, math.nan]),
     "rate": (lambda q: priced(sampling_rate=q), [1e-9, 1.0], [0.0, UP, True]),
     "steps": (lambda n: priced(n_steps=n), [1, 10**9], [0, 10**9 + 1, True, 1.5]),
     "noise": (lambda z: priced(noise_multiplier=z), [0.0, math.inf], [-TINY, True, math.nan]),
-    "an event's rate": (
-        lambda q: price_epsilon(((FixedSizeGaussian(3.0, q), 1),), 0.1, "replace"),
-        [0.0, TINY, DOWN, 1.0],
-        [-TINY, UP],
-    ),
-    "a known delta": (
-        lambda d: price_epsilon(((Approximate(1.0, d), 1),), 0.1, "replace"),
-        [0.0, DOWN, 1.0],
-        [-TINY, UP],
-    ),
+    "an event's rate": (lambda q: cost(FixedSizeGaussian(3.0, q)), [0, TINY, DOWN, 1], [-TINY, UP]),
+    "a known delta": (lambda d: cost(Approximate(1.0, d)), [0.0, DOWN, 1.0], [-TINY, UP]),
+    "a known epsilon": (lambda e: cost(Approximate(e, 0.0)), [0.0, 600.0], [-TINY]),
     "times": (lambda n: compose([(Gaussian(1.0), n)]), [0, 1], [-1]),
     "group": (group_size, [1, 2.0], [0, 1.5, True]),
     "beta": (lambda b: check_schedule(("round", b, 0)), [1e-9, 1.0], [0.0, UP]),
     "start": (lambda s: check_schedule(("step", 0.5, s)), [0, 7.0], [-1, 0.5]),
-    "parts of a schedule": (
-        check_schedule,
-        [("step", 0.5, 1), ["step", 0.5, 1]],
-        [("step", 0.5), ("step", 0.5, 1, 1), "step"],
-    ),
+    "parts": (check_schedule, [("step", 0.5, 1)], [("step", 0.5), "step", ("epoch", 0.5, 1)]),
+    "share": (lambda q: stream().poisson_sample(9, q), [0.0, 1.0], [-TINY, UP]),
+    "silo": (lambda s: streams_for(0).uniform_block("x", [s], 0, 1), [0, 2**32 - 1], [-1, 2**32]),
     "subset": (lambda b: stream().subset(5, b), [0, 5], [-1, 6]),
     "integers": (lambda n: stream().integers(-3, n - 3, 2), [1, 2**63 - 1], [0, 2**63]),
     "round": (lambda r: streams_for(0).uniform_block("x", [0], r, 1), [0, 2**32 - 1], [-1, 2**32]),
