@@ -42,3 +42,13 @@ def test_every_value_has_exactly_one_bin(grid):
     if isinstance(grid, LinearGrid):
         ends = grid.bins(np.array([-np.inf, np.inf, np.nan]))
         assert ends.tolist() == [0, grid.n_bins - 1, grid.n_bins // 2]
+
+
+@pytest.mark.parametrize("grid", GRIDS[:1], ids=repr)
+def test_bins_lie_between_their_edges(grid):
+    values = np.array([-3e4, -0.7, 3e-5, 0.01, 0.99, 1.01, 2.0, 5.3, 1e5])
+    bins, edges = grid.bins(values), grid.edges
+    assert len(edges) == grid.n_bins
+    assert (edges[bins] <= values).all() and (values < edges[bins + 1]).all()
+    assert grid.bins(np.array([1.0]))[0] == grid.n_bins - 1
+    assert (grid.bins(np.array([0.0, np.nan, np.inf, 1e-9])) == grid.n_positive).all()

@@ -83,12 +83,3 @@ def test_of_many_records_a_part_is_read_and_paid_for():
     two = scales_of(plan, Z, None, codes, streams_for(0)).features
     np.testing.assert_array_equal(one.center, two.center)
     np.testing.assert_array_equal(one.scale, two.scale)
-    mixed = np.sort(rng.permutation(n)[: n // 2])  # silos interleaved, their own orders kept
-    codes_mixed = np.zeros(n, int)
-    codes_mixed[np.setdiff1d(np.arange(n), mixed)] = 1
-    W = np.empty_like(X)
-    W[codes_mixed == 0], W[codes_mixed == 1] = X[: n // 2], X[n // 2 :]
-    plan = plan_for([n // 2] * 2, 1.0)
-    three = scales_of(plan, W, None, codes_mixed, streams_for(0)).features
-    four = scales_of(plan, X, None, np.repeat([0, 1], n // 2), streams_for(0)).features
-    np.testing.assert_array_equal(three.center, four.center)
