@@ -21,10 +21,8 @@ RNG = np.random.default_rng(0)
 
 #: how n messages are delivered: lists of places
 DELIVERIES = {
-    "one by one": lambda n: [[i] for i in range(n)],
     "one by one, reversed": lambda n: [[i] for i in range(n - 1, -1, -1)],
     "one by one, shuffled": lambda n: [[i] for i in RNG.permutation(n)],
-    "in threes": lambda n: [list(range(i, min(i + 3, n))) for i in range(0, n, 3)],
     "in threes, shuffled": lambda n: np.array_split(RNG.permutation(n), -(-n // 3)),
     "the last first": lambda n: [list(range(n // 2, n)), list(range(n // 2))],
 }

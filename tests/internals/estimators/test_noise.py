@@ -36,7 +36,6 @@ SCHEDULED = np.sqrt(1 + 1 / 4 + 1 / 16)
 #: estimators, options and the deviation: 5 / 250 of a silo, over the root of four
 NOISES = {
     "one round": (ALL, {}, 0.01),
-    "single precision": (ALL, {"X": X0.astype(np.float32)}, 0.01),
     "on the sum": (GRADIENTS_ON_THE_SUM, {"trust": "server"}, 5 / 1000),
     "partial cohorts": (ALL, {"silo_fraction": 0.5}, 5 / 250 / np.sqrt(2)),
     # unbalanced silos, uniform weights: each silo's mean gradient has its own noise
@@ -52,11 +51,6 @@ NOISES = {
         0.01 * SCHEDULED,
     ),
     "local steps": (LOCAL, {"local_steps": 3}, 0.01 * np.sqrt(3)),
-    "a schedule of steps": (
-        LOCAL,
-        {"local_steps": 3, "noise_schedule": ("step", 0.25, 0)},
-        0.01 * SCHEDULED,
-    ),
 }
 
 

@@ -37,22 +37,16 @@ def same_scales():
 
 EXTREMES = {
     "1e9": 1e9,
-    "-1e9": -1e9,
     "1e300": 1e300,
     "mixed": np.array([1e300, -1e9, 1e-300]),
     "tiny": 5e-324,
-    "zero": 0.0,
 }
 SCALINGS = {
     "none": {"scaling": None},
     "squashed": {"scaling": "auto"},
     "bounded": {"feature_bounds": (-4, 6), "target_bounds": (-1, 1)},
 }
-NOISES = {
-    "noise": {"epsilon": None, "noise_multiplier": 1.0},
-    "hardly any": {"epsilon": None, "noise_multiplier": 1e-4},
-    "budget": {"epsilon": 1.0},
-}
+NOISE = {"epsilon": None, "noise_multiplier": 1.0}
 CLIP, RATE = 0.6, 0.3
 N = 240
 
@@ -94,33 +88,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # what scaling w
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("name", ALL)
 def test_one_round(name, scaling, value):
-    distance = moved(name, EXTREMES[value], **SCALINGS[scaling], **NOISES["noise"])
+    distance = moved(name, EXTREMES[value], **SCALINGS[scaling], **NOISE)
     assert distance <= BOUND * (1 + 1e-9)
-
-
-#: estimators, options, and how often the bound is reached at most
-MOVES = {
-    "single precision": (ALL, {"dtype": np.float32}, 1 + 1e-4),
-    "several classes": (CLASSIFIERS, {"n_classes": 4}, 1 + 1e-9),
-    "hinge": (["ISRLDPClassifier"], {"loss": "hinge"}, 1 + 1e-9),
-    "huber": (["ISRLDPRegressor"], {"loss": "huber"}, 1 + 1e-9),
-    "quantile": (["ISRLDPRegressor"], {"loss": "quantile"}, 1 + 1e-9),
-    # 2 / (q n_i), q n_i rounded by fixed batches
-    "poisson": (ALL, {"sampling_rate": 0.5, "sampling": "poisson"}, 2 + 1e-9),
-    "fixed": (ALL, {"sampling_rate": 0.5, "sampling": "without_replacement"}, 2.04),
-    "local steps": ([n for n in ALL if "ISRL" not in n], {"local_steps": 4}, 4 + 1e-9),
-    "rounds": ([n for n in ALL if "Scaffold" not in n], {"n_rounds": 6}, 6 + 1e-9),
-}
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("kind", MOVES)
-def test_steps_add_up(kind):
-    names, options, times = MOVES[kind]
-    for name in (names[0], names[-1]):
-        for value in ("1e9", "1e300"):
-            distance = moved(name, EXTREMES[value], scaling=None, **options, **NOISES["noise"])
-            assert distance <= times * BOUND
 
 
 @pytest.mark.parametrize("weights", ["uniform", {0: 5.0, 1: 1.0, 2: 1.0, 3: 0.2}])

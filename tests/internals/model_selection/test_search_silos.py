@@ -71,8 +71,6 @@ def test_one_silo_moves_the_scores_no_more_than_is_priced(n_records, trust):
 
 PLANS = {
     "some silos, by chance": {"silo_fraction": 0.5, "cohort": "uniform"},
-    "some silos, dealt": {"silo_fraction": 0.4},
-    "sampled records": {"sampling_rate": 0.3},
     "a fixed batch": {"sampling_rate": 0.3, "sampling": "without_replacement"},
     "scales": {"feature_bounds": None},
 }
