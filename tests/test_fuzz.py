@@ -9,18 +9,11 @@ import numpy as np
 import pytest
 
 from benchmarks import fuzz
-from skdpfl import (
-    DPFedAvgClassifier,
-    ISRLDPClassifier,
-)
-from skdpfl.inspection import (
-    affordable_features,
-)
+from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
+from skdpfl.inspection import affordable_features
 from skdpfl.losses import Huber, Poisson, Quantile
 from skdpfl.models import MLP
-from skdpfl.privacy import (
-    check_independent,
-)
+from skdpfl.privacy import check_independent
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 y = np.arange(30) % 2

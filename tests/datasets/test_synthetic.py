@@ -73,9 +73,3 @@ class TestEveryMaker:
     def test_bad_arguments(self, make, arguments, message):
         with pytest.raises((ValueError, TypeError), match=message):
             make(**arguments)
-
-
-@pytest.mark.parametrize("name", ["n_silos", "n_records", "n_features"])
-def test_more_than_any_table_has_is_refused(name):
-    with pytest.raises(ValueError, match=f"{name} must be an integer"):
-        make_federated_regression(**{"n_silos": 2, name: 10**20})

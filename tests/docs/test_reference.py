@@ -21,15 +21,7 @@ LISTED = re.findall(r"^   ([a-z_A-Z0-9.]+)$", PAGE.read_text(), re.MULTILINE)
 #: those that are importable here
 NAMES = [n for n in LISTED if find_spec("torch") or not n.startswith("torch.")]
 #: for those who extend
-BLOCKS = (
-    "algorithms.",
-    "losses.",
-    "models.",
-    "federation.",
-    "engine.",
-    "exceptions.",
-    "remote.",
-)
+BLOCKS = ("algorithms.", "losses.", "models.", "federation.", "engine.", "exceptions.", "remote.")
 USED = [name for name in NAMES if not name.startswith(BLOCKS)]
 #: what needs no extra
 HERE = [name for name in USED if not name.startswith("torch.")]

@@ -8,15 +8,7 @@ from sklearn.base import clone
 
 import skdpfl
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.losses import (
-    NAMED,
-    Hinge,
-    Huber,
-    LogLoss,
-    Loss,
-    Quantile,
-    Weighted,
-)
+from skdpfl.losses import NAMED, Hinge, Huber, LogLoss, Loss, Quantile, Weighted
 from skdpfl.privacy import PrivacyLedger
 from tests.estimators.fits import ESTIMATORS
 

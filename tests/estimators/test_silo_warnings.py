@@ -19,12 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl import ISRLDPClassifier
 from skdpfl.exceptions import UnseenSiloWarning
-from skdpfl.model_selection import (
-    LeaveOneSiloOut,
-    SiloKFold,
-    SiloStratifiedKFold,
-    make_silo_scorer,
-)
+from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold, make_silo_scorer
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(240, 3))

@@ -15,11 +15,7 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import (
-    BaggingClassifier,
-    StackingClassifier,
-    VotingClassifier,
-)
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold

@@ -8,11 +8,7 @@ import pytest
 from sklearn import config_context
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.ensemble import (
-    BaggingClassifier,
-    StackingClassifier,
-    VotingClassifier,
-)
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_selection import SelectFromModel

@@ -9,9 +9,7 @@ from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import ConvergenceDisplay, PrivacySpentDisplay, PrivacyUtilityDisplay
-from skdpfl.model_selection import (
-    SiloStratifiedKFold,
-)
+from skdpfl.model_selection import SiloStratifiedKFold
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)

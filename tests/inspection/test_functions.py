@@ -9,11 +9,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.compose import (
-    ColumnTransformer,
-    TransformedTargetRegressor,
-    make_column_selector,
-)
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.ensemble import BaggingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator

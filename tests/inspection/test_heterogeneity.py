@@ -88,9 +88,3 @@ def test_bad_input_is_named(change, message):
     setting = {"X": [[0.0], [1.0], [2.0], [3.0]], "y": [0.0, 1.0, 1.0, 0.0], "silos": [1, 1, 2, 2]}
     with pytest.raises(ValueError, match=message):
         heterogeneity(**(setting | change))
-
-
-def test_columns_without_numbers_are_named():
-    X = pd.DataFrame({"age": [30.0, 40.0, 50.0, 60.0], "ward": list("abab")})
-    with pytest.raises(ValueError, match=r"column\(s\) \['ward'\] that hold no numbers"):
-        heterogeneity(X, [0.0, 1.0, 2.0, 3.0], silos=[0, 0, 1, 1])

@@ -5,13 +5,7 @@ import pandas as pd
 import pytest
 
 from skdpfl.exceptions import BudgetExceeded
-from skdpfl.inspection import (
-    correlation,
-    describe,
-    histogram,
-    quantile,
-    value_counts,
-)
+from skdpfl.inspection import correlation, describe, histogram, quantile, value_counts
 from skdpfl.privacy import PrivacyLedger
 from tests.estimators.test_frames import in_polars, raw
 

@@ -11,11 +11,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl import ISRLDPClassifier
 from skdpfl.exceptions import BudgetExceeded
-from skdpfl.inspection import (
-    DPCalibrationDisplay,
-    DPConfusionMatrixDisplay,
-    DPRocCurveDisplay,
-)
+from skdpfl.inspection import DPCalibrationDisplay, DPConfusionMatrixDisplay, DPRocCurveDisplay
 from skdpfl.privacy import PrivacyLedger
 
 RNG = np.random.default_rng(0)

@@ -60,10 +60,7 @@ def test_one_budget_is_spent_and_not_overspent(encoding):
     assert list(spent.per_silo.index) == ["east", "west"]
     assert shared.score(FRAME, Y) > 0.75 and set(shared.classes_) == {False, True}
     assert not hasattr(model[-1], "coef_")
-    parts = [
-        *shared.estimator_[0].named_transformers_.values(),
-        shared.estimator_[-1],
-    ]
+    parts = [*shared.estimator_[0].named_transformers_.values(), shared.estimator_[-1]]
     # what the fitted steps say that they released is all that there is
     assert sum(p.privacy_spent_.n_releases for p in parts) == spent.n_releases
     assert skdpfl.privacy_spent(shared) == spent

@@ -13,12 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.model_selection import (
-    LeaveOneSiloOut,
-    SiloGroupKFold,
-    SiloKFold,
-    SiloStratifiedKFold,
-)
+from skdpfl.model_selection import LeaveOneSiloOut, SiloGroupKFold, SiloKFold, SiloStratifiedKFold
 
 SIZES = {"a": 7, "b": 12, "c": 9, "d": 5}
 SILOS = np.random.default_rng(0).permutation(np.repeat(list(SIZES), list(SIZES.values())))

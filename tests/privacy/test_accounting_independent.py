@@ -86,10 +86,7 @@ def test_dp_accounting_agrees(neighbours, z, q, steps):
         "add_remove": NeighboringRelation.REPLACE_SPECIAL,
     }[neighbours]
     one = privacy_loss_distribution.from_gaussian_mechanism(
-        z,
-        sampling_prob=q,
-        value_discretization_interval=q / z / 8,
-        neighboring_relation=relation,
+        z, sampling_prob=q, value_discretization_interval=q / z / 8, neighboring_relation=relation
     )
     theirs = one.self_compose(steps).get_epsilon_for_delta(DELTA)
     ours = price_epsilon(((PoissonGaussian(z, q), steps),), DELTA, neighbours)

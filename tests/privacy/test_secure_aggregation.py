@@ -7,21 +7,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from skdpfl import (
-    DPFedAvgClassifier,
-    DPFedEXPClassifier,
-    ISRLDPClassifier,
-    ISRLDPRegressor,
-)
+from skdpfl import DPFedAvgClassifier, DPFedEXPClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.preprocessing import DPPCA, DPOneHotEncoder, DPSimpleImputer
-from skdpfl.privacy import (
-    PrivacyLedger,
-    PrivacySpent,
-    SecureAggregation,
-    audit_epsilon,
-    epsilon_of,
-)
+from skdpfl.privacy import PrivacyLedger, PrivacySpent, SecureAggregation, audit_epsilon, epsilon_of
 from tests.estimators.fits import data
 
 TEN = dict.fromkeys("abcdefghij", 200)

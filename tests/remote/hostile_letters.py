@@ -92,18 +92,12 @@ def small_ones(offer, ask):
     yield "text of any shape", message({"t": [""], "s": [0, 2**62]})
     yield from plain_rows(offer)
     sums = parts(offer)[0]["v"]["row"]["v"]["sums"]
-    yield (
-        "many releases",
-        with_field(offer, "v", "row", "v", "sums", value=sums * 5000),
-    )
+    yield ("many releases", with_field(offer, "v", "row", "v", "sums", value=sums * 5000))
     facts, words = ("v", "facts", "v"), [str(i) for i in range(10**5)]
     yield "a long class", with_field(offer, *facts, "classes", value=["x" * 10**6, *words])
     yield "many classes", with_field(offer, *facts, "classes", value=list(range(10**5)))
     yield "many features", with_field(offer, *facts, "n_features", value=10**12)
-    yield (
-        "names of many features",
-        with_field(offer, *facts, "feature_names", value=words),
-    )
+    yield ("names of many features", with_field(offer, *facts, "feature_names", value=words))
     yield "a long name", with_field(offer, "v", "fit", value="x" * 10**6)
     huge = pack(MLP((2,)).build(4, 1))
     for hidden in ([2**40], [2**20] * 3, [1] * 10**5):

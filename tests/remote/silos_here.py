@@ -48,11 +48,7 @@ class Here(Courier):
         X, y, silos = self.problem
         mine = silos == NAMES.index(name)
         classes = [0, 1] if y.dtype.kind == "i" else None
-        own = {
-            "sample_weight": self.weights,
-            "exposure": self.exposure,
-            "persons": self.persons,
-        }
+        own = {"sample_weight": self.weights, "exposure": self.exposure, "persons": self.persons}
         own = {key: values[mine] for key, values in own.items() if values is not None}
         return SiloRecords(name, X[mine], y[mine], classes=classes, **own)
 

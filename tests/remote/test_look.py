@@ -4,14 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.inspection import (
-    correlation,
-    describe,
-    histogram,
-    kaplan_meier,
-    quantile,
-    value_counts,
-)
+from skdpfl.inspection import correlation, describe, histogram, kaplan_meier, quantile, value_counts
 from skdpfl.remote import RemoteFederation, SiloRecords, SilosMissing, Terms, new_silo_key
 from tests.remote.silos_here import NAMES, Here, problem, schema
 
