@@ -8,8 +8,8 @@ privacy, not to the nearest.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -169,8 +169,7 @@ def check_average(value: Any) -> bool | float:
     )
 
 
-@contextmanager
-def advising(X: Any, y: Any = None, *, declares: bool = False) -> Iterator[None]:
+def advising(X: Any, y: Any = None, *, declares: bool = False) -> AbstractContextManager[None]:
     """Explain errors caused by text, missing values or missing labels; pass others on.
 
     ``declares``: whether kinds of columns can be declared in feature_bounds.
@@ -178,31 +177,27 @@ def advising(X: Any, y: Any = None, *, declares: bool = False) -> Iterator[None]
     NumPy and scikit-learn quote the value that they cannot read. A record's values must not appear
     in an error, nor in its ``__cause__``. So the error names positions, and has no cause.
     """
-    try:
-        with refusing_complex():
-            yield
-    except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
-        advice = _advice(X, y, error, declares) or _without_values(X, y, error)
-        if advice is None:
-            raise
-    else:
-        return
-    raise ValueError(advice) from None
+    return _instead(lambda error: _advice(X, y, error, declares) or _without_values(X, y, error))
+
+
+def naming_no_values(values: Any, name: str) -> AbstractContextManager[None]:
+    """Raise conversion errors without the values that NumPy quotes."""
+    return _instead(lambda error: _without_values(values, None, error, name))
 
 
 @contextmanager
-def naming_no_values(values: Any, name: str) -> Iterator[None]:
-    """Raise conversion errors without the values that NumPy quotes."""
+def _instead(words: Callable[[Exception], str | None]) -> Iterator[None]:
+    """Raise errors of conversion in other words, without the original; None: as they are."""
+    told = None
     try:
         with refusing_complex():
             yield
     except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
-        told = _without_values(values, None, error, name)
+        told = words(error)
         if told is None:
             raise
-    else:
-        return
-    raise ValueError(told) from None
+    if told is not None:
+        raise ValueError(told) from None
 
 
 #: how errors begin that go on with a value

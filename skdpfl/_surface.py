@@ -1,14 +1,9 @@
 """Shared docstrings, HTML representations, and errors for methods that are missing on purpose.
 
-An estimator's HTML representation links to its page of this documentation and shows its cost. The
-link starts with ``$SKDPFL_DOCS`` (any URL, ``file:///...`` too), else with the package's
-"Documentation" URL. If neither is set there is no link.
+An estimator's HTML representation shows its cost.
 """
 
-import functools
-import importlib.metadata
 import inspect
-import os
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -140,19 +135,6 @@ def _held(value: Any, seen: set[int]) -> Iterator[Any]:
 class DocLinks:
     """Mixin for the HTML representation of estimators; it comes before BaseEstimator."""
 
-    _doc_link_module = "skdpfl"
-
-    @property
-    def _doc_link_template(self) -> str:
-        home = os.environ.get("SKDPFL_DOCS") or declared_home()
-        return f"{home.rstrip('/')}/generated/{{public_name}}.html" if home else ""
-
-    def _doc_link_url_param_generator(self) -> dict[str, str]:
-        """Return the name under which users import the class, for the link's template."""
-        package, part, *_ = type(self).__module__.split(".")
-        place = package if part == "estimators" else f"{package}.{part}"
-        return {"public_name": f"{place}.{type(self).__name__}"}
-
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         """Return the table of fitted attributes, whose values are cut at 30 characters."""
         table = super()._get_fitted_attr_html(doc_link)  # type: ignore[misc]
@@ -161,21 +143,17 @@ class DocLinks:
             spent = row["value"]
             price = f"ε = {at_most(spent.epsilon)}, δ = {at_most(spent.delta, 2)}"
             table["privacy_spent_"] = {**row, "value": _Word(price)}
-            for name, value in _said_with(self, spent).items():
+            # what an epsilon must be stated with: what is protected, and from whom
+            words = {
+                f"privacy_spent_.{n}": getattr(spent, n) for n in ("unit", "trust", "neighbours")
+            }
+            if spent.simulation:
+                words["privacy_spent_.simulation"] = "simulation (seeded)"
+            if (silos := getattr(self, "silo_ids_", None)) is not None:
+                words["len(silo_ids_)"] = len(silos)
+            for name, value in words.items():
                 table[name] = {"type_name": type(value).__name__, "value": _Word(value)}
         return table
-
-
-def _said_with(model: Any, spent: Any) -> dict[str, Any]:
-    """Return what an epsilon must be stated with: what is protected, and from whom."""
-    words = {f"privacy_spent_.{name}": getattr(spent, name) for name in _STATED}
-    silos = getattr(model, "silo_ids_", None)
-    if spent.simulation:
-        words["privacy_spent_.simulation"] = "simulation (seeded)"
-    return words if silos is None else words | {"len(silo_ids_)": len(silos)}
-
-
-_STATED = ("unit", "trust", "neighbours")
 
 
 class _Word:
@@ -186,17 +164,6 @@ class _Word:
 
     def __repr__(self) -> str:
         return str(self._value)
-
-
-@functools.cache
-def declared_home() -> str:
-    """Return the documentation's URL from the package's metadata; empty if there is none."""
-    try:
-        urls = importlib.metadata.metadata("skdpfl").get_all("Project-URL") or []
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-    named = dict(url.split(", ", 1) for url in urls)
-    return named.get("Documentation", "")
 
 
 class Missing:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.algorithms import Algorithm, Released, sends_one_gradient
+from skdpfl.algorithms import Released, sends_one_gradient
 from skdpfl.federation import CohortSum, Federation, GridSum, Work
 from skdpfl.independence import check_declared
 from skdpfl.privacy.mechanisms import Aggregate
@@ -197,19 +197,16 @@ def _next(
         state = algorithm.idle(before.state)
     params = algorithm.params(state)
     mean, weight = before.mean, before.weight
-    share = _weight_of(r, plan.n_rounds, algorithm, average)
+    if isinstance(average, bool):
+        share = algorithm.output_weight(r, plan.n_rounds)
+    else:
+        late = r >= plan.n_rounds - last_rounds(average, plan.n_rounds)
+        share = float(late and algorithm.moves(r))
     if share:
         weight += share
         mean = mean + (params - mean) * (share / weight)
     output = mean if average is not False and weight > 0 else params
     return Progress(r + 1, output.astype(work.dtype), state, clip_norm, mean, weight)
-
-
-def _weight_of(r: int, n_rounds: int, algorithm: Algorithm, average: bool | float) -> float:
-    """Return the weight of a round's model in the average."""
-    if isinstance(average, bool):
-        return algorithm.output_weight(r, n_rounds)
-    return float(r >= n_rounds - last_rounds(average, n_rounds) and algorithm.moves(r))
 
 
 def last_rounds(average: float, n_rounds: int) -> int:

@@ -7,8 +7,9 @@ globals) is compared before and after. A fit runs these tests before it charges 
 can prove independence: the author has to know of numbers that are treated differently.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -195,32 +196,38 @@ def _try_algorithm(algorithm: Algorithm, size: int, *, stacks: bool = True) -> N
         memory = np.zeros((_MANY, algorithm.memory_size(size)))
         for r in range(_ROUNDS):
             shared, n_steps = algorithm.broadcast(state), algorithm.n_gradients(r)
-            each = zip(slopes, offsets, memory, strict=True)
-            alone = [new().local(shared, m.copy(), _MadeUp(a, b, n_steps)) for a, b, m in each]
-            stack: Any = alone
-            if stacks:
-                stack = new().local(shared, memory.copy(), _MadeUp(slopes, offsets, n_steps))
-            if not _alike(stack, alone):
-                raise _mixes(
-                    algorithm,
-                    "silos",
-                    "messages of several silos together differ from those of each alone",
-                )
-            kept = np.array(alone)
-            pairs = zip(memory, kept, strict=True)
-            apart = [new().remember(shared, m.copy(), k.copy()) for m, k in pairs]
-            after: Any = apart
-            if stacks:
-                after = new().remember(shared, memory.copy(), kept.copy())
-            if not _alike(after, apart):
-                raise _mixes(
-                    algorithm,
-                    "silos",
-                    "memories of several silos together differ from those of each alone",
-                )
-            memory = np.array(apart)
+            local = partial(_local, shared, n_steps)
+            kept = _by_silo(algorithm, new, local, (memory, slopes, offsets), stacks, "messages")
+            remember = partial(_remember, shared)
+            memory = _by_silo(algorithm, new, remember, (memory, kept), stacks, "memories")
             squared = float(np.square(kept).sum(axis=-1).mean())
             state = algorithm.aggregate(state, Released(kept.mean(axis=0), 1.0, 1.0, squared, 0.5))
+
+
+def _local(
+    shared: Any, n_steps: int, own: Algorithm, memory: NDArray, slopes: NDArray, offsets: NDArray
+) -> NDArray:
+    return own.local(shared, memory, _MadeUp(slopes, offsets, n_steps))
+
+
+def _remember(shared: Any, own: Algorithm, memory: NDArray, kept: NDArray) -> NDArray:
+    return own.remember(shared, memory, kept)
+
+
+def _by_silo(
+    algorithm: Algorithm,
+    new: Callable[[], Algorithm],
+    call: Callable[..., NDArray],
+    rows: tuple[NDArray, ...],
+    stacks: bool,
+    what: str,
+) -> NDArray:
+    """Return the results of a call for each silo; raise if those of a stack of silos differ."""
+    alone = [call(new(), *(part.copy() for part in each)) for each in zip(*rows, strict=True)]
+    if stacks and not _alike(call(new(), *(part.copy() for part in rows)), alone):
+        how = f"{what} of several silos together differ from those of each alone"
+        raise _mixes(algorithm, "silos", how)
+    return np.array(alone)
 
 
 # ---- losses --------------------------------------------------------------------------------------
@@ -260,9 +267,8 @@ def _try_loss(loss: Loss, n_outputs: int) -> None:
                 stack = of(y[None], raw[None].copy(), squared_norms=norms[None])
                 alone = [of(y[[j]], raw[[j]], squared_norms=norms[[j]])[0] for j in range(_MANY)]
             if not (_alike(together, alone) and _alike(stack[0], alone)):
-                raise _mixes(
-                    loss, "records", f"{name} of a batch differs from that of each record alone"
-                )
+                how = f"{name} of a batch differs from that of each record alone"
+                raise _mixes(loss, "records", how)
 
 
 # ---- models --------------------------------------------------------------------------------------
@@ -277,11 +283,8 @@ def _try_model(model: Model) -> None:
     for X in _silos(model.n_features):
         alone = [model.raw(params, X[[j]])[0] for j in range(_MANY)]
         if not _alike(model.raw(params, X), alone):
-            raise _mixes(
-                model,
-                "records",
-                "raw predictions of a batch differ from those of each record alone",
-            )
+            how = "raw predictions of a batch differ from those of each record alone"
+            raise _mixes(model, "records", how)
         _try_sums(model, params, X, y, loss)
 
 
@@ -303,9 +306,8 @@ def _try_sums(model: Model, params: NDArray, X: NDArray, y: NDArray, loss: Loss)
     pairs = np.arange(_MANY - 1)[:, None] + np.arange(2)
     stack = of(pairs, np.broadcast_to(params, (len(pairs), model.size)))
     if not _alike(stack, alone[pairs].sum(axis=1)):
-        raise _mixes(
-            model, "silos", "sums of several silos together differ from those of each alone"
-        )
+        how = "sums of several silos together differ from those of each alone"
+        raise _mixes(model, "silos", how)
 
 
 def _try_activation(activation: Activation) -> None:
@@ -316,8 +318,5 @@ def _try_activation(activation: Activation) -> None:
         slopes = [[activation.slope(np.array([[v]]))[0, 0] for v in row] for row in together]
         same = _alike(together, alone) and _alike(activation.slope(together.copy()), slopes)
         if not same:
-            raise _mixes(
-                activation,
-                "records",
-                "values for several numbers together differ from those for each alone",
-            )
+            how = "values for several numbers together differ from those for each alone"
+            raise _mixes(activation, "records", how)

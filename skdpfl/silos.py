@@ -6,7 +6,7 @@ their rows are secret. Ids are never guessed: anything but one id for each row i
 
 import hashlib
 import secrets
-from collections.abc import Hashable, Iterator, Mapping, Set
+from collections.abc import Hashable, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -176,11 +176,11 @@ def _read(ids: Any, n_rows: int, X: Any, what: str) -> Silos:
             f"{what}s must have one id per row: X has {n_rows} rows, {what}s {len(values)}."
         )
     check_index(ids, X, f"{what}s")
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and len(values):
-        low, high = int(values.min()), int(values.max())
-        if high - low <= 2 * len(values) and high < 2**63:
-            return _counted(values, low)
-    codes, distinct = _factorized(values, what)
+    try:
+        codes, distinct = pd.factorize(values, sort=False)
+    except TypeError:  # what has no hash
+        said = f"{what}s must be ids that can be compared: text or numbers."
+        raise ValueError(said) from None
     if (codes < 0).any():
         raise ValueError(
             f"{what}s has {int((codes < 0).sum())} missing value(s); give each row a {what}, or "
@@ -226,48 +226,6 @@ def _refuse_mixed(ids: pd.Index) -> None:
             "persons has ids of several types, text among them, so that a person could be read as "
             'two, 7 and "7". Read them as text (read_csv(..., dtype={"person": str})).'
         )
-
-
-def _factorized(values: Any, what: str) -> tuple[np.ndarray, Any]:
-    """Return codes and ids as ``pandas.factorize`` does, faster for fixed-width text."""
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "US" or not values.size:
-        try:
-            return pd.factorize(values, sort=False)
-        except TypeError:  # what has no hash
-            said = f"{what}s must be ids that can be compared: text or numbers."
-            raise ValueError(said) from None
-    kind = np.uint32 if values.dtype.kind == "U" else np.uint8
-    text = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
-    letters = text.view(kind).reshape(len(text), -1)
-    codes = None
-    for word in _words(letters):
-        own, ids = pd.factorize(word)
-        codes = own if codes is None else pd.factorize(codes * len(ids) + own)[0]
-    if codes is None:  # all rows are alike
-        return np.zeros(len(text), np.intp), values[:1]
-    first = np.empty(int(codes.max()) + 1, np.intp)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last assignment holds
-    return codes, values[first]
-
-
-def _words(letters: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield 64-bit integers (n,) that hold the characters (n, width) in which rows differ."""
-    low, high = letters.min(axis=0), letters.max(axis=0)
-    bits = 8 if high.max() < 256 else 32
-    differ = np.flatnonzero(low != high)
-    for i in range(0, len(differ), 64 // bits):
-        word = np.zeros(len(letters), np.uint64)
-        for j in differ[i : i + 64 // bits]:
-            word = (word << np.uint64(bits)) | letters[:, j]
-        yield word
-
-
-def _counted(values: np.ndarray, low: int) -> Silos:
-    """Return codes and ids of integers in a narrow range from ``low`` on; faster than hashing."""
-    places = values.astype(np.int64) - low
-    used = np.bincount(places) > 0
-    ids = (np.flatnonzero(used) + low).astype(values.dtype)
-    return Silos((np.cumsum(used) - 1)[places], pd.Index(ids))
 
 
 def _one_dimensional(ids: Any, what: str) -> Any:

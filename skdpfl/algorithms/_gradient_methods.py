@@ -34,7 +34,7 @@ ours): phases of multi-stage AC-SA on disjoint batches, see :class:`LocalizedSGD
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -111,15 +111,17 @@ class AcceleratedState(NamedTuple):
     n_done: int
 
 
-class Sequences(Protocol):
-    """A state with AC-SA's sequences x and x_ag, and the number of gradients used."""
+class LocalizedState(NamedTuple):
+    """AC-SA's two sequences, the number of gradients used, and the center w_(i-1)."""
 
-    @property
-    def prox(self) -> np.ndarray: ...
-    @property
-    def aggregated(self) -> np.ndarray: ...
-    @property
-    def n_done(self) -> int: ...
+    prox: np.ndarray
+    aggregated: np.ndarray
+    n_done: int
+    center: np.ndarray
+
+
+#: a state with AC-SA's sequences x and x_ag, and the number of gradients used
+Sequences = AcceleratedState | LocalizedState
 
 
 class Coefficients(NamedTuple):
@@ -248,15 +250,6 @@ class MultistageSGD(ACSA):
     def coefficients(self, n_done: int) -> Coefficients:
         stage, done = self._place(n_done)
         return Coefficients.at(done + 1, stage.scale, self.strong_convexity)
-
-
-class LocalizedState(NamedTuple):
-    """AC-SA's two sequences, the number of gradients used, and the center w_(i-1)."""
-
-    prox: np.ndarray
-    aggregated: np.ndarray
-    n_done: int
-    center: np.ndarray
 
 
 class Place(NamedTuple):

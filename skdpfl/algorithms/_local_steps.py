@@ -102,7 +102,7 @@ class LocalSteps(_base.Algorithm):
         return gradient.descent(shared, self.learning_rate)
 
     def params(self, state: Any) -> np.ndarray:
-        return np.asarray(state)
+        return np.asarray(getattr(state, "params", state))
 
 
 class FedAvgState(NamedTuple):
@@ -148,9 +148,6 @@ class FedAvg(LocalSteps):
 
     def idle(self, state: FedAvgState) -> FedAvgState:
         return state._replace(round=state.round + 1)
-
-    def params(self, state: FedAvgState) -> np.ndarray:
-        return state.params
 
 
 @dataclass(frozen=True)
@@ -284,9 +281,6 @@ class Scaffold(LocalSteps):
     def idle(self, state: ScaffoldState) -> ScaffoldState:
         return state._replace(round=state.round + 1)
 
-    def params(self, state: ScaffoldState) -> np.ndarray:
-        return state.params
-
     def moves(self, round: int) -> bool:
         return round >= self.warm_start_rounds
 
@@ -336,9 +330,6 @@ class FedExp(LocalSteps):
 
     def idle(self, state: FedExpState) -> FedExpState:
         return state._replace(step_sizes=(*state.step_sizes, 1.0))
-
-    def params(self, state: FedExpState) -> np.ndarray:
-        return state.params
 
     def _step(self, released: _base.Released) -> float:
         """Return eta_g; 1 if the messages are not finite, which means that the fit has diverged."""

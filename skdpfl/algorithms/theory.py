@@ -219,11 +219,6 @@ def gao2024_penalties(
     return [first * 2 ** (power * i) for i in range(check_count("n_phases", n_phases))]
 
 
-def _half(squared_distance: float) -> float:
-    """Return V."""
-    return check_positive("squared_distance", squared_distance) / 2
-
-
 @dataclass(frozen=True)
 class StepSchedule:
     """Steps and averaging weights of R rounds.

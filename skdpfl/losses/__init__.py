@@ -1,8 +1,6 @@
 """Losses: convex functions of a target and a raw prediction (see `Loss`)."""
 
 from skdpfl.losses._base import Loss, Weighted, record_by_record, with_weights
-from skdpfl.losses._classification import Hinge, LogLoss, Ordinal, SquaredHinge
-from skdpfl.losses._regression import AbsoluteError, Huber, Kink, Kinked, Quantile, SquaredError
 from skdpfl.losses._survival import (
     Gamma,
     NegativeBinomial,
@@ -14,6 +12,17 @@ from skdpfl.losses._survival import (
     loss_for,
     signed_times,
     with_offsets,
+)
+from skdpfl.losses._targets import (
+    AbsoluteError,
+    Hinge,
+    Huber,
+    Kinked,
+    LogLoss,
+    Ordinal,
+    Quantile,
+    SquaredError,
+    SquaredHinge,
 )
 
 #: every loss of this package, by the estimators' names; the property tests run over all

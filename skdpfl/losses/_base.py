@@ -27,6 +27,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -141,13 +142,13 @@ class Loss(ABC):
             In the dtype of `raw`.
         """
 
-    @abstractmethod
     def lipschitz(self, n_outputs: int) -> float:
         """Bound of the gradient's Euclidean norm over the k outputs; inf if there is none."""
+        return inf
 
-    @abstractmethod
     def curvature(self, n_outputs: int) -> float:
         """Bound of the largest second derivative in the raw predictions; inf if there is none."""
+        return inf
 
     def smoothness(self, n_outputs: int, squared_norm: float) -> float:
         """Lipschitz constant of a linear model's gradient in w, for ``|(x, 1)|^2 <= squared_norm``.
@@ -156,11 +157,6 @@ class Loss(ABC):
         its largest eigenvalue is at most ``curvature * squared_norm``.
         """
         return self.curvature(n_outputs) * squared_norm
-
-    @property
-    def smooth(self) -> bool:
-        """Whether the gradient is Lipschitz in the parameters of a linear model."""
-        return self.smoothness(1, 1.0) < inf
 
     @property
     def smoothing(self) -> float | None:
@@ -294,11 +290,7 @@ class Weighted(Loss):
     """
 
     loss: Loss
-
-    @property
-    def is_classifier(self) -> bool:  # type: ignore[override]
-        """That of the loss."""
-        return self.loss.is_classifier
+    is_classifier = property(attrgetter("loss.is_classifier"))  # type: ignore[assignment]
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         value = self.loss.value(y["target"], raw, squared_norms=squared_norms)
@@ -329,19 +321,12 @@ class Weighted(Loss):
         """Return that without weights: a weighted gradient is shortened as much as its record's."""
         return self.loss.largest_norm(raw, squared_features)
 
-    def lipschitz(self, n_outputs: int) -> float:
-        """Infinite, since weights are not bounded."""
-        return inf
-
-    def curvature(self, n_outputs: int) -> float:
-        return inf
-
 
 #: overridable by a loss from outside without losing trusted status: no record reaches these
 _UNREAD = frozenset((
     "is_classifier", "is_quadratic", "link", "one_slope", "scales_target", "target_range",
     "quantile_level", "at_quantile",
-    "lipschitz", "curvature", "smoothness", "smooth", "smoothing", "can_be_smoothed", "smoothed",
+    "lipschitz", "curvature", "smoothness", "smoothing", "can_be_smoothed", "smoothed",
     "bounded", "of_scaled", "loss_at_zero", "n_outputs", "inverse_link", "predict", "predict_proba",
 ))  # fmt: skip
 
@@ -373,16 +358,8 @@ class RecordByRecord(Loss):
 
     loss: Loss
     raises: bool = False
-
-    @property
-    def is_classifier(self) -> bool:  # type: ignore[override]
-        """That of the loss."""
-        return self.loss.is_classifier
-
-    @property
-    def quantile_level(self) -> float | None:
-        """That of the loss."""
-        return self.loss.quantile_level
+    is_classifier = property(attrgetter("loss.is_classifier"))  # type: ignore[assignment]
+    quantile_level = property(attrgetter("loss.quantile_level"))  # type: ignore[assignment]
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         out, fixed = np.empty(raw.shape[:-1], raw.dtype), np.array(np.nan, raw.dtype)

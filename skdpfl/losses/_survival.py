@@ -30,6 +30,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from math import inf, log
+from operator import attrgetter
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -66,9 +67,6 @@ class OfLogMean(Loss):
     def __post_init__(self) -> None:
         largest = check_number("largest", self.largest, low=0, open_low=True)
         object.__setattr__(self, "largest", largest)
-
-    def lipschitz(self, n_outputs: int) -> float:
-        return inf
 
     def bounded(self, largest: float) -> OfLogMean:
         """Return the loss with `largest`, at least 1, the mean at raw 0, where fits start."""
@@ -128,10 +126,7 @@ class _Power(OfLogMean):
     Lipschitz bound.
     """
 
-    @property
-    @abstractmethod
-    def _p(self) -> float:
-        """The power."""
+    _p: ClassVar[float]
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         z, most = raw[..., 0], self.largest
@@ -205,9 +200,7 @@ class Poisson(_Power):
     Lipschitz bound.
     """
 
-    @property
-    def _p(self) -> float:
-        return 1.0
+    _p: ClassVar[float] = 1.0
 
 
 @dataclass(frozen=True)
@@ -227,10 +220,7 @@ class Gamma(_Power):
     """
 
     target_range: ClassVar[tuple[float, float]] = (_ABOVE_ZERO, inf)
-
-    @property
-    def _p(self) -> float:
-        return 2.0
+    _p: ClassVar[float] = 2.0
 
 
 @dataclass(frozen=True)
@@ -271,9 +261,7 @@ class Tweedie(_Power):
         """From 0; above 0 for power 2."""
         return (_ABOVE_ZERO if self.power == 2 else 0.0), inf
 
-    @property
-    def _p(self) -> float:
-        return self.power
+    _p = property(attrgetter("power"))  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -360,11 +348,7 @@ class Offset(Loss):
     """
 
     loss: Loss
-
-    @property
-    def is_classifier(self) -> bool:  # type: ignore[override]
-        """That of the loss."""
-        return self.loss.is_classifier
+    is_classifier = property(attrgetter("loss.is_classifier"))  # type: ignore[assignment]
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         return self.loss.value(y["target"], _moved(y, raw, None), squared_norms=squared_norms)
@@ -502,9 +486,6 @@ class PiecewiseExponential(Loss):
     def without_labels(self) -> PiecewiseExponential:
         """Return the loss with ``label_free=True``."""
         return replace(self, label_free=True)
-
-    def lipschitz(self, n_outputs: int) -> float:
-        return inf
 
     def curvature(self, n_outputs: int) -> float:
         """`largest`: that of the sum over the intervals."""
