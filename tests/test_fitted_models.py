@@ -32,9 +32,3 @@ def test_a_network_starts_from_public_weights(given):
     COEFS[0][:] = 7  # which are copied
     np.testing.assert_array_equal(start.layers[0][0], np.full((2, 3), 0.5))
     COEFS[0][:] = 0.5
-
-
-@pytest.mark.parametrize("given", [(COEFS,), (COEFS, INTERCEPTS[:1]), ([], []), object()])
-def test_what_is_no_start_is_refused(given):
-    with pytest.raises(ValueError, match=r"coefs|fitted network"):
-        public(given)

@@ -20,7 +20,8 @@ def slow(*values):
 KINDS = "Classifier", "Regressor"
 
 
-#: family, options, whether silos count alike
+SHARES = (0.1, 0.2, 0.3, 0.4)
+#: family, options, whether silos count alike, or for how much each
 FAMILIES = [
     ("ISRLDP", {}, False),
     ("ISRLDP", {"solver": "accelerated"}, False),
@@ -33,6 +34,8 @@ FAMILIES = [
     ("DPFedAvg", {"unit": "silo"}, True),
     ("DPFedEXP", {}, True),
     ("DPFederated", {}, False),
+    ("ISRLDP", {"silo_weights": dict(enumerate(SHARES))}, SHARES),
+    ("DPScaffold", {"silo_weights": dict(enumerate(SHARES))}, SHARES),
 ]
 #: what is drawn, or walked, besides
 WAYS = [
@@ -79,7 +82,8 @@ def fitted(name, kind, alpha, **options):
 def raw_and_best(model, X, y, silos, alike):
     """Scaled predictions of the model and of the optimum of the objective."""
     Z, alpha = model.scaling_.transform(X), model.alpha * len(y)
-    weights = len(y) / 4 / np.bincount(silos)[silos] if alike else np.ones(len(y))
+    shares = np.array(alike if isinstance(alike, tuple) else [0.25] * 4)
+    weights = len(y) * (shares / np.bincount(silos))[silos] if alike else np.ones(len(y))
     if hasattr(model, "classes_"):
         best = LogisticRegression(C=1 / alpha, tol=1e-10, max_iter=9999).fit(Z, y, weights)
         return model.decision_function(X), best.decision_function(Z)

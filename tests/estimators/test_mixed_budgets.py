@@ -39,14 +39,6 @@ def test_sizes_where_budgets_are_alike_or_asked_for(kw):
 # ---- scales, each silo's at its own noise --------------------------------------------------------
 
 
-def test_a_silo_without_noise_pays_infinity_and_the_others_their_own():
-    plan = plan_for({"a": 0.5, "b": np.inf, "c": 1.0})
-    spent = plan.spent().per_silo
-    assert spent["b"] == np.inf
-    assert spent["a"] <= 0.5
-    assert spent["c"] <= 1
-
-
 def test_releases_beside_count_even_where_all_train_alike():
     """One noise for all: the silo that released most beside decides it, be it the last of many."""
     setups = tuple(((Gaussian(z), 1),) for z in (50.0, 4.0, 50.0, 20.0))

@@ -71,14 +71,3 @@ def test_the_nearest_row_is_named(name):
         match=r'trust="secagg" with unit="record" needs an algorithm with one local step',
     ):
         make(name, trust="secagg", local_steps=2).fit(X, y, silos=silos)
-
-
-def test_zero_out_needs_half_the_noise():
-    X, y, silos = data("ISRLDPClassifier")
-    z = [
-        make("ISRLDPClassifier", neighbours=relation, n_rounds=5, scaling=None, sampling_rate=1.0)
-        .fit(X, y, silos=silos)
-        .plan_.noise_multiplier[0]
-        for relation in ("replace", "add_remove")
-    ]
-    assert z[0] == pytest.approx(2 * z[1], rel=1e-2)
