@@ -78,16 +78,16 @@ from skdpfl.preprocessing import (
     DPStandardScaler,
 )
 from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy import release as released
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.mechanisms import ShuffledGradients, ShuffledSums
 from skdpfl.privacy.mechanisms.privunit import PrivateMessages, PrivUnitMechanism
-from skdpfl.privacy.release import grid
-from skdpfl.privacy.release.sharing import SharedNoise
+from skdpfl.privacy.release import SharedNoise
 from skdpfl.remote import Courier, Gate, RemoteFederation, SiloRecords, Terms
 from skdpfl.scaling._value_counts import ColumnCounts, ValueCounts
 
 #: deviations of the noise in units of the grid, by the sum's dtype
-UNITS = {"float32": 2.0**grid.UNIT_BITS, "float64": 2.0**grid.FINE_BITS}
+UNITS = {"float32": 2.0**released.UNIT_BITS, "float64": 2.0**released.FINE_BITS}
 #: what rounding of the comparison itself may add
 SLACK = 1 + 1e-9
 
@@ -97,7 +97,7 @@ _BITS, _RANDOMISED = ShuffledSums.release, PrivUnitMechanism.randomise
 #: what silos hide in a common sum, that sum, and how many of three silos may tell their noise
 _STEPS, _TOTAL, COLLUDING = SharedNoise.steps, SharedNoise.total, 1
 #: the release of many sums on grids that are made once
-_ROWS = grid.GridRows.release
+_ROWS = released.GridRows.release
 #: what gives out a column's names with their counts
 _GIVER = ValueCounts.giver
 
@@ -138,17 +138,15 @@ class Replay:
         exact: np.ndarray,
         units: np.ndarray,
         gamma: Any,
-        out: np.ndarray | None = None,
-        divisor: Any = 1.0,
     ) -> np.ndarray:
         """Note a sum and return its release, or that of the recorded fit."""
         exact_before = np.array(exact)
         deviation = np.asarray(gamma, dtype=float) * UNITS[exact.dtype.name]
-        result = original(exact, units, gamma, out=out, divisor=divisor)
-        self.note(exact_before, (exact_before.shape, units, gamma, divisor), deviation, result)
+        result = original(exact, units, gamma)
+        self.note(exact_before, (exact_before.shape, units, gamma), deviation, result)
         return result
 
-    def rows(self, rows: grid.GridRows, exact: np.ndarray, units: np.ndarray) -> np.ndarray:
+    def rows(self, rows: released.GridRows, exact: np.ndarray, units: np.ndarray) -> np.ndarray:
         """Note sums that are rows, and return their release, or that of the recorded fit."""
         exact_before = np.array(exact)
         deviation = rows.grids[:, None].astype(float) * UNITS[exact.dtype.name]
@@ -229,7 +227,7 @@ def _aligned(names: tuple[Any, ...], before: np.ndarray, counted: ColumnCounts) 
 @contextmanager
 def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     """Record all noised sums, wherever they are released."""
-    original, replay = grid.snapped_release, Replay(before)
+    original, replay = released.snapped_release, Replay(before)
 
     def bits(shuffled: ShuffledSums, *args: Any) -> np.ndarray:
         return replay.bits(shuffled, *args)
@@ -248,7 +246,7 @@ def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     for module in holders:
         module.snapped_release = release  # type: ignore[attr-defined]
     ShuffledSums.release, PrivUnitMechanism.randomise = bits, randomised  # type: ignore
-    grid.GridRows.release = lambda rows, *args: replay.rows(rows, *args)  # type: ignore
+    released.GridRows.release = lambda rows, *args: replay.rows(rows, *args)  # type: ignore
     ValueCounts.giver = named  # type: ignore[method-assign]
     SharedNoise.steps = lambda noise, *args: replay.share(noise, *args)  # type: ignore
     SharedNoise.total = lambda noise, *args: replay.total(noise, *args)  # type: ignore
@@ -257,7 +255,7 @@ def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     finally:
         ShuffledSums.release, PrivUnitMechanism.randomise = _BITS, _RANDOMISED  # type: ignore
         SharedNoise.steps, SharedNoise.total = _STEPS, _TOTAL  # type: ignore
-        grid.GridRows.release = _ROWS  # type: ignore[method-assign]
+        released.GridRows.release = _ROWS  # type: ignore[method-assign]
         ValueCounts.giver = _GIVER  # type: ignore[method-assign]
         for module in holders:
             module.snapped_release = original  # type: ignore[attr-defined]

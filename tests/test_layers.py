@@ -25,7 +25,6 @@ LAYERS = [
         "_codec",
         "_compat",
         "_compiled",
-        "_distinct",
         "_durable",
         "_lazy",
         "_surface",
@@ -58,10 +57,9 @@ LAYERS = [
 INSIDE_PRIVACY = [
     {"events", "randomness"},
     {"sampling", "pricing", "release"},
+    {"public_numbers"},
     {"calibration", "spending"},
     {"shuffling"},
-    {"public_numbers"},
-    {"accounting"},
     {"mechanisms"},
     {"plan"},
 ]

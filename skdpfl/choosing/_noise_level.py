@@ -15,7 +15,7 @@ It follows from public numbers only: budgets, sizes and weights.
     unit "person"                    as "record", with n_i persons
 
 D = 2 if a record (silo) is replaced, 1 if its contribution is set to zero; t of the c silos of a
-round may collude (:mod:`skdpfl.privacy.release.sharing`). A share p of the silos takes part in a
+round may collude (:mod:`skdpfl.privacy.release`). A share p of the silos takes part in a
 round: T rounds cost a silo as p T do, and the noise of a round's one sum is divided by p N. With
 trust "silo" p N records come with p of the noise's variance, and where whole silos are hidden from
 outsiders, drawing them amplifies: there p counts as 1. One number is enough: T noisy gradients
@@ -36,7 +36,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl._distinct import distinct
 from skdpfl.algorithms import sends_one_gradient
 from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._request import Request
@@ -46,6 +45,7 @@ from skdpfl.privacy.events import Trust
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule, noise_factors
+from skdpfl.privacy.release import distinct
 from skdpfl.scaling import rarity
 
 #: a larger (D / z)^2 is no privacy, and exp((D / z)^2) is to be computed

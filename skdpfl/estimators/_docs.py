@@ -285,7 +285,7 @@ sequence of models (``trust="server"``) are for whole silos. Proof: what leaves 
 clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
 ``privacy_spent_`` composes exactly the releases of ``plan_``. ``trust="secagg"``: what the server
 and the colluding silos together learn from the sums is (epsilon, delta)-DP
-(:mod:`skdpfl.privacy.mechanisms.shared`).
+(:mod:`skdpfl.privacy.mechanisms.whole_silos`).
 """
 
 import difflib

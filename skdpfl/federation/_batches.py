@@ -307,7 +307,7 @@ class PersonBatches(GroupBatches):
 
     **Formal guarantee.** A person's rows are in one part of a batch, so they give one contribution.
     How many terms a sum has, and how many partial sums it is formed from, is bounded by public
-    numbers as for records (:mod:`skdpfl.privacy.release.noised_sum`): with c persons in a product,
+    numbers as for records (:mod:`skdpfl.privacy.release`): with c persons in a product,
     a silo of n persons is cut into K parts of whole multiples of c persons, part k of c m_k. Its
     two sums have at most m_k products each, or m_k + 1 together, and are added up; so a person's
     term goes through at most c + m_k + K - 1 <= c + ceil(n / c) operations. No number of rows

@@ -22,7 +22,7 @@ replaced, and the radius if its terms are set to zero.
 
 1. *A record.* Between neighbours one term of one silo's sum changes, so the exact sum changes by at
    most Delta. So does the sum over all silos at the server, and the masked sum with shares of noise
-   (:mod:`skdpfl.privacy.release.sharing`).
+   (:mod:`skdpfl.privacy.release`).
 2. *A whole silo.* Its mean is in the convex hull of the set, which has the same radius and
    diameter: replacing or zeroing the silo changes it by at most Delta.
 3. *A person.* The mean over a person's records is in the convex hull, too, so replacing the person

@@ -41,8 +41,7 @@ from skdpfl.preprocessing import PayingTransformer
 from skdpfl.privacy.calibration import delta_of
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian, Guarantee
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.spending.as_fitted import differences, own_digests
-from skdpfl.privacy.spending.ledger import Recorded
+from skdpfl.privacy.spending.ledger import Recorded, differences, own_digests
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
 
 BAGS = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)

@@ -25,9 +25,8 @@ from skdpfl._warnings import foreign_steps
 from skdpfl.model_selection import _wrapped
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.spending.as_fitted import AsFitted
 from skdpfl.privacy.spending.cost import at_delta
-from skdpfl.privacy.spending.ledger import Recorded
+from skdpfl.privacy.spending.ledger import AsFitted, Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
 from skdpfl.table import Owners, public_columns
 

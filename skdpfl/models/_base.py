@@ -254,7 +254,7 @@ class Model(ABC):
         c_j, where c_j depends on record j, `params` and `clip_norm` only, never on another record,
         and ``|c_j| <= C`` for the numbers as stored. If any number of record j is not finite, c_j =
         0, decided before clipping. Rounding in the sum is additional:
-        `skdpfl.privacy.release.noised_sum` bounds it, provided that products of records are summed
+        `skdpfl.privacy.release` bounds it, provided that products of records are summed
         in any order, at most `chunk` of them before chunks are summed.
         """
         if type(self).clipped_gradient_sums is not Model.clipped_gradient_sums:

@@ -198,7 +198,7 @@ class LinearModel(Model):
 
         In floating point we assume that NumPy's operations on the numbers of row j do not depend on
         the values of other rows, nor on how many there are. Rounding in the sum over records comes
-        on top: see `skdpfl.privacy.release.noised_sum`. A record of weight 0 does not change the
+        on top: see `skdpfl.privacy.release`. A record of weight 0 does not change the
         result, bit for bit, even if it is not finite.
         """
         products = group_products(records, self.n_outputs, self.fit_intercept)

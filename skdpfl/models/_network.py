@@ -335,7 +335,7 @@ class Network(Model):
         squared norms, or the target is not finite, all of the record's rows are set to 0, so
         c_j = 0; this is decided before clipping. Each coordinate of the sum is a sum over records
         of one product each, like the linear model's: at most `chunk` of them are added up, in some
-        order, before chunks are: `skdpfl.privacy.release.noised_sum` counts that. Factors of
+        order, before chunks are: `skdpfl.privacy.release` counts that. Factors of
         weight 0 make f 0: such a record does not change the result.
         """
         lengths, layers = records.lengths, self.split(params)

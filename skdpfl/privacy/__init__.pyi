@@ -1,6 +1,6 @@
 from skdpfl.independence import check_independent as check_independent
 from skdpfl.inspection.audits import audit_epsilon as audit_epsilon
-from skdpfl.privacy.accounting import (
+from skdpfl.privacy.calibration import (
     epsilon_of as epsilon_of,
     n_steps_for as n_steps_for,
     noise_multiplier_for as noise_multiplier_for,

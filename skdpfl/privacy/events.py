@@ -1,6 +1,6 @@
 """Events: one frozen class for each kind of release; and what a plan protects.
 
-An event *describes* a release; :mod:`skdpfl.privacy.accounting` *prices* it. A new mechanism needs
+An event *describes* a release; :mod:`skdpfl.privacy.calibration` *prices* it. A new mechanism needs
 its event here; unknown events are refused.
 
 Noise convention (the same everywhere in this package)::
@@ -18,6 +18,7 @@ so that, in the direction of the differing record, a release is one of the pairs
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Literal, Self, get_args
 
 from skdpfl._arguments import check_choice, check_count
@@ -138,40 +139,13 @@ class Guaranteed:
 
     guarantee: Guarantee
 
-    @property
-    def unit(self) -> Unit:
-        """What is protected: "record", "person" or "silo"."""
-        return self.guarantee.unit
-
-    @property
-    def trust(self) -> Trust:
-        """Whom a person in the data trusts in addition to their own silo."""
-        return self.guarantee.trust
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """The neighbouring relation: "replace" or "add_remove"."""
-        return self.guarantee.neighbours
-
-    @property
-    def colluding(self) -> int:
-        """The number of other silos that may collude with the server."""
-        return self.guarantee.colluding
-
-    @property
-    def silos_per_person(self) -> int:
-        """The largest number of silos that a person has rows in, as declared."""
-        return self.guarantee.silos_per_person
-
-    @property
-    def change(self) -> int:
-        """D, the sensitivity of a sum to one unit, over the norm of a term."""
-        return self.guarantee.change
-
-    @property
-    def shares_noise(self) -> bool:
-        """Whether silos share the noise of a masked sum."""
-        return self.guarantee.shares_noise
+    unit = property(attrgetter("guarantee.unit"))
+    trust = property(attrgetter("guarantee.trust"))
+    neighbours = property(attrgetter("guarantee.neighbours"))
+    colluding = property(attrgetter("guarantee.colluding"))
+    silos_per_person = property(attrgetter("guarantee.silos_per_person"))
+    change = property(attrgetter("guarantee.change"))
+    shares_noise = property(attrgetter("guarantee.shares_noise"))
 
     def trusting(self, trust: Trust, colluding: int = 0, **changes: Any) -> Self:
         """Return the same with another trust, and other changes.
@@ -309,8 +283,9 @@ class SecureAggregation(Described):
     -----
     **Formal guarantee.** As far as masks and signatures hold, the server and any ``colluding``
     silos together learn no more of the other silos' records than a Gaussian mechanism with the
-    priced noise reveals: :mod:`skdpfl.privacy.mechanisms.shared`. A silo that adds no noise, or too
-    little, counts as colluding. With more than ``colluding`` such silos there is no guarantee.
+    priced noise reveals: :mod:`skdpfl.privacy.mechanisms.whole_silos`. A silo that adds no noise,
+    or too little, counts as colluding. With more than ``colluding`` such silos there is no
+    guarantee.
 
     Examples
     --------

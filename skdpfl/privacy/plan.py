@@ -38,20 +38,20 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl._distinct import distinct
 from skdpfl.privacy.calibration import MANY_BUDGETS, Search, calibrate, shared_budgets
-from skdpfl.privacy.events import Composition, Exact, Gaussian, Neighbours, compose
+from skdpfl.privacy.events import Composition, Exact, Gaussian, compose
 from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, mechanism_for
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import dominates, undominated
 from skdpfl.privacy.public_numbers import PublicNumbers
+from skdpfl.privacy.release import distinct
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: More groups than this are merged: silos whose rates, and then whose noise, differ by this share.
@@ -215,8 +215,7 @@ def outsider_multipliers(plan: PublicNumbers) -> np.ndarray | None:
     """
     if plan.shares_noise:
         most = plan.cohort_sizes.max()
-        whole = plan.noise_of_sum is None  # a plan of some of the silos knows no cohorts
-        return plan.noise_multiplier * np.sqrt(most / (most - plan.colluding)) if whole else None
+        return plan.noise_multiplier * np.sqrt(most / (most - plan.colluding))
     one_step = all(k <= 1 for k in plan.steps)
     alone = plan.guarantee.row == ("record", "silo") and plan.silos_per_person == 1
     if not (alone and plan.gradients_only and one_step):
@@ -376,32 +375,7 @@ def _of_silo(
         return 0.0
     build = partial(composition_of, plan, mechanism, silo)
     asked = float(epsilon), float(plan.delta[silo]), plan.neighbours, search or mechanism.search
-    if not mechanism.gaussian:
-        return calibrate(build, *asked)
-    return _least_of(_Asked(tuple(map(build, _TRIED)), [build]), *asked)
-
-
-#: levels of noise at which releases are compared: all that depends on the noise is proportional
-_TRIED = 1.0, 2.0, math.inf
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What a silo releases as a function of its Gaussian noise; equal if the releases are.
-
-    The function is taken out by the search, so that what is kept holds no plan.
-    """
-
-    at: tuple[Composition, ...]
-    build: list[Callable[[float], Composition]] = field(compare=False)
-
-
-@lru_cache(maxsize=512)
-def _least_of(
-    asked: _Asked, epsilon: float, delta: float, neighbours: Neighbours, search: Search
-) -> float:
-    """Search once where fits repeat one another, as in cross-validation."""
-    return calibrate(asked.build.pop(), epsilon, delta, neighbours, search)
+    return calibrate(build, *asked)
 
 
 #: the releases of a silo (by its number) at a noise multiplier
@@ -517,10 +491,6 @@ class PrivacyPlan(PublicNumbers):
     contribution : {"mean", "sum"}
         With unit "person": what is clipped, the mean or the sum of the gradients of a person's rows
         in a silo.
-    noise_of_sum : float, optional
-        With ``trust="secagg"``: the noise on a cohort's weighted sum without the colluding silos'
-        shares, over ``clip_norm``. By default it follows from the multipliers; plans of some of the
-        silos state it, since all silos need the same.
     mechanism : Mechanism
         The mechanism; by default the one for unit and trust.
     expected_width : float, optional
@@ -607,6 +577,9 @@ class PrivacyPlan(PublicNumbers):
         seen = outsider_multipliers(self) if self.mechanism.fresh_noise else None
         outsider = None if seen is None else costliest(self, self.mechanism, seen)
         before = max((sum(n for _, n in releases) for releases in self.setup), default=0)
+        stated = None  # the multiplier in the round with the least noise, unless silos differ
+        if self.mechanism.gaussian and not np.ptp(self.noise_multiplier):
+            stated = float(self.noise_multiplier[0]) * self.factor_range[0]
         return PrivacySpent.from_compositions(
             self.guarantee,
             delta=most,
@@ -615,20 +588,12 @@ class PrivacyPlan(PublicNumbers):
             silo_ids=names,
             group_of_silo=groups.of_silo.tolist() if names else None,
             outsider_compositions=outsider,
-            noise_multiplier=self._stated_noise,
+            noise_multiplier=stated,
             n_releases=self.mechanism.n_releases(self) + before,
             assignment=assignment,
             simulation_seeds=frozenset(() if simulation_seed is None else (simulation_seed,)),
             shares=self.shares,
         )
-
-    @property
-    def _stated_noise(self) -> float | None:
-        """The common noise multiplier in the round with the least; None if silos differ."""
-        alike = bool((self.noise_multiplier == self.noise_multiplier[0]).all())
-        if not self.mechanism.gaussian or not alike:
-            return None
-        return float(self.noise_multiplier[0]) * self.factor_range[0]
 
     # ---- calibration -------------------------------------------------------------------------
 

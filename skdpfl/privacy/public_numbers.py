@@ -25,9 +25,9 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_choice, check_rate
-from skdpfl._distinct import distinct
 from skdpfl.privacy.events import Composition, Guarantee, Guaranteed
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import distinct
 from skdpfl.privacy.sampling import Everyone, Sampling, draw_cohorts
 
 MAX_LEVELS = 64
@@ -103,7 +103,6 @@ class PublicNumbers(Guaranteed):
     gradients_only: bool = False
     size: int | None = None
     silo_ids: Sequence[Any] = None  # type: ignore[assignment]
-    noise_of_sum: float | None = None
     spare_rounds: int = 0
     contribution: str = "mean"
 
@@ -204,11 +203,6 @@ class PublicNumbers(Guaranteed):
         """
         sizes = self.cohort_sizes
         return math.sqrt(np.mean(sizes / (sizes - self.colluding)))
-
-    @cached_property
-    def weight_in_largest(self) -> float:
-        """The weight of all silos in units of the largest weight."""
-        return float(self.weights.sum() / self.weights.max())
 
     @cached_property
     def record_shares(self) -> np.ndarray:

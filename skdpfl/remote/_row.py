@@ -38,7 +38,7 @@ from skdpfl.remote._terms import Refused, in_words
 from skdpfl.scaling import AffineScaling, CurveScaling, SquashScaling
 
 #: what a plan in a letter leaves out: cohorts and sums come beside it, the rest is not believed
-_NAMES = "schedule setup gradients_only silo_fraction noise_of_sum expected_width shares"
+_NAMES = "schedule setup gradients_only silo_fraction expected_width shares"
 _LEFT_OUT = {name: getattr(PrivacyPlan, name) for name in _NAMES.split()}
 
 

@@ -292,7 +292,7 @@ def test_a_full_disk_refuses_the_fit_and_keeps_the_ledger(full):
     with PrivacyLedger(path=full) as ledger:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), limits[1]))
         try:
-            with pytest.raises(LedgerError, match=r"cannot be written.*Raise the limit"):
+            with pytest.raises(LedgerError, match=r"cannot be written: File too large"):
                 ledger.charge("more", SMALL)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)

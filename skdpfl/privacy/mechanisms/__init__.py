@@ -15,15 +15,15 @@
 Persons (``unit="person"``) have the mechanisms of records, except the shuffler's: a person's rows
 in a silo give one gradient, which is clipped once.
 
-The base class is in ``base``, mechanisms for records in ``records``, for whole silos in
-``whole_silos`` and ``privunit``, noise that silos share in ``shared``.
+The base class is in ``base``, mechanisms for records in ``records``, for whole silos and for noise
+that silos share in ``whole_silos``, local privacy in ``privunit``.
 
 Formal guarantee
 ----------------
 Every noised sum S is released as ``gamma (rint(S / gamma) + N)`` with integer noise N
 (:mod:`skdpfl.privacy.release`), a Gaussian mechanism on a query of L2 sensitivity at most
 ``sensitivity(S) + gamma sqrt(size)``, rounding errors of S included. The clip norm is reduced by
-that much, so the priced multiplier is met (:mod:`skdpfl.privacy.release.noised_sum`).
+that much, so the priced multiplier is met (:mod:`skdpfl.privacy.release`).
 """
 
 from skdpfl.privacy.mechanisms.base import (
@@ -41,10 +41,11 @@ from skdpfl.privacy.mechanisms.records import (
     ShuffledSums,
     SiloGradients,
 )
-from skdpfl.privacy.mechanisms.shared import SharedGradients, SharedMessages
 from skdpfl.privacy.mechanisms.whole_silos import (
     LearntClip,
     ServerMessages,
+    SharedGradients,
+    SharedMessages,
     SiloMessages,
     WholeMessages,
 )

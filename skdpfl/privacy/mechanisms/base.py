@@ -142,7 +142,7 @@ class Mechanism:
         """Return the noise of silos' gradients (``size`` numbers), in units of the grid.
 
         A subclass may use noise that is correlated over steps. Its ``composition`` must then return
-        its cost (:mod:`skdpfl.privacy.release.noised_sum`, part 4). It is released in float64.
+        its cost (:mod:`skdpfl.privacy.release`, part 4). It is released in float64.
         """
         return FreshNoise(streams, "noise", size, dtype)
 

@@ -51,6 +51,34 @@ norm R, for every such distribution: secret memory does not invalidate amplifica
 rounds' pairs compose. Cohorts of a known size (uniform, balanced) get no amplification; in a
 balanced schedule a silo is charged for the largest number of rounds it can be in. The clip norm of
 a round and all server computations are functions of earlier releases.
+
+Noise shared by silos: each silo's share in a masked sum, and the price.
+------------------------------------------------------------------------
+    unit     trust    class            noised                              released by
+    record   secagg   SharedGradients  the cohort's weighted sum of those  the masks' sum
+    silo     secagg   SharedMessages   the sum of clipped messages         the masks' sum
+
+With s the noise of the sum over C (without the colluding silos' shares), of c silos in a round each
+adds noise of ``s C / sqrt(c - t)`` to its weighted message, in whole numbers on a common grid
+(:mod:`skdpfl.privacy.release`). ::
+
+    record   s = max_i z_i w_i / (q_i n_i)         whole silos, with R as there   s = z max_i w_i
+
+Formal guarantee
+----------------
+Against the server together with any t silos, a round is the Gaussian mechanism with the multiplier
+z of :class:`ServerGradients` or :class:`ServerMessages`, for every other silo in the round: at
+least c - t shares are unknown to them, including that silo's own. They see the cohorts, so sampling
+of silos gives no amplification; sampled records are as secret as with any other trust. A failed
+attempt is a release as well: ``spare_rounds`` of them are priced in addition to the rounds, for
+every silo.
+
+**Whole silos: the relation.** Under zero-out a silo's e_i becomes 0 and its noise stays: the sum
+changes by w_i e_i, at most max w R, as with a trusted server. Under replacement it changes by up to
+twice as much. The server and colluding silos see which silos answer, so participation is not
+hidden; the guarantee is that a silo's answer could have come from other data. That is replacement,
+the meaning of ``neighbours="auto"`` here, as with ``trust="silo"``. (``neighbours="add_remove"``
+guarantees that the answer could have been zeros, at half the sensitivity.)
 """
 
 import math
@@ -62,15 +90,27 @@ from skdpfl._arguments import check_share
 from skdpfl.privacy.events import Composition, Gaussian, PoissonGaussian, compose
 from skdpfl.privacy.mechanisms.base import (
     Aggregate,
+    GradientTerms,
     Mechanism,
     Senders,
     Statistics,
     clip_rows,
     squared_norms,
 )
+from skdpfl.privacy.mechanisms.records import ServerGradients, n_sums
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.release import DOUBLE, NORMALS, NoisedSum, noised_sum
+from skdpfl.privacy.release import (
+    DOUBLE,
+    MOST_NORMALS,
+    NORMALS,
+    NoisedSum,
+    SharedNoise,
+    check_honest,
+    noised_sum,
+    relative_error,
+    shared_noise,
+)
 from skdpfl.privacy.sampling import Levels
 
 #: change of log C in the first round, and in late ones, for an error of one in the share
@@ -244,8 +284,8 @@ class ServerMessages(WholeMessages):
         return std * self._radius / plan.silo_fraction * plan.excess_of_shares
 
     def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
-        # the total weight, in units of the largest
-        return self._noised(plan, clip_norm, size, plan.n_silos, plan.weight_in_largest)
+        most = float(plan.weights.sum() / plan.weights.max())  # in units of the largest weight
+        return self._noised(plan, clip_norm, size, plan.n_silos, most)
 
     def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
         if not self.n_extra:
@@ -279,3 +319,100 @@ def _kept_clip(clip_norm: float) -> float:
 def within(estimate: float, clip_norm: float) -> float:
     """Clip an estimate of a mean squared norm to its range, which is post-processing."""
     return min(max(estimate, 0.0), clip_norm**2)
+
+
+#: operations on a silo's sum: normaliser, weight, the grid's step, and one to spare
+_OPERATIONS = 4
+
+
+@dataclass(frozen=True)
+class SharedGradients(ServerGradients):
+    """Record unit: silos add weighted gradients and shares of the noise to a masked sum."""
+
+    serves = ("record", "secagg")
+    shared = True
+
+    def check(self, plan: PublicNumbers) -> None:
+        super().check(plan)
+        _check_shares(plan)
+
+    def errors_apart(self, plan: PublicNumbers) -> np.ndarray:
+        return relative_error((_OPERATIONS, DOUBLE)) * plan.largest_batches * plan.clip_norm
+
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
+        # raise before the first round where a total does not fit
+        self._shared(plan, plan.factor_range[0], int(plan.cohort_sizes.max()))
+        return super().gradient_terms(plan, size, dtype)
+
+    def noise_in(self, plan: PublicNumbers, round: int, among: int) -> SharedNoise:
+        """Return each silo's share of the noise in a round with a given number of silos."""
+        return self._shared(plan, float(plan.factors[round][0]), among)
+
+    def _shared(self, plan: PublicNumbers, factor: float, among: int) -> SharedNoise:
+        bound = float(plan.record_shares @ plan.largest_batches) * plan.clip_norm
+        return shared_noise(self._std(plan) * factor, among, plan.colluding, bound)
+
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
+        noise = self.noise_in(plan, by.round, by.among)
+        units = by.keys.units_block("share", by.silos, by.round, kept.shape[1:], DOUBLE)
+        return noise.steps(kept * plan.weights[by.silos, None], units)
+
+    def release(
+        self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
+    ) -> np.ndarray:
+        noise = self.noise_in(plan, round, aggregate.among)
+        return noise.total(aggregate.total) / aggregate.divisor
+
+
+@dataclass(frozen=True)
+class SharedMessages(ServerMessages):
+    """Whole silos: each adds its clipped message and a share of the noise to a masked sum."""
+
+    serves = ("silo", "secagg")
+    shared = True
+
+    def check(self, plan: PublicNumbers) -> None:
+        super().check(plan)
+        _check_shares(plan)
+
+    def n_releases(self, plan: PublicNumbers) -> int:
+        return n_sums(plan)
+
+    def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
+        """Return a silo's noised sum, which has its clip norm, in units of the largest weight."""
+        return self._noised(plan, clip_norm, size, _OPERATIONS, 1.0)
+
+    def noise_in(self, plan: PublicNumbers, clip_norm: float, among: int) -> SharedNoise:
+        """Return each silo's share of the noise in a round, in units of the largest weight."""
+        std = float(plan.noise_multiplier[0]) * clip_norm * self._radius
+        return shared_noise(std, among, plan.colluding, among * clip_norm * self._radius)
+
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
+        exact = super().send(plan, kept, by)
+        noise = self.noise_in(plan, by.clip_norm, by.among)
+        units = by.keys.units_block("share", by.silos, by.round, exact.shape[1:], DOUBLE)
+        return noise.steps(exact * (plan.weights[by.silos, None] / plan.largest_weight), units)
+
+    def release(
+        self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
+    ) -> np.ndarray:
+        noise = self.noise_in(plan, aggregate.clip_norm, aggregate.among)
+        return noise.total(aggregate.total) * (plan.largest_weight / aggregate.divisor)
+
+
+def _check_shares(plan: PublicNumbers) -> None:
+    """Raise unless the noise of the sum is as priced, even without the colluding silos' shares."""
+    if plan.colluding < 0 or plan.spare_rounds < 0:
+        raise ValueError("colluding and spare_rounds must be 0 or more.")
+    if plan.silo_fraction < 1 and plan.schedule is None:
+        raise ValueError(
+            'trust="secagg" reveals to the server which silos take part in a round, so a plan with '
+            "silo_fraction below 1 needs a schedule."
+        )
+    check_honest(int(plan.cohort_sizes.min()), plan.colluding)
+    normals = float(plan.n_silos) * (plan.size or 1) * (plan.n_rounds + plan.spare_rounds)
+    if normals > MOST_NORMALS:
+        raise ValueError(
+            f"The fit draws {normals:.2g} noise values, more than the {MOST_NORMALS:.0g} that "
+            "prices cover: use fewer rounds, or a smaller model."
+        )

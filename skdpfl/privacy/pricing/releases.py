@@ -191,12 +191,16 @@ def _poisson(event: events.PoissonGaussian, neighbours: events.Neighbours) -> _P
     return _sampled(z, rate, neighbours, pair)
 
 
-def _fixed_size(event: events.FixedSizeGaussian, neighbours: events.Neighbours) -> _Price:
+def _refuse_unpriced(neighbours: events.Neighbours) -> None:
     if neighbours != "replace":
         raise ValueError(
             f"neighbours={neighbours!r}: batches of a fixed size are priced under "
             "neighbours='replace' only."
         )
+
+
+def _fixed_size(event: events.FixedSizeGaussian, neighbours: events.Neighbours) -> _Price:
+    _refuse_unpriced(neighbours)
     z, rate = _noise(event.noise_multiplier), _rate(event.sampling_rate)
     return _sampled(z, rate, neighbours, lambda q, shift: loss_pairs.FixedSizePair(q, 2 * shift))
 
@@ -204,26 +208,20 @@ def _fixed_size(event: events.FixedSizeGaussian, neighbours: events.Neighbours) 
 def _with_replacement(
     event: events.WithReplacementGaussian, neighbours: events.Neighbours
 ) -> _Price:
-    if neighbours != "replace":
-        raise ValueError(
-            f"neighbours={neighbours!r}: batches with replacement are priced under "
-            "neighbours='replace' only."
-        )
+    _refuse_unpriced(neighbours)
     z, rate = _noise(event.noise_multiplier), _rate(event.sampling_rate)
+    batch = check_count("batch", event.batch)
+    return _sampled(z, rate, None, lambda q, s: loss_pairs.WithReplacementPair(q, s, batch))
+
+
+def _sampled(z: float, rate: float, whole: events.Neighbours | None, pair: Any) -> _Price:
+    """Price sampled sums; under the relation ``whole``, all records are a plain Gaussian."""
     if rate == 0.0 or z == math.inf:
         return 0.0, None
     if z < NO_NOISE:
         return math.inf, None
-    return 0.0, loss_pairs.WithReplacementPair(rate, 1.0 / z, check_count("batch", event.batch))
-
-
-def _sampled(z: float, rate: float, neighbours: events.Neighbours, pair: Any) -> _Price:
-    if rate == 0.0 or z == math.inf:
-        return 0.0, None
-    if z < NO_NOISE:
-        return math.inf, None
-    if rate == 1.0:
-        return _gaussian(events.Gaussian(z), neighbours)
+    if rate == 1.0 and whole is not None:
+        return _gaussian(events.Gaussian(z), whole)
     return 0.0, pair(rate, 1.0 / z)
 
 
@@ -308,12 +306,7 @@ def _most_expensive(cell: list[tuple[events.Event, int]]) -> events.Event:
     first, second = zip(*numbers, strict=True)
     if isinstance(cell[0][0], events.Approximate):
         return events.Approximate(max(first), max(second))
-    kind = (
-        events.PoissonGaussian
-        if isinstance(cell[0][0], events.PoissonGaussian)
-        else events.FixedSizeGaussian
-    )
-    return kind(min(first), max(second))
+    return type(cell[0][0])(min(first), max(second))  # type: ignore[call-arg]
 
 
 def undominated(compositions: Sequence[events.Composition]) -> list[int]:
@@ -334,17 +327,10 @@ def dominates(a: events.Composition, b: events.Composition) -> bool:
 
 
 def _costs_more(x: events.Event, y: events.Event) -> bool:
-    if x == y:
-        return True
-    if type(x) is not type(y):
-        return False
-    if isinstance(x, events.Gaussian) and isinstance(y, events.Gaussian):
-        return x.noise_multiplier <= y.noise_multiplier
-    if isinstance(x, events.PoissonGaussian | events.FixedSizeGaussian):
-        assert isinstance(y, events.PoissonGaussian | events.FixedSizeGaussian)
-        return x.noise_multiplier <= y.noise_multiplier and x.sampling_rate >= y.sampling_rate
-    if isinstance(x, events.WithReplacementGaussian):
-        assert isinstance(y, events.WithReplacementGaussian)
-        fewer = x.noise_multiplier <= y.noise_multiplier and x.sampling_rate >= y.sampling_rate
-        return fewer and x.batch == y.batch  # a draw of y is one of x, or of other records
-    return False
+    if x == y or type(x) is not type(y) or not hasattr(x, "noise_multiplier"):
+        return x == y
+    more, less = vars(x), vars(y)
+    fewer = more["noise_multiplier"] <= less["noise_multiplier"]
+    rates = more.get("sampling_rate", 1.0) >= less.get("sampling_rate", 1.0)
+    # with replacement: a draw of y is one of x, or of other records
+    return bool(fewer and rates and more.get("batch") == less.get("batch"))

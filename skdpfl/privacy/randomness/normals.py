@@ -33,7 +33,7 @@ independent over coordinates and releases, together of standard deviation at mos
 2^20 rms(e') < 2.3e-5 times that of the Gaussian loss itself, whatever the number of coordinates
 and of releases. Ten such deviations (which are exceeded with probability 2e-23) change epsilon by
 less than 3e-4 mu, mu the Gaussian-DP parameter of the whole fit. The clip norm is slightly lower
-than the priced one, which covers this (:mod:`skdpfl.privacy.release.grid`). The loss of a sampled
+than the priced one, which covers this (:mod:`skdpfl.privacy.release`). The loss of a sampled
 release is a function of the unsampled one, log(1 - q + q e^l): it reduces the change by the
 deviation and the change by the lower clip norm by the same factor, so that to first order the same
 holds. F interpolates N's law linearly, which adds e of at most 2e-13 (1 + x^2) and 5e-7 to the

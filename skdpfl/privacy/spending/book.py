@@ -370,15 +370,6 @@ _IN_MEMORY = "/dev/shm"
 #: seconds to wait for another process
 PATIENCE = 60.0
 
-_REMEDIES = {
-    errno.ENOSPC: "Free space on the disk",
-    errno.EDQUOT: "Free space in the disk quota",
-    errno.EFBIG: "Raise the limit on file sizes",
-    errno.EACCES: "Give this user the right to read and write it and its folder",
-    errno.EPERM: "Give this user the right to read and write it and its folder",
-    errno.EROFS: "Give a path where this user can write",
-}
-
 
 class Journal:
     """A ledger's file; ``mark`` is an earlier state of it, which it has to continue."""
@@ -537,19 +528,14 @@ class Journal:
         except (FileNotFoundError, NotADirectoryError) as error:
             raise LedgerError(self._gone()) from error
         except OSError as error:
-            remedy = _REMEDIES.get(error.errno or 0, "Put that right")
             raise LedgerError(
                 f"The privacy ledger {self.path!r} cannot be {doing}: {error.strerror or error}. "
-                f"No fit is admitted. {remedy}, or give another path."
+                "No fit is admitted. Put that right, or give another path."
             ) from error
 
     def _gone(self) -> str:
-        folder = os.path.dirname(self.path)
-        if not os.path.isdir(folder):
-            return (
-                f"The privacy ledger {self.path!r} cannot be created: the folder {folder!r} does "
-                "not exist."
-            )
+        if not os.path.isdir(os.path.dirname(self.path)):
+            return f"The privacy ledger {self.path!r} cannot be created: its folder does not exist."
         return (
             f"The privacy ledger {self.path!r} is gone: its file was deleted or moved. No fit is "
             "admitted. Restore it with all its entries; a new file would be a new budget."

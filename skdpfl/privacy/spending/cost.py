@@ -165,7 +165,11 @@ def combined(parts: Sequence[SiloCosts]) -> SiloCosts:
 def _at_once(parts: Sequence[SiloCosts]) -> SiloCosts:
     if _aligned(parts):
         return _silo_by_silo(parts)
-    paid = _whatever_silo(parts)
+    # every possible cost of a record in one fit with every one in the others
+    guarantee = parts[0].guarantee
+    ways = itertools.product(*map(_in_short, parts))
+    costs = tuple(_together(each, guarantee.neighbours) for each in ways)
+    paid = SiloCosts(guarantee=guarantee, costs=costs)
     ids = [{*part.silo_ids} if part.silo_ids else None for part in parts]
     if ids[0] is None or any(some != ids[0] for some in ids):
         return paid
@@ -230,14 +234,6 @@ def _silo_by_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
         silo_costs=tuple(position[ways] for ways in paid),
         assignment=parts[0].assignment,
     )
-
-
-def _whatever_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
-    """Compose every possible cost of a record in one fit with every one in the others."""
-    guarantee = parts[0].guarantee
-    ways = itertools.product(*map(_in_short, parts))
-    costs = tuple(_together(each, guarantee.neighbours) for each in ways)
-    return SiloCosts(guarantee=guarantee, costs=costs)
 
 
 def _in_short(paid: SiloCosts) -> list[Cost]:

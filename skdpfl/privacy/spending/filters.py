@@ -68,8 +68,9 @@ import numpy as np
 
 from skdpfl._arguments import at_least, at_most
 from skdpfl.exceptions import BudgetExceeded
-from skdpfl.privacy.events import Composition, Gaussian, Neighbours, change_of
+from skdpfl.privacy.events import Composition, Gaussian, Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
+from skdpfl.privacy.pricing.releases import releases
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.spent import PrivacySpent
 
@@ -291,14 +292,9 @@ FILTERS: dict[str, type[Filter]] = {"renyi": RenyiFilter, "gaussian": GaussianFi
 
 def _squared_mu(composition: Composition, cost: PrivacySpent) -> float:
     """Return mu^2 of a composition of Gaussians; infinite for anything else."""
-    distance = change_of(cost.neighbours)
-    if not all(isinstance(e, Gaussian) and e.noise_multiplier > 0 for e, _ in composition):
+    if not all(isinstance(event, Gaussian) for event, _ in composition):
         return math.inf
-    return sum(
-        count * (distance / event.noise_multiplier) * (distance / event.noise_multiplier)
-        for event, count in composition
-        if isinstance(event, Gaussian)
-    )
+    return releases(composition, cost.neighbours).mu_squared
 
 
 def failure_share(delta: float, first: float) -> float:

@@ -19,8 +19,7 @@ from skdpfl.inspection.audits.judging import judged
 from skdpfl.models import LinearModel
 from skdpfl.privacy import audit_epsilon
 from skdpfl.privacy.mechanisms import SiloGradients
-from skdpfl.privacy.release import GridRows
-from skdpfl.privacy.release.noised_sum import NoisedSum
+from skdpfl.privacy.release import GridRows, NoisedSum
 
 
 def audit(estimator, n_silos=400, size=1, n_fits=4, **kw):

@@ -5,7 +5,7 @@ import pytest
 
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.federation import Work, _batches
-from skdpfl.federation._gradient import NoiseMaker
+from skdpfl.federation._batches import NoiseMaker
 from skdpfl.losses import AbsoluteError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.randomness.streams import streams_for

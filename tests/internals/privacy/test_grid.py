@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon
-from skdpfl.privacy.release import PrecisionError, grid_for, reduced_clip, relative_error
-from skdpfl.privacy.release.noised_sum import MAX_LOSS
+from skdpfl.privacy.release import MAX_LOSS, PrecisionError, grid_for, reduced_clip, relative_error
 from tests.privacy.test_grid import TERMS, distance, sizes, vectors
 
 

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from skdpfl.inspection.audits.judging import Rates, epsilon_from_rates
-from skdpfl.privacy.accounting import epsilon_of, n_steps_for, noise_multiplier_for
-from skdpfl.privacy.calibration import check_budget, check_budget_parameters, delta_of
+from skdpfl.privacy.calibration import (
+    check_budget,
+    check_budget_parameters,
+    delta_of,
+    epsilon_of,
+    n_steps_for,
+    noise_multiplier_for,
+)
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian, compose
 from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
 from skdpfl.privacy.mechanisms.privunit import ScalarDP, privunit
@@ -15,7 +21,7 @@ from skdpfl.privacy.mechanisms.whole_silos import LearntClip
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from skdpfl.privacy.public_numbers import check_schedule
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.release.grid import grid_for
+from skdpfl.privacy.release import grid_for
 from skdpfl.privacy.shuffling import shuffled_profile
 from skdpfl.privacy.spending.filters import renyi_budget
 from skdpfl.privacy.spending.spent import group_size

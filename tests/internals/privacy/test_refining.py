@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdpfl.privacy.events import FixedSizeGaussian
-from skdpfl.privacy.pricing import price, refining
+from skdpfl.privacy.pricing import price
 from skdpfl.privacy.pricing.loss_pairs import (
     FixedSizePair,
     Grid,
@@ -15,7 +15,7 @@ from skdpfl.privacy.pricing.loss_pairs import (
     ReplacePair,
     ZeroOutPair,
 )
-from skdpfl.privacy.pricing.refining import LossProduct
+from skdpfl.privacy.pricing.price import LossProduct
 from skdpfl.privacy.pricing.releases import approximate_pair, profile_pair
 from tests.privacy.test_refining import epsilon_of_one
 
@@ -93,9 +93,9 @@ def test_every_price_on_the_way_is_a_bound(monkeypatch):
     """No price that the refinement meets, however coarse its grid, lies below the truth."""
     truth = epsilon_of_one(FixedSizeGaussian, 3.35, 0.003, 1e-20)
     for points in (2**4, 2**6, 2**8):
-        monkeypatch.setattr(refining, "_FIRST_POINTS", points)
+        monkeypatch.setattr(price, "_FIRST_POINTS", points)
         pairs = price.releases(((FixedSizeGaussian(3.35, 0.003), 1),), "replace").pairs
-        prices = list(refining.refined(pairs, 1e-20, 5.0, lambda s: s.epsilon(1e-20), True))
+        prices = list(price.refined(pairs, 1e-20, 5.0, lambda s: s.epsilon(1e-20), True))
         assert len(prices) >= 2
         assert min(prices) >= truth * (1 - 1e-9)
 

@@ -137,32 +137,6 @@ def test_shares_that_are_not_covered_are_refused(std, n_silos, colluding, bound,
         shared_noise(std, n_silos, colluding, bound)
 
 
-def test_a_plan_of_one_silo_names_the_noise_of_all():
-    """The share follows from the noise that all agreed to; less than the own price is refused."""
-    mine = plan()
-    common = float((mine.noise_multiplier * mine.record_shares).max())
-    z = float(mine.noise_multiplier[2])
-    alone = {
-        "silo_sizes": SIZES[2:3], "silo_ids": ("c",), "weights": mine.weights[2:3], "delta": 1e-5,
-        "steps": (1, 1), "clip_norm": 0.7, "noise_multiplier": np.array([z]), "trust": "secagg",
-        "colluding": 1, "size": MANY,
-    }  # fmt: skip
-    one = plan_of(**alone, noise_of_sum=common)
-    by = Senders(np.zeros(1, int), 1, KEYS.of_silo(2), 0.7, 5)
-    kept = np.random.default_rng(3).normal(size=(5, MANY))
-    mine_sent = mine.mechanism.send(mine, kept, Senders(np.arange(5), 1, KEYS, 0.7, 5))
-    np.testing.assert_array_equal(one.mechanism.send(one, kept[2:3], by)[0], mine_sent[2])
-    assert one.spent().epsilon == pytest.approx(mine.spent().per_silo["c"], rel=1e-12)
-    with pytest.raises(ValueError, match="but this noise multiplier needs"):
-        plan_of(**alone, noise_of_sum=0.999 * common)
-
-
-# ---- planted bugs ---------------------------------------------------------------------------
-
-
-# ---- sums beside the rounds -------------------------------------------------------------------
-
-
 class Ones(BoundedSum):
     shape, radius, stackable = (MANY,), 1.0, True
 

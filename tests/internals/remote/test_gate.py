@@ -142,7 +142,7 @@ def test_it_refuses_offers_for_others_and_what_it_does_not_have(silo, said, name
 INCONSISTENT = {
     "plan": [
         {"noise_multiplier": 0.0}, {"noise_multiplier": np.nan}, {"clip_norm": np.inf},
-        {"steps": ()}, {"delta": 0.0}, {"noise_of_sum": 1.0}, {"silo_sizes": np.array([7])},
+        {"steps": ()}, {"delta": 0.0}, {"silo_sizes": np.array([7])},
         {"cohorts": (np.zeros(3, int), np.array([2, 1]))},
         {"cohorts": (np.zeros(2, int), np.array([1, 0, 1]))},
         {"cohorts": (np.array([0, 1]), np.array([1, 1]))},

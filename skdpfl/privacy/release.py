@@ -2,7 +2,7 @@
 
 Gradients, messages of whole silos, sums at the server, private scales and noisy scores are all
 released by this object. Its clip norm is reduced to allow for rounding, and it adds noise exactly
-(:mod:`skdpfl.privacy.release.grid`).
+(below).
 
 Noise is in whole units of the grid: 2^-20 (float32) or 2^-36 (float64) standard deviations.
 :class:`FreshNoise` is independent noise for every step; a mechanism may use noise that is
@@ -39,7 +39,7 @@ integers changes the difference of two numbers by at most 1. So between neighbou
 **3. Correction.** The noise of standard deviation s is priced for a sum of sensitivity D C. Either
 c is smaller than C (:func:`reduced_clip`) or, where terms cannot be made smaller, s is larger
 (:func:`noise_for`), such that the right side is at most (1 - 4e-4) D C / gamma. The 4e-4 allow for
-normals that are not exact (:mod:`skdpfl.privacy.release.grid`).
+normals that are not exact (below).
 
 **4. Many steps.** Let N = A xi be the noise of a fit's steps, A an integer matrix, xi independent
 integer normals, and suppose that a unimodular integer matrix M has M A = 1 (both lower triangular).
@@ -60,6 +60,68 @@ is released with noise in the dtype of ``release``. So a record's gradient goes 
 chunk + n / chunk operations in the first dtype, and two in the second (the change of dtype and the
 division by the grid). The cost is above. Single precision is used where it costs little: first with
 smaller chunks, then with a release in double precision, then double precision for all.
+
+Exact addition of noise: the clipped sum and the noise are integers on the same grid.
+-------------------------------------------------------------------------------------
+::
+
+    gamma   = s / 2^20 (float32)  or  s / 2^36 (float64)        s: the noise's standard deviation
+    k       = rint(S / gamma)                                   S: clipped sum, shape (..., size)
+    release = gamma (k + N)                                     N: Stream.units, std s / gamma
+
+k + N is integer arithmetic, so it is exact; the product with gamma is post-processing. In floating
+point the last bits of S + noise would reveal S. (float32, noise 1, S = 0 or 2: for S = 2 every
+result is a multiple of 2^-23, for S = 0 four in ten are not; delta >= 0.4 at every epsilon.) The
+same happens if gamma is not s / 2^20: rounding scaled noise to another grid makes some multiples
+impossible and others twice as likely. So each standard deviation of noise needs its own grid.
+
+Formal guarantee
+----------------
+The released integers are ``k + N``: a Gaussian mechanism on the query k, sampled on the integers.
+Rounding (above) bounds the sensitivity of k by (1 - 4e-4) times the priced one, so mu is smaller by
+a factor of 1 - 4e-4 than the noise multiplier gives. The law of the integers is not exactly
+Gaussian; this changes epsilon by at most 3e-4 mu, except for events of probability below 1e-22 in
+all (:mod:`skdpfl.privacy.randomness.normals`). At any delta, a decrease of mu by 4e-4 mu lowers
+epsilon by more than that: from the derivatives of the profile, phi and Phi the standard normal's ::
+
+    d epsilon / d mu = phi(a) / Phi(-a),   a = epsilon / mu + mu / 2        (at least 0.797, a >= 0)
+
+so the price covers both. Integers that overflow wrap around, which is post-processing: only k must
+fit (:func:`grid_for`).
+
+Shared noise: each silo adds a part of it to its own sum, and only the total is revealed.
+-----------------------------------------------------------------------------------------
+A cohort has c silos; the server and up to t of them may collude. They know their own terms and
+noise in each released sum, so the noise of the other c - t has to suffice::
+
+    s       = std / sqrt(c - t)                   std: the noise that was priced, on the total
+    gamma   = 2^-36 s                             one grid for all silos of the cohort
+    k_j     = rint(S_j / gamma) + N_j             silo j, int64; N_j: Stream.units, of its own
+    release = gamma sum_j k_j                     the sum is taken modulo 2^64
+
+``S_j`` are weighted sums, all in the units of the total. What masks hide is ``k_j``: adding masks
+modulo 2^64 and adding up the letters gives the same sum, bit for bit. ::
+
+    noise = shared_noise(std, n_silos=len(cohort), colluding=t, bound=largest_total)
+    k = noise.steps(weight * message, streams.units("share", silo, attempt))     # each silo
+    mean = noise.total(k_1 + k_2 + ...) / divisor                                # the server
+
+Formal guarantee
+----------------
+1. *The coalition's view.* Whatever it knows of its t silos, it reads the sum of the other silos'
+   ``k_j``, h = c - t or more of them, the record's own silo among them (a function of it and of
+   what the coalition holds anyway). Their noises add up to a sum of h independent normals on one
+   grid, of deviation ``s sqrt(h) = std`` or more.
+2. *Its price.* Such a sum costs at most what the Gaussian mechanism with deviation ``std`` costs:
+   docs/proofs.rst, "Noise that silos share", for shares of at least 2^20 steps. These have 2^36.
+3. *Rounding.* Between neighbours one silo's integers ``rint(S_j / gamma)`` change, and no other's:
+   by at most what :mod:`skdpfl.privacy.release` says, for that silo's sum alone. Sums of
+   integers modulo 2^64 are exact in every order.
+4. *The sampler.* A normal's law (:mod:`skdpfl.privacy.randomness.normals`) is within 3.2e-35 in
+   total variation of one whose likelihood ratio is known. So h n normals, for n released numbers,
+   add ``(1 + exp(epsilon)) h n 3.2e-35`` to delta. The clip norm, smaller by 4e-4 where 3e-4 are
+   used, lowers delta by ``1e-4 mu phi(epsilon / mu - mu / 2)``, far more wherever a price is above
+   1e-20 (:data:`MOST_NORMALS` bounds h n).
 """
 
 from __future__ import annotations
@@ -74,11 +136,177 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from skdpfl._distinct import distinct
+from skdpfl._compiled import noise as compiled
 from skdpfl.privacy.events import change_of
-from skdpfl.privacy.randomness.normals import FINE_BITS
+from skdpfl.privacy.randomness.normals import FINE_BITS, UNIT_BITS
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.release.grid import NORMALS, PrecisionError, grid_for, snapped_release
+
+#: noise stays under 2^4 standard deviations by construction
+_NOISE_BITS = 4
+#: relative cost, in mu, of drawing normals that are not exact, see the guarantee
+NORMALS = 4e-4
+
+_INTEGERS: dict[np.dtype, np.dtype] = {
+    np.dtype(np.float32): np.dtype(np.int32),
+    np.dtype(np.float64): np.dtype(np.int64),
+}
+
+
+#: up to this many rows Python's own sets are faster than np.unique
+_FEW_ROWS = 128
+
+
+class Distinct(NamedTuple):
+    """``first`` (k,): where each distinct row occurs first; ``of_row`` (n,): its number."""
+
+    first: np.ndarray
+    of_row: np.ndarray
+
+
+def distinct(*columns: np.ndarray) -> Distinct:
+    """Return the distinct rows, sorted; columns are (n,) or (n, m).
+
+    Numbers must not be NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distinct(np.array([3, 1, 3]), np.array([0.5, 0.5, 0.5]))
+    Distinct(first=array([1, 0]), of_row=array([1, 0, 1]))
+    """
+    if len(columns[0]) > _FEW_ROWS:
+        table = columns[0] if len(columns) == 1 else np.column_stack(columns)
+        if (table == table[0]).all():
+            return Distinct(np.zeros(1, np.intp), np.zeros(len(table), np.intp))
+        axis = 0 if table.ndim > 1 else None
+        _, first, of_row = np.unique(table, axis=axis, return_index=True, return_inverse=True)
+        return Distinct(first, of_row.ravel())
+    single = [part for column in columns for part in column.reshape(len(column), -1).T.tolist()]
+    if all(part.count(part[0]) == len(part) for part in single):
+        return Distinct(np.zeros(1, np.intp), np.zeros(len(columns[0]), np.intp))
+    rows = list(zip(*single, strict=True))
+    seen: dict[tuple[float, ...], int] = {}
+    for i, row in enumerate(rows):
+        seen.setdefault(row, i)
+    kinds = sorted(seen)
+    code = {row: k for k, row in enumerate(kinds)}
+    codes = np.array([code[row] for row in rows], dtype=np.intp)
+    return Distinct(np.array([seen[row] for row in kinds], dtype=np.intp), codes)
+
+
+class PrecisionError(ValueError):
+    """The arithmetic is too coarse for this sum, which must be computed and released in float64."""
+
+
+@lru_cache(maxsize=1024)
+def grid_for(scale: float, bound: float, dtype: DTypeLike = np.float64) -> float:
+    """Return the grid's step gamma for noise of standard deviation ``scale``.
+
+    In float32 it is rounded up to a float32. ``bound`` is the largest possible absolute value of an
+    entry of the sum (largest batch x clip norm), ``dtype`` the sum's, float32 or float64. A
+    PrecisionError is raised if an entry may overflow the integers of the release (int32 for
+    float32), which happens when ``bound`` exceeds 2,000 times ``scale``, or if floats cannot hold
+    the result.
+    """
+    dtype = np.dtype(dtype)
+    if not (scale > 0 and math.isfinite(scale)):
+        raise ValueError(f"scale must be positive and finite, got {scale!r}.")
+    if not (bound >= 0 and math.isfinite(bound)):
+        raise ValueError(f"bound must be finite and 0 or more, got {bound!r}.")
+    bits, room = (UNIT_BITS, 31) if dtype == np.float32 else (FINE_BITS, 63)
+    gamma = scale * 2.0**-bits
+    least, most = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
+    if gamma < least or bound + scale * 2.0**_NOISE_BITS > most:
+        raise PrecisionError(
+            f"scale={scale!r} (with sums of up to {bound!r}) is out of the range of {dtype}."
+        )
+    if dtype == np.float32:
+        single = np.float32(gamma)
+        up = float(single) >= gamma  # as Python floats: NumPy would compare in float32
+        gamma = float(single if up else np.nextafter(single, np.float32(np.inf)))
+    if bound / gamma + 2.0 ** (bits + _NOISE_BITS) >= 2.0**room:
+        raise PrecisionError(
+            f"A sum of up to {bound!r} with noise of {scale!r} does not fit the grid of "
+            f"{dtype}; " + ("use float64." if room == 31 else "raise the noise.")
+        )
+    return gamma
+
+
+def snapped_release(
+    clipped_sum: np.ndarray, units: np.ndarray, gamma: float | np.ndarray
+) -> np.ndarray:
+    """Return gamma (rint(clipped_sum / gamma) + units): see the module's guarantee.
+
+    The sum, float32 or float64, is finite and within the bound given to :func:`grid_for`, whose
+    result ``gamma`` is; it may differ between silos. ``units`` is noise from
+    :meth:`skdpfl.privacy.randomness.streams.Stream.units` with the sum's dtype.
+    """
+    _check_integers(clipped_sum, units)
+    # a float64 scalar would make float32 sums float64
+    gamma = np.asarray(gamma, dtype=clipped_sum.dtype)
+    if clipped_sum.ndim == 2 and gamma.shape in ((), (1, 1), (len(clipped_sum), 1)):
+        grids = np.resize(gamma, len(clipped_sum))
+        return _of_rows(clipped_sum.copy(), units, grids, grids)
+    return _by_numpy(clipped_sum, units, gamma, gamma, None)
+
+
+class GridRows(NamedTuple):
+    """The grid (S,) of each row of sums, and the factor of its integers, for many sums.
+
+    ``dtype`` is that of the sums (S, size).
+    """
+
+    grids: np.ndarray
+    factors: np.ndarray
+
+    @classmethod
+    def of(cls, gamma: np.ndarray, divisor: np.ndarray, dtype: np.dtype) -> GridRows:
+        """Return the rows for grids (S,) and divisors (S,)."""
+        grids = np.asarray(gamma, dtype=dtype)
+        return cls(grids, np.asarray(grids / divisor, dtype=dtype))
+
+    def release(self, clipped_sums: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Return :func:`snapped_release` of sums (S, size), which it may overwrite."""
+        _check_integers(clipped_sums, units)
+        return _of_rows(clipped_sums, units, self.grids, self.factors)
+
+
+def _check_integers(clipped_sum: np.ndarray, units: np.ndarray) -> None:
+    """Raise unless the units are integers for a sum of this dtype and shape."""
+    integers = _INTEGERS.get(clipped_sum.dtype)
+    if integers is None or units.dtype != integers or units.shape != clipped_sum.shape:
+        raise TypeError(
+            "clipped_sum must be float32 with int32 units, or float64 with int64 units, got "
+            f"{clipped_sum.dtype} and {units.dtype}."
+        )
+
+
+def _of_rows(
+    sums: np.ndarray, units: np.ndarray, grids: np.ndarray, factors: np.ndarray
+) -> np.ndarray:
+    """Return the release of sums (S, size), which may be overwritten."""
+    if compiled is None:
+        return _by_numpy(sums, units, grids[:, None], factors[:, None], sums)
+    out = np.ascontiguousarray(sums)
+    compiled.release(out, np.ascontiguousarray(units), grids, factors, out)
+    return out
+
+
+def _by_numpy(
+    clipped_sum: np.ndarray,
+    units: np.ndarray,
+    gamma: np.ndarray,
+    factor: np.ndarray,
+    out: np.ndarray | None,
+) -> np.ndarray:
+    """Return factor (rint(clipped_sum / gamma) + units)."""
+    out = np.divide(clipped_sum, gamma, out=out)
+    np.rint(out, out=out)
+    total = out.astype(units.dtype)
+    total += units
+    np.copyto(out, total)
+    return np.multiply(out, factor, out=out)
+
 
 #: share of the clip norm that rounding may cost before a finer arithmetic is required
 MAX_LOSS = 0.05
@@ -218,19 +446,12 @@ class NoisedSum(NamedTuple):
         std = self.std * factor
         return self._replace(std=std, grid=grids(std, self.grid, self.dtype))
 
-    def added(
-        self,
-        sums: np.ndarray,
-        units: np.ndarray,
-        *,
-        divisor: float | np.ndarray = 1.0,
-        out: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Return (sums + noise) / divisor; ``units`` is the noise as multiples of the grid."""
+    def added(self, sums: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Return sums plus noise; ``units`` is the noise as multiples of the grid."""
         grid = self.grid
         if isinstance(grid, np.ndarray):
             grid = grid.reshape(-1, *[1] * (sums.ndim - 1))
-        return snapped_release(sums, units, grid, out=out, divisor=divisor)
+        return snapped_release(sums, units, grid)
 
 
 @lru_cache(maxsize=256)  # called several times in a round, mostly with the same arguments
@@ -368,3 +589,79 @@ def _clip(
         rounding=precision.rounding(int(batch), int(records)),
         apart=apart + precision.underflow(int(records), sums.size),
     )
+
+
+#: a share of fewer steps is refused: the proof needs shares that are large against the grid
+LEAST_STEPS = 2.0**20
+#: the most silos that share a sum's noise: their noises fit the integers with room to spare
+MOST_SHARES = 2**20
+#: the most normals of a fit, all silos' together
+MOST_NORMALS = 3e12
+
+
+class SharedNoise(NamedTuple):
+    """One silo's part of a total's noise.
+
+    Attributes
+    ----------
+    std : float
+        Standard deviation of one silo's share.
+    grid : float
+        The step of the cohort's common grid.
+    n_silos : int
+        The number of silos that add a share.
+    """
+
+    std: float
+    grid: float
+    n_silos: int
+
+    @property
+    def std_of_total(self) -> float:
+        """Standard deviation of the noise in the released total."""
+        return self.std * math.sqrt(self.n_silos)
+
+    def steps(self, sums: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Return a silo's part of the total, int64: its weighted sum on the grid, plus noise.
+
+        ``units`` are int64 normals in units of 2^-36, of the silo's own stream.
+        """
+        if units.dtype != np.int64 or sums.dtype != np.float64:
+            raise TypeError(f"Shares need float64 sums and int64 units; got {sums.dtype}.")
+        return np.rint(sums / self.grid).astype(np.int64) + units
+
+    def total(self, steps: np.ndarray) -> np.ndarray:
+        """Return the noised total, from the sum of all silos' steps modulo 2^64."""
+        return steps.astype(np.float64) * self.grid
+
+
+def shared_noise(std: float, n_silos: int, colluding: int, bound: float = 0.0) -> SharedNoise:
+    """Return the shares of ``n_silos`` of which any ``n_silos - colluding`` sum to ``std``.
+
+    ``bound`` is the largest absolute value of a number in the total. A ValueError is raised if no
+    honest silo would be left, a PrecisionError if the total does not fit the grid.
+    """
+    check_honest(n_silos, colluding)
+    share = std / math.sqrt(n_silos - colluding)
+    grid = grid_for(share, bound)
+    if share / grid < LEAST_STEPS or n_silos > MOST_SHARES:
+        raise PrecisionError(
+            f"A share of {share:.3g} on a grid of {grid:.3g}, or {n_silos} shares, are not covered "
+            "by the proof."
+        )
+    if bound / grid + n_silos * 2.0 ** (FINE_BITS + 4) >= 2.0**63:
+        raise PrecisionError(
+            f"A total of up to {bound!r} with {n_silos} shares of {share!r} does not fit the grid; "
+            "raise the noise."
+        )
+    return SharedNoise(share, grid, n_silos)
+
+
+def check_honest(n_silos: int, colluding: int) -> None:
+    """Raise unless noise is left when the colluding silos subtract theirs."""
+    if n_silos - colluding < 1:
+        raise ValueError(
+            f"Too few silos for colluding={colluding}: {n_silos} add noise to a sum, and if "
+            f"{colluding} of them collude with the server, no unknown noise is left. Give a "
+            f'smaller colluding (below {n_silos}), a larger silo_fraction, or trust="silo".'
+        )
