@@ -3,7 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 import skdpfl
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
@@ -124,6 +127,23 @@ def test_curves_find_what_bends():
         ends, middle = frame["value"].iloc[[0, -1]].min(), frame["value"].min()
         assert ends > middle + 0.7
         assert frame["noise error"].between(0.01, 0.1).all()  # true: .014 to .036 away from jumps
+
+
+@pytest.mark.parametrize(("alike", "limit"), [(0.95, 0.003), (1.0, 0.001)])
+def test_curves_converge_where_columns_are_nearly_alike(alike, limit):
+    """Log loss above the fit without noise; .011 with steps that any rows of this norm allow."""
+    rng, n = np.random.default_rng(0), 40_000
+    own = np.sqrt(1 - alike) * rng.normal(size=(n, 8))
+    X = np.sqrt(alike) * rng.normal(size=(n, 1)) + own
+    raw = X @ np.tile([1, -1], 4) if alike < 1 else X.sum(axis=1)
+    y = rng.random(n) < expit(2 * raw / raw.std())
+    train, test = slice(n // 2), slice(n // 2, n)
+    exact = LogisticRegression(C=1e6).fit(X[train], y[train])
+    given = {"feature_bounds": (-5, 5), "trust": "secagg", "random_state": 0}
+    model = ISRLDPClassifier(8.0, **given).fit(X[train], y[train], silos=np.arange(n // 2) % 4)
+    assert model.coef_.shape[1] > 8
+    found = [log_loss(y[test], each.predict_proba(X[test])) for each in (model, exact)]
+    assert found[0] - found[1] < limit
 
 
 def test_below_its_thresholds_it_is_the_linear_model_bit_for_bit():
