@@ -1,8 +1,9 @@
 """The main job: honest private baselines over silos, as a table and a picture.
 
 For each data set three private methods are cross-validated at three epsilons beside the same model
-without privacy. Every fold keeps every silo; nothing is tuned, nothing is scaled beforehand: the
-estimators get raw numbers and public bounds. Run it by ``make demo``.
+without privacy and a constant prediction. Every fold keeps every silo; nothing is tuned, scaled or
+encoded beforehand: the estimators get raw numbers, or a frame with text and gaps, and what is
+public of the columns. Run it by ``make demo``.
 
 All three spend their budget on a hundred private gradients of each silo. ISRL-DP averages after
 every one of them; the other two talk five times in all, after twenty local steps each. By default
@@ -12,17 +13,23 @@ the papers have it: there SCAFFOLD's corrections show.
 """
 
 import argparse
+import itertools
 import os
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from joblib import Parallel, delayed
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import _safe_indexing
 
 import skdpfl
 from skdpfl.datasets import (
@@ -53,6 +60,8 @@ MEASURES = [
     *(5, 5, 50, 1000, 0.05, 0.2, 0.5, 0.1, 0.1, 0.05),
     *(50, 50, 500, 5000, 0.5, 2, 2, 0.5, 1, 0.5),
 ]
+#: what is drawn beside them, and its lines
+BESIDE = {"not private": "--", "constant prediction": ":"}
 COLOURS = {"ISRL-DP": "#0072B2", "DP-FedAvg": "#E69F00", "DP-SCAFFOLD": "#009E73"}
 MARKERS = {"ISRL-DP": "o", "DP-FedAvg": "s", "DP-SCAFFOLD": "^"}
 
@@ -69,6 +78,29 @@ def builtin_sets():
     )
     bounds = (-10, 10)  # wide enough for any silo of this generator
     yield PLAIN_MEANS, data.data, data.target, data.silos, bounds, None
+    yield visits()
+
+
+def visits(n=3000):
+    """Return a frame of made-up visits with text and gaps; the pulse is not declared."""
+    rng = np.random.default_rng(0)
+    public = {
+        "age": (18, 100),
+        "ward": ["heart", "lung", "other", "skin"],
+        "arrived": ["alone", "ambulance"],
+    }
+    columns = {
+        "age": rng.uniform(18, 90, n),
+        "ward": rng.choice(public["ward"], n),
+        "arrived": rng.choice(public["arrived"], n, p=[0.8, 0.2]),
+        "pulse": rng.normal(80, 12, n),
+    }
+    frame = pd.DataFrame(columns)
+    risk = frame["age"] / 20 + 2 * (frame["ward"] == "heart") + 2 * (frame["arrived"] != "alone")
+    ill = (risk + rng.logistic(0, 0.7, n) > 4).to_numpy().astype(int)
+    for name, step in {"age": 8, "ward": 9, "pulse": 3}.items():
+        frame.loc[::step, name] = None
+    return "visits, 5 hospitals, raw frame", frame, ill, rng.integers(0, 5, n), public, None
 
 
 def fetched_sets():
@@ -92,11 +124,11 @@ def score(method, epsilon, data, fold, seed):
     """Return the test score and the epsilon spent by one method on one fold."""
     name, X, y, silos, bounds, target_bounds = data
     train, test = fold
+    X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
     is_classifier = target_bounds is None
-    if method == "not private":
-        plain = LogisticRegression(max_iter=1000) if is_classifier else LinearRegression()
-        model = make_pipeline(StandardScaler(), plain).fit(X[train], y[train])
-        return model.score(X[test], y[test]), np.inf
+    if method in BESIDE:
+        model = (plain if method == "not private" else constant)(X, is_classifier)
+        return model.fit(X_train, y[train]).score(X_test, y[test]), np.inf
     kind = "Classifier" if is_classifier else "Regressor"
     params = {} if is_classifier else {"target_bounds": target_bounds}
     if name == PLAIN_MEANS and method != "ISRL-DP":
@@ -106,8 +138,26 @@ def score(method, epsilon, data, fold, seed):
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The noise will drown")  # the table shows how much
-        model.fit(X[train], y[train], silos=silos[train])
-    return model.score(X[test], y[test]), model.privacy_spent_.epsilon
+        model.fit(X_train, y[train], silos=silos[train])
+    return model.score(X_test, y[test]), model.privacy_spent_.epsilon
+
+
+def plain(X, is_classifier):
+    """Return the same model without privacy, with what a frame needs before it."""
+    last = LogisticRegression(max_iter=1000) if is_classifier else LinearRegression()
+    if not hasattr(X, "columns"):
+        return make_pipeline(StandardScaler(), last)
+    numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
+    encoded = make_column_transformer(
+        (numbers, make_column_selector(dtype_include="number")),
+        (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
+    )
+    return make_pipeline(encoded, last)
+
+
+def constant(X, is_classifier):
+    """Return the constant prediction: the most frequent label, or the mean."""
+    return DummyClassifier() if is_classifier else DummyRegressor()
 
 
 def evaluate(data, n_splits):
@@ -115,7 +165,7 @@ def evaluate(data, n_splits):
     X, silos = data[1], data[3]
     cv = SiloStratifiedKFold(n_splits, shuffle=True, random_state=0)
     folds = list(cv.split(X, groups=silos))
-    jobs = [(m, e) for m in METHODS for e in EPSILONS] + [("not private", np.inf)]
+    jobs = [(m, e) for m in METHODS for e in EPSILONS] + [(m, np.inf) for m in BESIDE]
     runs = Parallel(n_jobs=2)(
         delayed(score)(m, e, data, fold, seed) for m, e in jobs for seed, fold in enumerate(folds)
     )
@@ -128,13 +178,16 @@ def evaluate(data, n_splits):
 
 def print_table(name, results):
     """Print one data set's table."""
-    baseline = results["not private", np.inf][0]
-    print(f"\n{name}    (not private: {baseline:.3f})")
+    beside = ", ".join(f"{method}: {results[method, np.inf][0]:.3f}" for method in BESIDE)
+    print(f"\n{name}    ({beside})")
     print(f"  {'':12s} {'':25s}" + "".join(f"   ε = {e:<9g}" for e in EPSILONS))
     for method in METHODS:
         cells = [f"{results[method, e][0]:.3f} ± {results[method, e][1]:.3f}" for e in EPSILONS]
         print(f"  {method:12s} {TALK[method]:25s}" + "".join(f"   {c:13s}" for c in cells))
     spent = max(results[m, e][2] / e for m in METHODS for e in EPSILONS)
+    for one, other in itertools.combinations(METHODS, 2):
+        if all(np.allclose(results[one, e], results[other, e], atol=5e-4) for e in EPSILONS):
+            print(f"  {one} and {other} have identical numbers, to three digits")
     print(f"  spent at most {spent:.4f} of each budget (privacy_spent_ of every fit)")
 
 
@@ -164,7 +217,8 @@ def draw_panel(ax, name, results):
         look = {"color": COLOURS[method], "marker": MARKERS[method], "capsize": 2}
         label = f"{method}, {TALK[method]}"
         ax.errorbar(np.multiply(EPSILONS, aside), mean, std, label=label, **look)
-    ax.axhline(results["not private", np.inf][0], color="0.3", ls="--", label="not private")
+    for method, look in BESIDE.items():
+        ax.axhline(results[method, np.inf][0], color="0.3", ls=look, label=method)
     ax.set_title(name, fontsize="medium")
     ax.set(xscale="log", xlabel="privacy budget ε, per record", xlim=(0.8, 11))
     if "insurance" in name:

@@ -1,4 +1,4 @@
-"""Remote silos by Flower (``pip install skdpfl[flower]``): an app for the server, one for silos.
+"""Remote silos by Flower (extra ``flower``): an app for the server, one for silos.
 
 This is the only package that imports flwr. The letters between server and silos, and the rules by
 which a silo takes part, are in :mod:`skdpfl.remote`; this package has a courier.

@@ -35,7 +35,7 @@ def pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            "Displays need matplotlib; install it with: pip install 'skdpfl[plot]'."
+            "Displays need matplotlib; install it with: pip install matplotlib."
         ) from error
     return plt
 

@@ -1,4 +1,4 @@
-"""Remote silos by NVFlare (``pip install skdpfl[nvflare]``): a controller, an executor.
+"""Remote silos by NVFlare (extra ``nvflare``): a controller, an executor.
 
 This is the only package that imports nvflare. The letters between server and silos, and the rules
 by which a silo takes part, are in :mod:`skdpfl.remote`; this package carries letters.

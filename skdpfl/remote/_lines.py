@@ -1,4 +1,4 @@
-"""Lines: a silo dials the server by gRPC (``pip install skdpfl[grpc]``); letters go the other way.
+"""Lines: a silo dials the server by gRPC (extra ``grpc``); letters go the other way.
 
 ::
 

@@ -187,7 +187,7 @@ def from_extra(module: str) -> Any:
         return import_module(f"cryptography.hazmat.primitives.{module}")
     except ImportError as error:
         raise Refused(
-            'Masked sums need the extra "secure" (pip install skdpfl[secure]), at every silo.'
+            "Masked sums need cryptography (pip install cryptography), at every silo."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Any ``torch.nn.Module`` as the ``model`` of an estimator (extra ``skdpfl[torch]``).
+"""Any ``torch.nn.Module`` as the ``model`` of an estimator (extra ``torch``).
 
 The only package that imports PyTorch.
 """
