@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import os
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -147,6 +148,33 @@ class TestIdxImages:
         assert list(frame.data.columns)[-1] == "g"
         assert list(frame.data_test.columns) == ["pixel1", "pixel2", "pixel3", "pixel4"]
         assert frame.target_test.tolist() == bunch.target_test.tolist()
+
+
+@pytest.mark.parametrize("content", [b"\x00\x00\x0d\x01\x00\x00\x00\x00", idx(IMAGES)[:-1], b""])
+def test_damaged_idx(content):
+    with pytest.raises(OSError, match=r"is not an idx file|is damaged: 11 values for shape"):
+        _images.parse_idx(content, "x")
+
+
+def test_emnist_from_the_archive_is_turned_upright(tmp_path, monkeypatch):
+    monkeypatch.delenv("SKDPFL_DATA", raising=False)
+    monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "cache"))
+    files = {f.member: f for f in _images.EMNIST_SUBSETS["balanced_test"][0]}
+    with zipfile.ZipFile(tmp_path / "gzip.zip", "w") as archive:
+        for member, array in zip(files, (IMAGES, LABELS), strict=True):
+            archive.writestr(member, gzip.compress(idx(array)))
+    sha256 = hashlib.sha256((tmp_path / "gzip.zip").read_bytes()).hexdigest()
+    urls = (f"file://localhost{tmp_path}/gzip.zip",)
+    pair = tuple(replace(f, urls=urls, archive_sha256=sha256) for f in files.values())
+    monkeypatch.setitem(_images.EMNIST_SUBSETS, "balanced_test", (pair, 3))
+    bunch = datasets.fetch_emnist(subset="balanced_test", n_silos=3)
+    np.testing.assert_array_equal(bunch.data[0], [0, 2, 1, 3])
+    assert bunch.target.tolist() == [2, 0, 1]
+    monkeypatch.setitem(_images.EMNIST_SUBSETS, "balanced_test", (pair, 4))
+    with pytest.raises(OSError, match="has 3 images, 3 labels, not 4"):
+        datasets.fetch_emnist(subset="balanced_test", n_silos=3)
+    with pytest.raises(ValueError, match=r"subset must be one of .*got 'letters'"):
+        datasets.fetch_emnist(subset="letters")
 
 
 class TestCifar:
