@@ -57,6 +57,13 @@ def test_several_local_steps_are_split_between_silos_and_server(name):
     assert 150 * split.learning_rate == pytest.approx(plain.learning_rate)
 
 
+def test_one_local_step_where_records_are_protected_five_where_silos_are():
+    assert settled(skdpfl.DPScaffoldClassifier()).steps == (1,) * 100
+    assert settled(skdpfl.DPScaffoldClassifier(n_rounds=30)).steps == (1,) * 30
+    whole = settled(skdpfl.DPFedAvgClassifier(unit="silo"))
+    assert min(whole.steps) == 5
+
+
 LEVELS = [
     {},
     {"trust": "server"},
