@@ -1,4 +1,4 @@
-"""More of tests/docs/test_build_extensions.py: what only private names show."""
+"""Parameters of estimators stand under their groups' headings in the pages."""
 
 import inspect
 import re
@@ -7,19 +7,21 @@ import pytest
 
 import skdpfl
 from skdpfl.estimators._docs import GROUPS
-from tests.docs.test_build_extensions import extensions
+from tests.docs.test_build_extensions import EXT
 from tests.estimators.fits import ESTIMATORS
-
-__all__ = ["extensions"]  # fixtures
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_parameters_stand_under_headings(extensions, name):
+def test_parameters_stand_under_headings(monkeypatch, name):
+    pytest.importorskip("sphinx")
     from numpydoc.docscrape_sphinx import SphinxDocString
+
+    monkeypatch.syspath_prepend(str(EXT))
+    import parameter_groups
 
     cls = getattr(skdpfl, name)
     lines = str(SphinxDocString(inspect.getdoc(cls))).split("\n")
-    page = extensions[3].with_headings(lines)
+    page = parameter_groups.with_headings(lines)
     kept = [line for line in page if line and not line.startswith("    .. rubric:: ")]
     assert kept == [line for line in lines if line]  # nothing is lost or moved
     headings = [line.split(":: ")[1] for line in page if line.startswith("    .. rubric:: ")]
