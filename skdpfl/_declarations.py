@@ -20,10 +20,21 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from skdpfl import _kinds
-from skdpfl.encoding import EncodedColumn, Encoding
+from skdpfl.encoding import (
+    EncodedColumn,
+    Encoding,
+    Kind,
+    Label,
+    canonical,
+    column_values,
+    in_order,
+    is_label,
+    kind_of,
+    kind_of_labels,
+    kinds_of,
+)
 
-KINDS: tuple[str, ...] = get_args(_kinds.Kind)
+KINDS: tuple[str, ...] = get_args(Kind)
 #: the most columns of a category without declared levels
 DEFAULT_CATEGORIES = 20
 
@@ -50,7 +61,7 @@ def encoding_of(
     if not hasattr(X, "columns") and np.ndim(X) != 2:
         return None  # which validation refuses
     names = list(X.columns) if hasattr(X, "columns") else list(range(np.shape(X)[1]))
-    kinds = dict(zip(names, map(_kinds.kind_of, _dtypes_of(X)), strict=True))
+    kinds = dict(zip(names, map(kind_of, _dtypes_of(X)), strict=True))
     refuse_unknown_names(entries, [*names, *others])
     if not _has_dtypes(X) and (silent := [name for name in names if name not in entries]):
         raise ValueError(
@@ -66,7 +77,7 @@ def encoding_of(
         twice = [name for name in names if names.count(name) > 1]
         raise ValueError(f"X has several columns named {twice[0]!r}: rename them.")
     if _has_dtypes(X):
-        _kinds.kinds_of(X)  # which refuses columns without a kind
+        kinds_of(X)  # which refuses columns without a kind
     return encoding_for(kinds, declared, max_categories)
 
 
@@ -128,7 +139,7 @@ def as_declared(frame: Any, declared: Any) -> tuple[Any, Any]:
     entries = dict(declared) if isinstance(declared, Mapping) else {}
     columns = {}
     for name in frame.columns:
-        kind, entry = _kinds.kind_of(frame[name].dtype), entries.get(name)
+        kind, entry = kind_of(frame[name].dtype), entries.get(name)
         says = isinstance(entry, str) or _are_days(entry) or _are_levels(entry)
         if kind is None or not (says or kind == "date"):
             continue
@@ -136,9 +147,7 @@ def as_declared(frame: Any, declared: Any) -> tuple[Any, Any]:
         entries.pop(name, None)
         if column.range is not None:
             entries[name] = tuple(column.start + end for end in column.range)
-        columns[name] = _typed(
-            _kinds.canonical(_kinds.column_values(frame[name]), column.kind), column.kind
-        )
+        columns[name] = _typed(canonical(column_values(frame[name]), column.kind), column.kind)
     if not columns:
         return frame, declared
     return frame.assign(**columns), entries if isinstance(declared, Mapping) else declared
@@ -146,7 +155,7 @@ def as_declared(frame: Any, declared: Any) -> tuple[Any, Any]:
 
 def _in_pandas(frame: Any, declared: Any) -> Any:
     """Return a frame of polars in pandas, if types of its columns have to change."""
-    kinds = {name: _kinds.kind_of(frame[name].dtype) for name in frame.columns}
+    kinds = {name: kind_of(frame[name].dtype) for name in frame.columns}
     named = isinstance(declared, Mapping) and _names_kinds(declared)
     if None in kinds.values() or not (named or "date" in kinds.values()):
         return frame
@@ -155,13 +164,13 @@ def _in_pandas(frame: Any, declared: Any) -> Any:
         if kind == "number":
             columns[name] = pd.Series(frame[name].to_numpy())
             continue
-        values = _kinds.column_values(frame[name])
-        values = _typed(_kinds.canonical(values, "flag"), "flag") if kind == "flag" else values
+        values = column_values(frame[name])
+        values = _typed(canonical(values, "flag"), "flag") if kind == "flag" else values
         columns[name] = pd.Series(values, dtype=object if kind == "category" else None)
     return pd.DataFrame(columns)
 
 
-def _typed(values: np.ndarray, kind: _kinds.Kind) -> Any:
+def _typed(values: np.ndarray, kind: Kind) -> Any:
     """Return values in the form of their kind as a column with a dtype of that kind."""
     if kind != "flag":
         return values
@@ -178,7 +187,7 @@ def refuse_unknown_names(entries: Mapping[Any, Any], names: Sequence[Any]) -> No
         )
 
 
-def refuse_two_numbers(name: Any, entry: Any, kind: _kinds.Kind | None) -> None:
+def refuse_two_numbers(name: Any, entry: Any, kind: Kind | None) -> None:
     """Raise for a list of two numbers for a column of numbers: a range, or two levels?"""
     listed = not isinstance(entry, tuple | set | frozenset) and _are_levels(entry)
     if kind != "number" or not listed or len(values := list(entry)) != 2:
@@ -218,10 +227,10 @@ def _are_days(entry: Any) -> bool:
 def _days(entry: tuple[Any, ...]) -> np.ndarray:
     each = np.empty(len(entry), dtype=object)
     each[:] = entry
-    return _kinds.canonical(each, "date")
+    return canonical(each, "date")
 
 
-def _column(name: Any, kind: _kinds.Kind, entry: Any, max_categories: int) -> EncodedColumn:
+def _column(name: Any, kind: Kind, entry: Any, max_categories: int) -> EncodedColumn:
     """Return a column from its kind by dtype and its declaration."""
     if isinstance(entry, str):
         if entry not in KINDS:
@@ -250,10 +259,10 @@ def _column(name: Any, kind: _kinds.Kind, entry: Any, max_categories: int) -> En
     return EncodedColumn(name, "number", range=(low, high))
 
 
-def read_levels(name: Any, entry: Iterable[Any]) -> tuple[_kinds.Label, ...]:
+def read_levels(name: Any, entry: Iterable[Any]) -> tuple[Label, ...]:
     """Return declared levels, each once, sorted by type and value."""
     listed = list(entry)
-    strange = [each for each in listed if not _kinds.is_label(each)]
+    strange = [each for each in listed if not is_label(each)]
     if strange or not listed:
         what = f"{strange[0]!r} of type {type(strange[0]).__name__}" if strange else "none"
         raise ValueError(
@@ -261,15 +270,15 @@ def read_levels(name: Any, entry: Iterable[Any]) -> tuple[_kinds.Label, ...]:
         )
     values = np.empty(len(listed), dtype=object)
     values[:] = listed
-    twice = pd.Index(_kinds.canonical(values, _kinds.kind_of_labels(listed))).duplicated()
+    twice = pd.Index(canonical(values, kind_of_labels(listed))).duplicated()
     if twice.any():
         raise ValueError(
             f"feature_bounds[{name!r}] has the level {listed[twice.argmax()]!r} twice."
         )
-    return tuple(sorted(map(_plain, listed), key=_kinds.in_order))
+    return tuple(sorted(map(_plain, listed), key=in_order))
 
 
-def _plain(level: Any) -> _kinds.Label:
+def _plain(level: Any) -> Label:
     """Return a level as Python's own type."""
     if isinstance(level, bool | np.bool_):
         return bool(level)

@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpfl import __version__, estimators, preprocessing
 from skdpfl._declarations import KINDS
-from skdpfl._kinds import is_label
 from skdpfl._pipelines import fits_as_released, is_as_released
+from skdpfl.encoding import is_label
 from skdpfl.model_selection import SharedBudget
 from skdpfl.privacy.spending.report import (
     is_finite,

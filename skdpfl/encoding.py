@@ -14,18 +14,313 @@ column's is 0 in all of them. All columns but numbers and days are 0 or 1.
 **Formal guarantee.** A row's numbers are a function of that row and of the encoding: each value is
 read by itself, and no value raises an error or gives a warning. The number of columns follows from
 kinds, declared levels and ``max_categories``, never from records.
+
+What enters: the kinds of a table's columns, and each value in the one form of its kind.
+----------------------------------------------------------------------------------------
+A column's kind is declared, or follows from its dtype, which is public; never from its values:
+
+========  ===========================  =========================================================
+kind      dtypes                       a value becomes
+========  ===========================  =========================================================
+number    integers, floats             float64
+flag      bool                         0.0 or 1.0
+category  text, objects, categoricals  text; whole numbers have no decimal point
+date      dates and times              days since 1970
+========  ===========================  =========================================================
+
+A value that does not fit its column's kind is a gap (NaN, in categories None), as a missing one is.
+Text of a flag is true, false, yes, no, 1 or 0; text of a date is in ISO 8601 (2015-01-31); a number
+in a column of dates is a day since 1970. Times with a zone are read in UTC.
+
+**Formal guarantee.** A value's form is a function of the value and of its column's kind. It does
+not depend on other records, and no value raises an error or gives a warning. Columns with other
+dtypes are refused by name, for which no value is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import numbers
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from datetime import UTC, date, datetime
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from skdpfl._kinds import Kind, Label, canonical, column_values, kind_of_labels, places_of
+Kind = Literal["number", "flag", "category", "date"]
+Label = bool | int | float | str
+#: integers beyond are not distinguished from missing values: Python limits the digits of its text
+_LARGEST_INTEGER = 2**63
+_FLAGS = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
+#: days from 1970 beyond which a date is a gap; the ordinal of 1970-01-01
+_LAST_DAY, _EPOCH = 10_000_000, date(1970, 1, 1).toordinal()
+
+
+def kind_of(dtype: Any) -> Kind | None:
+    """Return the kind of columns with a dtype of NumPy, pandas or polars; None: there is none."""
+    name = str(dtype).lower()
+    if name.startswith("bool"):
+        return "flag"
+    own = getattr(dtype, "is_numeric", None)  # polars
+    if callable(own) and own():
+        return "number"
+    if name.startswith(("datetime", "date", "timestamp")):
+        return "date"
+    if isinstance(dtype, pd.CategoricalDtype) or name.startswith(_TEXTS):
+        return "category"
+    is_real = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
+    return "number" if is_real else None
+
+
+_TEXTS = ("object", "str", "<u", ">u", "|u", "large_string", "cat", "dict", "enum", "utf8", "null")
+
+
+def kinds_of(X: Any) -> tuple[Kind, ...]:
+    """Return the kinds of the columns of a frame or array; raise for those without one."""
+    if hasattr(X, "columns"):
+        dtypes = list(X.dtypes)
+        names = list(X.columns)
+    else:
+        dtypes = [np.asarray(X).dtype] * np.shape(X)[1]
+        names = list(range(len(dtypes)))
+    kinds: list[Kind] = []
+    for name, dtype in zip(names, dtypes, strict=True):
+        if (kind := kind_of(dtype)) is None:
+            raise ValueError(
+                f"The column {name!r} has dtype {dtype}. Columns hold numbers, True and False, "
+                "text, or dates: convert it to one of these, or leave it out."
+            )
+        kinds.append(kind)
+    return tuple(kinds)
+
+
+def canonical(values: Any, kind: Kind) -> np.ndarray:
+    """Return a column (n,) with each value in the form of its kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.encoding import canonical
+    >>> canonical(np.array([1, 1.0, "a", (1,), None], dtype=object), "category")
+    array(['1', '1', 'a', None, None], dtype=object)
+    >>> canonical(np.array([1, "1.5", "a", None], dtype=object), "number")
+    array([1. , 1.5, nan, nan])
+    """
+    values = np.asarray(values)
+    if kind == "category":
+        return _as_text(values)
+    if values.dtype.kind in "biuf":
+        read = values.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
+    elif values.dtype.kind == "M":
+        read = values.astype("datetime64[D]").astype(np.float64)
+        read = read if kind == "date" else np.full(len(read), np.nan)
+    elif kind == "date":
+        read = np.array([_day_of(value) for value in values.tolist()], np.float64)
+    else:
+        read = np.array([_as_number(value, kind) for value in values.tolist()], np.float64)
+    if kind == "date":
+        return np.where(np.abs(read) <= _LAST_DAY, np.floor(read), np.nan)
+    return np.where(np.isin(read, (0.0, 1.0)), read, np.nan) if kind == "flag" else read
+
+
+def places_of(values: np.ndarray, labels: Sequence[Any], kind: Kind) -> np.ndarray:
+    """Return the place among labels of each value in the form of its kind, -1 for none.
+
+    The first of several labels with the same form counts: a server may send both 1 and "1".
+    """
+    given = np.empty(len(labels), dtype=object)
+    given[:] = labels
+    known = pd.Index(canonical(given, kind))
+    first = np.flatnonzero(~known.duplicated())
+    places = known[first].get_indexer(values)
+    return np.append(first, -1)[places]
+
+
+def _as_text(values: np.ndarray) -> np.ndarray:
+    listed = values.tolist()
+    plain = set(map(type, listed)) <= {str, type(None)}
+    if plain and all(value is None or value.isascii() for value in listed):
+        return values.astype(object)
+    words = np.empty(len(listed), dtype=object)
+    words[:] = [_word(value) for value in listed]
+    return words
+
+
+def _word(value: Any) -> str | None:
+    """Return a value as text; None if it is missing, or neither text nor a number."""
+    if isinstance(value, str):
+        return str(value) if value.isascii() or _is_unicode(value) else None
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, numbers.Integral):
+        whole = int(value)
+        return str(whole) if abs(whole) < _LARGEST_INTEGER else None
+    if isinstance(value, float | np.floating) and value == value:
+        real = float(value)
+        whole = abs(real) < _LARGEST_INTEGER and real.is_integer()
+        return str(int(real)) if whole else repr(real)
+    return None
+
+
+def _is_unicode(value: str) -> bool:
+    """Whether text can be encoded: pandas takes halves of a character for other text, or raises."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _as_number(value: Any, kind: Kind) -> float:
+    """Return a number, or text of one, as a float; NaN if it is neither."""
+    if isinstance(value, str) and (kind == "flag" or value in ("True", "False")):
+        return _FLAGS.get(value.lower(), np.nan)  # a column of objects has True as text
+    if not isinstance(value, str | bool | np.bool_ | numbers.Integral | float | np.floating):
+        return np.nan
+    try:
+        return float(value) + 0.0
+    except (ValueError, OverflowError):
+        return np.nan
+
+
+def _day_of(value: Any) -> float:
+    """Return a date or time, or text of one, as days since 1970; NaN if it is neither."""
+    try:
+        value = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+        if isinstance(value, datetime) and value == value:  # not NaT
+            value = value.astimezone(UTC) if value.tzinfo is not None else value
+    except (ValueError, OverflowError):
+        return np.nan
+    if isinstance(value, np.datetime64):
+        return float(value.astype("datetime64[D]").astype(np.float64))
+    if isinstance(value, date) and value == value:
+        return float(value.toordinal() - _EPOCH)
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    return _as_number(value, "number") if real else np.nan
+
+
+def column_values(column: Any) -> np.ndarray:
+    """Return a frame's column (n,) as an array, in which gaps are None or NaN."""
+    if not isinstance(column, pd.Series):  # polars
+        plain = column.dtype.is_numeric() or column.dtype.is_temporal()
+        column = column.cast(_polars_float()) if column.dtype.is_numeric() else column
+        return np.asarray(column.to_numpy() if plain else np.array(column.to_list(), dtype=object))
+    kind, own = kind_of(column.dtype), isinstance(column.dtype, np.dtype)
+    if kind in ("number", "flag") and not own:
+        return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
+    if kind == "date" and not own:
+        column = pd.to_datetime(column, utc=True).dt.tz_localize(None)
+    if kind == "category":
+        column = column.astype(object)
+    return np.asarray(column.to_numpy())
+
+
+def _polars_float() -> Any:
+    import polars as pl
+
+    return pl.Float64
+
+
+def read_values(values: np.ndarray, kinds: Sequence[Kind]) -> np.ndarray:
+    """Return a table of columns of these kinds: float64, or objects if one is of categories."""
+    if values.dtype == np.float64 and set(kinds) == {"number"}:
+        return values
+    columns = [canonical(values[:, j], kind) for j, kind in enumerate(kinds)]
+    if "category" not in kinds:
+        return np.column_stack(columns)
+    table = np.empty(values.shape, dtype=object)
+    for j, column in enumerate(columns):
+        table[:, j] = column
+    return table
+
+
+def typed(X: Any, untouched: Collection[Any] = (), *, plain: bool = False) -> Any:
+    """Return a table whose types no record decides: whole numbers are float64, levels objects.
+
+    One missing value turns pandas' integers into floats, and a Categorical has all records' levels.
+    Columns in ``untouched``, which hold silos or persons, stay as they are. With ``plain`` the
+    result is a pandas frame or an array, all numbers are float64, and flags are objects.
+    """
+    if not hasattr(X, "columns"):
+        return _typed_array(np.asarray(X), plain) if plain or hasattr(X, "dtype") else X
+    if not isinstance(X, pd.DataFrame) and not plain:
+        return _typed_polars(X, untouched)
+    pandas = isinstance(X, pd.DataFrame)
+    columns = [X.iloc[:, j] if pandas else X[c] for j, c in enumerate(X.columns)]
+    parts = [
+        column if name in untouched else _typed_column(column, dtype, plain)
+        for name, column, dtype in zip(X.columns, columns, X.dtypes, strict=True)
+    ]
+    index = X.index if pandas else pd.RangeIndex(len(X))
+    frame = pd.DataFrame(dict(enumerate(parts)), index=index, copy=False)
+    return frame.set_axis(X.columns, axis=1)
+
+
+def _typed_array(X: np.ndarray, plain: bool) -> np.ndarray:
+    if X.dtype.kind in "iu" or (plain and X.dtype.kind == "f"):
+        return X.astype(np.float64, copy=False)
+    return X.astype(object) if plain and X.dtype.kind in "bOUS" else X
+
+
+def _typed_column(column: Any, dtype: Any, plain: bool) -> Any:
+    """Return a column of a frame as a Series or array with a type that no record decides."""
+    kind, own = kind_of(dtype), isinstance(dtype, np.dtype)
+    as_it_is = kind == "flag" or (kind == "number" and own and dtype.kind == "f")
+    if (as_it_is and not plain) or (kind == "date" and own):
+        return column
+    values = column if isinstance(column, pd.Series) else pd.Series(column.to_list(), dtype=object)
+    if kind == "number":
+        return values.to_numpy(np.float64, na_value=np.nan)
+    if kind == "date":
+        return values if isinstance(column, pd.Series) else pd.to_datetime(values)
+    listed = values.astype(object)
+    return listed.where(listed.notna(), np.nan)
+
+
+def _typed_polars(X: Any, untouched: Collection[Any]) -> Any:
+    import polars as pl
+
+    whole = [c for c, t in X.schema.items() if t.is_integer() and c not in untouched]
+    levels = (pl.Categorical, pl.Enum)
+    words = [c for c, t in X.schema.items() if t in levels and c not in untouched]
+    return X.with_columns(pl.col(whole).cast(pl.Float64), pl.col(words).cast(pl.String))
+
+
+def label_of(value: Any, kind: Kind) -> bool | int | float | str:
+    """Return the public name of a value in canonical form: Python's own bool, int, float or str."""
+    if kind == "flag":
+        return bool(value)
+    if kind == "category":
+        return str(value)
+    real = float(value)
+    return int(real) if real.is_integer() and abs(real) < _LARGEST_INTEGER else real
+
+
+def is_label(value: Any) -> bool:
+    """Whether a declared level is text, a number, or True or False."""
+    return not isinstance(value, bytes) and canonical(_one(value), "category")[0] is not None
+
+
+def _one(value: Any) -> np.ndarray:
+    array = np.empty(1, dtype=object)
+    array[0] = value
+    return array
+
+
+def in_order(label: Any) -> tuple[str, Any]:
+    """Return the key by which labels are sorted: their type, then their value."""
+    return type(label).__name__, label
+
+
+def kind_of_labels(labels: Sequence[Any]) -> Kind:
+    """Return the kind of a column with these declared levels; text unless all are of one type."""
+    if labels and all(isinstance(each, bool | np.bool_) for each in labels):
+        return "flag"
+    real = numbers.Integral | float | np.floating
+    is_number = [isinstance(e, real) and not isinstance(e, bool | np.bool_) for e in labels]
+    return "number" if labels and all(is_number) else "category"
+
 
 #: what a date's columns are called, after its name
 _OF_DATE = (

@@ -2,7 +2,7 @@
 
 ``Table.read`` is what every fit reads its records by. It refuses sparse tables, converts those of
 pyarrow, takes the columns of silos and persons out, lets the caller validate what is left, and
-reads one id per row. What comes out are numbers (or values by kind, :mod:`skdpfl._kinds`), owners
+reads one id per row. What comes out are numbers (or values by kind, :mod:`skdpfl.encoding`), owners
 of rows, and public facts of the columns. ``read_new`` reads what a fitted model predicts for.
 
 Frames are converted once, into C order, in which batches are read: scikit-learn would make an array
@@ -23,8 +23,7 @@ from sklearn.utils.validation import _num_samples, check_array
 from skdpfl import _warnings
 from skdpfl._arguments import advising, refuse_dates, refuse_sparse
 from skdpfl._compat import as_frame, with_names
-from skdpfl._kinds import Kind, kind_of, kinds_of
-from skdpfl.encoding import Encoding
+from skdpfl.encoding import Encoding, Kind, kind_of, kinds_of
 from skdpfl.federation import in_rows
 from skdpfl.silos import (
     Persons,

@@ -31,7 +31,7 @@ LAYERS = [
         "_survival_times",
         "_warnings",
     },
-    {"_declarations", "_kinds", "encoding", "silos"},
+    {"_declarations", "encoding", "silos"},
     {"privacy", "losses"},
     {"models"},
     {"torch"},

@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl._kinds import in_order
 from skdpfl._warnings import warn
-from skdpfl.encoding import EncodedColumn, Encoding
+from skdpfl.encoding import EncodedColumn, Encoding, in_order
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.preprocessing import SiloSource, Vocabulary, range_of
 from skdpfl.privacy.randomness.streams import Streams

@@ -3,31 +3,28 @@
 from skdpfl.federation._base import Federation, RecordMap, Schema, Work
 from skdpfl.federation._budgets import CohortSum, GridSum, SiloBudgets
 from skdpfl.federation._data import SiloData, class_codes, in_rows, rows_of_persons
-from skdpfl.federation._local import LocalFederation
+from skdpfl.federation._local import Answered, LocalFederation, Silo
 from skdpfl.federation._measures import (
+    OF_CLASSES,
+    OF_SURVIVAL,
+    OF_TARGETS,
     R2,
     Accuracy,
+    AveragePrecision,
     BalancedAccuracy,
+    CalibrationError,
     Closeness,
+    Concordance,
     Confusion,
     D2Poisson,
     Found,
     Measure,
-    ask_score,
-    score_plan,
-)
-from skdpfl.federation._ranks import (
-    OF_CLASSES,
-    OF_SURVIVAL,
-    OF_TARGETS,
-    AveragePrecision,
-    CalibrationError,
-    Concordance,
     RocAuc,
     ScoreHistogram,
+    ask_score,
     measure_of,
+    score_plan,
 )
-from skdpfl.federation._silo import Answered, Silo
 from skdpfl.federation._sums import (
     PIECE,
     BoundedSum,

@@ -208,21 +208,16 @@ class CohortSum:
         return places
 
     def _fill(self, piece: int, rows: np.ndarray, messages: np.ndarray) -> None:
-        """Put messages into their piece, and add the piece if it is complete."""
+        """Put messages into their piece; add it, and those that waited for it, once complete."""
+        weights = self._weights[piece * self._rows : (piece + 1) * self._rows]
         if piece not in self._open:
-            n = min(self._rows, len(self._cohort) - piece * self._rows)
-            self._open[piece] = np.empty((n, self._width)), n
+            self._open[piece] = np.empty((len(weights), self._width)), len(weights)
         table, missing = self._open.pop(piece)
         table[rows] = messages
         if missing > len(rows):
             self._open[piece] = table, missing - len(rows)
-        else:
-            self._add_piece(piece, table)
-
-    def _add_piece(self, piece: int, messages: np.ndarray) -> None:
-        """Add a piece, and the pieces that waited for it, to the sum."""
-        weights = self._weights[piece * self._rows : (piece + 1) * self._rows]
-        self._waiting[piece] = weights @ np.ascontiguousarray(messages, np.float64)
+            return
+        self._waiting[piece] = weights @ table
         while self._next in self._waiting:
             self._total += self._waiting.pop(self._next)
             self._next += 1

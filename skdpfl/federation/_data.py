@@ -181,27 +181,18 @@ class SiloData:
         of_row: np.ndarray | None = None,
     ) -> SiloData:
         """Group rows by their silo's code 0..n_silos-1, and by the contribution ``of_row``."""
-        if of_row is not None:
-            sorted_rows, people = in_order(codes, of_row, n_silos)
-            return cls(
-                np.asarray(X),
-                y,
-                people.edges[people.starts],
-                None if (np.diff(sorted_rows) == 1).all() else sorted_rows,
-                transform,
-                y_dtype,
-                weights,
-                exposure=exposure,
-                people=people,
-            )
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=n_silos))])
-        order = None
-        if n_silos > 1 and not (codes[1:] >= codes[:-1]).all():
+        order, people = None, None
+        if of_row is not None:
+            order, people = in_order(codes, of_row, n_silos)
+            order = None if (np.diff(order) == 1).all() else order
+        elif n_silos > 1 and not (codes[1:] >= codes[:-1]).all():
             # radix sort: 10 x faster
             small = codes.astype(np.uint16) if n_silos <= 2**16 else codes
             order = np.argsort(small, kind="stable")
             order = order.astype(np.int32) if len(codes) < 2**31 else order
-        return cls(np.asarray(X), y, starts, order, transform, y_dtype, weights, exposure=exposure)
+        records = cls(np.asarray(X), y, starts, order, transform, y_dtype, weights)
+        return replace(records, exposure=exposure, people=people)
 
     @classmethod
     def of_one(

@@ -13,16 +13,26 @@ many local steps can amplify a rounding error to O(clip norm) in the messages of
 which the noise is not calibrated for. Likewise, with unit "record", no bit of a silo's message
 depends on the number of records that another silo drew, since sampling keeps secret which records
 are drawn.
+
+One silo: its records and its state between rounds.
+---------------------------------------------------
+In one process many silos share arrays (:class:`skdpfl.federation.LocalFederation`), and a
+:class:`Silo` is a view of them. A remote silo is alone, perhaps in a process that ends after each
+message, and is then saved and restored in between.
 """
+
+from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -30,10 +40,16 @@ from joblib import cpu_count, effective_n_jobs
 from skdpfl._apart import anew
 from skdpfl.algorithms import Algorithm, sends_one_gradient, takes_stacks
 from skdpfl.federation._base import Federation, Work
-from skdpfl.federation._batches import Batches, GroupBatches, PersonBatches
-from skdpfl.federation._data import LARGE, SiloData, keep_freed_memory
-from skdpfl.federation._gradient import NoiseMaker, PrivateGradient, SumTerms
-from skdpfl.federation._sums import Question
+from skdpfl.federation._batches import (
+    Batches,
+    GroupBatches,
+    NoiseMaker,
+    PersonBatches,
+    PrivateGradient,
+    SumTerms,
+)
+from skdpfl.federation._data import BLOCK, LARGE, SiloData, keep_freed_memory
+from skdpfl.federation._sums import Named, Question
 from skdpfl.privacy.mechanisms import Mechanism, Senders
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -41,45 +57,12 @@ from skdpfl.privacy.release import DOUBLE
 from skdpfl.privacy.sampling import Everyone
 
 
-class Memory:
-    """A table with one vector per silo, zero until written."""
-
-    def __init__(self, n_silos: int, size: int, dtype: np.dtype) -> None:
-        self._slot = np.full(n_silos, -1, dtype=np.int64)
-        self._rows = np.zeros((0, size), dtype=dtype)
-        self._used = 0
-        self.size = size
-
-    def read(self, silos: np.ndarray) -> np.ndarray:
-        """Return the vectors of ``silos``, shape (n, size)."""
-        if not self.size:
-            return np.zeros((len(silos), 0), dtype=self._rows.dtype)
-        slots = self._slot[silos]
-        values = np.zeros((len(silos), self.size), dtype=self._rows.dtype)
-        written = slots >= 0
-        values[written] = self._rows[slots[written]]
-        return values
-
-    def write(self, silos: np.ndarray, values: np.ndarray) -> None:
-        """Set the vectors of ``silos``."""
-        if not self.size:
-            return
-        new = silos[self._slot[silos] < 0]
-        self._slot[new] = np.arange(self._used, self._used + len(new))
-        self._used += len(new)
-        if self._used > len(self._rows):
-            grown = min(len(self._slot), max(self._used, 2 * len(self._rows)))
-            rows = np.zeros((grown, self.size), dtype=self._rows.dtype)
-            rows[: len(self._rows)] = self._rows
-            self._rows = rows
-        self._rows[self._slot[silos]] = values
-
-
 class SiloStates:
     """The state of many silos in one fit: memory, batch orders, and answered rounds."""
 
     def __init__(self, n_silos: int, size: int, dtype: np.dtype) -> None:
-        self.memory = Memory(n_silos, size, dtype)
+        #: the silos' vectors (n_silos, size); the system allocates those that are written
+        self.memory = np.zeros((n_silos, size), dtype)
         #: of each silo that was dealt (sampling "disjoint"), the records of each part
         self.deals: dict[int, np.ndarray] = {}
         #: of each silo, the first round that it may still answer, and the number it answered
@@ -95,7 +78,7 @@ class SiloStates:
     def answer(self, silos: np.ndarray, round: int) -> None:
         """Record that ``silos`` answer a round; raise unless it is later than their last one.
 
-        A second answer would be a second release, and memory would be updated twice.
+        Another answer to the same round would release a second message with the noise of the first.
         """
         # increasing indices: all silos, if as many
         who = silos if len(silos) < len(self.next_round) else slice(None)
@@ -261,7 +244,8 @@ class LocalFederation(Federation):
             apart, at_once, parts = self._new_algorithm is not None, self._at_once, []
             for i in range(0, len(cohort), at_once):
                 piece = cohort if len(cohort) <= at_once else cohort[i : i + at_once]
-                groups = _one_by_one(piece) if apart else self._groups.cut(piece, jobs)
+                alone = np.split(piece, range(1, len(piece))) if apart else None
+                groups = alone or self._groups.cut(piece, jobs)
                 parts.append([(silos, self._terms_of(silos)) for silos in groups])
             self._last = cohort, jobs, parts
         return self._last[2]
@@ -299,7 +283,7 @@ class LocalFederation(Federation):
     @np.errstate(all="ignore")  # in each thread; a warning could depend on a single record
     def _walk(self, shared: Any, silos: np.ndarray, gradient: PrivateGradient) -> np.ndarray:
         """Run the algorithm's local part."""
-        memory = self.kept.memory.read(silos)
+        memory = self.kept.memory[silos]
         if self._new_algorithm is None:
             messages = self._work.algorithm.local(shared, memory, gradient)
         else:
@@ -322,13 +306,13 @@ class LocalFederation(Federation):
         plan, table = self._work.plan, self.kept.memory
         kept = plan.mechanism.keep(plan, messages, clip_norm)
         if table.size:
-            table.write(silos, self._remembered(shared, silos, kept))
+            table[silos] = self._remembered(shared, table[silos], kept)
         by = Senders(silos, round, self._streams, clip_norm, among)
         return plan.mechanism.send(plan, kept, by)
 
-    def _remembered(self, shared: Any, silos: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    def _remembered(self, shared: Any, memory: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """Return the silos' memory after a round, (n, memory_size)."""
-        memory, new = self.kept.memory.read(silos), self._new_algorithm
+        new = self._new_algorithm
         if new is None:
             return self._work.algorithm.remember(shared, memory, kept)
         each = zip(memory, kept, strict=True)
@@ -367,11 +351,6 @@ def _on_threads(
         yield from pool.map(of_group, groups)
 
 
-def _one_by_one(silos: np.ndarray) -> list[np.ndarray]:
-    """Return each silo alone."""
-    return [silos[i : i + 1] for i in range(len(silos))]
-
-
 def _checked(vector: Any, size: int, algorithm: Algorithm) -> np.ndarray:
     """Return an algorithm's result for a silo; raise if it is not one vector."""
     vector = np.asarray(vector)
@@ -403,3 +382,277 @@ def _passes(plan: PrivacyPlan) -> float:
     if not isinstance(plan.sampling, Everyone):
         a_round = plan.expected_sizes.sum() / plan.known_sizes.sum() * max(plan.steps, default=0)
     return plan.n_rounds * plan.silo_fraction * a_round
+
+
+#: prefix of the noise's state in a saved silo
+_NOISE = "noise "
+
+
+class Answered(NamedTuple):
+    """What a silo has answered: the next question of each purpose, and the next round.
+
+    It can be read of a saved state, so a silo may refuse before any record is read.
+    """
+
+    next_question: Mapping[str, int] = {}
+    next_round: int = 0
+    n_answered: int = 0
+
+    @classmethod
+    def of(cls, saved: Mapping[str, np.ndarray] | None) -> Answered:
+        """Return what was answered by a state that :meth:`Silo.save` returned; None: nothing."""
+        if saved is None:
+            return cls()
+        asked = zip(saved["purposes"].tolist(), saved["next_questions"].tolist(), strict=True)
+        rounds = (int(saved.get(name, 0)) for name in ("next_round", "n_answered"))
+        return cls(dict(asked), *rounds)
+
+    def check_new(self, question: Question) -> None:
+        """Raise if a request, or a later one, was answered already."""
+        if question.number < self.next_question.get(question.purpose, 0):
+            raise ValueError(
+                f"Silos answer each request once and in order; got number {question.number} again, "
+                "whose noise would be that of the first answer."
+            )
+
+    def check_due(self, plan: PrivacyPlan, silo: int, round: int) -> None:
+        """Raise if a message in this round is not part of the priced plan."""
+        if not 0 <= round < plan.n_rounds:
+            raise ValueError(f"The plan has {plan.n_rounds} rounds; got round {round}.")
+        if plan.schedule is not None and silo not in plan.schedule[round]:
+            raise ValueError(f"Silo number {silo} is not scheduled in round {round}.")
+        if self.next_round > round:
+            raise ValueError(
+                f"Silos answer each round once and in order; got another request for round {round}."
+            )
+        paid = int(plan.levels[1][silo].sum()) if plan.unit == "silo" else plan.n_rounds
+        if self.n_answered >= paid:
+            raise ValueError(f"Silo number {silo} has answered the {paid} rounds that it pays for.")
+
+
+class Silo:
+    """One silo of a fit: alone (:meth:`alone`), or one of those in a federation.
+
+    Parameters
+    ----------
+    federation : LocalFederation
+        Holds its records and its state.
+    index : int
+        Its index among the plan's silos.
+
+    Notes
+    -----
+    **Formal guarantee.** Alone, a silo sends the message that ``LocalFederation`` gives for it, bit
+    for bit (same records in the same order, same streams). It answers each request and each round
+    once, in order, only rounds that it is scheduled in, and no more rounds than it pays for. This
+    holds across :meth:`save` and :meth:`restore` if the state that was saved *last* is restored:
+    save before each message leaves. Streams are functions of (seed or secret, purpose, silo,
+    round): after a restart a simulation continues with the same numbers, and a silo without a seed
+    continues with fresh ones, which are independent of all earlier ones.
+    """
+
+    def __init__(self, federation: LocalFederation, index: int) -> None:
+        self._federation, self.index = federation, index
+        self._cohort = np.array([index])
+        #: of each purpose, the number of the first question that it may still answer
+        self._next_question: dict[str, int] = {}
+
+    @classmethod
+    def alone(
+        cls,
+        index: int,
+        X: np.ndarray,
+        y: np.ndarray,
+        n_silos: int,
+        streams: Streams,
+        weights: np.ndarray | None = None,
+        *,
+        exposure: np.ndarray | None = None,
+        of_row: np.ndarray | None = None,
+    ) -> Silo:
+        """Return a silo in a process of its own.
+
+        Parameters
+        ----------
+        index : int
+            Its index among the plan's silos.
+        X : ndarray of shape (n, n_features)
+            Its features; the same rows in the same order whenever the silo is constructed again.
+        y : ndarray of shape (n,)
+            Its targets; classes as codes.
+        n_silos : int
+            The number of silos.
+        streams : Streams
+            Its random streams, for one fit.
+        weights : ndarray of shape (n,), default=None
+            Weights of its records; their losses are multiplied by these before gradients are
+            clipped.
+        exposure : ndarray of shape (n,), default=None
+            Exposures of its records, above 0.
+        of_row : ndarray of shape (n,), default=None
+            The person of each record, numbered from 0 in the order of ids, if persons are
+            protected.
+
+        Returns
+        -------
+        Silo
+            A silo that can answer requests for sums, and rounds after :meth:`start`.
+        """
+        if not len(y):
+            raise ValueError("A silo needs at least one record.")
+        if weights is not None and np.shape(weights) != np.shape(y):
+            raise ValueError(
+                f"weights must be one number for each of the {len(y)} records; got shape "
+                f"{np.shape(weights)}."
+            )
+        records = SiloData.of_one(X, y, index, n_silos, weights, of_row)
+        records = replace(records, exposure=exposure)
+        return cls(LocalFederation(records, streams), index)
+
+    def answer(self, question: Question) -> np.ndarray | Named:
+        """Answer a request for a sum; each number of a purpose once, in order.
+
+        Parameters
+        ----------
+        question : Question
+            The question.
+
+        Returns
+        -------
+        ndarray of shape (width,), or Named
+            The answer.
+        """
+        self._answered.check_new(question)
+        self._next_question[question.purpose] = question.number + 1
+        answered = self._federation.ask(question)
+        ((_, answers),) = ((who, what) for who, what in answered if self.index in who)
+        return answers[0] if isinstance(answers[0], Named) else np.asarray(answers[0])
+
+    def start(self, work: Work) -> None:
+        """Start a fit.
+
+        Parameters
+        ----------
+        work : Work
+            The work of the fit.
+        """
+        if self._federation.started:
+            raise ValueError(
+                "A silo and its streams are for one fit; make a new one for another fit."
+            )
+        self._federation.start(work)
+
+    def round(
+        self, round: int, shared: Any, clip_norm: float = np.inf, *, among: int = 1
+    ) -> np.ndarray:
+        """Run a round and return the message as it leaves the silo.
+
+        Parameters
+        ----------
+        round : int
+            The round's number.
+        shared : object
+            The server's broadcast.
+        clip_norm : float, default=inf
+            The norm that whole messages are clipped to (unit "silo").
+        among : int, default=1
+            The number of silos in the round, which determines the share of the noise if they share
+            it.
+
+        Returns
+        -------
+        ndarray of shape (size + n_extra,)
+            The message, with the additional numbers that the mechanism sends.
+        """
+        self._answered.check_due(self._federation.work.plan, self.index, round)
+        answers = self._federation.round(round, shared, self._cohort, clip_norm, among=among)
+        ((_, messages),) = answers
+        return np.asarray(messages[0])
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return the silo's state as plain arrays (numbers, and text for seed and digest).
+
+        The state has the memory between rounds, the dealt batches, the rounds that were answered,
+        the state of correlated noise, and the seed of a simulation. It does not contain the
+        records, but must be kept as secret as they are.
+        """
+        before = {
+            "index": np.array(self.index),
+            "seed": self._seed,
+            "purposes": np.array(list(self._next_question), dtype=np.str_),
+            "next_questions": np.array(list(self._next_question.values()), dtype=np.int64),
+        }
+        if not self._federation.started:
+            return before
+        kept, i = self._federation.kept, self.index
+        deal = kept.deals.get(i)
+        noises = self._federation.noises
+        noise = {} if noises is None else noises.state(i)
+        return (
+            before
+            | {f"{_NOISE}{name}": value for name, value in noise.items()}
+            | {
+                "next_round": np.array(kept.next_round[i]),
+                "n_answered": np.array(kept.n_answered[i]),
+                "memory": kept.memory[i].copy(),
+                "deal": np.zeros((0, 0), np.int64) if deal is None else deal,
+                "records": np.array("" if deal is None else self._digest()),
+            }
+        )
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Restore a saved state.
+
+        Parameters
+        ----------
+        saved : dict
+            The state that :meth:`save` returned.
+        """
+        i = self.index
+        if int(saved["index"]) != i or str(saved["seed"]) != str(self._seed):
+            raise ValueError("The state was saved by another silo, or with another random_state.")
+        self._next_question = dict(Answered.of(saved).next_question)
+        if "next_round" not in saved:
+            return
+        if not self._federation.started:
+            raise ValueError("The state was saved between rounds: call start(work) before restore.")
+        kept, memory, deal = self._federation.kept, saved["memory"], saved["deal"]
+        if memory.shape != kept.memory.shape[1:]:
+            raise ValueError("The state was saved in a fit with another model or algorithm.")
+        if len(deal):
+            if str(saved["records"]) != self._digest():
+                raise ValueError(
+                    "The silo's records, or their order, have changed since its batches were "
+                    "drawn, so that a record could enter two batches. Load the same records in the "
+                    "same order."
+                )
+            kept.deals[i] = deal
+        noise = {k.removeprefix(_NOISE): saved[k] for k in saved if k.startswith(_NOISE)}
+        if noise and self._federation.noises is not None:
+            self._federation.noises.restore(i, noise)
+        kept.memory[i] = memory
+        kept.restore(i, int(saved["next_round"]), int(saved["n_answered"]))
+
+    @property
+    def _seed(self) -> np.ndarray:
+        seed = self._federation.streams.seed
+        return np.array("" if seed is None else str(seed))
+
+    @property
+    def _answered(self) -> Answered:
+        if not self._federation.started:
+            return Answered(self._next_question)
+        kept, i = self._federation.kept, self.index
+        return Answered(self._next_question, int(kept.next_round[i]), int(kept.n_answered[i]))
+
+    def _digest(self) -> str:
+        """Return a digest of the records in their order."""
+        data, digest = self._federation.data, hashlib.blake2b(digest_size=16)
+        n = int(data.sizes[self.index])
+        for start in range(0, n, BLOCK):
+            rows = data.rows_of(self.index, slice(start, min(start + BLOCK, n)))
+            for values in data.at(rows):
+                digest.update(np.ascontiguousarray(values).tobytes())
+        if data.people is not None:
+            digest.update(data.people.edges.tobytes() + data.people.places.tobytes())
+        return digest.hexdigest()

@@ -539,22 +539,15 @@ def exact_sums(
     """Yield silos and the exact sums over the records they read; for whole silos, means."""
     read = records_read(data, budgets)
     if budgets.unit == "person":
-        yield from _sums_of_persons(what, read, work)
+        if data.people is None:
+            raise ValueError(
+                'unit="person" needs the person of each record, which is not known here.'
+            )
+        here = np.flatnonzero(data.people.counts)
+        yield here, what.of_persons(read, work)[here]
         return
     for silos, sums in what.sums(read, work):
         yield silos, what.mean(sums, read.sizes[silos]) if budgets.unit == "silo" else sums
-
-
-def _sums_of_persons(
-    what: BoundedSum, data: SiloData, work: Any
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield silos and the sums over their persons of the mean over the person's records."""
-    people = data.people
-    if people is None:
-        raise ValueError('unit="person" needs the person of each record, which is not known here.')
-    totals = what.of_persons(data, work)
-    here = np.flatnonzero(people.counts)
-    yield here, totals[here]
 
 
 #: numbers in sums of persons that are added up together
@@ -611,8 +604,6 @@ def records_read(data: SiloData, budgets: SiloBudgets) -> SiloData:
     if not whole and ((data.units != known) & (data.units > 0)).any():
         raise ValueError("The silo sizes in the plan differ from those in the data.")
     if budgets.unit == "person":
-        if budgets.every != 1:
-            raise ValueError("The records of all persons are read.")
         return data
     strides = np.maximum(budgets.strides(data.sizes), 1)
     if strides.max() == 1 and not (whole and data.sizes.max() > MOST):

@@ -21,11 +21,11 @@ from sklearn.utils import _safe_indexing
 from skdpfl._arguments import check_count, check_positive, check_share
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
 from skdpfl._functions import Declared
-from skdpfl._kinds import typed
 from skdpfl._pipelines import private_step
 from skdpfl._surface import not_elsewhere
 from skdpfl._survival_times import refuse_survival
 from skdpfl._warnings import warn, warnings_off
+from skdpfl.encoding import typed
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection import _wrapped
 from skdpfl.model_selection._candidates import (

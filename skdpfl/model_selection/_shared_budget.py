@@ -18,10 +18,10 @@ from sklearn.utils.validation import _num_samples
 
 from skdpfl._compat import as_frame
 from skdpfl._functions import Declared
-from skdpfl._kinds import typed
 from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
 from skdpfl._surface import not_elsewhere
 from skdpfl._warnings import foreign_steps
+from skdpfl.encoding import typed
 from skdpfl.model_selection import _wrapped
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.randomness.streams import Streams, streams_for

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_count, is_auto
-from skdpfl._kinds import Kind, canonical, in_order, is_label, kind_of_labels
+from skdpfl.encoding import Kind, canonical, in_order, is_label, kind_of_labels
 from skdpfl.federation import Named, SiloBudgets, SumPlan
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource, shared_docs
 from skdpfl.privacy.calibration import calibrate

@@ -11,8 +11,8 @@ from sklearn.utils.validation import validate_data
 from skdpfl import _surface
 from skdpfl._arguments import check_choice, check_flags
 from skdpfl._compat import as_frame, fitting, with_names
-from skdpfl._kinds import Kind, kinds_of, read_values
 from skdpfl._warnings import warn
+from skdpfl.encoding import Kind, kinds_of, read_values
 from skdpfl.federation import (
     BoundedSum,
     Federation,

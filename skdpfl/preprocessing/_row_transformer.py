@@ -25,9 +25,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpfl._apart import digest, shared_state
 from skdpfl._arguments import check_count, refuse_sparse
 from skdpfl._compat import as_frame
-from skdpfl._kinds import typed
 from skdpfl._surface import DocLinks
 from skdpfl._warnings import warnings_off
+from skdpfl.encoding import typed
 from skdpfl.table import read_new
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdpfl._kinds import in_order, is_label
-from skdpfl.encoding import EncodedColumn, Encoding
+from skdpfl.encoding import EncodedColumn, Encoding, in_order, is_label
 from skdpfl.remote._declared import pack
 from skdpfl.remote._terms import LIMITS, Refused
 

@@ -77,7 +77,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from skdpfl._kinds import canonical, kind_of_labels, places_of, read_values
+from skdpfl.encoding import canonical, kind_of_labels, places_of, read_values
 from skdpfl.federation import PIECE, BoundedSum, CellCounts, Middle, SiloBudgets, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._magnitudes import LOWEST, MagnitudeGrid

@@ -37,7 +37,7 @@ J of them, and failures add: the price has the releases of k silos.
 Two independent mechanisms on the same records compose: the accountant gets ``Gaussian`` and
 ``Approximate(0, delta_0)``. With several silos, neighbours differ in one silo's message.
 
-*Names.* A name is a bool, int, float or text that :mod:`skdpfl._kinds` makes of a value by its
+*Names.* A name is a bool, int, float or text that :mod:`skdpfl.encoding` makes of a value by its
 column's kind, which is part of the question; so equal values have one name, whichever records have
 them, and any other object is a missing value. Names are sorted by type and value before noise is
 added, so their order depends on their set alone.
@@ -60,7 +60,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from skdpfl._kinds import Kind, canonical, in_order, label_of
+from skdpfl.encoding import Kind, canonical, in_order, label_of
 from skdpfl.federation import Named, SiloBudgets, SiloData, SumQuestion
 from skdpfl.privacy import release
 from skdpfl.privacy.randomness.streams import Streams

@@ -40,7 +40,7 @@ class Watched(Federation):
         for silos, messages in self.inner.round(*args):
             self.sent.append(messages)
             yield silos, messages
-        self.memories.append(self.inner.kept.memory.read(np.arange(M)))
+        self.memories.append(self.inner.kept.memory[np.arange(M)])
 
 
 def fit(algorithm, X, y, trust="silo", z=1.0, clip=0.5, seed=0):

@@ -33,7 +33,7 @@ class Watched(Federation):
 
     def round(self, *args):
         yield from self.inner.round(*args)
-        self.controls.append(self.inner.kept.memory.read(np.arange(self.n_silos)))
+        self.controls.append(self.inner.kept.memory[np.arange(self.n_silos)])
 
 
 COHORTS = {

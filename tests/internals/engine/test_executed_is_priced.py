@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skdpfl.engine import run
 from skdpfl.federation import _batches
-from skdpfl.federation._gradient import NoiseMaker
+from skdpfl.federation._batches import NoiseMaker
 from skdpfl.models import LinearModel
 from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
 from skdpfl.privacy.randomness.streams import streams_for

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skdpfl.federation import _batches, _local
-from skdpfl.federation._gradient import NoiseMaker
+from skdpfl.federation._batches import NoiseMaker
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.estimators.fits import ALL, CLASSIFIERS, data, plain
 

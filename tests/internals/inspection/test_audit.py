@@ -13,7 +13,7 @@ from skdpfl import (
     ISRLDPClassifier,
 )
 from skdpfl.algorithms import MinibatchSGD
-from skdpfl.federation import LocalFederation, _gradient
+from skdpfl.federation import LocalFederation, _batches
 from skdpfl.inspection.audits import audit as audits_of_estimators
 from skdpfl.inspection.audits.judging import judged
 from skdpfl.models import LinearModel
@@ -41,13 +41,13 @@ def sampled(n_rounds=100, z=2.0, rate=0.05, **kw):
 
 
 def halve(patch):
-    draw = _gradient.NoiseMaker._draw
-    patch.setattr(_gradient.NoiseMaker, "_draw", lambda *a: draw(*a) // 2)
+    draw = _batches.NoiseMaker._draw
+    patch.setattr(_batches.NoiseMaker, "_draw", lambda *a: draw(*a) // 2)
 
 
 def one_for_all(patch):
-    draw = _gradient.NoiseMaker._draw
-    patch.setattr(_gradient.NoiseMaker, "_draw", lambda *a: 0 * draw(*a) + draw(*a)[:, :1])
+    draw = _batches.NoiseMaker._draw
+    patch.setattr(_batches.NoiseMaker, "_draw", lambda *a: 0 * draw(*a) + draw(*a)[:, :1])
 
 
 def clip_batches(patch):

@@ -8,7 +8,7 @@ import pytest
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.federation import _batches, _sums
-from skdpfl.federation._gradient import PrivateGradient
+from skdpfl.federation._batches import PrivateGradient
 from skdpfl.losses import LogLoss, PiecewiseExponential, SquaredError
 from skdpfl.models import LinearModel, OneSlope, Records, _products
 from skdpfl.scaling._columns import ColumnSums

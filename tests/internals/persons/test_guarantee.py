@@ -13,7 +13,7 @@ from skdpfl import (
     ISRLDPRegressor,
     ISRLDPSurvival,
 )
-from skdpfl.federation._gradient import Batch, PrivateGradient
+from skdpfl.federation._batches import Batch, PrivateGradient
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.models import MLP
 from skdpfl.preprocessing import DPStandardScaler

@@ -107,8 +107,15 @@ def test_a_person_tells_what_was_priced(name):
 @pytest.mark.parametrize("name", ["DPStandardScaler", "describe bounds", "DPOneHotEncoder"])
 def test_rows_that_count_one_by_one_are_found(name, monkeypatch):
     """A planted fault: each row of a person is a term."""
-    by_rows = lambda what, data, work: what.sums(data, work)  # noqa: E731
-    monkeypatch.setattr(_sums, "_sums_of_persons", by_rows)
+
+    def by_rows(what, data, work):
+        totals = np.zeros((len(data.people.counts), *what.shape))
+        for silos, sums in what.sums(data, work):
+            totals[silos] = sums
+        return totals
+
+    monkeypatch.setattr(_sums.BoundedSum, "of_persons", by_rows)
+    monkeypatch.setattr(_sums.CellCounts, "of_persons", by_rows)
     monkeypatch.setattr(_value_counts, "_one_row_each", lambda data, *_: data)
     case = CASES[f"{name}, persons"]
     found = [fault for seed in range(4) for fault in judged(case, data_of(case, seed))]
