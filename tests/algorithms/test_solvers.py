@@ -167,6 +167,23 @@ def test_accelerated_averages_are_those_of_an_independent_loop(stages):
             np.testing.assert_allclose(EASY.run(alone, plan), expected, rtol=1e-9)
 
 
+def test_multistage_starts_anew_from_the_last_aggregate():
+    stages = (Stage(3, 2.0), Stage(4, 5.0))
+    both = MultistageSGD(stages, 0.2)
+    plan = EASY.plan(7, noise=0.2, clip_norm=1e3)
+    state, other = both.init(np.zeros(3)), None
+    rng = np.random.default_rng(0)
+    gradients = rng.standard_normal((7, 3))
+    for r, g in enumerate(gradients):
+        if r in (0, 3):
+            alone = AcceleratedSGD(stages[r // 3].scale, 0.2)
+            other = alone.init(both.params(state))
+        np.testing.assert_array_equal(both.broadcast(state), alone.broadcast(other))
+        state, other = both.aggregate(state, Released(g)), alone.aggregate(other, Released(g))
+    np.testing.assert_array_equal(both.params(state), alone.params(other))
+    assert np.isfinite(EASY.run(both, plan)).all()
+
+
 @pytest.mark.parametrize(
     "solver",
     [AcceleratedSGD(2.0), MultistageSGD((Stage(4, 2.0),) * 3, 0.2)],

@@ -97,6 +97,13 @@ def test_noise_that_is_secret_is_for_one_fit():
         run(exact, secret, streams)
 
 
+@pytest.mark.parametrize("name", ["fedavg", "scaffold"])
+def test_noise_on_the_sum_is_refused_for_local_steps(name):
+    p, s = problem(), setting(z=None, on_sum=0.1, steps=[2] * 6)
+    with pytest.raises(ValueError, match='trust="server"'):
+        run(work_of(name, p, s), federation_of(p), streams_for(0))
+
+
 @pytest.mark.parametrize("calls", [1, 3])
 def test_an_algorithm_that_declares_the_wrong_number_of_gradients_fails(calls):
     from dataclasses import replace

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression
@@ -47,6 +48,9 @@ def test_a_pyarrow_table_is_as_good_as_a_frame(table):
     assert np.array_equal(arrow.predict(plain), frame.predict(FRAME))
     by_argument = clf().fit(plain, y, silos=table["hospital"])
     assert np.array_equal(by_argument.coef_, frame.coef_)
+
+
+# ---- skops --------------------------------------------------------------------------------------
 
 
 # ---- scikit-learn's words -----------------------------------------------------------------------
@@ -138,6 +142,12 @@ def test_score_points_to_scores_by_silo(name):
     assert weighted == pytest.approx(model.score(X[first], y[first]))
     asked = {"sample_weight": None} | ({"exposure": None} if name in REGRESSORS else {})
     assert model.get_metadata_routing().score.requests == asked
+
+
+def test_sparse_data_are_told_what_they_would_take():
+    wide = sparse.csr_array((20_000, 10_000))
+    with pytest.raises(TypeError, match=r"1\.6 GB here"):
+        clf().fit(wide, np.arange(20_000) % 2)
 
 
 def test_a_selector_that_takes_the_silo_column_is_told():

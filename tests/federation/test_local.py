@@ -1,13 +1,16 @@
 """The in-process federation: stacks, threads and chunks give the same messages."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl.federation import SiloData
 from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling
 from tests.engine.reference import Setting
-from tests.engine.settings import federation_of, problem, work_of
+from tests.engine.settings import federation_of, plan_of, problem, work_of
 
 SIZES = (5, 9, 2, 6, 30)
 
@@ -50,6 +53,42 @@ def test_no_silo_reads_another_silos_records():
     assert not same
     for i in (0, 1, 3, 4):
         assert np.array_equal(messages[0][i], messages[1][i])
+
+
+# ---- precision ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "products", "release"),
+    [
+        ((50, 60), np.float32, np.float32),
+        ((2500, 50), np.float32, np.float64),
+        ((200_000, 50), np.float64, np.float64),
+    ],
+)
+def test_precision_follows_the_largest_batch(sizes, products, release):
+    """z = 1: single precision holds sums of 2,000 records, in chunks; double any."""
+    plan = plan_of(problem(sizes=(2, 2)), setting(z=[1.0, 1.0], weights=np.full(2, 0.5)))
+    plan = replace(plan, silo_sizes=np.array(sizes))
+    terms = plan.mechanism.gradient_terms(plan, 10, np.dtype(np.float32))
+    assert (terms.precision.products, terms.precision.release) == (products, release)
+    assert (terms.clip >= 0.95 * plan.clip_norm).all()
+    assert (terms.clip < plan.clip_norm).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_clip_norms_pay_for_rounding_and_the_grid(dtype):
+    """2 clip (1 + r) + gamma sqrt(size) = 2 clip_norm but for 4e-4, r with the largest batch."""
+    p = plan_of(problem(sizes=(2, 2)), setting(z=[1.0, 3.0], weights=np.full(2, 0.5)))
+    plan = replace(p, silo_sizes=np.array([400, 1000]), sampling=PoissonSampling(0.2))
+    terms = plan.mechanism.gradient_terms(plan, 1000, np.dtype(dtype))
+    release = terms.precision.release
+    gamma = terms.noised.std * 2.0 ** (-20 if release == np.float32 else -36)
+    most = plan.largest_batches.tolist()
+    r = np.array([terms.precision.rounding(most[0], 400), terms.precision.rounding(most[1], 1000)])
+    used = 2 * terms.clip * (1 + r) + gamma * np.sqrt(1000)
+    np.testing.assert_allclose(used, 2 * plan.clip_norm * (1 - 4e-4), rtol=1e-6)
+    assert plan.largest_batches[1] < 1000
 
 
 # ---- data and memory ----------------------------------------------------------------------------

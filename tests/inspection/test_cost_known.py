@@ -1,11 +1,13 @@
 """privacy_spent: steps, folds, widths and silos around private estimators, and what is said."""
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
@@ -252,6 +254,17 @@ def test_folds_that_follow_protected_sizes_are_named(cv, told):
     with pytest.warns(PrivacyLeakWarning) as said:
         skdpfl.privacy_spent(search)
     assert any("one silo's size moves" in str(each.message) for each in said) == told
+
+
+def test_a_member_that_was_not_told_the_silos_trusts_who_has_all_rows():
+    table = pd.DataFrame(X[:, :2], columns=["a", "b"]).assign(where=np.arange(len(y)) % 3)
+    told, pooled = clf(silo_column="where"), clf()
+    for members, trust in ([(told, told), "silo"], [(told, pooled), "server"]):
+        named = [(str(i), clone(member)) for i, member in enumerate(members)]
+        vote = VotingClassifier(named).fit(table, y)
+        says = pytest.warns(PrivacyLeakWarning, match="took all records as one silo, where another")
+        with says if trust == "server" else nullcontext():
+            assert skdpfl.privacy_spent(vote).trust == trust
 
 
 def found_width(last, **how):

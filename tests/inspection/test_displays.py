@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
 
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import ConvergenceDisplay, PrivacySpentDisplay, PrivacyUtilityDisplay
 from skdpfl.model_selection import SiloStratifiedKFold
+from skdpfl.preprocessing import DPStandardScaler
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)
@@ -95,3 +97,11 @@ def test_spent_refuses_what_has_no_cost():
         PrivacySpentDisplay.from_estimator(whole)
     with pytest.raises(ValueError, match="not private"):
         PrivacySpentDisplay.from_estimator(clf(epsilon=np.inf).fit(X, y))
+
+
+def test_other_steps_of_a_pipeline_are_not_in_the_budget_of_the_axis():
+    """A private scaler's epsilon comes on top, at every point and in the baseline."""
+    pipe = make_pipeline(DPStandardScaler(epsilon=1.0, random_state=0), clf(average=False))
+    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
+        shown = PrivacyUtilityDisplay.from_estimator(pipe, X, y, epsilons=[1], cv=2)
+    assert "ε of isrldpclassifier, other steps apart" in shown.ax_.get_xlabel()

@@ -125,6 +125,20 @@ def test_a_shared_budget_tells_silos_sizes_and_each_step():
         assert words in text, words
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [(1.0, "as Gaussian mechanisms"), (0.1, "by their privacy loss distributions")],
+)
+def test_the_accountant_that_is_named_is_the_one_that_ran(rate, words):
+    model = classifier(sampling_rate=rate, random_state=0).fit(X, Y, silos=SILOS)
+    found = skdpfl.report(model)
+    text = " ".join(read(found.to_html()).words)
+    assert model.privacy_spent_.accountant == {1.0: "gdp", 0.1: "pld"}[rate]
+    assert words in found.methods and f"composed {words}" in text.replace(found.methods, "")
+    assert text.count("by their privacy") == 2 * (rate < 1)
+
+
 def test_names_in_data_are_text_on_the_page():
     text = skdpfl.report(FITTED["budgets"]()).to_html()
     assert "<b>" not in text and "&lt;b&gt;south&lt;/b&gt;" in text

@@ -2,6 +2,10 @@
 
 import math
 import os
+import signal
+import subprocess
+import sys
+import textwrap
 import warnings
 
 import pytest
@@ -188,6 +192,29 @@ def test_nested_ledgers_both_record_and_closed_ones_do_not():
         warnings.simplefilter("error")
         fitted.fit(X, y)
         clone(fitted).fit(X, y)
+
+
+@pytest.mark.slow
+def test_a_killed_process_has_been_charged(tmp_path):
+    script = textwrap.dedent(
+        """
+        import os, signal, sys, numpy as np
+        from skdpfl import ISRLDPClassifier
+        from skdpfl.privacy import PrivacyLedger
+        import skdpfl.estimators._training as base
+        base.run = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)  # dies as training starts
+        X = np.random.default_rng(0).normal(size=(50, 2)); y = np.arange(50) % 2
+        with PrivacyLedger(2.0, path=sys.argv[1]):
+            ISRLDPClassifier(epsilon=1.0, n_rounds=2, scaling=None).fit(X, y)
+        """
+    )
+    path = tmp_path / "budget.sqlite"
+    done = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with PrivacyLedger(2.0, path=path) as ledger:
+        assert len(ledger.entries) == 1
+        with pytest.raises(BudgetExceeded):
+            model(1.9).fit(X, y)
 
 
 def test_bad_arguments():

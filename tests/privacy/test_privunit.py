@@ -208,6 +208,32 @@ def test_scalar_refuses_bad_bounds(bound):
 MECHANISM = PrivUnitMechanism(4.0, 2.0, 1.5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "norm", [0.4, 1.5, *(pytest.param(v, marks=pytest.mark.slow) for v in (0.0, 40.0))]
+)
+def test_message_is_unbiased_for_the_clipped_vector(norm):
+    """To one per cent of C, and within 6 standard errors, for vectors below and above C."""
+    d, n = 10, 200_000
+    u = unit(d)
+    s = stream(f"message {norm}")
+    uniforms, normals = s.random((n, N_UNIFORMS)), s.normal((n, d))
+    out = MECHANISM.randomise(np.tile(norm * u, (n, 1)), uniforms, normals)
+    clipped = min(norm, 1.5) * u
+    mean = out.messages.mean(axis=0)
+    sd = math.sqrt(float(MECHANISM.mean_squared_error(min(norm, 1.5), d)) / d / n)
+    assert np.abs(mean - clipped).max() < 8 * sd
+    assert abs(mean @ u - clipped @ u) < 0.01 * 1.5
+    error = np.square(out.messages - clipped).sum(axis=1)
+    stated = float(MECHANISM.mean_squared_error(min(norm, 1.5), d))
+    assert abs(error.mean() - stated) < 6 * error.std() / math.sqrt(n) + 2e-3 * stated
+    x = min(norm, 1.5) / MECHANISM.norm_randomiser.step
+    excess = MECHANISM.norm_randomiser.step**2 * (x % 1) * (1 - x % 1)
+    squares = out.squared_norms
+    wanted = min(norm, 1.5) ** 2 + excess
+    assert abs(squares.mean() - wanted) < 6 * squares.std() / math.sqrt(n)
+
+
 def test_messages_without_a_norm_count_as_zero():
     vectors = np.array([[np.nan, 1.0], [np.inf, 0.0], [0.0, 0.0]])
     s = stream("bad")

@@ -4,9 +4,11 @@ import dataclasses
 import json
 import math
 import struct
+import types
+import typing
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
@@ -69,6 +71,45 @@ def test_declared_classes_come_back_and_others_do_not():
         declare(int)
     with pytest.raises(WireError, match="has the wrong type"):
         unpack(pack(Own("fast")))  # type: ignore[arg-type]
+
+
+class Alias:
+    """What `type Name[T] = value` makes from Python 3.12 on, as far as hints are read."""
+
+    def __init__(self, name, value, *, type_params=()):
+        self.__name__, self.__value__, self.__type_params__ = name, value, type_params
+
+    def __getitem__(self, given):
+        return types.GenericAlias(self, given)
+
+    def __call__(self):
+        raise TypeError("not a type")
+
+
+Scalar, Item = TypeVar("Scalar", bound=np.generic), TypeVar("Item")
+
+
+@pytest.mark.parametrize("alias", {Alias: 0, getattr(typing, "TypeAliasType", Alias): 1})
+def test_fields_may_be_hinted_by_aliases(alias):
+    """NumPy 2.5 makes `NDArray` an alias on Python 3.12 and later, where it is one."""
+    array = alias("Array", np.ndarray[Any, np.dtype[Scalar]], type_params=(Scalar,))
+    several = alias("Several", tuple[Item, ...], type_params=(Item,))
+    hints = {
+        "plain": alias("Number", alias("Inner", float)),
+        "array": array[np.float64],
+        "arrays": several[array[np.float64]],
+        "either": array[np.float64] | None,
+    }
+    name = f"HintedBy{alias.__name__}"
+    kind = dataclass(frozen=True)(type(name, (), {"__annotations__": hints}))
+    declare(kind)
+    right = {"plain": 0.5, "array": np.ones(2), "arrays": (np.ones(1),), "either": None}
+    back = unpack(pack(kind(**right)))
+    assert back.plain == 0.5 and (back.array == 1).all() and back.either is None
+    wrong = {"plain": "x", "array": 0.5, "arrays": (np.ones(1), 0.5), "either": 0.5}
+    for field, value in wrong.items():
+        with pytest.raises(WireError, match=f"{field} has the wrong type"):
+            unpack(pack(kind(**right | {field: value})))
 
 
 BROKEN = {
