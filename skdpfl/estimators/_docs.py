@@ -344,7 +344,7 @@ FAMILIES = {
 
 
 #: parameters of other libraries' models (scikit-learn, diffprivlib, Opacus) -> the alternative
-INSTEAD = {
+_ANSWERS = {
     "class_weight": "it is for classifiers; fit takes a sample_weight.",
     "quantile": "give loss=skdpfl.losses.Quantile(q).",
     "C": "give alpha=1 / (n_records * C).",
@@ -352,36 +352,26 @@ INSTEAD = {
     "l1_ratio": "alpha is the strength of a squared (L2) penalty; there is no L1 penalty.",
     "max_iter": "give n_rounds; each round has a cost, so their number is fixed before the fit.",
     "tol": "n_rounds is fixed before the fit; when to stop would be learnt from the data.",
-    "warm_start": "every fit starts anew and has its own cost; the privacy_spent_ of several fits "
-    "can be added.",
+    "warm_start": "every fit starts anew and has its own cost, privacy_spent_, which adds up.",
     "shuffle": "sampling says how a step draws records.",
     "batch_size": "sampling_rate is the share of its records that a silo reads in a step.",
-    "eta0": "give learning_rate.",
-    "learning_rate_init": "give learning_rate.",
+    "eta0 learning_rate_init lr": "give learning_rate.",
     "hidden_layer_sizes": "give model=skdpfl.models.MLP(hidden_layer_sizes=...).",
     "activation": "give model=skdpfl.models.MLP(activation=...).",
-    "epochs": "give n_rounds.",
+    "epochs n_iter": "give n_rounds.",
     "n_epochs": "give n_rounds; DPFedAvg also has local_epochs, passes over a silo's records.",
-    "n_iter": "give n_rounds.",
-    "lr": "give learning_rate.",
     "bounds": "give feature_bounds, and target_bounds to a regressor: (low, high), public numbers.",
     "bounds_X": "give feature_bounds=(low, high), public numbers.",
     "bounds_y": "give target_bounds=(low, high), public numbers.",
     "data_norm": "give feature_bounds, public ranges of the columns; clip_norm cuts gradients.",
-    "max_grad_norm": "give clip_norm.",
-    "max_norm": "give clip_norm.",
-    "l2_norm_clip": "give clip_norm.",
-    "eps": "give epsilon.",
-    "target_epsilon": "give epsilon.",
+    "max_grad_norm max_norm l2_norm_clip": "give clip_norm.",
+    "eps target_epsilon": "give epsilon.",
     "target_delta": "give delta.",
-    "noise_scale": "give epsilon; or epsilon=None and noise_multiplier, the noise over clip_norm.",
-    "sigma": "give epsilon; or epsilon=None and noise_multiplier, the noise over clip_norm.",
+    "noise_scale sigma": "give epsilon, or epsilon=None and noise_multiplier (over clip_norm).",
     "accountant": "privacy_spent_ is the cost of a fit; a PrivacyLedger adds up several fits.",
     "silos": "give them to fit(X, y, silos=...), or name their column: silo_column.",
-    "groups": "give silos to fit(X, y, silos=...), or name their column: silo_column.",
-    "clients": "give silos to fit(X, y, silos=...), or name their column: silo_column.",
-    "n_silos": "fit counts the ids in silos=...; n_jobs is how many threads work.",
-    "n_clients": "fit counts the ids in silos=...; n_jobs is how many threads work.",
+    "groups clients": "give silos to fit(X, y, silos=...), or name their column: silo_column.",
+    "n_silos n_clients": "fit counts the ids in silos=...; n_jobs is how many threads work.",
     "client_rate": "give silo_fraction, the share of the silos that answer in a round.",
     "seed": "give random_state.",
     "unit": "DPFedEXP protects whole silos; the other estimators have a unit.",
@@ -389,6 +379,7 @@ INSTEAD = {
     "persons": "give them to fit(X, y, persons=...), or name their column: person_column.",
     "local_epochs": "DPFedAvg has it; elsewhere give n_rounds and local_steps.",
 }
+INSTEAD = {name: answer for names, answer in _ANSWERS.items() for name in names.split()}
 
 
 #: how alike a name must be to be taken for another one's wrong spelling

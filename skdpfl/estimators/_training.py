@@ -55,11 +55,11 @@ from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.scaling import (
     Calibrated,
+    CalibrationRun,
     CurveScaling,
     IdentityScaling,
     LabelShares,
     Scales,
-    calibrated,
 )
 
 #: the variance of a sample's coefficients over that of uncorrelated columns
@@ -296,10 +296,10 @@ class Started(Agreed):
     def calibrated(self, params: np.ndarray) -> Calibrated:
         """Return parameters after shrinking and calibration, which may ask the silos once more."""
         params = shrunk(params, self.work, self.scales, self.training.average)
-        if self.choice.calibration is None:
+        if (plan := self.choice.calibration) is None:
             return Calibrated(params)
-        trained = self.silos, self.work, params
-        return calibrated(self.choice.calibration, *trained, self.noise, self.labels)
+        asked = self.silos, self.work, params, self.noise, self.labels
+        return plan.calibrated(CalibrationRun(plan, *asked))
 
 
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):

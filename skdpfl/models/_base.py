@@ -494,13 +494,10 @@ class Model(ABC):
         """Return how far steps on :meth:`clipped_gradient_sums` lead, (S, P); None: one by one."""
         return None
 
-    def mean_loss(
-        self, params: NDArray, X: NDArray, y: NDArray, loss: Loss, alpha: float = 0.0
-    ) -> NDArray:
-        """Return ``mean_j loss_j + alpha/2 |penalised params|^2``, shape (...)."""
-        norms = self.squared_row_norms(X)
-        fit = loss.value(y, self.raw(params, X), squared_norms=norms).mean(axis=-1)
-        return fit + alpha / 2 * np.square(params) @ self.penalty_mask()
+    def mean_loss(self, params: NDArray, X: NDArray, y: NDArray, loss: Loss) -> NDArray:
+        """Return the mean of records' losses, shape (...)."""
+        norms, raw = self.squared_row_norms(X), self.raw(params, X)
+        return np.asarray(loss.value(y, raw, squared_norms=norms).mean(axis=-1))
 
 
 def of_stack(

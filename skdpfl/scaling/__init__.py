@@ -14,9 +14,9 @@ from skdpfl.scaling._calibration import (
     Below,
     Calibrated,
     CalibrationPlan,
+    CalibrationRun,
     LabelShares,
     ShiftPlan,
-    calibrated,
 )
 from skdpfl.scaling._centre_sums import (
     Bins,

@@ -188,18 +188,6 @@ class CalibrationRun(NamedTuple):
         return float(budgets.weights @ (sums / budgets.units))
 
 
-def calibrated(
-    plan: CalibrationPlan,
-    federation: Federation,
-    work: Work,
-    params: np.ndarray,
-    streams: Streams,
-    labels: LabelShares = LabelShares(),  # noqa: B008
-) -> Calibrated:
-    """Return a trained model after calibration."""
-    return plan.calibrated(CalibrationRun(plan, federation, work, params, streams, labels))
-
-
 def finite(value: float) -> float:
     """Return a finite number, or raise."""
     if not math.isfinite(value):
@@ -212,13 +200,6 @@ def finite(value: float) -> float:
 #: the grid of shifts, and of tau; the prior's scale and degrees of freedom; the model's error
 _SHIFTS, _SLOPES = np.linspace(-2.5, 2.5, 161), np.geomspace(0.02, 1.2, 11)
 _PRIOR, _FREEDOM, _MISFIT = 0.25, 4.0, 0.01
-
-
-class Level(NamedTuple):
-    """A shift, and the posterior's standard deviation."""
-
-    shift: float
-    error: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,8 +251,8 @@ class ShiftPlan(CalibrationPlan):
         moved = run.params + (shift * intercept).astype(run.params.dtype)
         return Calibrated(moved, shift=shift, errors=((error, intercept),))
 
-    def find(self, mean: Callable[[float, int], float], trained: float) -> Level:
-        """Return the shift of predictions.
+    def find(self, mean: Callable[[float, int], float], trained: float) -> tuple[float, float]:
+        """Return the shift of predictions, and the posterior's standard deviation.
 
         Parameters
         ----------
@@ -295,7 +276,7 @@ class ShiftPlan(CalibrationPlan):
             share = 0.5 + mean(shift, number)
             likely -= 0.5 * ((share - _below(wanted, shift, shifts, slopes)) / noise) ** 2
             number += 1
-        return Level(shift, math.sqrt(float((weights * (shifts - shift) ** 2).sum())))
+        return shift, math.sqrt(float((weights * (shifts - shift) ** 2).sum()))
 
 
 def _logit(share: float) -> float:

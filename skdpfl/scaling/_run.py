@@ -189,23 +189,19 @@ def _surely_above(excess: Array, squared_noise: Array) -> np.ndarray:
 
 def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
     """Return moments in the boxes; the target's in a smaller one if its bins were counted."""
-    bins = plan.target_bins
+    bins, noise = plan.target_bins, plan.noise(plan.moments[0])
     if bins is None:
-        return _moments(plan, run, boxes)
+        noisy = run.mean(1, _columns.Moments(plan.columns, boxes))
+        return estimate(noisy.T, noise, plan.is_feature)
     seen = seen_in_bins(run.mean(0, bins.what)[0], float(plan.noise(bins)[0]))
     whole = (0.0, 1.0, 1.0, 1.0)  # features keep their boxes
     prior = Estimate(*(np.where(plan.is_feature, *p) for p in zip(whole, seen, strict=True)))
-    inner, look = boxes_around(boxes, prior, plan.is_feature), plan.moments[0]
-    noisy, noise = run.mean(1, _columns.Moments(plan.columns, inner)), plan.noise(look)
+    inner = boxes_around(boxes, prior, plan.is_feature)
+    noisy = run.mean(1, _columns.Moments(plan.columns, inner))
     features = estimate(noisy.T, noise, plan.is_feature)
     target = refine(prior, noisy, noise, plan.is_feature)
     parts = zip(features, target, strict=True)
     return Estimate(*(np.where(plan.is_feature, *part) for part in parts))
-
-
-def _moments(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
-    noisy = run.mean(1, _columns.Moments(plan.columns, boxes))
-    return estimate(noisy.T, plan.noise(plan.moments[0]), plan.is_feature)
 
 
 def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:

@@ -14,12 +14,12 @@ from skdpfl.models import LinearModel
 from skdpfl.models._network import ACTIVATIONS, Network
 from skdpfl.privacy.mechanisms import mechanism_for
 from skdpfl.scaling import (
+    CalibrationRun,
     Labels,
     Slopes,
     TemperaturePlan,
     _calibration,
     _temperature,
-    calibrated,
     rarity,
 )
 from skdpfl.scaling._temperature import (
@@ -128,7 +128,8 @@ def test_two_classes_are_shrunk_by_noise_and_errors_alone(mu, shares, clip):
     own = mechanism_for("record", "silo")
     trained = SimpleNamespace(clip_norm=clip, mechanism=own, unit="record", trust="silo")
     work = Work(model, LogLoss(label_free=True), None, trained, params.dtype)
-    found = calibrated(plan, None, work, params, None, plan.counted(None, None))
+    run = CalibrationRun(plan, None, work, params, None, plan.counted(None, None))
+    found = plan.calibrated(run)
     assert plan.sums.mus == plan.labels.mus == ()
     assert plan.level == pytest.approx(2 / (mu * 450) * np.sqrt(3), rel=0.01)
     noise, bend = plan.level * rarity(shares) ** 1.5, shares[0] * shares[1]
