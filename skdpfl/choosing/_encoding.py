@@ -11,7 +11,7 @@ levels with the largest noisy counts, at most as many as it has columns, which a
 Formal guarantee
 ----------------
 Levels are priced in :mod:`skdpfl.scaling._value_counts`: c columns count as one sum of distance
-sqrt(2 c). Ranges are priced in :mod:`skdpfl.scaling._columns`; a gap is a value like any other
+sqrt(2 c). Ranges are priced in :mod:`skdpfl.scaling._moments`; a gap is a value like any other
 there. Both are in ``setup`` of the plan. The encoding is a function of what they released, and of
 public numbers.
 """

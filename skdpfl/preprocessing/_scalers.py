@@ -137,7 +137,7 @@ class DPStandardScaler(PrivateScaler):
     -----
     **Formal guarantee.** The messages of a silo are (epsilon, delta)-differentially private for its
     records (one is replaced), for any data of the other silos: they are a composition of Gaussian
-    mechanisms on sums of bounded contributions, as proved in :mod:`skdpfl.scaling._columns`. An
+    mechanisms on sums of bounded contributions, as proved in :mod:`skdpfl.scaling._moments`. An
     outlier cannot change a sum by more than any other record.
 
     Examples

@@ -1,13 +1,15 @@
 """Scaling of features and targets: planned from public numbers, estimated within a budget.
 
-_bounds      what users declare, and the maps it gives
+_maps        what users declare, and the fixed maps of features and target
 _choice      public numbers -> ScalingPlan, priced before data are read
-_cells       which values are alike: noisy counts of cells
-_curves      which columns bend a linear model: one noisy histogram (``_curve_plan``) -> Expansion
-_run         ScalingPlan, data -> Scales, by noised sums (``_columns``: the guarantee)
-_maps        Scales: the fixed maps of features and target
+_magnitudes  ranges from noisy counts of octaves, by a library of shapes
+_moments     sums over columns (the guarantee), and the means and spreads that they show
+_run         ScalingPlan, data -> Scales
+_curves      which columns bend a linear model: one noisy histogram -> Expansion
 _calibration what is found after training: the scale of a classifier's raw predictions
-             (``_temperature``, ``_factor``), the level of a quantile's
+             (``_temperature``), the level of a quantile's
+_centre_sums, _value_counts
+             sums of columns with gaps and words, for transformers and looks
 """
 
 from skdpfl.scaling._calibration import (
@@ -43,11 +45,10 @@ from skdpfl.scaling._choice import (
     ScalingPlan,
     plan_scaling,
 )
-from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
-from skdpfl.scaling._curve_plan import CurvePlan
 from skdpfl.scaling._curves import (
     FAR,
     Curve,
+    CurvePlan,
     CurveScaling,
     Expansion,
     Histogram,
@@ -66,7 +67,7 @@ from skdpfl.scaling._maps import (
     read_feature_bounds,
     read_target_bounds,
 )
-from skdpfl.scaling._moments import Boxes, deviations
+from skdpfl.scaling._moments import Boxes, Columns, Counts, Moments, RowMoments, deviations
 from skdpfl.scaling._run import (
     FoundMoments,
     ScalingRun,

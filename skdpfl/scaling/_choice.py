@@ -11,9 +11,9 @@ import numpy as np
 
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.privacy.events import Composition
-from skdpfl.scaling._columns import Columns, ColumnSums, Counts, Moments, RowMoments
 from skdpfl.scaling._magnitudes import LinearGrid, MagnitudeGrid
 from skdpfl.scaling._maps import Array, Bounds
+from skdpfl.scaling._moments import Columns, ColumnSums, Counts, Moments, RowMoments
 
 Features = Literal["none", "bounds", "refined bounds", "private", "squash"]
 Target = Literal["none", "refined bounds", "private"]
@@ -63,7 +63,7 @@ class ScalingPlan:
     Notes
     -----
     **Formal guarantee.** Each look is a Gaussian mechanism of ``share * mu`` of Gaussian DP
-    (:mod:`skdpfl.scaling._columns`); later looks depend on earlier ones only through their noisy
+    (:mod:`skdpfl.scaling._moments`); later looks depend on earlier ones only through their noisy
     values (adaptive composition). The silo pays for the releases in ``composition(silo)``:
     ``share * mu`` of Gaussian DP in total.
     """

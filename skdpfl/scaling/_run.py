@@ -1,7 +1,7 @@
 """Run a scaling plan: from noisy counts to boxes, from noisy moments to centers and scales.
 
 Everything here is computed from public numbers and noised sums, whose privacy is stated in
-:mod:`skdpfl.scaling._columns`. Warnings tell what released counts show of features without scales.
+:mod:`skdpfl.scaling._moments`. Warnings tell what released counts show of features without scales.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy as np
 
 from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling import _columns
+from skdpfl.scaling import _moments
 from skdpfl.scaling._choice import ScalingPlan
 from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, seen_in_bins, shape_library
@@ -110,7 +110,7 @@ class ScalingRun(NamedTuple):
     streams: Streams
     curves: Expansion | None = None
 
-    def mean(self, number: int, what: _columns.ColumnSums) -> Array:
+    def mean(self, number: int, what: _moments.ColumnSums) -> Array:
         """Return the noisy mean contribution (columns, entries) over all silos."""
         what = replace(what, columns=replace(what.columns, curves=self.curves))
         question = self.plan.sums.question(number, what)
@@ -151,7 +151,7 @@ def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
     excess, squared_noise = np.zeros((2, 3, plan.is_feature.size))
     for number, look in enumerate(plan.moments[1:], start=2):
         around, noise = boxes_around(boxes, found, plan.is_feature), plan.noise(look)
-        noisy = run.mean(number, _columns.RowMoments(plan.columns, around))
+        noisy = run.mean(number, _moments.RowMoments(plan.columns, around))
         found = refine(found, noisy, noise, plan.is_feature)
         excess += _excess(noisy[:, 0], noisy[:, 1] / HALF, around, *_declared(plan))
         squared_noise += np.stack([noise, noise, noise / HALF]) ** 2
@@ -191,13 +191,13 @@ def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
     """Return moments in the boxes; the target's in a smaller one if its bins were counted."""
     bins, noise = plan.target_bins, plan.noise(plan.moments[0])
     if bins is None:
-        noisy = run.mean(1, _columns.Moments(plan.columns, boxes))
+        noisy = run.mean(1, _moments.Moments(plan.columns, boxes))
         return estimate(noisy.T, noise, plan.is_feature)
     seen = seen_in_bins(run.mean(0, bins.what)[0], float(plan.noise(bins)[0]))
     whole = (0.0, 1.0, 1.0, 1.0)  # features keep their boxes
     prior = Estimate(*(np.where(plan.is_feature, *p) for p in zip(whole, seen, strict=True)))
     inner = boxes_around(boxes, prior, plan.is_feature)
-    noisy = run.mean(1, _columns.Moments(plan.columns, inner))
+    noisy = run.mean(1, _moments.Moments(plan.columns, inner))
     features = estimate(noisy.T, noise, plan.is_feature)
     target = refine(prior, noisy, noise, plan.is_feature)
     parts = zip(features, target, strict=True)
@@ -305,7 +305,7 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     return replace(maps, coarse_target=coarse, target_error=error)
 
 
-def _exact(plan: ScalingPlan, federation: Federation, columns: _columns.Columns) -> Scales:
+def _exact(plan: ScalingPlan, federation: Federation, columns: _moments.Columns) -> Scales:
     """Standardise by exact moments, in fits without privacy; ignores values that are not finite."""
     count, total = _exact_sums(columns, federation, 0)
     center = total / np.maximum(count, 1)
@@ -315,12 +315,12 @@ def _exact(plan: ScalingPlan, federation: Federation, columns: _columns.Columns)
 
 
 def _exact_sums(
-    columns: _columns.Columns, federation: Federation, number: int, center: Array | None = None
+    columns: _moments.Columns, federation: Federation, number: int, center: Array | None = None
 ) -> Array:
     """Return all silos' exact sums (2, columns), added in order."""
     n_silos, width = federation.n_silos, 2 * columns.is_feature.size
     total = CohortSum(np.arange(n_silos), np.ones(n_silos), width)
-    for silos, answers in federation.ask(_columns.ExactMoments(columns, number, center)):
+    for silos, answers in federation.ask(_moments.ExactMoments(columns, number, center)):
         total.add(silos, answers)
     return total.result().reshape(-1, 2).T
 

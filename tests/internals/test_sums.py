@@ -68,7 +68,7 @@ from skdpfl.scaling import (
     Slopes,
     Spreads,
 )
-from skdpfl.scaling._columns import ColumnSums
+from skdpfl.scaling._moments import ColumnSums
 from tests.made_sums import budgets_of, exact_sums
 
 D = 3

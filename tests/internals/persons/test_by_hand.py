@@ -11,7 +11,7 @@ from skdpfl.federation import _batches, _sums
 from skdpfl.federation._batches import PrivateGradient
 from skdpfl.losses import LogLoss, PiecewiseExponential, SquaredError
 from skdpfl.models import LinearModel, OneSlope, Records, _products
-from skdpfl.scaling._columns import ColumnSums
+from skdpfl.scaling._moments import ColumnSums
 from tests.internals.persons.test_guarantee import visits
 
 C = 0.6
