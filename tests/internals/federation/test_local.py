@@ -5,6 +5,8 @@ import pytest
 
 from skdpfl.federation import _batches, _local
 from skdpfl.models import LinearModel, Model, _products
+from skdpfl.models._products import group_products
+from skdpfl.privacy import release
 from skdpfl.privacy.randomness import streams
 from skdpfl.privacy.randomness.streams import Stream
 from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
@@ -134,3 +136,40 @@ def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, masked, ra
     assert not np.array_equal(after[0], before[0])
     for i in range(1, n):
         assert np.array_equal(after[i], before[i])
+
+
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+def test_batches_drawn_for_many_silos_are_those_of_each(monkeypatch, order):
+    """Cut ones among them: at most three of a silo's records, of which twelve are expected."""
+    monkeypatch.setattr(PoissonSampling, "largest_batch", lambda self, n: 3)
+    p, n = problem(sizes=(20, 0, 31, 5)), 4
+    s = setting(PoissonSampling(0.6), z=[1.0] * n, weights=np.full(n, 1 / n))
+    federation = federation_of(p, shuffle=order == "mixed")
+    federation.start(work_of("fedavg", p, s))
+    for step, draw in enumerate(federation._groups.of(np.arange(n), range(4), 5)):
+        (group,) = draw()
+        rows = np.split(group.records.index, group.records.edges[1:-1])
+        for silo, mine in enumerate(rows):
+            drawn = federation._groups._batches.draw_rows(silo, step)
+            assert mine.tolist() == drawn.tolist()
+
+
+def test_where_features_are_cast_no_bit_tells_whether_data_are_in_order(monkeypatch):
+    """Single precision data, products in double precision: the last of 2049 is cast by itself."""
+    double = release.Precision(release.DOUBLE, 4096, release.DOUBLE)
+    monkeypatch.setattr(release, "_candidates", lambda *_: iter([double]))
+    sizes, k = (2049, 2050, 300), 6
+    p, n = problem(sizes=sizes, d=13, k=k), len(sizes)
+    s = setting(z=[1.0] * n, weights=np.full(n, 1 / n))
+    work = work_of("fedavg", p, s, np.float32)
+    params = np.random.default_rng(0).normal(size=(n, work.model.size))
+    got = []
+    for passes in (0, np.inf):
+        monkeypatch.setattr(_local, "MANY_PASSES", passes)
+        federation = federation_of(p, np.float32, shuffle=True)
+        federation.start(work)
+        assert (federation._data.order is None) == (passes == 0)
+        (group,) = federation._groups.of(np.arange(n), range(1), 1)[0]()
+        got.append(group_products(group.records, k, True).raw(params, sum(sizes)))
+    assert got[0].dtype == np.float64
+    assert np.array_equal(*got)
