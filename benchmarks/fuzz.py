@@ -267,7 +267,7 @@ def silos_of(rng: Rng, n: int) -> Any:
 
 FAMILIES = ["ISRLDP", "DPScaffold", "DPFedAvg", "DPFedEXP", "DPFederated"]
 TRANSFORMERS = ["DPStandardScaler", "DPMinMaxScaler", "DPSimpleImputer", "DPOneHotEncoder", "DPPCA"]
-PUBLISHED = [name for name, found in vars(papers).items() if "20" in name and callable(found)]
+PUBLISHED = [name for name in papers.__all__ if "20" in name]
 PRICES = [privacy.epsilon_of, privacy.noise_multiplier_for, privacy.n_steps_for]
 
 
