@@ -3,11 +3,10 @@
 _declared    which classes are sent (:mod:`skdpfl._codec`: as bytes, without code)
 _letters     what server and silos say to each other
 _row         one silo's row of a plan
-_gate        a silo's rules: it prices, pays, writes down, answers once
-_releases    what it computes, and refuses to compute
+_gate        a silo's rules: it prices, pays, writes down, computes or refuses to, answers once
 _memory      what it has agreed to, paid and answered, on disk; a log of it for auditors
-_federation  the server's side
-_exchange    letters out, answers in; a journal, with which a server that was killed goes on
+_federation  the server's side: letters out, answers in; a journal, with which a server that was
+             killed goes on
 _masks       sums of which the server sees no summand; silos' keys, which operators exchanged
 _score       how good a model is at each silo
 

@@ -3,7 +3,7 @@ from skdpfl.remote._declared import (
     pack as pack,
     unpack as unpack,
 )
-from skdpfl.remote._exchange import (
+from skdpfl.remote._federation import (
     SilosMissing as SilosMissing,
 )
 from skdpfl.remote._federation import RemoteFederation as RemoteFederation

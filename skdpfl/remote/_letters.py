@@ -13,6 +13,14 @@
 Each letter names its fit, each answer its letter. If messages are masked, all silos receive the
 same plan, the Agreement has a key for the fit, and the first letter of a masked sum has the keys of
 all.
+
+A silo's frame: it becomes numbers by the public encoding of a fit, in each answer anew.
+----------------------------------------------------------------------------------------
+**Formal guarantee.** Each row that answers use is a function of that row of the frame and of public
+numbers: before levels and ranges are known, values in the form of their column's declared kind
+(:mod:`skdpfl.scaling` has the price of these sums); then the numbers of :mod:`skdpfl.encoding`, by
+levels and ranges that the server sends. Those are public by then: they were declared, or follow
+from what all silos released. Refusals depend on declarations only.
 """
 
 from __future__ import annotations
@@ -26,17 +34,54 @@ import numpy as np
 
 from skdpfl import __version__, _codec
 from skdpfl.algorithms import Algorithm, sends_one_gradient
-from skdpfl.encoding import EncodedColumn
+from skdpfl.encoding import EncodedColumn, Encoding, in_order, is_label
 from skdpfl.federation import Work
 from skdpfl.losses import Loss, PiecewiseExponential
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._declared import declare, pack, unpack
-from skdpfl.remote._frames import check_columns
-from skdpfl.remote._row import Predictor, Row, Scored
+from skdpfl.remote._row import Predictor, Row, Scored, validated_question
 from skdpfl.remote._terms import LIMITS, Refused, check_few, in_words
 from skdpfl.scaling import CurveScaling
+
+
+def looked_for(asked: Encoding, *, of_words: bool) -> Encoding:
+    """Return the columns whose levels, or else ranges, are looked for."""
+    return asked.unknown(*(("category",) if of_words else ("number", "date")))
+
+
+def check_columns(columns: tuple[EncodedColumn, ...], names: tuple[str, ...] | None) -> None:
+    """Raise unless columns are well formed and become columns of numbers with these names."""
+    encoding = Encoding(columns)
+    fine = all(map(_is_well_formed, columns)) and len(set(encoding)) == len(columns) > 0
+    # check the widths before making as many names
+    if not fine or sum(c.width for c in columns) > len(names or ()):
+        raise Refused("The kinds, ranges or levels of the fit's columns are inconsistent.")
+    if tuple(encoding.names()) != names:
+        raise Refused("The names of the fit's features are not those of its columns.")
+
+
+def _is_well_formed(column: EncodedColumn) -> bool:
+    """Whether a column's kind, levels and range are consistent."""
+    levels, ends = column.levels or (), column.range or (0.0, 0.0)
+    fine = isinstance(column.name, str | int) and len(str(column.name)) <= LIMITS.name
+    fine &= bool(np.isfinite(ends).all()) and ends[0] <= ends[1] and abs(column.start) < 2**31
+    fine &= 0 <= len(levels) <= column.width <= LIMITS.levels and all(map(is_label, levels))
+    fine &= tuple(sorted(set(levels), key=in_order)) == levels
+    return fine and (column.kind == "category" or not column.width)
+
+
+def check_found(offered: Encoding, found: Encoding) -> None:
+    """Raise unless an encoding is the offered one, with levels and ranges where it had none."""
+    missing = {column.name for column in offered.columns if not column.is_known}
+    new = [column for column in found.columns if column.name in missing]
+    ranges, levels = {c.name: c.range for c in new}, {c.name: c.levels for c in new}
+    known = offered.found(ranges, levels)
+    same = pack(known.columns) == pack(found.columns)  # 1 and True are equal, but other levels
+    if not same or not all(map(_is_well_formed, found.columns)):
+        raise Refused("The columns differ from those of the agreed fit.")
+
 
 Label = bool | int | float | str
 #: features, classes and silos that a person is shown, and digits of a digest
@@ -148,8 +193,10 @@ class Task:
 
     def check(self, plan: PrivacyPlan, facts: Facts) -> None:
         """Raise unless the task matches the records and the plan of an offer."""
-        if plan.shares_noise:
-            self._check_shared(plan)
+        if plan.shares_noise and plan.unit != "silo" and not sends_one_gradient(self.algorithm):
+            raise Refused("With shared noise, algorithms send one fresh gradient per round.")
+        if plan.shares_noise and plan.size != self.model.size:
+            raise Refused("The fit's model does not have the size that the plan was priced for.")
         own = type(self.model).person_gradient_sums is not Model.person_gradient_sums
         if plan.unit == "person" and not own:
             raise Refused('unit="person" is for linear and additive models.')
@@ -179,13 +226,6 @@ class Task:
             raise Refused("The fit's model is too large to be sent between machines.")
         if not (_maps(self.features, (2, d), (2, width)) and _maps(self.target, (2,), (2,))):
             raise Refused("The fit's maps are not for these features and targets.")
-
-    def _check_shared(self, plan: PrivacyPlan) -> None:
-        """Raise unless shared noise can protect what the silos send."""
-        if plan.unit != "silo" and not sends_one_gradient(self.algorithm):
-            raise Refused("With shared noise, algorithms send one fresh gradient per round.")
-        if plan.size != self.model.size:
-            raise Refused("The fit's model does not have the size that the plan was priced for.")
 
     def work(self, plan: PrivacyPlan, dtype: np.dtype) -> Work:
         """Return the work under a plan."""
@@ -313,7 +353,8 @@ class Offer:
         """Raise unless row, facts and task match each other."""
         row = self.row
         if row.plan is None:
-            row.check_first(self.facts)
+            if row.first is not None:  # raise unless it can be computed from these records
+                validated_question(row.sums[0], row.sums[0].first, row.first, self.facts, None)
             return
         if self.facts.dtype == "object":
             raise Refused("Models need numbers; by the fit's facts tables have text. Encode them.")

@@ -15,8 +15,7 @@ from skdpfl._warnings import refusing_complex
 from skdpfl.encoding import EncodedColumn, Encoding
 from skdpfl.federation import rows_of_persons
 from skdpfl.losses import signed_times
-from skdpfl.remote._frames import check_found, looked_for
-from skdpfl.remote._letters import Ask, Facts
+from skdpfl.remote._letters import Ask, Facts, check_found, looked_for
 from skdpfl.remote._terms import Refused
 from skdpfl.silos import read_persons
 

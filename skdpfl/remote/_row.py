@@ -29,7 +29,7 @@ from skdpfl.federation import BoundedSum, Measure, SumPlan, SumQuestion
 from skdpfl.losses import LogLoss
 from skdpfl.models import Model, fitted_one_by_one
 from skdpfl.privacy import sampling
-from skdpfl.privacy.events import Composition, compose
+from skdpfl.privacy.events import compose
 from skdpfl.privacy.mechanisms import SiloGradients, SiloMessages
 from skdpfl.privacy.plan import PrivacyPlan, composition_of, of_person
 from skdpfl.privacy.release import DOUBLE, PrecisionError
@@ -163,23 +163,20 @@ class Row:
             sums = self.sums, self.delta_of_sums
             return cost_of_sums(*sums, names, None, seed, self.promise, i, k)
         plan, z = self.priced, float(self.plan.noise_multiplier[i])
+        own = composition_of(plan, plan.mechanism, i, z)
+        about_one = tuple((event, n * k) for event, n in own)  # record, person in k silos, or silo
+        if k > 1 and plan.shares_noise:
+            about_one = of_person(plan, plan.mechanism, plan.noise_multiplier, composition_of)
         return PrivacySpent.from_compositions(
             plan.guarantee,
             delta=float(plan.delta[i]),
-            compositions=[self._about_one(plan, z, k)],
+            compositions=[about_one],
             silo_ids=names,
             group_of_silo=[0],
             noise_multiplier=z * plan.factor_range[0] if plan.mechanism.gaussian else None,
             n_releases=plan.mechanism.n_releases(plan) + sum(p.n_releases for p in self.sums),
             simulation_seeds=frozenset(() if seed is None else (seed,)),
         )
-
-    def _about_one(self, plan: PrivacyPlan, z: float, k: int) -> Composition:
-        """Return the releases about one record, person in k silos, or silo."""
-        if k > 1 and plan.shares_noise:
-            return of_person(plan, plan.mechanism, plan.noise_multiplier, composition_of)
-        own = composition_of(plan, plan.mechanism, self.index, z)
-        return tuple((event, n * k) for event, n in own)
 
     def truncated(self, n_rounds: int) -> Row:
         """Return the plan of the first rounds, which is the cost of a fit that ended after them.
@@ -196,11 +193,6 @@ class Row:
             many = cohorts[1][:n_rounds]
             cohorts = cohorts[0][: many.sum()], many
         return replace(self, plan=replace(plan, steps=plan.steps[:n_rounds]), cohorts=cohorts)
-
-    def check_first(self, facts: Any) -> None:
-        """Raise unless the first sum can be computed from these records, if it is known."""
-        if self.first is not None:
-            validated_question(self.sums[0], self.sums[0].first, self.first, facts, None)
 
 
 def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan], masked: bool) -> list[Row]:

@@ -73,7 +73,7 @@ def test_what_needs_records_in_one_place_says_the_way_out(name):
 
 def test_a_fit_waits_for_people_who_say_yes(tmp_path, monkeypatch):
     """As long as its patience lasts; attempts are for silence."""
-    monkeypatch.setattr("skdpfl.remote._exchange._PAUSE", 0.0)
+    monkeypatch.setattr("skdpfl.remote._federation._PAUSE", 0.0)
 
     def approve(name, count, answer):
         store = SiloStore(tmp_path / f"{name}.ledger.fits")

@@ -14,8 +14,8 @@ from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.mechanisms import ServerGradients
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, WithoutReplacement
 from skdpfl.remote import Gate, Refused, SiloRecords, Terms, pack, unpack
+from skdpfl.remote._gate import _check_clip_norm
 from skdpfl.remote._letters import Agreement, Answer, Ask, Refusal
-from skdpfl.remote._releases import _check_clip_norm
 from skdpfl.scaling import (
     Boxes,
     Columns,

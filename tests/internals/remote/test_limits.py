@@ -37,7 +37,7 @@ CODEC = _codec.LIMITS
 
 def less(monkeypatch, **limits):
     """Make limits small, where they are read."""
-    for module in ("_terms", "_letters", "_frames", "_memory", "_gate", "_federation"):
+    for module in ("_terms", "_letters", "_memory", "_gate", "_federation"):
         monkeypatch.setattr(f"skdpfl.remote.{module}.LIMITS", LIMITS._replace(**limits))
 
 
