@@ -208,6 +208,7 @@ def odds_of(model: Any, X: Any) -> np.ndarray:
     return log_odds(model.predict_proba(X)[:, 1])
 
 
+@np.errstate(over="ignore")
 def fitted_line(found: federation.Found) -> tuple[float, float]:
     """Return slope and intercept of a logistic regression on the noisy counts of a score table.
 
@@ -239,7 +240,8 @@ def fitted_line(found: federation.Found) -> tuple[float, float]:
     part = float(np.trace(np.linalg.solve(curvature + floor, noise))) / moved
     gains = np.logaddexp(0.0, [centres, -centres]) - np.logaddexp(0.0, [raw, -raw])
     gain = max(float((totals * [1 - rates, rates] * gains).sum()), least)
-    part = min(part, len(line) * (found.noise * float(np.linalg.norm(gains)) / (2 * gain)) ** 2)
+    of_gain = np.float64(found.noise) * np.linalg.norm(gains) / (2 * gain)
+    part = min(part, len(line) * float(np.square(of_gain)))
     if part >= 1:
         return 1.0, 0.0
     own = part / len(centres)

@@ -83,25 +83,26 @@ def edges_of(low: float, high: float) -> Array:
     return np.sort(np.concatenate([np.linspace(low, high, _EVEN + 1), inner]))
 
 
+@np.errstate(all="ignore")  # a warning could depend on a single record
 def cells_of(X: Array, low: Array, high: Array) -> np.ndarray:
     """Return the cell (n, d) of each value: of N_CELLS, then one below, one above or not a number.
 
     That is the number of even edges up to the value, and of geometric ones; in single precision, so
-    that numbers of either precision are in the same cell.
+    that numbers of either precision are in the same cell. If it cannot hold the width of the
+    bounds, all values within them are in the first cell.
     """
     out, kind = np.empty(X.shape, np.uint8), np.float32
-    for j, (least, most) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+    for j, (least, most) in enumerate(zip(low, high, strict=True)):
         (origin, steps), span, x = _ladder(least, most), most - least, X[:, j].astype(kind)
-        with np.errstate(all="ignore"):
-            even = (x - kind(least)) * kind(_EVEN * _ON_EDGE / span)
-            away = x - kind(origin)
-            steep = kind(-steps / math.log(_SHORTEST))
-            number = np.log(np.abs(away) * kind(1 / (_SHORTEST * span))) * steep
-            ladder = np.copysign(np.floor(np.clip(number + 1, 0, steps)), away)
-            place = np.floor(np.clip(even, 0, _EVEN - 1)) + ladder + (_LADDER - steps)
-            place[x < kind(least)] = N_CELLS
-            place[~(x <= kind(most))] = N_CELLS + 1
-        out[:, j] = place
+        even = (x - kind(least)) * kind(_EVEN * _ON_EDGE / span)
+        away = x - kind(origin)
+        steep = kind(-steps / math.log(_SHORTEST))
+        number = np.log(np.abs(away) * kind(1 / (_SHORTEST * span))) * steep
+        ladder = np.copysign(np.floor(np.clip(number + 1, 0, steps)), away)
+        place = np.floor(np.clip(even, 0, _EVEN - 1)) + ladder + (_LADDER - steps)
+        place[x < kind(least)] = N_CELLS
+        place[~(x <= kind(most))] = N_CELLS + 1
+        out[:, j] = np.fmax(place, 0)
     return out
 
 

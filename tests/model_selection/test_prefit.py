@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -99,6 +100,15 @@ def test_a_temperature_of_probabilities_0_and_1():
     right = np.mean(tree.predict(TEST) == TRUTH)
     assert fitted.predict_proba(TEST).max() == pytest.approx(right, abs=0.05)
     assert (fitted.predict(TEST) == tree.predict(TEST)).all()
+
+
+def test_chances_of_one_half_stay_as_they_are():
+    """All gaps are 0, so a slope changes nothing."""
+    model = DummyClassifier(strategy="uniform").fit(X, Y)
+    given = {"method": "temperature", "epsilon": 8.0, "trust": "server", "random_state": 0}
+    fitted = DPCalibratedClassifier(model, **given).fit(X, Y)
+    assert fitted.temperature_ == 1
+    assert (fitted.predict_proba(TEST) == 0.5).all()
 
 
 def balanced_accuracy(predicted):

@@ -34,6 +34,14 @@ def test_values_of_either_precision_are_in_the_cells_between_edges(ends):
     assert cells_of(wild, low, high).ravel().tolist() == beyond
 
 
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (-1e308, 1e308), (0.0, 1e-310), (0.0, 5e-324)])
+def test_no_value_gives_a_warning(ends):
+    """Neither those beyond single precision, nor bounds whose width is."""
+    x = np.array([1e300, -1e300, 5e-324, 0.0, np.nan])[:, None]
+    found = cells_of(x, *np.array(ends)[:, None]).ravel()
+    assert found.max() <= N_CELLS + 1 and found[-1] == N_CELLS + 1
+
+
 def test_whole_numbers_on_even_edges_are_to_their_right():
     for high in (2, 4, 7, 28, 41, 64):
         x, ends = np.arange(1, high), (np.zeros(1), np.full(1, float(high)))
