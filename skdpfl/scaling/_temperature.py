@@ -40,7 +40,8 @@ model with these shares is left.
 
 **Counts of two labels**, before anything else is asked, for the first rule. A record adds 1/2 or
 -1/2 by its label. The counts spend 1 % of mu^2, up to 15 % if the error of the shares would exceed
-0.015. The constants were chosen by experiment (benchmarks/auto/rare.py).
+0.015. The share is the posterior mean under a prior Beta(3/2, 3/2): where noise hides it, a half
+does little harm. The constants were chosen by experiment (benchmarks/auto/rare.py).
 
 **The posterior of t**, from two noisy slopes. With x a record's raw prediction::
 
@@ -322,7 +323,7 @@ class ShrinkPlan(ScalePlan):
             return super().counted(federation, streams)
         found = 0.5 + float(self.labels.question(0, _LABELS).mean(federation, streams))
         noise, least = self.labels.noise(0, _LABELS), 1 / (float(self.budgets.units.sum()) + 2)
-        share = min(1 - least, max(least, found))
+        share = posterior_share(found, noise, least)
         return _calibration.LabelShares((1 - share, share), noise / (share * (1 - share)))
 
     def calibrated(self, run: _calibration.CalibrationRun) -> _calibration.Calibrated:
@@ -452,6 +453,18 @@ def part_of_errors(n: int, squared: float) -> float:
     if not below > 0:  # squares near 0
         return half / (half + 1)
     return float(half / (squared / 2) * above / below)
+
+
+def posterior_share(found: float, noise: float, least: float) -> float:
+    """Return the posterior mean of a share from a noisy count, under a prior Beta(3/2, 3/2)."""
+    if noise > 0:
+        grid = np.linspace(max(0.0, found - 6 * noise), min(1.0, found + 6 * noise), 2001)
+        if grid[0] >= grid[-1]:  # far outside
+            return min(1 - least, max(least, found))
+        away = np.square((grid - found) / noise)
+        likely = np.exp(-0.5 * (away - away.min())) * np.sqrt(grid * (1 - grid))
+        found = float(likely @ grid / likely.sum())
+    return min(1 - least, max(least, found))
 
 
 def centred_slopes(raw: Array, slopes: Array, cut: float) -> Array:

@@ -27,6 +27,7 @@ from skdpfl.scaling._temperature import (
     ShrinkPlan,
     log_odds,
     part_of_errors,
+    posterior_share,
     rescale_towards_anchor,
 )
 from tests.estimators.test_temperature import BOUNDS, logistic, rare
@@ -174,6 +175,15 @@ def test_the_anchor_is_what_a_factor_of_zero_predicts():
     same = rescale_towards_anchor(work.model, params, 1.0, anchor)
     np.testing.assert_allclose(same, params)
     assert log_odds((0.8, 0.2)) == (pytest.approx(np.log(0.25)),)
+
+
+def test_the_share_is_the_posterior_mean():
+    assert posterior_share(0.3, 0.0, 0.001) == 0.3
+    assert posterior_share(-0.1, 0.0, 0.001) == 0.001
+    assert posterior_share(0.3, 0.001, 0.001) == pytest.approx(0.3, abs=1e-4)
+    assert posterior_share(0.3, 50.0, 0.001) == pytest.approx(0.5, abs=0.01)
+    assert 0.001 < posterior_share(-0.05, 0.03, 0.001) < 0.05
+    assert 0.001 <= posterior_share(-3.0, 0.03, 0.001) < 0.05
 
 
 @pytest.mark.parametrize("model", [LinearModel(7, 3), Network(7, 3, (4,), ACTIVATIONS["tanh"])])
