@@ -11,6 +11,7 @@ from skdpfl.remote import Refused, SilosMissing, score_federation
 from skdpfl.remote._letters import Facts
 from skdpfl.remote._row import Predictor, Row, Scored, validated_question
 from skdpfl.scaling import Curve, CurveScaling, Expansion, IdentityScaling
+from skdpfl.scaling._curves import edges_of
 from tests.made_sums import budgets_of
 from tests.remote.silos_here import Here, estimator, fit_here, problem
 from tests.remote.test_score import of
@@ -69,12 +70,12 @@ def test_other_models_and_numbers_are_refused(tmp_path):
             Row("a", ("a",), None, None, (plan,), 1e-5, what)
 
 
-def test_a_model_whose_curves_have_falling_edges_is_refused():
-    """The cell of a record would depend on the record before it."""
+def test_a_model_whose_curves_have_fewer_cells_is_refused():
     x = np.linspace(-1.0, 1.0, 40)
     said = []
-    for edges in (np.linspace(-1, 1, 33), np.random.default_rng(0).permutation(33) / 16 - 1):
-        cuts = Curve(0, edges, np.full(32, 1 / 32), x[:2], x[:2], x[:1], np.arange(2))
+    for edges in (edges_of(-1.0, 1.0), np.linspace(-1, 1, 33)):
+        shares = np.full(edges.size - 1, 1 / (edges.size - 1))
+        cuts = Curve(0, edges, shares, x[:2], x[:2], x[:1], np.arange(2))
         expansion = Expansion(-np.ones(1), np.ones(1), (cuts,), 2, *curves_of_one())
         scaling = CurveScaling(expansion, IdentityScaling(), (np.eye(4),), 1.0, ("a",) * 4)
         arrays = {"coef_": np.ones((1, 4)), "intercept_": np.zeros(1)}
