@@ -309,3 +309,22 @@ def test_a_word_is_below_a_rate_from_zero_to_one_less_than_its_share_of_them(q):
     assert mask[0, 1].tolist() == [*expected[:2], False]
     alone = _streams.poisson(3, q, lambda n: np.array(words, np.uint64)[:n])
     assert alone.tolist() == np.flatnonzero(expected).tolist()
+
+
+def test_addresses_and_states_that_are_none():
+    """A stream beyond its last draw would repeat the words of another."""
+    streams, draw = streams_for(0), r"silo must lie in \[0, 2\^32\)"
+    for bad in (-1, 2**32):
+        for ask in (lambda bad=bad: streams.stream("x", bad),
+                    lambda bad=bad: streams.units_block("x", [0, bad], 0, 3)):  # fmt: skip
+            with pytest.raises(ValueError, match=draw):
+                ask()
+        with pytest.raises(ValueError, match=draw.replace("silo", "round")):
+            streams.stream("x", 0, bad)
+    for bad in (-1, 1.5, "0", [1]):
+        with pytest.raises(ValueError, match="random_state must be None, an integer of 0 or more"):
+            streams_for(bad)
+    stream = streams.stream("x")
+    stream._draws = _words.REFINED
+    with pytest.raises(OverflowError, match="use a stream for each round"):
+        stream.random(3)

@@ -216,3 +216,16 @@ def test_an_empty_cohort_is_released_with_noise():
     empty = [answer for answer in answers if not len(next(drawn))]
     assert len(empty) > 5
     assert min(np.abs(answer.mean).min() for answer in empty) > 0
+
+
+def test_a_secret_cohort_shows_neither_in_divisors_nor_in_statistics():
+    plan = plan_of(ServerMessages(True), z=1e-3, n_rounds=30, silo_fraction=0.25, **SECRET)
+    answers, _ = all_released(plan, np.full((100, D), 0.1))
+    drawn = plan.cohorts(streams_for(0))
+    sizes = [len(next(drawn)) for _ in range(30)]
+    assert max(sizes) > min(sizes) + 10
+    for n, answer in zip(sizes, answers, strict=True):
+        np.testing.assert_allclose(answer.mean, 0.1 * n / 25, atol=1e-3)
+        guess = C**2 + n / 25 * (D * 0.01 - C**2)
+        assert answer.squared_norm == pytest.approx(min(max(guess, 0), C**2), abs=1e-3)
+        assert answer.fraction == answer.sampled == 0.25
