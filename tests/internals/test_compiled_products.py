@@ -442,7 +442,7 @@ def doubles_in_single_space(table):
 #: what spoils any array, and which arguments are written
 SPOILT = {
     "of another type": lambda a: a.astype(np.float64 if a.dtype == np.float32 else np.int32),
-    "of halves": lambda a: a.astype(np.float16),
+    "of halves": lambda a: np.ones_like(a, np.float16),
     "shorter": lambda a: a[..., :-1].copy(),
     "fewer": lambda a: a[1:].copy(),
     "of other axes": lambda a: a.ravel() if a.ndim > 1 else a[:, None],
