@@ -93,13 +93,12 @@ def private_step(model: Any) -> tuple[str, Any]:
     return (f"{name}__" if name else ""), last
 
 
-def silos_argument(model: Any, silos: Any, persons: Any = None) -> dict[str, Any]:
-    """Return silos and persons as arguments of the model's fit, whether routing is on or off."""
-    if silos is None and persons is None:
+def silos_argument(model: Any, silos: Any) -> dict[str, Any]:
+    """Return silos as an argument of the model's fit, whether routing is on or off."""
+    if silos is None:
         return {}
     prefix = "" if get_config()["enable_metadata_routing"] else private_step(model)[0]
-    told = {f"{prefix}silos": silos, f"{prefix}persons": persons}
-    return {name: ids for name, ids in told.items() if ids is not None}
+    return {f"{prefix}silos": silos}
 
 
 def check_fits_elsewhere(model: Any) -> None:
@@ -219,7 +218,8 @@ def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
     if isinstance(part, preprocessing.RowTransformer):
         return True
     if isinstance(part, FunctionTransformer):
-        return is_entrywise(part)
+        back = FunctionTransformer(part.inverse_func, kw_args=part.inv_kw_args)
+        return is_entrywise(part) and is_entrywise(back)
     if hasattr(part, "raw_of_fitted"):
         return fitted_one_by_one(part) is part
     if hasattr(part, "model_") and origin == "skdpfl":

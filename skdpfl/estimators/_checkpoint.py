@@ -37,6 +37,7 @@ from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Shape, Streams
 from skdpfl.privacy.randomness.words import Silos
+from skdpfl.privacy.spending.ledger import PAID_FOR
 from skdpfl.remote import WireError, declare, pack, unpack
 
 #: the silos' answers to a question: those of the first time
@@ -225,7 +226,7 @@ class KeptFit:
         if opened is None:
             return cls(None, "")
         opened.check_owner()
-        if vars(estimator).get("_covered", False):  # whichever run: how many there are is a secret
+        if vars(estimator).get(PAID_FOR):  # whichever run: how many there are is a secret
             raise ValueError(
                 "A Checkpoint is for one fit, and a search makes several. Run the "
                 "search without it."

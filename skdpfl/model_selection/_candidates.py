@@ -23,13 +23,14 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import _safe_indexing
 
-from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import foreign_steps, warn
 from skdpfl.model_selection._shared_budget import model_of
 from skdpfl.model_selection._wrapped import (
     TriedSteps,
     check_steps,
+    check_target,
     divide,
+    last_step,
     paid_for,
     paying_steps,
     protection_of,
@@ -161,7 +162,9 @@ class Candidate:
 
     def _made(self) -> Any:
         own = {name: clone(value, safe=False) for name, value in self.params.items()}
-        return clone(self._template).set_params(**own)
+        made = clone(self._template).set_params(**own)
+        check_target(model_of(made))
+        return made
 
     def model(self) -> Any:
         """Return an unfitted model with the candidate's parameters, that of a shared budget."""
@@ -176,7 +179,7 @@ class Candidate:
         parts = self._parts(epsilon, delta)
         if len(parts) == 1:
             return next(iter(parts.values()))
-        return sum_of(parts, protection_of(private_step(self.model())[1]))
+        return sum_of(parts, protection_of(last_step(self.model())[1]))
 
     def _parts(self, epsilon: float, delta: float) -> dict[str, PrivacySpent]:
         """Return the costs of the private steps, the last one's at the end."""
@@ -216,19 +219,23 @@ class Candidate:
         inner.set_params(random_state=seed, verbose=0)
         if self._labels is not None and inner.classes is None:
             inner.set_params(classes=self._labels)  # public; rare ones may be missing
-        inner._covered = True  # the search has charged the ledgers
-        routed = config_context(enable_metadata_routing=True) if paying else nullcontext()
-        foreign = foreign_steps() if model is not inner else nullcontext()
-        with runs.run(model), routed, paid_for(paying), foreign:
-            model.fit(X, y, **silos_argument(model, *owners))
-        del inner._covered, inner._schedule_streams
-        steps = {**paying_steps(model), "the last step": inner}
+        told = {"silos": owners[0], "persons": owners[1]}
+        given = {name: ids for name, ids in told.items() if ids is not None}
+        alone, charged = model is inner, paying | {"the last step": inner}
+        routed = nullcontext() if alone else config_context(enable_metadata_routing=True)
+        foreign = nullcontext() if alone else foreign_steps()
+        with runs.run(model), routed, paid_for(charged), foreign:
+            model.fit(X, y, **given)
+        path, fitted = last_step(model)
+        for each in {id(inner): inner, id(fitted): fitted}.values():
+            del each._schedule_streams
+        steps = {**paying_steps(model), "the last step": fitted}
         if paid:
             self.check(steps, *budget)
         if made is model:
             return model
         whole = sum_of({p: step.privacy_spent_ for p, step in steps.items()}, protection_of(inner))
-        own = {**paying, private_step(model)[0].removesuffix("__"): inner}
+        own = {**paying, path: fitted}
         return made.set_params(epsilon=budget[0], delta=budget[1]).keep(model, whole, own)
 
     def check(self, fitted: dict[str, Any], epsilon: float, delta: float) -> None:
@@ -243,7 +250,7 @@ class Candidate:
 
     def _paying(self, made: Any, paying: dict[str, Any], epsilon: float, delta: float) -> Any:
         """Set the budgets of private steps, and return the last one."""
-        _, inner = private_step(model_of(made))
+        _, inner = last_step(model_of(made))
         own = epsilon
         if paying:
             check_steps(inner, paying)

@@ -21,7 +21,6 @@ from sklearn.utils import _safe_indexing
 from skdpfl._arguments import check_count, check_positive, check_share
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
 from skdpfl._functions import Declared
-from skdpfl._pipelines import private_step
 from skdpfl._surface import not_elsewhere
 from skdpfl._survival_times import refuse_survival
 from skdpfl._warnings import warn, warnings_off
@@ -64,11 +63,12 @@ class DPRandomizedSearchCV(
     ----------
     estimator : estimator
         An estimator of this library, except with ``trust="shuffler"``, a pipeline that ends in
-        one, or a :class:`SharedBudget` of such a pipeline. Its ``epsilon`` and ``delta`` are
-        overridden. Private steps before the last are fitted in every run, and get their parts of
-        the run's budget as in a SharedBudget, whose ``shares`` are used if one is given. Others
-        should learn nothing or be frozen (:class:`sklearn.frozen.FrozenEstimator`): a step that
-        learns without privacy makes the cost infinite, with a warning.
+        one, or a :class:`SharedBudget` of such a pipeline; a regressor may be in a scikit-learn
+        ``TransformedTargetRegressor`` whose transformer learns nothing. Its ``epsilon`` and
+        ``delta`` are overridden. Private steps before the last are fitted in every run, and get
+        their parts of the run's budget as in a SharedBudget, whose ``shares`` are used if one is
+        given. Others should learn nothing or be frozen (:class:`sklearn.frozen.FrozenEstimator`): a
+        step that learns without privacy makes the cost infinite, with a warning.
     param_distributions : mapping or list of mappings
         As in RandomizedSearchCV. They are public and must not depend on the data. With
         ``trust="silo"`` or ``"secagg"`` a grid of lists is sampled without replacement until all
@@ -105,9 +105,10 @@ class DPRandomizedSearchCV(
         Its parameters.
     best_score_ : float
         Its noisy score: by default accuracy; for regressors one minus the mean squared error
-        divided by the squared half range of ``target_bounds``, with each record's term clipped at
-        one. Records have equal weight; with ``unit="person"`` or ``"silo"`` persons or silos have,
-        each with the mean over its records.
+        divided by the squared half range of ``target_bounds`` (if targets are transformed, of what
+        the inverse makes of them), with each record's term clipped at one. Records have equal
+        weight; with ``unit="person"`` or ``"silo"`` persons or silos have, each with the mean over
+        its records.
     privacy_spent_ : PrivacySpent
         The privacy cost of the whole search.
     candidates_ : DataFrame
@@ -208,7 +209,7 @@ class DPRandomizedSearchCV(
         X, y = _wrapped.readable(X if alone else typed(X, named), y, alone)
         owners, streams = Owners.read(X, silos, persons, inner), streams_for(self.random_state)
         parts, groups = split(owners, guarantee.unit, float(self.holdout), streams), owners.silos
-        scores = NoisyScore(inner, guarantee, parts, self.scoring)
+        scores = NoisyScore(model_of(self.estimator), guarantee, parts, self.scoring)
         scores.measure(scores.labels(y))
         n_silos, n = len(owners.sizes), int(owners.sizes.sum())
         delta = delta_of(self.delta, n_silos if guarantee.unit == "silo" else n)
@@ -262,7 +263,7 @@ class DPRandomizedSearchCV(
         check_budget_parameters(self.epsilon, self.delta)
         if isinstance(self.estimator, SharedBudget):
             self.estimator.check_model()
-        _, inner = private_step(model_of(self.estimator))
+        _, inner = _wrapped.last_step(model_of(self.estimator))
         refuse_survival(inner, "DPRandomizedSearchCV")
         return inner, _wrapped.protection_of(inner)
 

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import _num_samples
 
 from skdpfl._compat import as_frame
 from skdpfl._functions import Declared
-from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
+from skdpfl._pipelines import gives_out_width, told_alike
 from skdpfl._surface import not_elsewhere
 from skdpfl._warnings import foreign_steps
 from skdpfl.encoding import typed
@@ -225,8 +223,7 @@ class SharedBudget(Recorded, _wrapped.BestModel, MetaEstimatorMixin, BaseEstimat
         """Check the parameters; return an unfitted copy of the pipeline."""
         check_budget_parameters(self.epsilon, self.delta)
         model = self.check_model()
-        if isinstance(target := model.steps[-1][1], TransformedTargetRegressor):
-            _check_target(target)
+        _wrapped.check_target(model)
         _wrapped.check_paid(model, Declared(self.public), X)
         _wrapped.check_steps(_wrapped.last_step(model)[1], _wrapped.paying_steps(model))
         return model
@@ -237,20 +234,6 @@ def model_of(made: Any) -> Any:
     if not isinstance(made, SharedBudget):
         return made
     return getattr(made, made.holds, made.estimator)
-
-
-def _check_target(target: TransformedTargetRegressor) -> None:
-    """Refuse transformers of targets that learn; leave out the check that warns by records."""
-    target.set_params(check_inverse=False)
-    step = target.transformer
-    if step is None:
-        step = FunctionTransformer(target.func, target.inverse_func, check_inverse=False)
-    if not learns_nothing(step):
-        raise ValueError(
-            f"The {type(step).__name__} of the TransformedTargetRegressor may learn from the "
-            "targets, or mix them, which the privacy cost does not cover. Give entrywise functions "
-            "of NumPy, or DPMinMaxScaler(feature_bounds=...)."
-        )
 
 
 def _price(

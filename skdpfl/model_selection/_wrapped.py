@@ -63,7 +63,7 @@ def check_protection(models: Iterable[Any], searched: Any) -> None:
     columns = "silo_column", "person_column"
     said = protection_of(searched), [getattr(searched, name, None) for name in columns]
     for model in models:
-        _, inner = _pipelines.private_step(model)
+        _, inner = last_step(model)
         own = protection_of(inner), [getattr(inner, name, None) for name in columns]
         if own != said:
             raise ValueError(
@@ -96,9 +96,9 @@ def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, A
     """Return the steps that learn without privacy, by path."""
     found: dict[str, Any] = {}
     for model in models:
-        prefix, last = _pipelines.private_step(model)
+        path, last = last_step(model)
         if not _pipelines.fits_as_released(last):
-            found[prefix.removesuffix("__") or "estimator"] = last
+            found[path or "estimator"] = last
         found |= _unpaid_before_last(model, public, X)
     public.check()
     return found
@@ -366,10 +366,57 @@ def sum_of(parts: Mapping[str, PrivacySpent], wanted: Any) -> PrivacySpent:
 def last_step(model: Any) -> tuple[str, Any]:
     """Return the path of the last private step, and the step, also inside transformed targets."""
     name, last = model.steps[-1] if isinstance(model, Pipeline) else ("", model)
-    if type(last) is TransformedTargetRegressor:
-        inner = getattr(last, "regressor_", last.regressor)
-        return f"{name}__regressor", _pipelines.private_step(inner)[1]
-    return name, _pipelines.private_step(model)[1]
+    if type(last) is not TransformedTargetRegressor:
+        return name, _pipelines.private_step(model)[1]
+    inner = getattr(last, "regressor_", last.regressor)
+    if isinstance(inner, Pipeline):
+        raise ValueError(
+            "Steps inside a TransformedTargetRegressor have no part of the budget: put them before "
+            "it, make_pipeline(..., TransformedTargetRegressor(regressor))."
+        )
+    return f"{name}__regressor".removeprefix("__"), _pipelines.private_step(inner)[1]
+
+
+def transformed_target(model: Any) -> TransformedTargetRegressor | None:
+    """Return what transforms the targets of a model, if anything does."""
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    return last if isinstance(last, TransformedTargetRegressor) else None
+
+
+def _transformer_of(target: TransformedTargetRegressor) -> Any:
+    if target.transformer is not None:
+        return target.transformer
+    return FunctionTransformer(target.func, target.inverse_func, check_inverse=False)
+
+
+def check_target(model: Any) -> None:
+    """Refuse transformers of targets that learn; leave out the check that warns by records."""
+    if (target := transformed_target(model)) is None:
+        return
+    target.set_params(check_inverse=False)
+    if not _pipelines.learns_nothing(step := _transformer_of(target)):
+        raise ValueError(
+            f"The {type(step).__name__} of the TransformedTargetRegressor may learn from the "
+            "targets, or mix them, which the privacy cost does not cover. Give entrywise functions "
+            "of NumPy, or DPMinMaxScaler(feature_bounds=...)."
+        )
+
+
+def target_range(model: Any) -> Any:
+    """Return the public bounds of a regressor's targets, before they are transformed; or None."""
+    bounds = getattr(last_step(model)[1], "target_bounds", None)
+    if bounds is None or (target := transformed_target(model)) is None:
+        return bounds
+    step, ends = clone(_transformer_of(target)), np.asarray(bounds, float).reshape(-1, 1)
+    with warnings_off():
+        found = np.ravel(step.fit(np.zeros_like(ends)).inverse_transform(ends))
+    low, high = float(min(found)), float(max(found))
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(
+            f"Private scores need a range of the targets: of target_bounds={bounds!r} the inverse "
+            f"makes {found.tolist()}."
+        )
+    return low, high
 
 
 def paying_steps(model: Pipeline, *, whole: bool = False) -> dict[str, Any]:
@@ -393,6 +440,9 @@ def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
     """Refuse pipelines with steps that learn without privacy, unless declared public."""
     for path, step in _unpaid_before_last(model, public, X):
         raise ValueError(unpaid_text(path, step))
+    path, last = last_step(model)
+    if not _pipelines.fits_as_released(last):
+        raise ValueError(unpaid_text(path, last))
     public.check()
 
 

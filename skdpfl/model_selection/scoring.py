@@ -28,9 +28,9 @@ from sklearn.utils.validation import _num_samples
 
 from skdpfl import federation
 from skdpfl._apart import anew, rows_apart
-from skdpfl._pipelines import keeps_rows_apart, private_step
+from skdpfl._pipelines import keeps_rows_apart
 from skdpfl.model_selection._shared_budget import model_of
-from skdpfl.model_selection._wrapped import protection_of
+from skdpfl.model_selection._wrapped import last_step, protection_of, target_range
 from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.silos import Silos
@@ -297,11 +297,9 @@ def codes_of(labels: Any, classes: np.ndarray) -> np.ndarray:
     return np.array([code(label) for label in labels.tolist()], dtype=np.int64)
 
 
-def default_measure(inner: Any) -> federation.Measure | None:
-    """Return the default score of a search; None stands for a classifier's accuracy."""
-    if is_classifier(inner):
-        return None
-    low, high = inner.target_bounds
+def default_measure(targets: tuple[float, float]) -> federation.Measure:
+    """Return the default score of regressors in a search, by public bounds of the targets."""
+    low, high = targets
     return federation.Closeness("squared_error", (high - low) / 2, 1.0, shift=1.0)
 
 
@@ -323,21 +321,21 @@ class NoisyScore:
     """
 
     def __init__(
-        self, inner: Any, guarantee: Guarantee, split: Split, scoring: str | None = None
+        self, model: Any, guarantee: Guarantee, split: Split, scoring: str | None = None
     ) -> None:
-        self._inner, self._guarantee, self._split = inner, guarantee, split
-        self._scoring = scoring
+        self._inner, self._range = last_step(model)[1], target_range(model)
+        self._guarantee, self._split, self._scoring = guarantee, split, scoring
 
     def measure(self, labels: np.ndarray) -> federation.Measure:
         """Return the measure for these labels (None for a regressor)."""
-        default = default_measure(self._inner)
+        default = None if is_classifier(self._inner) else default_measure(self._range)
         if self._scoring is None and default is not None:
             return default
         known = is_classifier(self._inner)
         found = federation.measure_of(
             "accuracy" if self._scoring is None else self._scoring,
             n_classes=len(labels) if known else None,
-            targets=None if known else self._inner.target_bounds,
+            targets=None if known else self._range,
         )
         if found.reads == "log_probabilities" and not hasattr(self._inner, "predict_proba"):
             raise ValueError(
@@ -382,8 +380,8 @@ class NoisyScore:
             classes = own if len(own) == len(classes) else classes
             truth = codes_of(truth, classes)
         measure = self.measure(classes)
-        inner = private_step(model_of(model))[1]  # earlier steps: see unpaid_steps
-        together = keeps_rows_apart(inner)
+        whole = model_of(model)  # earlier steps: see unpaid_steps
+        together = keeps_rows_apart(whole.steps[-1][1] if hasattr(whole, "steps") else whole)
         predicted = predictions(
             model,
             X,

@@ -608,8 +608,7 @@ class Recorded(DocLinks):
         if not _ledgers_of(self):  # which say it themselves
             self._warn_if_noise_repeats(spent, mark)
         paid_for = self.__dict__.pop(PAID_FOR, None)
-        covered = self.__dict__.get("_covered", False) or paid_for
-        if covered or not any(c.composition for c in spent.costs):
+        if paid_for or not any(c.composition for c in spent.costs):
             return paid_to
         ledgers = [each for each in _ledgers_of(self) if _birth(each) not in paid_to]
         if ledgers:

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skdpfl
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl._pipelines import keeps_rows_apart
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, _candidates
 from skdpfl.model_selection._wrapped import TriedSteps
 from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
@@ -151,5 +153,71 @@ def test_targets_may_be_transformed_by_what_learns_nothing():
     for learns in ({"transformer": StandardScaler()}, {"func": lambda y: y / y.max()}):
         with pytest.raises(ValueError, match="may learn from the targets"):
             target(**learns).fit(X, y)
-    with pytest.raises(ValueError, match="ends in one; got Pipeline ending in TransformedT"):
-        search(target(func=np.log1p, inverse_func=np.expm1)).fit(X, y)
+    inside = target(func=np.log1p, inverse_func=np.expm1)
+    inside.estimator[-1].regressor = make_pipeline(DPStandardScaler(), ISRLDPRegressor())
+    with pytest.raises(ValueError, match="have no part of the budget: put them before"):
+        inside.fit(X, y)
+
+
+def of_targets(model, **more):
+    space = {"estimator__transformedtargetregressor__regressor__alpha": [0.0, 0.1]}
+    how = {"n_iter": 2, "epsilon": 6.0, "delta": 1e-5, "random_state": 0}
+    return DPRandomizedSearchCV(model, space, **(how | more))
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_a_search_transforms_targets_and_scores_them_as_they_are(trust, ran):
+    X, y = FRAME[NUMBERS], np.exp(FRAME["dose"].to_numpy() / 5)
+    model = target(func=np.log1p, inverse_func=np.expm1)
+    model.set_params(estimator__dpsimpleimputer__trust=trust)
+    model.estimator[-1].regressor.set_params(trust=trust)
+    with PrivacyLedger(delta=1e-5) as ledger:
+        fitted = of_targets(model, scoring="neg_mean_absolute_error").fit(X, y, silos=SILOS)
+    assert [entry.name for entry in ledger.entries] == ["DPRandomizedSearchCV"]
+    assert_paid(fitted, ran)
+    assert fitted.score(X, y) > 0.9 and list(fitted.best_estimator_.epsilons_) == [
+        "dpsimpleimputer", "transformedtargetregressor__regressor",
+    ]  # fmt: skip
+    # 800 records' absolute errors, up to the range of exp(3) - 1, have noise of .05 or less
+    error = np.abs(fitted.predict(X) - y).mean()
+    assert fitted.best_score_ == pytest.approx(-error, abs=0.3)
+    last = fitted.best_estimator_.estimator_[-1]
+    with PrivacyLedger(delta=1e-5) as later:
+        for i, step in enumerate((last.regressor_, last.regressor)):
+            step.set_params(epsilon=1.0, random_state=i).fit(X.fillna(0), np.log1p(y))
+    assert len(later.entries) == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"transformer": StandardScaler()}, "may learn from the targets"),
+        ({"func": lambda y: y / y.max(), "inverse_func": abs}, "may learn from the targets"),
+        ({"func": np.exp, "inverse_func": np.log}, "Private scores need a range"),  # of log(0)
+    ],
+)
+def test_searches_refuse_targets_that_are_learnt_or_have_no_range(how, words):
+    with PrivacyLedger(delta=1e-5) as ledger, pytest.raises(ValueError, match=words):
+        of_targets(target(**how)).fit(FRAME[NUMBERS], FRAME["dose"], silos=SILOS)
+    assert not ledger.entries
+
+
+def test_an_inverse_that_mixes_predictions_gets_them_one_by_one():
+    for back, apart in ((np.expm1, True), (np.sort, False)):
+        last = TransformedTargetRegressor(Ridge(), func=np.log1p, inverse_func=back)
+        fitted = last.set_params(check_inverse=False).fit([[0.0], [1.0]], [0.0, 1.0])
+        assert keeps_rows_apart(fitted) == apart
+
+
+class Own(ISRLDPClassifier):
+    """A fit of a user's own."""
+
+    def fit(self, X, y, **owners):
+        self.mean_ = np.mean(y)
+        return super().fit(X, y, **owners)
+
+
+def test_a_fit_of_ones_own_has_no_budget():
+    model = make_pipeline(DPSimpleImputer(feature_bounds=BOUNDS), Own())
+    with pytest.raises(ValueError, match="own: Own learns from the records"):
+        SharedBudget(model).fit(FRAME[NUMBERS], Y, silos=SILOS)
