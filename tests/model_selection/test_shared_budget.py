@@ -121,13 +121,13 @@ def test_infinite_budgets_and_ledgers():
             {},
             "costs cannot be added",
         ),
-        (make_pipeline(DPSimpleImputer(), CLASSIFIER), {"shares": {"a": 0.1}}, "mapping with"),
+        (make_pipeline(DPSimpleImputer(), CLASSIFIER), {"shares": {"a": 0.1}}, "a share for each"),
         (
             make_pipeline(
                 DPStandardScaler(), clone(CLASSIFIER).set_params(neighbours="add_remove")
             ),
             {},
-            "priced for neighbours='replace'",
+            "has neighbours='replace', the last",
         ),
         (make_pipeline(DPSimpleImputer(), CLASSIFIER), {"epsilon": 0}, "epsilon must be"),
     ],
