@@ -129,12 +129,40 @@ def test_whole_silos_hide_their_statistics_in_the_same_sum(squared_norms, learns
         (1.0, 3, 4, 1.0, ValueError),
         (1.0, 2**20 + 1, 1, 1.0, PrecisionError),
         (1.0, 10, 1, 2.0**40, PrecisionError),
+        (1.0, 2**20, 0, 2.0**17 - 2.0**13, PrecisionError),  # a number fits, all shares do not
         (1e-310, 10, 1, 0.0, PrecisionError),
     ],
 )
 def test_shares_that_are_not_covered_are_refused(std, n_silos, colluding, bound, error):
     with pytest.raises(error):
         shared_noise(std, n_silos, colluding, bound)
+
+
+@pytest.mark.parametrize("unit", ["record", "silo"])
+@pytest.mark.parametrize("kw", [{"colluding": 5}, {"schedule": (np.array([0]), np.arange(5))}])
+def test_too_few_silos_are_refused_with_the_plan(kw, unit):
+    with pytest.raises(ValueError, match="colluding"):
+        plan(unit, **kw)
+
+
+@pytest.mark.parametrize(
+    ("kw", "words"),
+    [({"silo_fraction": 0.5, "schedule": None}, "needs a schedule"), ({"size": 10**12}, "draws")],
+)
+def test_plans_that_prices_do_not_cover_are_refused(kw, words):
+    with pytest.raises(ValueError, match=words):
+        plan("silo", **kw)
+
+
+def test_spare_rounds_are_priced_as_rounds_of_the_least_noise():
+    rounds = {"steps": (1,) * 4, "noise_schedule": ("round", 0.5, 1)}
+    plans = plan(**rounds), plan(**rounds, spare_rounds=3)
+    without, spare = (
+        {event.noise_multiplier: n for event, n in each.groups().compositions[0]} for each in plans
+    )
+    least = min(without)
+    assert least == pytest.approx(min(plans[0].noise_multiplier * plans[0].factor_range[0]))
+    assert spare == without | {least: without[least] + 3}
 
 
 class Ones(BoundedSum):
