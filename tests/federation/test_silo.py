@@ -272,3 +272,19 @@ def test_silos_under_secret_streams_go_on_with_fresh_ones():
     restored.restore(saved)
     assert np.array_equal(restored.save()["deal"], saved["deal"])
     assert not np.array_equal(restored.round(1, np.zeros(p.size)), first)
+
+
+@pytest.mark.parametrize("cohort", ["balanced", "poisson", "uniform"])
+def test_a_secret_deal_of_silos_is_not_dealt_again(cohort):
+    """A silo that a second deal chose once more would pay for fewer rounds than it is in."""
+    p, s = problem(), setting(z=None, weights=np.full(4, 0.25))
+    silo = {"unit": "silo", "trust": "silo", "silo_fraction": 0.5, "cohort": cohort}
+    work = work_of("fedavg", p, s, noise_multiplier=1.0, mechanism=None, clip_norm=1.0, **silo)
+    federation = federation_of(p)
+    first = next(rounds(work, federation, streams_for(None)))
+    again = rounds(work, federation, streams_for(None), after=first)
+    if cohort == "balanced":
+        with pytest.raises(ValueError, match="cannot be continued"):
+            next(again)
+    else:
+        assert next(again).n_rounds == 2

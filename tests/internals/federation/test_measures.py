@@ -18,6 +18,8 @@ from skdpfl.federation import (
     OF_CLASSES,
     OF_SURVIVAL,
     OF_TARGETS,
+    Closeness,
+    Confusion,
     LocalFederation,
     RocAuc,
     SiloBudgets,
@@ -165,3 +167,19 @@ def test_a_class_that_may_be_none_is_left_out():
     for each in (measure, RocAuc(), measure_of("r2", n_classes=None, targets=(0, 1))):
         lost = asked(each, found[:8] * 1.0, y[:8], 1e-3)
         assert np.isnan(lost.score) and lost.error == np.inf
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_not_finite_counts_as_the_worst():
+    y, wild = np.array([0, 1, 1, 0]), np.array([[np.nan], [np.inf], [-np.inf], [0.0]])
+    for kind in ("absolute_error", "squared_error"):
+        found = asked(Closeness(kind, 1.0, 1.0), wild, y, np.inf)
+        assert found.score == pytest.approx(-0.75)
+    logs = np.array([[0.0, -np.inf]] * 4)
+    assert asked(Closeness("log_loss", 2.0, 2.0), logs, y, np.inf).score == pytest.approx(-1.0)
+    assert 0 <= asked(RocAuc(), wild, y, np.inf).score <= 1
+
+
+def test_labels_that_are_not_known_add_nothing():
+    found = asked(Confusion(2), np.array([[0], [1], [1], [0]]), np.array([0, 1, -1, 5]), np.inf)
+    assert (found.mean * 4 == [[1, 0], [0, 1]]).all()

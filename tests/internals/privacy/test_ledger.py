@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.privacy.events import Approximate, Gaussian
+from skdpfl.privacy.events import Approximate, Gaussian, PoissonGaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending import filters
 from skdpfl.privacy.spending.filters import RenyiFilter, failure_share, filter_order, renyi_budget
@@ -74,3 +74,16 @@ def test_what_is_not_a_number_is_not_within_the_budget(monkeypatch):
     monkeypatch.setattr(filters, "renyi", lambda *args: (0.0, math.nan))
     with pytest.raises(BudgetExceeded):
         rule.admit(rule.taken([gaussian(0.01)]), gaussian(0.01))
+
+
+def test_the_gaussian_filter_wastes_nothing_and_refuses_other_fits():
+    """Squares of mu add up to that of the budget; what is no Gaussian mechanism is refused."""
+    quarter = gaussian(gaussian_mu(2.0, 1e-5) / 2 * 0.9999)
+    with PrivacyLedger(2.0, method="gaussian") as ledger:
+        ledger.charge("quarter", quarter)
+        with pytest.raises(BudgetExceeded):
+            ledger.charge("sampled", cost((PoissonGaussian(50.0, 0.01), 1)))
+        for _ in range(3):
+            ledger.charge("quarter", quarter)
+        with pytest.raises(BudgetExceeded):
+            ledger.charge("more", gaussian(gaussian_mu(2.0, 1e-5) / 20))

@@ -47,6 +47,12 @@ def test_sums_in_bits_are_clipped_for_the_grid_of_their_noise():
     assert terms.noised is None and terms.divisor.tolist() == [4, 6, 10, 20]
 
 
+def test_a_sum_of_bits_without_its_size_is_refused():
+    """It would be priced as a single number, which costs less."""
+    with pytest.raises(ValueError, match="give size"):
+        dataclasses.replace(plan(), mechanism=ShuffledSums())
+
+
 def test_more_bits_than_doubles_can_count_are_refused():
     """2^53 + 1 ones are no double: low bits of the silos' sums would be left without noise."""
     one = dataclasses.replace(plan(z=1e7), size=3, mechanism=ShuffledSums())
@@ -126,6 +132,27 @@ def test_sums_are_priced_by_the_protocol_of_the_smallest_round():
     fewer = bits_plan(schedule=tuple(np.array(c) for c in ([0, 1, 2], [1, 2], [0, 3], [3, 1])))
     assert fewer.mechanism.protocol(fewer, 4.0).n_contributors == 2
     assert everyone.mechanism.message_bits(everyone) == protocol.bits_per_contributor
+
+
+@pytest.mark.slow
+def test_rounding_is_unbiased_and_noise_is_as_wide_as_the_plan_says():
+    """A release of given messages, many times: mean and variance at 5 standard errors."""
+    plan, streams = dataclasses.replace(bits_plan(dimension=2), steps=(1,) * 4000), streams_for(0)
+    mechanism, everyone = plan.mechanism, np.arange(4)
+    messages = np.array([[0.11, -0.2], [0.3, 0.05], [-0.02, 0.4], [0.123, 0.0]])
+    released = []
+    for r in range(4000):
+        sent = mechanism.send(plan, messages, Senders(everyone, r, streams, np.inf))
+        unit = mechanism.protocol(plan, 4.0).unit
+        steps = sent * plan.expected_sizes[:, None] / unit
+        np.testing.assert_allclose(steps, np.rint(steps), atol=1e-6)  # on the grid
+        total = Aggregate(plan.weights @ sent, 1.0)
+        released.append(mechanism.release(plan, total, r, streams))
+    released, expected = np.array(released), mechanism.noise_on_mean(plan)
+    bias = released.mean(axis=0) - plan.weights @ messages
+    assert (np.abs(bias) < 5 * expected / np.sqrt(4000)).all()
+    # the variance of a variance estimate is 2 / n of its square
+    assert released.var(axis=0) == pytest.approx(expected**2, rel=5 * np.sqrt(2 / 4000) + 0.01)
 
 
 def test_sums_of_less_noise_are_run_and_priced_at_their_own():
