@@ -4,6 +4,8 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.model_selection import KFold, cross_val_score
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.inspection import local_comparison
@@ -29,6 +31,20 @@ def test_a_small_silo_of_a_large_federation_joins():
     frame = local_comparison(joint, X[own], y[own])
     assert frame.loc["joint", "score"] > frame.loc["alone, boosted trees", "score"]
     assert "joining does not pay" not in frame.attrs["advice"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shallow_wins", [True, False])
+def test_trees_alone_are_the_better_of_two(shallow_wins):
+    X, noisy, silos = silos_of(3, 60 if shallow_wins else 300, curved=False)
+    y = noisy if shallow_wins else 3 * np.cos(3 * X[:, 0]) + 2 * X[:, 1]
+    own, folds = silos == 0, KFold(5, shuffle=True, random_state=0)
+    found = local_comparison(clone(REGRESSOR).fit(X, y, silos=silos), X[own], y[own])
+    kinds = {}, {"max_leaf_nodes": 6, "learning_rate": 0.03}
+    made = [HistGradientBoostingRegressor(random_state=0, **kind) for kind in kinds]
+    default, shallow = (cross_val_score(each, X[own], y[own], cv=folds).mean() for each in made)
+    assert (shallow > default) == shallow_wins
+    assert found.loc["alone, boosted trees", "score"] == pytest.approx(max(default, shallow))
 
 
 @pytest.mark.slow
