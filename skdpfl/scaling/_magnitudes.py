@@ -14,8 +14,8 @@ ends, which is wider the larger the noise. All of this uses only noisy shares an
 is post-processing and costs nothing.
 
 The library of shapes depends on no data. A shape is a distribution at scale 1 (normal around 1, 0
-or -1, lognormal of one sign or both, without and with zeros, two values) that is stretched by
-scales 2^k, or a few small integers, which exist at scale 1 only.
+or -1, lognormal of one sign or both, without and with zeros, squares and products of normals, two
+values) that is stretched by scales 2^k, or a few small integers, which exist at scale 1 only.
 
 *The target*, where its moments in its box would be dominated by noise::
 
@@ -64,7 +64,7 @@ from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import betainc, ndtr
+from scipy.special import betainc, gammainc, iti0k0, ndtr
 
 from skdpfl.federation import CellCounts, Federation, SiloBudgets, SiloData, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -164,6 +164,8 @@ _ZEROS = (0.0, 0.5, 0.75, 0.9)
 #: deviations of the logarithm of lognormal columns; from the second on, values spread over many
 #: powers of ten
 _SPREAD, _WIDE = 0.8, 2.0
+#: squares and products of normals gather around 0, but not far out: their end at scale 1
+_GATHERED = 3.0
 #: columns of so many small integers, from 0 or 1, equally frequent
 _GRADES = 5
 
@@ -218,7 +220,8 @@ def _shapes() -> list[_UnitShape]:
         end, wide, cdf = math.exp(2 * spread), spread >= _WIDE, _lognormal(spread)
         found.append(_UnitShape(cdf, zeros, 0.0, end, wide))
         found.append(_UnitShape(_both_signs(cdf), zeros, -end, end, wide))
-    return found
+    squares = _UnitShape(lambda x: gammainc(0.5, np.maximum(x, 0.0)), 0.0, 0.0, _GATHERED)
+    return [*found, squares, _UnitShape(_product, 0.0, -_GATHERED, _GATHERED)]
 
 
 def _integers() -> list[tuple[Array, Array]]:
@@ -234,6 +237,11 @@ def _normal(mean: float, spread: float) -> Callable[[Array], Array]:
 
 def _lognormal(spread: float) -> Callable[[Array], Array]:
     return lambda x: np.where(x > 0, ndtr(np.log(np.where(x > 0, x, 1.0)) / spread), 0.0)
+
+
+def _product(x: Array) -> Array:
+    """Return the distribution function of the product of two normals, of density K0(|x|) / pi."""
+    return 0.5 + np.sign(x) * np.minimum(iti0k0(np.minimum(np.abs(x), 700.0))[1] / np.pi, 0.5)
 
 
 def _both_signs(cdf: Callable[[Array], Array]) -> Callable[[Array], Array]:
