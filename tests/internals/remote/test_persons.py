@@ -1,6 +1,7 @@
 """Persons at silos elsewhere: numbers of persons are told, numbers of their rows never."""
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +9,12 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.inspection import describe
 from skdpfl.models import MLP, Additive
 from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
 from skdpfl.privacy import SecureAggregation
+from skdpfl.privacy.events import Guarantee
 from skdpfl.remote import (
     RemoteFederation,
     SilosMissing,
@@ -23,6 +26,7 @@ from skdpfl.remote import (
     unpack,
 )
 from skdpfl.remote._letters import Agreement, Offer
+from skdpfl.remote._row import Row
 from tests.internals.persons.test_guarantee import survival_times
 from tests.remote.silos_here import NAMES, Here, estimator, exposures, fit_elsewhere, schema
 
@@ -185,6 +189,15 @@ def refusal_of(tmp_path, *, terms=None, known=True, facts=None, **how):
 )
 def test_refusals_are_in_words(tmp_path, how, message):
     assert message in refusal_of(tmp_path, **how)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_plan_reads_all_records_of_persons(every):
+    """Bounds of rounding count half of the persons if every second record is said to be read."""
+    budgets = SiloBudgets(np.array([9]), np.ones(1), Guarantee(unit="person"), every=every)
+    sums = (SumPlan(budgets, "a look", (np.ones(1),)),)
+    with nullcontext() if every == 1 else pytest.raises(ValueError, match="are inconsistent"):
+        Row("a", ("a",), None, None, sums, 1e-5)
 
 
 def test_a_server_cannot_have_a_price_take_long(tmp_path, monkeypatch):
