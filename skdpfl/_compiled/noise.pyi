@@ -19,5 +19,5 @@ def release(
 ) -> None:
     """Write factors (rint(sums / grids) + units), rows by rows; ``out`` may be ``sums``.
 
-    All float32 with units of int32, or float64 with int64; see skdpfl.privacy.randomness.grid.
+    All float32 with units of int32, or float64 with int64; see skdpfl.privacy.release.
     """

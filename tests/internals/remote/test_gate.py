@@ -15,7 +15,7 @@ from skdpfl.privacy.mechanisms import ServerGradients
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, WithoutReplacement
 from skdpfl.remote import Gate, Refused, SiloRecords, Terms, pack, unpack
 from skdpfl.remote._gate import _check_clip_norm
-from skdpfl.remote._letters import Agreement, Answer, Ask, Refusal
+from skdpfl.remote._letters import Agreement, Answer, Ask, End, Part, Refusal
 from skdpfl.scaling import (
     Boxes,
     Columns,
@@ -163,6 +163,7 @@ INCONSISTENT = {
 }  # fmt: skip
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("part", "change"), [(part, each) for part, all_ in INCONSISTENT.items() for each in all_]
 )
@@ -209,6 +210,17 @@ def test_asked_again_it_sends_the_same_bytes_or_nothing(silo, said, last):
         reply = silo.tell(earlier)
         assert isinstance(reply, Refusal)
     assert silo.n_charged == 1
+
+
+def test_an_agreement_is_for_one_offer_and_its_rounds(silo, said):
+    silo.tell(said[0][0])
+    refused(silo.tell(offer_of(said, noise_multiplier=99.0)), "a different offer with the name")
+    told(silo, said[0][:-1])
+    last = said[0][-2]
+    assert last.purpose == "round" and silo.n_charged == 1
+    refused(silo.tell(dataclasses.replace(last, number=2)), "got round 2")
+    part = Part(np.arange(3), 0, 1.0)
+    refused(silo.tell(dataclasses.replace(last, part=part)), "did not agree to masked sums")
 
 
 def test_fits_cannot_share_an_entry_of_the_ledger(silo, said):
@@ -358,6 +370,17 @@ def scaffold():
 
 
 # ---- errors tell nothing ------------------------------------------------------------------------
+
+
+def test_a_fit_that_an_error_ended_is_charged_in_full(monkeypatch, silo, said):
+    """The error may have depended on noise that was drawn: no part of the price comes back."""
+    k = [getattr(letter, "purpose", "") for letter in said[0]].index("round")
+    told(silo, said[0][: k + 1])
+    monkeypatch.setattr("skdpfl.remote._gate.streams_of", lambda offer: 1 / 0)
+    refused(silo.tell(said[0][k + 1]), "its log has the details")
+    monkeypatch.undo()
+    refused(silo.tell(said[0][k + 1]), "its log has the details")  # as before, word for word
+    refused(silo.tell(End(said[0][0].fit, 1)), "charged in full")
 
 
 @pytest.mark.parametrize("reads", ["table", "targets"])

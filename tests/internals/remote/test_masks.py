@@ -104,9 +104,13 @@ def test_rounds_of_two_silos_are_refused_before_anybody_pays(tmp_path):
 
 WRONG = {
     "nothing of a sum": (lambda p: None, "lacks the data of one"),
-    "two silos": (lambda p: replace(p, among=np.array([0, 1])), "at least 3 different silos"),
+    "two silos": (lambda p: replace(p, among=np.array([0, 1])), "needs 3 silos of a round"),
+    "the same twice": (
+        lambda p: replace(p, among=np.array([0, 0, 1, 2])),
+        "needs 3 silos of a round",
+    ),
     "without this one": (lambda p: replace(p, among=np.arange(1, 4)), "including this one"),
-    "somebody unknown": (lambda p: replace(p, among=np.arange(5)), "different silos of a round"),
+    "somebody unknown": (lambda p: replace(p, among=np.arange(5)), "needs 3 silos of a round"),
     "another key of this one": (
         lambda p: replace(p, keys=(p.keys[1], *p.keys[1:])),
         "including this silo's own",
@@ -136,6 +140,7 @@ def silo(tmp_path):
     return here, here.asked["east"]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("name", WRONG)
 def test_parts_that_would_hide_nothing_are_refused(silo, name):
     here, first = silo

@@ -160,3 +160,25 @@ def test_a_fit_does_not_go_on_with_other_records(tmp_path, letters, change):
         assert "have changed since it agreed" in silo.tell(fit, "first", 1).reason
         ledger = PrivacyLedger(path=silo.paths["ledger"], must_exist=True)
         assert len(ledger.entries) == (told > 1)
+
+
+def test_a_count_on_another_disk_tells_of_old_copies_of_both(tmp_path, letters):
+    silo = Silo(tmp_path / "home")
+    fit = iter(letters)
+    silo.tell(fit, "first", 3)
+    silo.copy(tmp_path / "copy")
+    silo.tell(fit, "first", 2)
+    silo.put_back(tmp_path / "copy", ["ledger", "folder"])
+    assert isinstance(silo.tell(iter(letters[3:]), "first", 1), Refusal)
+
+
+def test_a_ledger_or_a_mark_that_is_gone(tmp_path, letters):
+    silo = Silo(tmp_path / "home")
+    silo.tell(iter(letters), "first", 3)
+    (silo.paths["folder"] / "mark").unlink()
+    with pytest.raises(LedgerError, match="old copy"):
+        silo.gate()
+    shutil.rmtree(silo.paths["folder"])
+    silo.paths["ledger"].unlink()
+    with pytest.raises(LedgerError, match="is missing"):
+        silo.gate()

@@ -1,5 +1,6 @@
 """Rosters: a server that forges keys, tells silos different plans or invents some gets nothing."""
 
+import os
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ pytest.importorskip("cryptography")
 
 from skdpfl.algorithms import FedExp
 from skdpfl.remote import Gate, SilosMissing, Terms, new_silo_key, pack, public_key, unpack
-from skdpfl.remote._letters import Ask, Offer, Refusal
+from skdpfl.remote._letters import Ask, End, Offer, Refusal
 from skdpfl.remote._masks import new_key, public_of, total_of
 from skdpfl.scaling import AffineScaling
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, problem, with_plan
@@ -260,3 +261,17 @@ def test_secrets_of_masks_live_as_long_as_the_fit(tmp_path):
     assert here.gate("east").answer(asks[-1]) == answers[-1]  # the same bytes, stored
     later = replace(unpack(asks[0]), number=1, part=replace(unpack(asks[0]).part, round=1))
     assert isinstance(unpack(here.gate("east").answer(pack(later))), Refusal)
+
+
+def test_secrets_of_a_fit_that_nobody_ended_are_deleted_later(tmp_path):
+    def lost(name, count, answer):
+        return None if isinstance(unpack(answer), End) or count > 9 else answer
+
+    here = Hostile(tmp_path, spoil=lost)
+    with pytest.raises(SilosMissing):
+        fit_elsewhere(estimator(**PLAIN), here, masked=True, n_attempts=1)
+    (path,) = (tmp_path / "east.ledger.fits").glob("*.secrets")
+    os.utime(path, (0, 0))
+    here.spoil = lambda name, count, answer: answer
+    fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    assert not list((tmp_path / "east.ledger.fits").glob("*.secrets"))
