@@ -207,3 +207,10 @@ def test_noise_alone_leaves_the_classifier_as_it_is(kind, given):
     with pytest.warns(UserWarning, match="Noise leaves"):
         fitted = kind(model, epsilon=0.01, random_state=0, **given).fit(X[:60], Y[:60])
     np.testing.assert_array_equal(fitted.predict(TEST), model.predict(TEST))
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_the_same_noise_on_other_records_is_told(kind):
+    model = kind(FrozenEstimator(overconfident()), random_state=0).fit(X[1000:3000], Y[1000:3000])
+    with pytest.warns(PrivacyLeakWarning, match="random_state=0 before: both fits have the same"):
+        model.fit(X[3000:], Y[3000:])

@@ -377,3 +377,18 @@ def test_a_hostile_server_gets_letters_that_do_not_depend_on_records(tmp_path, m
         assert not here.entries("east")
         said.append([answer for name, answer in here.answers if name == "east"])
     assert said[0] == said[1]
+
+
+def test_sums_guard_against_as_many_silos_as_the_rounds(tmp_path):
+    """A row whose scales have less noise than its promise says is none."""
+    here = Offered(tmp_path, problem(), keys=KEYS)
+    with pytest.raises(SilosMissing):
+        model = estimator(trust=SecureAggregation(colluding=2), scaling="private")
+        fit_elsewhere(model, here, n_attempts=1)
+    row = next(unpack(data).row for _, data in here.letters)
+    first, *rest = row.sums
+    guarantee = replace(first.budgets.guarantee, colluding=1)
+    fewer = replace(first, budgets=replace(first.budgets, guarantee=guarantee))
+    assert with_plan(row, sums=(first, *rest)) and row.promise.colluding == 2
+    with pytest.raises(ValueError, match="are inconsistent"):
+        with_plan(row, sums=(fewer, *rest))

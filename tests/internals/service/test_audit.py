@@ -206,3 +206,11 @@ def test_rights_that_let_others_in_are_seen_by_check(tmp_path, name):
         return
     with pytest.raises(SystemExit, match=words):
         main(command)
+
+
+def test_refusals_do_not_fill_the_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr("skdpfl.remote._memory._REFUSALS_A_DAY", 5)
+    log = AuditLog(tmp_path / "log")
+    for number in range(20):
+        log.refused("x" * 10**6, f"reason {number}")
+    assert len(list(log.lines())) == 5 and log.path.stat().st_size < 3000
