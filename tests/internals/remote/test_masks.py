@@ -112,7 +112,7 @@ WRONG = {
     "without this one": (lambda p: replace(p, among=np.arange(1, 4)), "including this one"),
     "somebody unknown": (lambda p: replace(p, among=np.arange(5)), "needs 3 silos of a round"),
     "another key of this one": (
-        lambda p: replace(p, keys=(p.keys[1], *p.keys[1:])),
+        lambda p: replace(p, keys=(public_of(new_key()), *p.keys[1:])),
         "including this silo's own",
     ),
     "one key twice": (lambda p: replace(p, keys=(*p.keys[:3], p.keys[1])), "the key of each"),
