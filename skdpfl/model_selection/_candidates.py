@@ -124,7 +124,8 @@ class Space:
     def warn_of_repeats(self, count: int) -> None:
         """Warn if a grid has fewer points than runs, since each run is charged."""
         if 0 < self.n_points < count:
-            warn(f"The space has {self.n_points} point(s): n_iter={count} charges some repeatedly.")
+            most = self.n_points
+            warn(f"The space has {most} points: n_iter={count} pays for some again; set {most}.")
 
     def draw(self, count: int, seed: int, *, distinct: bool) -> list[dict[str, Any]]:
         """Return ``count`` points: independent, or without repeats until all were drawn."""

@@ -56,7 +56,7 @@ def test_secret_runs_fail_no_more_often_than_was_priced():
 
     assert failure(often(1e-9, False)) == 1e-9
     assert failure(often(1.2e-9 / budget.epsilon, True)) <= 1e-9
-    with pytest.raises(ValueError, match="fail more often"):
+    with pytest.raises(ValueError, match="would cost more, at any epsilon"):
         within(budget, often(1e-8, False), 1e-5, law, "replace")
 
 
