@@ -128,7 +128,7 @@ print(len(model.coef_[0]))
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits count mapped files elsewhere")
-@pytest.mark.parametrize(("model", "width"), [("linear", 20), ("additive", 160)])
+@pytest.mark.parametrize(("model", "width"), [("linear", 20), ("additive", 120)])
 def test_a_file_of_twice_the_memory_limit_is_fitted(model, width, tmp_path):
     """320 MB on disk; a process that may allocate half of that fits it, and predicts its rows."""
     with (tmp_path / "X").open("wb") as file:
