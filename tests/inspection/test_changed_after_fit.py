@@ -7,6 +7,7 @@ leaves no trace.
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
@@ -83,6 +84,10 @@ CHANGED = {
         StackingClassifier([("a", clf())], **cross, final_estimator=clf()),
         of_member(epsilon=0.1),
     ),
+    "its splits": (
+        StackingClassifier([("a", clf())], **cross, final_estimator=clf()),
+        set_params(cv="prefit"),
+    ),
     "a replaced step": (scaled_then(StandardScaler()), replaced),
     "a step's parameters": (
         scaled_then(SimpleImputer()),
@@ -138,6 +143,15 @@ def _silent():
     from contextlib import nullcontext
 
     return nullcontext()
+
+
+def test_heads_inside_an_ensemble_have_no_price():
+    """The joint model is paid for; votes give out what silos learnt by themselves."""
+    frame = pd.DataFrame(X).set_axis(list("abcde"), axis=1).assign(silo=np.arange(len(X)) % 3)
+    adapted = skdpfl.SiloAdapted(clf(silo_column="silo"))
+    assert skdpfl.privacy_spent(adapted.fit(frame, y)).epsilon < 1.01
+    epsilon, words = spent(VotingClassifier([("a", adapted)]).fit(frame, y))
+    assert epsilon == np.inf and "heads are fitted to the records" in words
 
 
 def test_members_that_were_fitted_before_are_known():
