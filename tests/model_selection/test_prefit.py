@@ -76,6 +76,8 @@ def test_a_temperature_of_three_labels():
     assert (fitted.predict(TEST) == model.predict(TEST)).all()
     with pytest.raises(ValueError, match="needs two labels; got 3"):
         DPCalibratedClassifier(model).fit(X, y)
+    fitted.set_params(method="sigmoid", estimator=overconfident(), random_state=1).fit(X, Y)
+    assert not hasattr(fitted, "temperature_")
 
 
 @pytest.mark.parametrize("trust", ["server", "silo"])

@@ -186,12 +186,14 @@ def test_nested_ledgers_both_record_and_closed_ones_do_not():
     with PrivacyLedger() as outer:
         with PrivacyLedger() as inner:
             fitted = model().fit(X, y)
+            copy = clone(fitted)  # it carries both
         fitted.fit(X, y)
     assert (len(inner.entries), len(outer.entries)) == (1, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted.fit(X, y)
         clone(fitted).fit(X, y)
+        copy.fit(X, y)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from skdpfl.privacy.release import (
     noise_for,
     reduced_clip,
     relative_error,
+    underflow,
 )
 from tests.guaranteed import plan_of
 
@@ -87,6 +88,18 @@ def test_noise_instead_of_a_smaller_clip_norm(mu, size):
     assert noise_for(np.array([inf]), 1.0, 3, np.zeros(1)) == 0
     with pytest.raises(PrecisionError, match="is too small for 100 coordinates"):
         noise_for(np.array([1e-11]), 1.0, 100, np.zeros(1))
+
+
+@pytest.mark.parametrize("dtype", floats)
+def test_underflow_loses_no_more_than_its_bound(dtype):
+    """Products of n pairs below the smallest normal number, in each of four coordinates."""
+    n, least = 5, np.finfo(dtype).tiny
+    a, b = np.full((n, 4), least, dtype), np.full((n, 4), 0.9, dtype)
+    for small in (b, a):
+        computed = (a * small).sum(axis=0, dtype=dtype)
+        exact = n * Fraction(float(a[0, 0])) * Fraction(float(small[0, 0]))
+        lost = 2 * abs(Fraction(float(computed[0])) - exact)  # the norm of four equal ones
+        assert 0 < lost <= Fraction(underflow(2 * n, dtype, 4))
 
 
 # -- sums as they are computed -------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Gate, Hello, RemoteFederation, SilosMissing, pack, unpack
+from skdpfl.remote import Gate, Hello, RemoteFederation, SilosMissing, new_silo_key, pack, unpack
 from tests.remote.silos_here import NAMES, Here, estimator, problem, schema
 from tests.remote.test_journal import Killed, fit, killed_at
 
@@ -87,8 +87,14 @@ def test_a_silo_that_forgot_rounds_settles_nothing(tmp_path):
     assert here.entries("north")[0].spent.epsilon > 1.9 > here.entries("south")[0].spent.epsilon
 
 
-def test_a_fit_that_nobody_began_costs_nothing(tmp_path):
-    here = Here(tmp_path, problem(), allow_simulation=False)
+@pytest.mark.parametrize("trust", ["silo", "secagg"])
+def test_a_fit_that_nobody_began_costs_nothing(tmp_path, trust):
+    """Nor does the secret of its masks stay."""
+    keys, options = None, TWENTY | {"trust": trust}
+    if trust == "secagg":
+        pytest.importorskip("cryptography")
+        keys = {name: new_silo_key() for name in NAMES}
+    here = Here(tmp_path, problem(), allow_simulation=False, keys=keys)
     deliver, count = here.deliver, []
 
     def once(letters):
@@ -99,10 +105,12 @@ def test_a_fit_that_nobody_began_costs_nothing(tmp_path):
 
     here.deliver = once
     with pytest.raises(Killed):
-        fit(here, tmp_path / "journal", **TWENTY)
+        fit(here, tmp_path / "journal", **options)
+    assert len([*tmp_path.glob("*/*.secrets")]) == (0 if keys is None else 4)
     assert settle(here, tmp_path / "journal") == dict.fromkeys(NAMES, 0.0)
+    assert not [*tmp_path.glob("*/*.secrets")]
     with pytest.raises(SilosMissing, match="This fit ended at this silo"):
-        fit(here, tmp_path / "journal", **TWENTY)
+        fit(here, tmp_path / "journal", **options)
 
 
 @pytest.mark.slow

@@ -108,3 +108,9 @@ def test_cuts_follow_counts_that_are_no_line():
     for noise, limits in ((1e-4, (CENTRES[3], 0.0)), (0.2, (-2.3, -2.1))):
         found = Found(ScoreTable(centres=CENTRES), counts, noise, counts, np.zeros(1))
         assert limits[0] < best_cut(found, "accuracy", COSTS) < limits[1]
+
+
+def test_a_record_without_probabilities_is_not_counted():
+    logs = np.log([[0.2, 0.8], [np.nan, 0.8], [0.2, np.nan], [np.nan, np.nan]])
+    terms = GapTable(zoomed=True, edges=(CENTRES[1:] + 3) / 2).terms(logs, np.ones(4, int))
+    assert terms.any(axis=(1, 2)).tolist() == [True, False, False, False]

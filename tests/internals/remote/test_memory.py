@@ -4,12 +4,14 @@ import os
 import shutil
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Gate, SiloRecords, unpack
 from skdpfl.remote._letters import Agreement, Answer, Refusal
+from skdpfl.remote._memory import SiloStore
 from tests.remote.hostile_letters import letters_of_a_fit, with_field
 from tests.remote.silos_here import Killed, problem
 
@@ -170,6 +172,26 @@ def test_a_count_on_another_disk_tells_of_old_copies_of_both(tmp_path, letters):
     silo.tell(fit, "first", 2)
     silo.put_back(tmp_path / "copy", ["ledger", "folder"])
     assert isinstance(silo.tell(iter(letters[3:]), "first", 1), Refusal)
+
+
+def test_a_ledger_with_fewer_fits_than_were_counted_is_old(tmp_path, letters):
+    """Also of fits that were paid for and have no answer."""
+    silo = Silo(tmp_path / "home")
+    silo.tell(iter(letters), "first", 3)
+    silo.paths["count"].write_text("2 2")
+    assert "ledger cannot be used" in silo.tell(iter(letters), "second", 1).reason
+
+
+def test_an_offer_that_was_paid_for_is_kept(tmp_path):
+    """The process was killed before its answer: without the offer, no fit is gone on with."""
+    store = SiloStore(tmp_path)
+    store.write("fit", {"offer": np.zeros(1, np.uint8), "n_answers": 0})
+    (file,) = store.files()
+    os.utime(file.path, (0, 0))
+    store.make_room({file.offer})
+    assert store.files() == [file]
+    store.make_room(set())
+    assert not store.files()
 
 
 def test_a_ledger_or_a_mark_that_is_gone(tmp_path, letters):

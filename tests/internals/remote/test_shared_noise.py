@@ -15,6 +15,7 @@ from skdpfl.remote import Refused, SilosMissing, Terms, new_silo_key, pack, unpa
 from skdpfl.remote import _gate as gates
 from skdpfl.remote._letters import Answer, Ask, End, Offer, Refusal
 from skdpfl.remote._masks import public_of, total_of
+from skdpfl.remote._row import rows_of
 from skdpfl.scaling import ValueCounts
 from tests.remote.silos_here import (
     NAMES,
@@ -279,8 +280,12 @@ def test_more_than_one_fresh_gradient_is_not_sent(tmp_path):
         def deliver(self, letters):
             return super().deliver({n: pack(change(unpack(d))) for n, d in letters.items()})
 
+    greedy = Greedy(tmp_path, problem(), keys=KEYS)
     with pytest.raises(SilosMissing, match="one fresh gradient per round"):
-        fit_elsewhere(estimator(**PLAIN), Greedy(tmp_path, problem(), keys=KEYS))
+        fit_elsewhere(estimator(**PLAIN), greedy)
+    row = next(unpack(data).row for _, data in greedy.letters)
+    with pytest.raises(Refused, match="are inconsistent"):  # priced or not
+        with_plan(row, steps=(1, 3, 1))
 
 
 @pytest.mark.filterwarnings("ignore:Hiding a whole silo")
@@ -299,6 +304,16 @@ def test_whole_silos_are_noised_by_what_each_prices(tmp_path):
     offer = next(unpack(data) for _, data in here.letters)
     with pytest.raises(Refused, match="are inconsistent"):
         change(offer)
+
+
+def test_a_message_of_a_whole_silo_does_not_reveal_the_cohort():
+    """A silo that sends its own noise is in every round: an absence would be seen."""
+    options = {"unit": "silo", "epsilon": 20.0, "delta": 0.01, "trust": "silo"}
+    model = estimator("DPFedAvgClassifier", **PLAIN | options)
+    row, *_ = rows_of(model.plan_for(silo_sizes=[50] * 4, n_features=4), (), False)
+    for n in (0, 1):
+        with pytest.raises(Refused, match="are inconsistent"):
+            replace(row, cohorts=(np.zeros(2 + n, int), np.array([1, n, 1])))
 
 
 def test_a_roster_that_was_taken_away_ends_the_fit(offered):
