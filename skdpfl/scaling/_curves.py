@@ -394,7 +394,7 @@ class Expansion:
         fine = fine and self.pairs.dtype.kind == "i"
         fine = fine and bool(((self.pairs >= 0) & (self.pairs < n_features)).all())
         if not fine:
-            raise ValueError("The curves do not fit a table with this number of columns.")
+            raise ValueError("The curves are for other columns, or of another version: fit again.")
 
 
 @dataclass(frozen=True, eq=False)
