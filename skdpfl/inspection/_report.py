@@ -554,8 +554,10 @@ ASSUMED = {
     "else knows. Nothing is assumed of the server, the network or other silos.",
     "secagg": "The silos' keys are exchanged outside the server, and hard to guess. At most "
     "{colluding} of the other silos tell the server what they know, or add too little noise.",
-    "shuffler": "The shuffler mixes all silos' messages and tells nobody who sent which.",
-    "server": "The server sees exact sums: it adds the noise, and tells nobody the sums.",
+    "shuffler": "The shuffler mixes all messages of a round and tells nobody who sent which; the "
+    "other silos send theirs.",
+    "server": "The server sees exact sums: it adds the noise, tells nobody the sums, and deletes "
+    "them.",
 }
 #: how an accountant composes releases
 COMPOSED = {
