@@ -1,5 +1,7 @@
 """model="additive": curves within the budget, what they sum to, and where there are none."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -274,3 +276,18 @@ def test_products_count_as_columns_and_gaps_have_none():
     assert products_of(50) == of_numbers  # 50 (3 + 150)
     assert products_of(8, True) >= few
     assert not [pair for pair in products_of(8, True) if "missing" in str(pair)]
+
+
+def test_curves_with_other_cells_are_refused():
+    """Such as those of an earlier version."""
+    X, y, silos = problem("ISRLDPRegressor")
+    given = options("ISRLDPRegressor", model="additive", n_rounds=2)
+    written = ISRLDPRegressor(**given).fit(X, y, silos=silos).to_dict()
+    other = json.loads(json.dumps(written), object_hook=without_last_share)
+    with pytest.raises(ValueError, match="of another version: fit again"):
+        ISRLDPRegressor.from_dict(other)
+
+
+def without_last_share(part):
+    """Return a part of a file with one cell fewer in curves."""
+    return part | {"shares": part["shares"][:-1]} if {"shares", "knots"} <= set(part) else part

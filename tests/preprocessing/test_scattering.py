@@ -45,7 +45,7 @@ def test_it_costs_nothing():
     [
         ({"J": 0}, "J"),
         ({"L": 1.5}, "L"),
-        ({"J": 5}, "smaller J"),
+        ({"J": 5}, "averages over 32 pixels"),
         ({"image_shape": (28, 29)}, "812 pixels"),
         ({"image_shape": 28}, "image_shape must"),
         ({"image_shape": (1, 1, 28, 28)}, "image_shape must"),

@@ -23,6 +23,7 @@ CONSISTENT = {
     *(name for name in EDITS if name.startswith(("less", "more"))),
     "a silo without a cost",
     "a silo too many",
+    *(name for name in EDITS if name.endswith(("no float holds", "count, too"))),
 }
 
 

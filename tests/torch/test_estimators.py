@@ -145,7 +145,7 @@ def test_starts_are_drawn_from_random_state():
         (lambda d, k: nn.Linear(d, 7), r"must return shape \(3, 1\)"),
         (lambda d: nn.Linear(d, 1), r"\['d'\]"),
         (lambda: 3, "must return a torch.nn.Module; got int"),
-        (nn.Linear(6, 1), "itself"),
+        (nn.Linear(6, 1), "a callable that returns"),
         (lambda d, k: nn.Flatten(), "must return shape"),
         (lambda d, k: Pair(d, k), "must return one tensor.*got tuple"),
         (lambda d, k: Single(d, k), r"single precision only: mat1.*x\.new_zeros"),

@@ -25,7 +25,6 @@ from skdpfl.privacy.release import grid_for
 from skdpfl.privacy.shuffling import shuffled_profile
 from skdpfl.privacy.spending.filters import renyi_budget
 from skdpfl.privacy.spending.spent import group_size
-from tests.privacy.test_limits import stream
 
 UP, DOWN = 1 + 1e-9, 1 - 1e-9
 
@@ -54,10 +53,6 @@ def cost(event, delta=0.1):
 
 def loss(epsilon):
     return price_delta(((Gaussian(3.0), 1),), epsilon, "replace")
-
-
-def masks(sizes, rates):
-    return streams_for(0).poisson_mask_blocks("limits", [0, 1], range(2), 5, sizes, rates)
 
 
 #: what is called, numbers that are taken, numbers that are not
@@ -96,14 +91,9 @@ LIMITS = {
     "beta": (lambda b: check_schedule(("round", b, 0)), [1e-9, 1.0], [0.0, UP]),
     "start": (lambda s: check_schedule(("step", 0.5, s)), [0, 7.0], [-1, 0.5]),
     "parts": (check_schedule, [("step", 0.5, 1)], [("step", 0.5), "step", ("epoch", 0.5, 1)]),
-    "share": (lambda q: stream().poisson_sample(9, q), [0.0, 1.0], [-TINY, UP]),
     "silo": (lambda s: streams_for(0).uniform_block("x", [s], 0, 1), [0, 2**32 - 1], [-1, 2**32]),
-    "subset": (lambda b: stream().subset(5, b), [0, 5], [-1, 6]),
-    "integers": (lambda n: stream().integers(-3, n - 3, 2), [1, 2**63 - 1], [0, 2**63]),
     "round": (lambda r: streams_for(0).uniform_block("x", [0], r, 1), [0, 2**32 - 1], [-1, 2**32]),
     "seed": (streams_for, [0, np.int64(3), None], [-1, 0.0, "0"]),
-    "sizes": (lambda n: masks([n, 2], 0.5), [0, 5], [-1, 6]),
-    "rates": (lambda q: masks(3, [0.5, q]), [0.0, 1.0], [-TINY, UP]),
 }
 
 
