@@ -162,8 +162,8 @@ class SiloStore:
         path = self._question(_digest_of(offer))
         for old in filter(_is_old, self.folder.glob("*.asked")):
             old.unlink()
-        if path.exists():
-            said: bool | None = json.loads(path.read_bytes())["yes"]
+        if (known := _question_in(path)) is not None:
+            said: bool | None = known["yes"]
             return said
         others = [q.get("signed_by") for q in self.questions().values()]
         if others.count(question.get("signed_by")) >= LIMITS.waiting_offers:
@@ -173,8 +173,8 @@ class SiloStore:
 
     def questions(self) -> dict[str, dict[str, Any]]:
         """Return the offers that wait for a person's decision, by their digest."""
-        found = {path.stem: json.loads(path.read_bytes()) for path in self.folder.glob("*.asked")}
-        return {digest: each for digest, each in found.items() if each["yes"] is None}
+        found = {path.stem: _question_in(path) for path in self.folder.glob("*.asked")}
+        return {digest: each for digest, each in found.items() if each and each["yes"] is None}
 
     def say(self, digest: str, yes: bool, who: str) -> None:
         """Store a person's decision on an offer, and who that is."""
@@ -361,6 +361,16 @@ class SiloMemory:
 def _entry_of(agreed: bytes, offer: Offer) -> str:
     """Return the name of a fit in the ledger."""
     return f"{offer.estimator}, offer {hashlib.sha256(agreed).hexdigest()}"
+
+
+def _question_in(path: Path) -> dict[str, Any] | None:
+    """Return a stored question; None if there is none, or it is damaged: it is asked anew."""
+    try:
+        question = json.loads(path.read_bytes())
+        known = question["yes"] in (True, False, None) and isinstance(question["asked"], float)
+    except (FileNotFoundError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return question if known else None
 
 
 def _digest_of(what: str | bytes) -> str:

@@ -188,7 +188,7 @@ def read_settings(path: str | Path) -> SiloSettings:
     try:
         with path.open("rb") as file:
             settings: SiloSettings = from_plain(SiloSettings, tomllib.load(file))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadFile(f"{path}: {error}") from error
     settings = _placed(settings, path.parent)
     object.__setattr__(settings, "path", path)
@@ -301,6 +301,8 @@ def lines_of(paths: Sequence[Path]) -> dict[str, str]:
     for path in paths:
         for line in filter(None, map(str.strip, path.read_text("utf-8").splitlines())):
             name, _, key = (part.strip().strip('"') for part in line.partition("="))
-            if keys.setdefault(name, key) != key or not name:
+            if not name or not re.fullmatch(_KEY, key):
+                raise BadFile(f'{path}: a line is not NAME = "KEY", as skdpfl silo key prints it')
+            if keys.setdefault(name, key) != key:
                 raise BadFile(f"{path}: two keys of {name!r}")
     return keys

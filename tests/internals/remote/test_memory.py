@@ -204,3 +204,13 @@ def test_a_ledger_or_a_mark_that_is_gone(tmp_path, letters):
     silo.paths["ledger"].unlink()
     with pytest.raises(LedgerError, match="is missing"):
         silo.gate()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"asked": 1.5}', '{"asked": 1.5, "yes": "no"}'])
+def test_a_damaged_question_is_asked_anew_and_is_no_yes(tmp_path, text):
+    store, offer = SiloStore(tmp_path), b"an offer"
+    assert store.verdict(offer, {"fit": "a"}) is None
+    ((digest, _),) = store.questions().items()
+    (tmp_path / f"{digest}.asked").write_text(text)
+    assert not store.questions()
+    assert store.verdict(offer, {"fit": "a"}) is None and store.questions().keys() == {digest}

@@ -17,7 +17,7 @@ pytest.importorskip("cryptography")
 
 from skdpfl.__main__ import main
 from skdpfl.service import commands
-from skdpfl.service._settings import BadFile, read_settings, write_roster
+from skdpfl.service._settings import BadFile, lines_of, read_settings, write_roster
 from tests.service.hospital import ROOT, frame
 
 DAYS = datetime.timedelta(days=30)
@@ -133,6 +133,20 @@ def test_a_roster_has_a_last_day_and_gives_way_to_later_ones(kit, capsys):
         write_roster(path, top / "key", keys, str(datetime.date.today() - DAYS))
     with pytest.raises(SystemExit, match="was valid until"):
         check(kit)
+
+
+@pytest.mark.parametrize("line", ["east", 'east = "ab"', f'= "{"ab" * 32}"', 'east = ""'])
+def test_a_line_without_a_key_is_not_signed(kit, line):
+    (kit.parent / "bad.line").write_text(line + "\n")
+    with pytest.raises(BadFile, match="a line is not NAME"):
+        lines_of([kit.parent / "bad.line"])
+
+
+def test_deeply_nested_settings_are_refused_in_words(tmp_path):
+    path = tmp_path / "hospital.toml"
+    path.write_text("socket = " + "[" * 5000 + "]" * 5000)
+    with pytest.raises(BadFile, match="recursion"):
+        read_settings(path)
 
 
 def test_a_key_is_replaced_without_a_gap(kit, capsys):
