@@ -36,9 +36,6 @@ class Benchmark(NamedTuple):
 
 
 BENCHMARKS = {
-    "small_silos": Benchmark(
-        "auto/small_silos.py", None, "docs/auto.md", "auto/small_silos.md", quick="--seeds 1"
-    ),
     "budgets": Benchmark("auto/budgets.py", 15, "docs/raw_frames.md"),
     "unseen": Benchmark("auto/unseen.py", 1, "docs/auto.md", "auto/unseen.md"),
     "rare": Benchmark("auto/rare.py", 0.5, "docs/measurements.md", "auto/rare.md"),
