@@ -2,12 +2,6 @@ from skdpfl.inference._fieller import (
     Interval as Interval,
     NewtonStep as NewtonStep,
 )
-from skdpfl.inference._hazards import (
-    HazardCurvature as HazardCurvature,
-    HazardMeat as HazardMeat,
-    HazardScores as HazardScores,
-    PersonHazardMeat as PersonHazardMeat,
-)
 from skdpfl.inference._plan import (
     PART as PART,
     Covariance as Covariance,
@@ -17,12 +11,11 @@ from skdpfl.inference._plan import (
     expected_width as expected_width,
 )
 from skdpfl.inference._sums import (
+    HazardCurvature as HazardCurvature,
+    HazardScores as HazardScores,
     LinearMeat as LinearMeat,
     LinearMoments as LinearMoments,
-    PersonLinearMeat as PersonLinearMeat,
-    PersonMeat as PersonMeat,
     PilotCurvature as PilotCurvature,
-    PilotMeat as PilotMeat,
     PilotScores as PilotScores,
     ResidualSize as ResidualSize,
 )

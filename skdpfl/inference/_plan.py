@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, norm
 
 from skdpfl.federation import Federation, SiloBudgets, SumPlan, Work
-from skdpfl.inference import _hazards, _sums
+from skdpfl.inference import _sums
 from skdpfl.inference._fieller import Array, NewtonStep, unpacked
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.events import Trust, read_guarantee
@@ -278,17 +278,16 @@ class IntervalPlan:
 
     def _asked(self, known: Any, cuts: tuple[float, float], scale: float) -> tuple[Any, Any, Any]:
         """Return the sums of score, curvature and outer products."""
-        persons = self.budgets.unit == "person"
+        own: tuple[Any, ...] = *known, *cuts, self.kind == "counts", scale
+        kinds: Any = _sums.PilotScores, _sums.PilotCurvature
         if self.kind == "times":
-            of_meat: Any = _hazards.PersonHazardMeat if persons else _hazards.HazardMeat
-            kinds: Any = _hazards.HazardScores, _hazards.HazardCurvature, of_meat
-            own: tuple[Any, ...] = *known, self.cuts, *cuts
-        else:
-            of_meat = _sums.PersonMeat if persons else _sums.PilotMeat
-            kinds = _sums.PilotScores, _sums.PilotCurvature, of_meat
-            own = *known, *cuts, self.kind == "counts", scale
-        score, curvature, meat = (kind(*own) for kind in kinds)
-        return score, curvature, meat
+            kinds, own = (_sums.HazardScores, _sums.HazardCurvature), (*known, self.cuts, *cuts)
+        return kinds[0](*own), kinds[1](*own), kinds[0](*own, products=self._products)
+
+    @property
+    def _products(self) -> Literal["records", "persons"]:
+        """What the outer products of the meat are of."""
+        return "persons" if self.budgets.unit == "person" else "records"
 
     def _each(self, scores: Array, curvatures: list[Array]) -> tuple[Array, Array] | None:
         return (scores, np.array(curvatures)) if self.covariance == "silos" else None
@@ -307,9 +306,8 @@ class IntervalPlan:
         spread = max(float(total[k, k] / what.factor**2 / weights), 0.0)
         meat = None
         if self.uses_meat:
-            person = self.budgets.unit == "person"
-            of_meat = _sums.PersonLinearMeat if person else _sums.LinearMeat
-            meat = unpacked(run.total(2, of_meat(*known, run.length, sigma))[0], k)
+            of_meat = _sums.LinearMeat(*known, run.length, sigma, products=self._products)
+            meat = unpacked(run.total(2, of_meat)[0], k)
         return NewtonStep(
             run.pilot,
             scores.sum(axis=0),

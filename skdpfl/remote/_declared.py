@@ -32,8 +32,8 @@ _NAMES = {
     "Curve CurveScaling Expansion Histogram",
     federation: "Accuracy BalancedAccuracy Closeness Confusion R2 D2Poisson RocAuc "
     "AveragePrecision Concordance CalibrationError SiloBudgets SumPlan",
-    inference: "PilotScores PilotCurvature PilotMeat HazardScores HazardCurvature HazardMeat "
-    "LinearMoments LinearMeat ResidualSize PersonMeat PersonHazardMeat PersonLinearMeat",
+    inference: "PilotScores PilotCurvature HazardScores HazardCurvature LinearMoments LinearMeat "
+    "ResidualSize",
 }
 for _module, _names in _NAMES.items():
     declare(*(getattr(_module, name) for name in _names.split()))

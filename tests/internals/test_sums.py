@@ -32,12 +32,10 @@ from skdpfl.federation import (
 )
 from skdpfl.inference import (
     HazardCurvature,
-    HazardMeat,
     HazardScores,
     LinearMeat,
     LinearMoments,
     PilotCurvature,
-    PilotMeat,
     PilotScores,
     ResidualSize,
 )
@@ -172,7 +170,11 @@ SUMS = {
     "scores of counts": (PilotScores(PARAMS / 9, True, counts=True, cut_score=0.1), COUNTS, False),
     "curvature": (PilotCurvature(PARAMS / 9, True, cut_curvature=0.4), WORK, False),
     "curvature of counts": (PilotCurvature(PARAMS / 9, True, counts=True), COUNTS, False),
-    "outer products of scores": (PilotMeat(PARAMS, True, cut_score=0.3), WORK, False),
+    "outer products of scores": (
+        PilotScores(PARAMS, True, cut_score=0.3, products="records"),
+        WORK,
+        False,
+    ),
     "rows and residuals": (LinearMoments(PARAMS, True, length=1.2, sigma=0.5), NUMBERS, False),
     "linear scores": (LinearMeat(PARAMS, True, length=1.415, sigma=0.05), NUMBERS, False),
     "size of residuals": (ResidualSize(PARAMS, True), NUMBERS, True),
@@ -183,7 +185,7 @@ SUMS = {
         False,
     ),
     "scores of hazards, squared": (
-        HazardMeat(TIMES, True, cuts=CUTS, cut_score=0.3),
+        HazardScores(TIMES, True, cuts=CUTS, cut_score=0.3, products="records"),
         SURVIVAL,
         False,
     ),

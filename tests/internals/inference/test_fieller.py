@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from skdpfl.federation import SiloData, Work
-from skdpfl.inference import HazardScores, NewtonStep, PersonHazardMeat, PersonMeat, PilotScores
+from skdpfl.inference import HazardScores, NewtonStep, PilotScores
 from skdpfl.inference._fieller import packed, unpacked
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
@@ -65,8 +65,8 @@ def test_packing_keeps_distances():
 
 
 @pytest.mark.parametrize("n_each", [7, 90])  # summed together, and one by one
-@pytest.mark.parametrize("kinds", [(PersonMeat, PilotScores), (PersonHazardMeat, HazardScores)])
-def test_a_persons_outer_product_is_that_of_the_mean(kinds, n_each):
+@pytest.mark.parametrize("kind", [PilotScores, HazardScores])
+def test_a_persons_outer_product_is_that_of_the_mean(kind, n_each):
     """However many records there are; it is in the set that is priced."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20 * n_each, 3)) * 10.0 ** rng.integers(-2, 3, (20 * n_each, 1))
@@ -75,7 +75,7 @@ def test_a_persons_outer_product_is_that_of_the_mean(kinds, n_each):
     data = SiloData.from_codes(X, y, np.repeat(np.arange(20), n_each), 20)
     work = Work(LinearModel(3, 1), LogLoss(), None, None, np.dtype(float))
     known = np.array([1.0, -2.0, 0.5, 0.3]), True
-    what, scores = (kind(*known, cut_score=0.7) for kind in kinds)
+    what, scores = (kind(*known, cut_score=0.7, products=of) for of in ("persons", "none"))
     found, means = np.zeros((20, 10)), np.zeros((20, 4))
     for silos, sums in what.sums(data, work):
         found[silos] = sums / n_each
