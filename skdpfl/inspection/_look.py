@@ -38,7 +38,6 @@ from skdpfl import preprocessing, scaling
 from skdpfl._arguments import check_flags
 from skdpfl._declarations import as_declared
 from skdpfl.federation import BoundedSum, Federation, Schema, SiloBudgets, SumPlan
-from skdpfl.privacy.events import SecureAggregation
 
 #: how much a part's error matters
 _WEIGHTS = {
@@ -92,12 +91,8 @@ class FirstLook(preprocessing.PayingTransformer):
     levels: tuple[Any, ...] = ()
     single: bool = False
     lives: Lives | None = None
-    delta: Any = "auto"
     feature_bounds: Any = None
-    trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
-    silo_column: Any = None
-    random_state: Any = None
 
     @property
     def _entry_name(self) -> str:

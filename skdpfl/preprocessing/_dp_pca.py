@@ -11,7 +11,6 @@ from skdpfl._arguments import check_count, check_flags, check_number
 from skdpfl._compat import as_frame
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
-from skdpfl.privacy.events import SecureAggregation
 from skdpfl.scaling import Array, RowMean, SecondMoments, cut
 from skdpfl.silos import without_column
 
@@ -94,14 +93,10 @@ class DPPCA(_paying.PayingTransformer):
     n_components: int | None = None
     epsilon: float = 1.0
     _: KW_ONLY
-    delta: Any = "auto"
     row_norm: float = 1.0
     center: bool = True
-    trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
-    silo_column: Any = None
     keep_silo_column: bool = True
-    random_state: Any = None
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Map projections back to (clipped) rows, up to the dropped components.

@@ -18,7 +18,7 @@ from skdpfl.encoding import Kind, canonical, in_order, is_label, kind_of_labels
 from skdpfl.federation import Named, SiloBudgets, SumPlan
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource, shared_docs
 from skdpfl.privacy.calibration import calibrate
-from skdpfl.privacy.events import Approximate, Composition, Gaussian, SecureAggregation
+from skdpfl.privacy.events import Approximate, Composition, Gaussian
 from skdpfl.privacy.spending.ledger import PAID_FOR, TRIED
 from skdpfl.scaling import SHARE, ColumnCounts, ValueCounts, ones, threshold
 
@@ -194,13 +194,9 @@ class DPOneHotEncoder(PayingTransformer):
     epsilon: float = 1.0
     _: KW_ONLY
     categories: Any = "auto"
-    delta: Any = "auto"
     max_categories: int | None = None
-    trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
-    silo_column: Any = None
     keep_silo_column: bool = True
-    random_state: Any = None
 
     @property
     def all_declared(self) -> bool:

@@ -29,7 +29,6 @@ from skdpfl._arguments import check_choice
 from skdpfl.federation import BoundedSum, SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
 from skdpfl.preprocessing._encoder import Vocabulary, beside_threshold
-from skdpfl.privacy.events import SecureAggregation
 
 #: numbers of a quantile's bins, and the error of its rank, as a share of the records, to stay below
 _BINS, _RANK = (128, 64, 32, 16, 8), 0.02
@@ -248,13 +247,9 @@ class DPSimpleImputer(_paying.PayingTransformer):
     epsilon: float = 1.0
     _: KW_ONLY
     strategy: str = "mean"
-    delta: Any = "auto"
     feature_bounds: Any = None
-    trust: str | SecureAggregation = "silo"
     neighbours: str = "auto"
-    silo_column: Any = None
     keep_silo_column: bool = True
-    random_state: Any = None
 
     def _check(self) -> None:
         super()._check()

@@ -124,16 +124,20 @@ class SiloSource(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class _ProtectsPersons:
-    """The parameters of those who protect records, or persons with several."""
+class _Common:
+    """The parameters that all of them have."""
 
     _: KW_ONLY
+    delta: Any = "auto"
+    trust: str | events.SecureAggregation = "silo"
+    silo_column: Any = None
+    random_state: Any = None
     unit: str = "record"
     person_column: Any = None
     silos_per_person: int = 1
 
 
-class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixin, BaseEstimator):
+class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEstimator):
     """Base class of transformers that learn within a budget; see :class:`DPSimpleImputer`.
 
     ``_kinds`` are those of the columns, of transformers that read other values than numbers.
@@ -144,10 +148,7 @@ class PayingTransformer(PassesSilos, _ProtectsPersons, Recorded, TransformerMixi
     _units: ClassVar[tuple[str, ...]] = ("record", "person")
 
     epsilon: float
-    delta: Any
-    random_state: Any
     #: if they are no parameters
-    trust: str | events.SecureAggregation = "silo"
     neighbours: str = "auto"
     keep_silo_column: bool = True
 

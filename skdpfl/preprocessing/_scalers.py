@@ -12,7 +12,6 @@ from skdpfl import scaling
 from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import Federation, Schema, SiloBudgets
 from skdpfl.preprocessing import _paying
-from skdpfl.privacy.events import SecureAggregation
 from skdpfl.scaling import Array, CurvePlan, doubts_about, read_feature_bounds
 from skdpfl.table import indicators_of
 
@@ -26,11 +25,7 @@ class PrivateScaler(_paying.PayingTransformer):
 
     epsilon: float = 1.0
     _: KW_ONLY
-    delta: Any = "auto"
     feature_bounds: Any = None
-    trust: str | SecureAggregation = "silo"
-    silo_column: Any = None
-    random_state: Any = None
 
     def inverse_transform(self, X: Any) -> Any:
         """Undo the scaling; ignored features (low == high) are set to their bound.
@@ -325,11 +320,7 @@ class DPSplineTransformer(_paying.PayingTransformer):
     epsilon: float = 1.0
     _: KW_ONLY
     knots: Any = "auto"
-    delta: Any = "auto"
     feature_bounds: Any = None
-    trust: str | SecureAggregation = "silo"
-    silo_column: Any = None
-    random_state: Any = None
 
     def fit_federation(self, federation: Federation, facts: Schema) -> Any:
         """Learn from remote silos, which add the noise themselves.
