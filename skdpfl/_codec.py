@@ -160,8 +160,11 @@ def from_plain(hint: Any, data: Any, where: str = "") -> Any:
             return None
         if len(others) == 1:
             return from_plain(others[0], data, where)
-    if origin is tuple and inside[1:] == (Ellipsis,) and isinstance(data, list):
-        return tuple(from_plain(inside[0], each, f"{where}[{i}]") for i, each in enumerate(data))
+    if origin is tuple and isinstance(data, list):
+        kinds = inside[:1] * len(data) if inside[1:] == (Ellipsis,) else inside
+        if len(kinds) == len(data):
+            pairs = enumerate(zip(kinds, data, strict=True))
+            return tuple(from_plain(kind, each, f"{where}[{i}]") for i, (kind, each) in pairs)
     if hint is float and data == "inf":
         return math.inf
     if hint is Path and isinstance(data, str):

@@ -22,7 +22,7 @@ from skdpfl._pipelines import fits_as_released, is_as_released
 from skdpfl.encoding import is_label
 from skdpfl.model_selection import SharedBudget
 from skdpfl.privacy.spending.report import (
-    is_finite,
+    finite_numbers,
     keys,
     listed,
     one_of,
@@ -154,7 +154,7 @@ def from_dict(plain: dict[str, Any]) -> Any:
     shared = SharedBudget(made, epsilon=spent.epsilon, delta=spent.delta)
     epsilons = plain["shared"]["epsilons"]
     require(isinstance(epsilons, dict), "epsilons", "is not a mapping")
-    _numbers(list(epsilons.values()), "epsilons")
+    finite_numbers(list(epsilons.values()), "epsilons")
     shared.estimator_, shared.privacy_spent_ = made, spent
     shared.epsilons_ = {str(path): float(value) for path, value in epsilons.items()}
     return shared
@@ -332,7 +332,7 @@ def _set_learnt(step: Any, plain: dict[str, Any]) -> None:
             if values is not None:
                 parsed = [np.inf if value is None else value for value in values]
                 require(len(parsed) == d, name, f"are not {d} numbers")
-                _numbers([v for v in parsed if v != np.inf], name)
+                finite_numbers([v for v in parsed if v != np.inf], name)
                 ends[name] = np.array(parsed, float)
         step.scaling_ = AffineScaling(**ends)
         step._set_attributes()
@@ -346,12 +346,5 @@ def _set_learnt(step: Any, plain: dict[str, Any]) -> None:
     levels, counts = (listed(plain, name, "step") for name in ("categories", "found"))
     require(len(levels) == len(counts) == d, "categories", f"are not lists for {d} columns")
     step.categories_ = [preprocessing.declared_values(each) for each in levels]
-    step.counts_ = [None if each is None else np.array(_numbers(each, "found")) for each in counts]
+    step.counts_ = [None if each is None else finite_numbers(each, "found") for each in counts]
     step.width_is_public_ = step.max_categories is not None or all(c is None for c in counts)
-
-
-def _numbers(values: Any, where: str) -> list[float]:
-    """Return a list of finite numbers."""
-    fine = isinstance(values, list) and all(map(is_finite, values))
-    require(fine, where, "is not a list of finite numbers")
-    return [float(value) for value in values]

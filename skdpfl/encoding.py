@@ -48,6 +48,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from skdpfl._codec import from_plain
+
 Kind = Literal["number", "flag", "category", "date"]
 Label = bool | int | float | str
 #: integers beyond are not distinguished from missing values: Python limits the digits of its text
@@ -581,14 +583,7 @@ class Encoding(Mapping[Any, EncodedColumn]):
         -------
         Encoding
         """
-
-        def column(**fields: Any) -> EncodedColumn:
-            return EncodedColumn(**fields)
-
-        def read(value: Any) -> Any:
-            return tuple(value) if isinstance(value, list) else value
-
-        return cls(tuple(column(**{k: read(v) for k, v in each.items()}) for each in plain))
+        return cls(from_plain(tuple[EncodedColumn, ...], list(plain), "encoding"))
 
     def found(self, ranges: Mapping[Any, Any], levels: Mapping[Any, Any]) -> Encoding:
         """Return the encoding with ranges and levels that were found.

@@ -23,14 +23,13 @@ from typing import Any
 import numpy as np
 
 from skdpfl import __version__
-from skdpfl._declarations import KINDS
 from skdpfl.encoding import Encoding
 from skdpfl.estimators._intervals import FittedIntervals
 from skdpfl.estimators._noise_error import NoiseError
 from skdpfl.losses import NAMED
 from skdpfl.models import LinearModel, OneSlope
 from skdpfl.privacy.spending.report import (
-    is_finite,
+    finite_numbers,
     keys,
     listed,
     one_of,
@@ -182,8 +181,8 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     require(len(rows) == slopes, "coef", f"has {len(rows)} rows, not {slopes}")
     curves = _read_curves(plain["curves"], d) if curved else None
     width = d if curves is None else curves.width
-    coef = np.array([_numbers(row, width, "coef") for row in rows]).astype(dtype)
-    intercept = _numbers(plain["intercept"], outputs, "intercept").astype(dtype)
+    coef = np.array([finite_numbers(row, "coef", width) for row in rows]).astype(dtype)
+    intercept = finite_numbers(plain["intercept"], "intercept", outputs).astype(dtype)
     model.model_ = LinearModel(width, outputs, model.fit_intercept)
     model.coef_, model.intercept_ = coef, intercept
     if not model._is_classifier():
@@ -205,21 +204,14 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
 
 def _encoding(plain: Any, n_columns: int) -> Encoding:
     """Return the encoding of a frame."""
-    named = {"name", "kind", "range", "levels", "width", "start", "paid"}
     require(isinstance(plain, list) and len(plain) == n_columns, "encoding", "is not a list")
-    for column in plain:
-        keys(column, named, "encoding")
-        one_of(column, "kind", KINDS, "encoding")
     found = Encoding.from_dict(plain)
     for column in found.columns:
         levels, ends = column.levels or (), column.range or ()
         fine = len(set(levels)) == len(levels) <= column.width <= MOST_LEVELS
-        fine = fine and all(isinstance(level, bool | int | float | str) for level in levels)
         require(fine, "levels", "are not different labels of at most the width")
-        _numbers(list(ends), len(ends), "range")
-        require(len(ends) in (0, 2), "range", "is not a pair")  # without scales it may lack one
+        finite_numbers(list(ends), "range")  # without scales it may lack one
         require(column.kind != "category" or column.is_known, "encoding", "lacks levels")
-        require(type(column.start) is int, "start", "is not an integer")
     return found
 
 
@@ -240,13 +232,15 @@ def _read_curves(plain: Any, d: int) -> Expansion:
         keys(part, CURVE, "each")
         names = CURVE - {"feature", "bins"}
         sizes = {name: len(listed(part, name, "each")) for name in names}
-        floats: dict[str, Any] = {n: _numbers(part[n], size, n) for n, size in sizes.items()}
+        floats: dict[str, Any] = {n: finite_numbers(part[n], n, size) for n, size in sizes.items()}
         require(bool((floats["shares"] >= 0).all()), "shares", "are below 0")
         bins = np.array(_wholes(part["bins"], "bins"), np.int64)
         curves.append(Curve(column=whole(part, "feature", "each", 0), bins=bins, **floats))
     pairs = [_wholes(pair, "pairs") for pair in listed(plain, "pairs", "curves")]
     require(all(len(pair) == 2 for pair in pairs), "pairs", "are not pairs of two features")
-    numbers = {name: _numbers(plain[name], d, name) for name in ("low", "high", "center", "scale")}
+    numbers = {
+        name: finite_numbers(plain[name], name, d) for name in ("low", "high", "center", "scale")
+    }
     found = Expansion(
         curves=tuple(curves),
         n_bins=whole(plain, "n_bins", "curves", 0),
@@ -254,7 +248,7 @@ def _read_curves(plain: Any, d: int) -> Expansion:
         **numbers,
     )
     found.check(d)
-    vars(found)["offset"] = _numbers(plain["means"], found.width, "means")  # to the last bit
+    vars(found)["offset"] = finite_numbers(plain["means"], "means", found.width)  # to the last bit
     return found
 
 
@@ -272,17 +266,9 @@ def _scaling(plain: dict[str, Any], d: int) -> Any:
     fine = isinstance(pair, list) and len(pair) == 2 if word == "limits" else pair is None
     require(fine, "limits", "must be a pair for map 'limits', and null for others")
     if word == "limits":
-        low, high = (_numbers(part, d, "limits") for part in plain["limits"])
+        low, high = (finite_numbers(part, "limits", d) for part in plain["limits"])
         return AffineScaling(np.zeros(d), np.ones(d), low=low, high=high)
     return SquashScaling() if word == "squash" else IdentityScaling()
-
-
-def _numbers(values: Any, size: int, where: str) -> np.ndarray:
-    """Return a given number of finite numbers."""
-    fine = isinstance(values, list) and len(values) == size
-    fine = fine and all(map(is_finite, values))
-    require(fine, where, f"is not a list of {size} finite numbers")
-    return np.array(values, dtype=float)
 
 
 def _plain(value: Any) -> Any:

@@ -203,10 +203,6 @@ class _ISRLDP(PersonEstimator):
                 f'trust="shuffler" with solver={solver!r} makes one pass over the data: give '
                 f'sampling="disjoint" (got {sampling!r}), or use solver="minibatch".'
             )
-        if self.neighbours == "add_remove":
-            raise ValueError(
-                'trust="shuffler" is priced under neighbours="replace" only; got "add_remove".'
-            )
         if not (isinstance(self.silo_weights, str) and self.silo_weights in ("auto", "size")):
             raise ValueError(
                 'trust="shuffler" gives every record the same weight, since the sender of a '

@@ -24,7 +24,7 @@ from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import NAMED, Loss, Weighted
 from skdpfl.models import Additive, Architecture
 from skdpfl.privacy.calibration import check_epsilon_says_something
-from skdpfl.privacy.public_numbers import CONTRIBUTIONS, MOST_STEPS, check_schedule
+from skdpfl.privacy.public_numbers import MOST_STEPS, check_schedule
 from skdpfl.scaling import read_target_bounds
 
 #: how far from 1 shares that were rounded may sum to
@@ -73,7 +73,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
         check_schedule(params["noise_schedule"])
     check_cohort(params)
     _check_whole_silos(params)
-    _check_person_parameters(params)
+    _check_person_model(params)
     _check_together(params)
 
 
@@ -303,11 +303,6 @@ def _check_whole_silos(params: dict[str, Any]) -> None:
     """Raise for parameters that are meaningless, or reveal sizes, with unit="silo"."""
     if params["unit"] != "silo":
         return
-    if params["trust"] == "shuffler":
-        raise ValueError(
-            'unit="silo" cannot be combined with trust="shuffler"; use trust="silo" or '
-            'trust="server".'
-        )
     if isinstance(params["silo_weights"], str) and params["silo_weights"] == "size":
         raise ValueError(
             'silo_weights="size" would reveal each silo\'s size, which unit="silo" protects; '
@@ -319,12 +314,6 @@ def _check_whole_silos(params: dict[str, Any]) -> None:
                 f'unit="silo" has one {name} for all silos, since which silos take part is secret; '
                 'got a mapping. Give a number, or use unit="record".'
             )
-    if params.get("noise_schedule") is not None:
-        raise ValueError(
-            'noise_schedule changes the noise on records\' gradients; with unit="silo" whole '
-            f"messages get noise, the same in all rounds. Got {params['noise_schedule']!r}; leave "
-            "it None."
-        )
     if params.get("sampling", "poisson") == "disjoint":
         raise ValueError(
             'sampling="disjoint" needs to know the silos\' sizes, which unit="silo" protects; use '
@@ -426,36 +415,15 @@ def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, A
         )
 
 
-def _check_person_parameters(params: Mapping[str, Any]) -> None:
-    """Raise for parameters that do not go with unit="person", or need it."""
-    if "person_column" not in params:
-        return
-    check_choice("contribution", params["contribution"], CONTRIBUTIONS)
-    several = check_count("silos_per_person", params["silos_per_person"])
-    if params["unit"] != "person":
-        if several > 1:
-            raise ValueError(
-                f'silos_per_person={several} needs unit="person"; got unit={params["unit"]!r}.'
-            )
-        return
-    model, trust = params["model"], params["trust"]
-    if not (isinstance(model, str | Additive)):
+def _check_person_model(params: Mapping[str, Any]) -> None:
+    """Raise for models that do not clip persons; the guarantee and the plan raise for the rest."""
+    model = params["model"]
+    if params["unit"] == "person" and not isinstance(model, str | Additive):
         raise ValueError(
             'unit="person" is for linear and additive models; got model='
             f'{type(model).__name__}. Use model="additive", or unit="record" with '
             "skdpfl.preprocessing.limit_rows."
         )
-    if trust == "shuffler":
-        raise ValueError(
-            'trust="shuffler" sends messages of single records: with unit="person" use '
-            'trust="silo", "secagg" or "server".'
-        )
-    for name in ("epsilon", "delta"):
-        if several > 1 and isinstance(params[name], (Mapping, pd.Series)):
-            raise ValueError(
-                f"silos_per_person={several} needs one {name} for all silos, which a person's "
-                "silos share; got a mapping."
-            )
 
 
 NO_PARTIAL_FIT = Missing(

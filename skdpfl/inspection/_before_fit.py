@@ -38,6 +38,7 @@ from skdpfl._warnings import warn, warnings_off
 from skdpfl.choosing import noise_of_plan
 from skdpfl.losses import NAMED, Loss
 from skdpfl.models import LinearModel
+from skdpfl.privacy.calibration import largest
 from skdpfl.silos import read_silos
 
 #: the largest s (d + 1), for numbers and for labels
@@ -101,13 +102,7 @@ def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) 
             plan = model.plan_for(silo_sizes=silo_sizes, n_features=d, n_classes=n_classes)
         return noise_of_plan(plan) * (d + 1) <= limit
 
-    if fits(_MOST_COLUMNS):
-        return _MOST_COLUMNS
-    low, high = 1, _MOST_COLUMNS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return max(1, largest(fits, _MOST_COLUMNS))
 
 
 @dataclass(frozen=True)

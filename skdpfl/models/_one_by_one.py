@@ -3,18 +3,17 @@
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from skdpfl._apart import anew, attempted, is_stackable
 from skdpfl._warnings import warnings_off
 from skdpfl.losses import Loss
-from skdpfl.models._base import Maps, Model
+from skdpfl.models._base import Model
 from skdpfl.models._clipping import clipped_sums
-from skdpfl.models._rules import Rules
-from skdpfl.privacy.randomness.streams import Stream
 
 #: overridable by a model from outside without losing trusted status: no record reaches these
 _UNREAD = frozenset((
@@ -53,51 +52,18 @@ class OneByOne(Model):
     model: Model
     raises: bool = False
 
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        """That of the model."""
-        return self.model.n_features
-
-    @property
-    def n_outputs(self) -> int:  # type: ignore[override]
-        """That of the model."""
-        return self.model.n_outputs
-
-    @property
-    def size(self) -> int:
-        return self.model.size
-
-    @property
-    def rules(self) -> Rules:
-        return self.model.rules
-
-    @property
-    def numbers_per_record(self) -> int:
-        return self.model.numbers_per_record
-
-    @property
-    def work_per_record(self) -> int:
-        return self.model.work_per_record
-
-    def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
-        return self.model.init(stream, dtype)
-
-    def penalty_mask(self) -> NDArray:
-        return self.model.penalty_mask()
-
-    def output_mask(self) -> NDArray | None:
-        return self.model.output_mask()
-
-    def intercept_mask(self) -> NDArray | None:
-        return self.model.intercept_mask()
-
-    def rescaled(self, params: NDArray, factor: float) -> NDArray:
-        return self.model.rescaled(params, factor)
-
-    def fitted_attributes(
-        self, params: NDArray, maps: Maps, *, is_classifier: bool
-    ) -> dict[str, Any]:
-        return self.model.fitted_attributes(params, maps, is_classifier=is_classifier)
+    n_features = property(attrgetter("model.n_features"))  # type: ignore[assignment]
+    n_outputs = property(attrgetter("model.n_outputs"))  # type: ignore[assignment]
+    size = property(attrgetter("model.size"))  # type: ignore[assignment]
+    rules = property(attrgetter("model.rules"))  # type: ignore[assignment]
+    numbers_per_record = property(attrgetter("model.numbers_per_record"))  # type: ignore[assignment]
+    work_per_record = property(attrgetter("model.work_per_record"))  # type: ignore[assignment]
+    init = property(attrgetter("model.init"))  # type: ignore[assignment]
+    penalty_mask = property(attrgetter("model.penalty_mask"))  # type: ignore[assignment]
+    output_mask = property(attrgetter("model.output_mask"))  # type: ignore[assignment]
+    intercept_mask = property(attrgetter("model.intercept_mask"))  # type: ignore[assignment]
+    rescaled = property(attrgetter("model.rescaled"))  # type: ignore[assignment]
+    fitted_attributes = property(attrgetter("model.fitted_attributes"))  # type: ignore[assignment]
 
     def raw_of_fitted(self, attributes: Mapping[str, Any], X: NDArray) -> NDArray:
         new, fitted = anew(self.model), anew(dict(attributes), attributes)

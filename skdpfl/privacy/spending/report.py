@@ -66,6 +66,14 @@ def one_of(item: dict[str, Any], name: str, choices: Collection[Any], where: str
     return item[name]
 
 
+def finite_numbers(values: Any, where: str, size: int | None = None) -> np.ndarray:
+    """Return a list of finite numbers, of the given size, as an array."""
+    fine = isinstance(values, list) and len(values) == (len(values) if size is None else size)
+    many = "" if size is None else f"{size} "
+    require(fine and all(map(is_finite, values)), where, f"is not a list of {many}finite numbers")
+    return np.array(values, dtype=float)
+
+
 def text_or_none(item: dict[str, Any], name: str) -> str | None:
     """Return a string or None."""
     value: str | None = item[name]

@@ -41,7 +41,7 @@ PARAMETERS = {
         {"trust": "server", "local_steps": 2},
         r'trust="server".*one local step.*Use trust="silo"',
     ),
-    "whole silos, shuffler": ({"unit": "silo", "trust": "shuffler"}, r"trust"),
+    "whole silos, shuffler": ({"unit": "silo", "trust": "shuffler"}, r"unit must be one of|trust"),
     "whole silos by size": (
         {"unit": "silo", "silo_weights": "size"},
         r'"size" would reveal each silo\'s size.*"uniform"',
