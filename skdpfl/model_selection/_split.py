@@ -30,7 +30,7 @@ from skdpfl._arguments import as_generator, check_count, check_flags
 from skdpfl._compat import as_frame
 from skdpfl._warnings import LeftOut, warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.silos import Persons, Silos, read_persons, read_silos, split_column, split_silo_column
+from skdpfl.silos import Persons, Silos, read_persons, read_silos, split_column
 
 
 class SiloSplitter(BaseCrossValidator):
@@ -124,10 +124,7 @@ class SiloSplitter(BaseCrossValidator):
 
     def _silos(self, X: Any, groups: Any, silos: Any) -> Silos:
         """Return the silo of each record, from any of the parameters."""
-        if groups is not None and silos is not None:
-            raise ValueError("silos and groups were both passed; give only one of them.")
-        given = groups if silos is None else silos
-        _, given = split_silo_column(X, given, self.silo_column)
+        _, given = self._given(as_frame(X), groups, silos)
         if given is None:
             raise ValueError(
                 f"{type(self).__name__} needs the silo of each record: pass silos=... (groups=... "
@@ -135,6 +132,12 @@ class SiloSplitter(BaseCrossValidator):
             )
         counted = given if X is None and hasattr(given, "__len__") else X
         return read_silos(given, _num_samples(counted), X)
+
+    def _given(self, X: Any, groups: Any, silos: Any) -> tuple[Any, Any]:
+        """Return the other columns, and the silos of any of the parameters, if there are."""
+        if groups is not None and silos is not None:
+            raise ValueError("silos and groups were both passed; give only one of them.")
+        return split_column(X, groups if silos is None else silos, self.silo_column, "silo")
 
     def _folds(self, silos: Silos, y: Any) -> tuple[np.ndarray, int]:
         """Return the fold of each record (n,), and the number of folds."""
@@ -420,10 +423,8 @@ class SiloGroupKFold(SiloFolds):
 
     def _owners(self, X: Any, groups: Any, silos: Any, persons: Any) -> tuple[Silos, Persons]:
         """Return the silo and the person of each record, from any of the parameters."""
-        if groups is not None and silos is not None:
-            raise ValueError("silos and groups were both passed; give only one of them.")
         X = as_frame(X)
-        _, silos = split_column(X, groups if silos is None else silos, self.silo_column, "silo")
+        _, silos = self._given(X, groups, silos)
         _, persons = split_column(X, persons, self.person_column, "person")
         if persons is None:
             raise ValueError(

@@ -25,15 +25,8 @@ from skdpfl.privacy.events import Guarantee, read_guarantee, spare_rounds_of, tr
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
-from skdpfl.silos import (
-    Persons,
-    Silos,
-    read_persons,
-    read_silos,
-    split_column,
-    split_silo_column,
-)
-from skdpfl.table import check_persons
+from skdpfl.silos import Silos, read_persons, read_silos, split_column, split_silo_column
+from skdpfl.table import check_persons, contributions
 
 #: what has a model inside, and the attribute that holds it
 _INSIDE = ("best_estimator_", "estimator_", "regressor_", "estimator")
@@ -102,7 +95,7 @@ class HeldOut:
         _check_columns(model, X)
         persons = split_column(X, persons, person, "person")[1]
         groups = read_silos(split_silo_column(X, silos, column)[1], _num_samples(X), X)
-        of_row, sizes = _units(read_persons(persons, _num_samples(X), X), groups)
+        of_row, sizes = contributions(read_persons(persons, _num_samples(X), X), groups)
         guarantee = read_guarantee(unit, trust, neighbours)
         return cls(
             X,
@@ -187,18 +180,6 @@ class HeldOut:
 
 def _n_units(silos: Silos, sizes: np.ndarray, guarantee: Guarantee) -> int:
     return len(silos.ids) if guarantee.unit == "silo" else int(sizes.sum())
-
-
-def _units(persons: Persons | None, silos: Silos) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return each row's contribution, and the silos' numbers of persons or of records."""
-    if persons is None:
-        return None, silos.sizes
-    if (several := persons.most_silos(silos)) > 1:
-        raise ValueError(
-            f"A person has rows in {several} silos, which the cost of a score does not cover. "
-            "Score each silo by itself. (This error depends on the ids.)"
-        )
-    return persons.in_silos(silos)
 
 
 def predicts_labels(model: Any) -> bool:

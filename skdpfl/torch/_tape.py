@@ -434,8 +434,5 @@ def one_thread() -> Iterator[None]:
 
 def _is_lowered() -> bool:
     """Whether matrix products are set to TF32 or bfloat16, on any device."""
-    try:  # since torch 2.9; asking in the old way then raises where the new one was used
-        backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
-        return any(backend.fp32_precision not in ("none", "ieee") for backend in backends)
-    except AttributeError:
-        return torch.get_float32_matmul_precision() != "highest"
+    backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+    return any(backend.fp32_precision not in ("none", "ieee") for backend in backends)
