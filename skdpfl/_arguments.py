@@ -32,12 +32,12 @@ def check_number(
     words: str = "",
 ) -> float:
     """Return a real number within its range; raise an error that states the range otherwise."""
-    left, right = ("(" if open_low else "["), (")" if open_high else "]")
-    wanted = f"a number in {left}{low:g}, {high:g}{right}"
     fine = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
     fine = fine and (value > low if open_low else value >= low)
     fine = fine and (value < high if open_high else value <= high)
     if not fine:
+        left, right = ("(" if open_low else "["), (")" if open_high else "]")
+        wanted = f"a number in {left}{low:g}, {high:g}{right}"
         raise ValueError(f"{name} must be {wanted}{words}; got {value!r}.")
     return float(value)
 

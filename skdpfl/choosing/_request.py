@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -228,7 +229,7 @@ class Promise(Guaranteed):
         """Whether whole silos are protected: their messages are clipped, not records' gradients."""
         return self.unit == "silo"
 
-    @property
+    @cached_property
     def is_exact(self) -> bool:
         """Whether the fit is not private: every budget is infinite."""
         return self.epsilon is not None and bool(np.all(np.isinf(self.epsilon)))

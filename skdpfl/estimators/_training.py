@@ -157,10 +157,9 @@ class AfterRound:
             PrintedRounds(type(estimator).__name__, n_rounds) if estimator.verbose else None
         )
         self._context = None
-        if hasattr(estimator, "_init_callback_context"):
-            context = estimator._init_callback_context(max_subtasks=n_rounds)
-            self._context = context if hasattr(estimator, "_skl_callbacks") else None
-            context.call_on_fit_task_begin(estimator=estimator)
+        if hasattr(estimator, "_skl_callbacks"):
+            self._context = estimator._init_callback_context(max_subtasks=n_rounds)
+            self._context.call_on_fit_task_begin(estimator=estimator)
 
     def __call__(self, r: int, params: np.ndarray) -> bool:
         """Call all callbacks; return whether one of them stops the fit."""

@@ -54,7 +54,7 @@ class People:
     @cached_property
     def counts(self) -> np.ndarray:
         """The silos' numbers of persons."""
-        return np.diff(self.starts)
+        return self.starts[1:] - self.starts[:-1]
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -236,7 +236,7 @@ class SiloData:
     @cached_property
     def sizes(self) -> np.ndarray:
         """The silos' numbers of records."""
-        return np.diff(self.starts)
+        return self.starts[1:] - self.starts[:-1]
 
     @property
     def units(self) -> np.ndarray:

@@ -171,7 +171,7 @@ class LocalFederation(Federation):
         self._dtype = DOUBLE if later else work.dtype
         norms, deals = self._squared_norms(work), self.kept.deals
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
-        self._typical = float(np.median(plan.expected_sizes)) * work.model.work_per_record
+        self._typical = float(plan.expected_sizes.mean()) * work.model.work_per_record
         self._clips = bool(np.isfinite(terms.clip).any())
         group = GroupBatches if self._data.people is None else PersonBatches
         self._groups = group(batches, terms.clip if self._clips else None)

@@ -24,6 +24,7 @@ prices of events.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from numbers import Real
 from typing import Any, Literal, get_args
 
@@ -138,6 +139,7 @@ def calibrate(
     check_budget(epsilon, delta)
     if epsilon == math.inf:
         return 0.0
+    build = cache(build)  # steps of the search are asked for again
     fixed = price_epsilon(build(math.inf), delta, neighbours)
     if fixed >= epsilon:
         raise ValueError(

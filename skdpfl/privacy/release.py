@@ -312,6 +312,7 @@ def _by_numpy(
 MAX_LOSS = 0.05
 
 
+@lru_cache(maxsize=1024)
 def relative_error(*roundings: tuple[float, DTypeLike]) -> float:
     """Return rho for terms that go through (number of operations, dtype), ..."""
     total = 0.0
@@ -558,6 +559,7 @@ def _candidates(sums: GradientSums, dtype: np.dtype, release: np.dtype) -> Itera
     yield Precision(DOUBLE, _chunk(*most, DOUBLE), DOUBLE)
 
 
+@lru_cache(maxsize=256)
 def _chunk(batch: int, n_records: int, dtype: np.dtype) -> int:
     """Return the largest chunk whose rounding uses half the tolerance, else the smallest."""
     for chunk in CHUNKS[dtype]:

@@ -16,6 +16,7 @@ References
 """
 
 import math
+from functools import lru_cache
 
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
@@ -60,6 +61,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return max(root * (1.0 + _SAFE), root + _rounding(mu, root) * math.exp(-slope))
 
 
+@lru_cache(maxsize=256)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu whose mu-GDP release is (epsilon, delta)-DP."""
     if epsilon == math.inf:

@@ -40,6 +40,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,7 @@ class Releases:
         return math.sqrt(self.mu_squared)
 
 
+@lru_cache(maxsize=4096)
 def releases(composition: events.Composition, neighbours: events.Neighbours) -> Releases:
     """Return the squared mu and the pairs of a composition."""
     events.change_of(neighbours)  # raises if there is no such relation

@@ -245,8 +245,8 @@ def _fresh(
     purpose = f"{purpose}, more" if more else purpose
     row_of_place = places // n
     new = row_of_place[1:] != row_of_place[:-1]
-    first = np.concatenate([[0], np.flatnonzero(new) + 1])
-    rows, counts = row_of_place[first], np.diff(first, append=len(places))
+    ends = np.concatenate([[0], np.flatnonzero(new) + 1, [len(places)]])
+    rows, counts = row_of_place[ends[:-1]], ends[1:] - ends[:-1]
     who, when = np.asarray(silos)[rows % len(silos)], rounds.start + rows // len(silos)
     words = np.empty((len(rows), counts.max()), np.uint64)
     # one bucket at a time, see words.py: a silo's words must not depend on the others

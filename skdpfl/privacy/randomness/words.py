@@ -31,6 +31,7 @@ blocks from uniform ones is at most that against AES plus B^2 / 2^129: below 1e-
 import hashlib
 import os
 import secrets
+import struct
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -109,19 +110,18 @@ def bucket(count: int) -> int:
 
 
 class _Restarted(threading.local):
-    """This thread's bit generators, each with the state that restarts it and the part to set.
+    """This thread's bit generators, each with the state that restarts it.
 
     Making one takes as long as reading a thousand words.
     """
 
     def __init__(self) -> None:
         philox, sfc = np.random.Philox(0), np.random.SFC64(0)
-        counter, inner = np.zeros(4, np.uint64), np.ones(4, np.uint64)
+        inner = np.ones(4, np.uint64)
         state: Any = philox.state
         # an empty buffer: the next word opens the block after the counter
-        state |= {"buffer_pos": 4, "has_uint32": 0, "uinteger": 0}
-        state["state"]["counter"] = counter
-        self.philox = philox, state, counter
+        state |= {"buffer": [0] * 4, "buffer_pos": 4, "has_uint32": 0, "uinteger": 0}
+        self.philox = philox, state
         state = sfc.state | {"has_uint32": 0, "uinteger": 0}
         state["state"]["state"] = inner
         self.sfc = sfc, state, inner
@@ -140,7 +140,7 @@ class SimulationWords(WordSource):
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._keys: dict[str, np.ndarray] = {}
+        self._keys: dict[str, tuple[int, ...]] = {}
         self._work = WorkSpace()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -202,9 +202,9 @@ class SimulationWords(WordSource):
         self, purpose: str, block: int, draw: int, round: Any, domain: int, count: int
     ) -> np.ndarray:
         """Return ``count`` words of the Philox whose counter starts at the given address."""
-        generator, state, counter = _restarted.philox
-        state["state"]["key"] = self._key(purpose)
-        counter[0], counter[1], counter[2], counter[3] = block, draw, round, domain
+        generator, state = _restarted.philox
+        # plain integers, which are read in half the time
+        state["state"] = {"counter": (block, draw, round, domain), "key": self._key(purpose)}
         generator.state = state
         return generator.random_raw(count)
 
@@ -223,12 +223,12 @@ class SimulationWords(WordSource):
         generator.state = state
         return generator
 
-    def _key(self, purpose: str) -> np.ndarray:
+    def _key(self, purpose: str) -> tuple[int, ...]:
         """Return the Philox key of a purpose: 128 bits of a hash of the seed and the purpose."""
         if purpose not in self._keys:
             text = f"skdpfl simulation {self.seed} {purpose}".encode()
             digest = hashlib.blake2b(text, digest_size=16).digest()
-            self._keys[purpose] = np.frombuffer(digest, "<u8").astype(np.uint64)
+            self._keys[purpose] = struct.unpack("<2Q", digest)
         return self._keys[purpose]
 
 
@@ -238,7 +238,7 @@ def _runs(silos: np.ndarray, size: int) -> list[slice]:
     Of few silos, gaps may be as long as what is read in the time that another call takes.
     """
     longest = max(8, 2048 // size) if len(silos) <= 4096 else 8
-    cuts = np.flatnonzero(np.abs(np.diff(silos)) > longest) + 1
+    cuts = np.flatnonzero(np.abs(silos[1:] - silos[:-1]) > longest) + 1
     edges = [0, *cuts.tolist(), len(silos)]
     return [slice(a, b) for a, b in pairwise(edges)]
 
