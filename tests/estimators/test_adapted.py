@@ -32,17 +32,6 @@ def schools(n_silos=30, size=40, level=1.0, seed=0):
 
 
 @pytest.mark.slow
-def test_own_intercepts_follow_the_levels_of_schools():
-    """150 silos of 40, intercepts of deviation .3; the new records are as many again."""
-    X, y, silos = schools(150, 80, level=0.3)
-    train = np.arange(len(y)) % 2 == 0
-    model = SiloAdapted(clone(REGRESSOR)).fit(X[train], y[train], silos=silos[train])
-    joint = model.score(X[~train], y[~train])
-    assert model.score(X[~train], y[~train], silos=silos[~train]) > joint + 0.04
-    assert len(model.silo_heads_) == 150
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("head", "n_classes"), [("trees", 3), ("intercept", 2), ("ridge", 3)])
 def test_classes_have_own_parts_too(head, n_classes):
     X, raw, silos = schools(3, 250, level=2.0)

@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
@@ -82,20 +81,6 @@ def test_same_numbers_same_choices(name, scaling):
         assert one.learning_rate_ == two.learning_rate_
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_plan_can_be_had_before_any_data(name):
-    X, y, silos = data(name)
-    estimator = make(name, random_state=0, **BOUNDED)
-    plan = estimator.plan_for(silo_sizes=pd.Series(silos).value_counts().sort_index(), n_features=3)
-    fitted = estimator.fit(X, y, silos=silos).plan_
-    assert (plan.steps, plan.clip_norm, plan.setup) == (
-        fitted.steps,
-        fitted.clip_norm,
-        fitted.setup,
-    )
-    assert np.array_equal(plan.noise_multiplier, fitted.noise_multiplier)
-
-
 # ---- scales are released within the budget, or not at all ----------------------------------------
 
 
@@ -122,17 +107,6 @@ def test_scales_are_charged(name, trust):
     total += steps * (2 / fitted.plan_.noise_multiplier[0]) ** 2
     alone = steps * (2 / plain.plan_.noise_multiplier[0]) ** 2
     assert total == pytest.approx(alone, rel=1e-2)
-
-
-@pytest.mark.parametrize("trust", ["silo", "server"])
-def test_given_noise_is_not_touched_and_scales_are_charged_on_top(trust):
-    X, y, silos = data("ISRLDPClassifier")
-    kw = {"epsilon": None, "noise_multiplier": 40.0, "trust": trust, "random_state": 0}
-    fitted = make("ISRLDPClassifier", **kw, **BOUNDED).fit(X, y, silos=silos)
-    plain = make("ISRLDPClassifier", **kw, scaling=None).fit(X, y, silos=silos)
-    assert fitted.plan_.noise_multiplier.max() == plain.plan_.noise_multiplier.max() == 40
-    assert plain.privacy_spent_.epsilon < fitted.privacy_spent_.epsilon
-    assert fitted.privacy_spent_.epsilon < 1.2 * plain.privacy_spent_.epsilon
 
 
 @pytest.mark.parametrize("name", ["ISRLDPClassifier", "ISRLDPRegressor"])

@@ -107,12 +107,6 @@ def test_a_silo_without_an_entry_is_an_error():
 # ---- what someone learns who sees the models only -----------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPFederatedRegressor", "ISRLDPRegressor"])
-def test_credit_for_one_local_step(name):
-    outsider = fit(name).privacy_spent_.outsider
-    assert outsider.epsilon < 0.6
-
-
 # ---- plans without data -------------------------------------------------------------------------
 
 
@@ -121,15 +115,6 @@ def test_a_plan_draws_nothing_from_a_generator():
     clf = plain("ISRLDPClassifier", random_state=random_state)
     clf.plan_for(silo_sizes=[10, 20], n_features=2)
     assert random_state.randint(1000) == np.random.RandomState(0).randint(1000)
-
-
-@pytest.mark.parametrize("params", [{}, {"feature_bounds": (-9, 9)}, {"scaling": None}])
-def test_scales_and_calibration_are_releases_too(params):
-    """All rounds are of one composition here: each of its events is a release."""
-    spent = make("ISRLDPClassifier", n_rounds=8, random_state=0, **params)
-    X, y, silos = data("ISRLDPClassifier")
-    spent = spent.fit(X, y, silos=silos).privacy_spent_
-    assert spent.n_releases == sum(n for _, n in spent.costs[0].composition) > 8
 
 
 # ------------------------------------------------------------------ until the budget is spent

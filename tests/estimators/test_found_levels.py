@@ -85,17 +85,6 @@ def test_a_server_counts_levels_with_the_noise_of_the_strictest_silo(delta):
     assert [plan.setup_of(i)[0] for i in range(2)] == [strictest.setup_of(0)[0]] * 2
 
 
-@pytest.mark.slow
-def test_a_level_of_one_record_does_not_leave():
-    """Its noisy count is above the threshold with probability delta / 100 at most."""
-    frame, y, silos = raw(2000)
-    frame.loc[3, "ward"] = "the moon"
-    for seed in range(6):
-        model = found(frame, y, silos, n_rounds=1).set_params(random_state=seed)
-        levels = model.fit(frame, y, silos=silos).schema_["ward"].levels
-        assert "the moon" not in levels
-
-
 REFUSED = {
     "whole silos": ("DPFedEXPClassifier", 2000, {}, 'unit="silo" cannot find the levels'),
     "no level": ("ISRLDPClassifier", 200, {}, r"No level of \['ward'\] can be found: one needs"),

@@ -6,27 +6,7 @@ import pytest
 from skdpfl import ISRLDPClassifier
 from tests.estimators.fits import data
 
-SIZES = np.array([20, 30, 50, 100])
 quiet = pytest.mark.filterwarnings("ignore:trust=.shuffler. gains nothing")
-
-
-@pytest.mark.slow
-@quiet
-@pytest.mark.parametrize("sampling", ["without_replacement", "disjoint"])
-def test_the_noise_is_that_of_the_sum_of_messages(sampling):
-    """All features 0: a step of 1 is the noise, z C sqrt(K) on a silo's sum. 5 sigma is 5 %."""
-    silos = np.repeat(np.arange(4), SIZES)
-    rate = {"sampling_rate": 0.5} if sampling == "without_replacement" else {}
-    clf = ISRLDPClassifier(
-        epsilon=None, noise_multiplier=3.0, trust="shuffler", sampling=sampling, n_rounds=1,
-        learning_rate=1.0, clip_norm=0.7, average=False, fit_intercept=False, scaling=None,
-        random_state=0, **rate,
-    ).fit(np.zeros((200, 6000)), np.arange(200) % 2, silos=silos)  # fmt: skip
-    batches = SIZES * (0.5 if rate else 1.0)
-    expected = 3.0 * 0.7 * np.sqrt(batches.sum()) / batches.sum()
-    assert clf.coef_.std() == pytest.approx(expected, rel=0.05)
-    assert clf.plan_.mechanism.noise_on_mean(clf.plan_) == pytest.approx(expected)
-    np.testing.assert_allclose(clf.plan_.weights, batches / batches.sum())
 
 
 @pytest.mark.parametrize(

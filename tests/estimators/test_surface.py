@@ -1,7 +1,6 @@
 """The scikit-learn surface: frames, names, routing, clones, pickles, searches."""
 
 import pickle
-import time
 
 import numpy as np
 import pandas as pd
@@ -143,15 +142,3 @@ def test_only_the_log_loss_has_probabilities(name, loss):
 
 
 # ---- silos of all sizes -------------------------------------------------------------------------
-
-
-def test_ten_thousand_silos():
-    rng = np.random.default_rng(0)
-    n = 50_000
-    silos = rng.integers(0, 10_000, n)
-    X = rng.normal(size=(n, 5))
-    start = time.process_time()
-    fitted = small("DPFedAvgRegressor", n_rounds=20, silo_fraction=0.05, n_jobs=1)
-    fitted.fit(X, X[:, 0], silos=silos)
-    assert time.process_time() - start < 5
-    assert len(fitted.privacy_spent_.per_silo) == len(np.unique(silos))

@@ -76,14 +76,6 @@ def test_what_names_no_silo_for_each_row_is_an_error(what):
         read_silos(silos, 5)
 
 
-def test_a_series_in_another_order_than_the_frame_is_an_error():
-    X = pd.DataFrame({"x": range(5)}, index=list("abcde"))
-    silos = pd.Series([0, 0, 1, 1, 1], index=list("edcba"))
-    with pytest.raises(ValueError, match=r"another order.*silos\.loc\[X\.index\]"):
-        read_silos(silos, 5, X)
-    assert read_silos(silos.loc[X.index], 5, X).codes.tolist() == [1, 1, 1, 0, 0]
-
-
 # ---- from a column ------------------------------------------------------------------------------
 
 FRAMES = {

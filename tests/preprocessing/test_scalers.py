@@ -174,14 +174,6 @@ def test_bad_parameters_are_named_and_leave_nothing_behind(scaler, parameters, m
     assert not [name for name in vars(made) if name.endswith("_") or name.startswith("_")]
 
 
-@pytest.mark.parametrize(
-    ("silos", "message"), [("hospital", "string"), (SILOS[:-1], "rows"), ([None] * N, "missing")]
-)
-def test_bad_silos_are_named(silos, message):
-    with pytest.raises(ValueError, match=f"silos.*{message}"):
-        DPStandardScaler().fit(X, silos=silos)
-
-
 @pytest.mark.parametrize("scaler", BOTH)
 @pytest.mark.parametrize("library", [pd, pl])
 def test_columns_without_numbers_are_named(scaler, library):

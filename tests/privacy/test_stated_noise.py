@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.privacy import Guarantee
 from skdpfl.privacy.mechanisms import Aggregate, LearntClip, NoPrivacy, PrivUnitMessages, Senders
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.guaranteed import plan_of
@@ -82,18 +81,3 @@ def test_without_noise_the_price_is_infinite_and_the_noise_is_none():
     assert plan.mechanism.noise_on_mean(plan) == 0.0
     assert plan.groups().compositions[0] == plan.mechanism.composition(plan, 1.0, 20, [(1.0, 1)])
     assert plan.spent().epsilon == math.inf
-
-
-@pytest.mark.parametrize(("unit", "clip"), [("record", 0.7), ("silo", math.inf)])
-def test_without_noise_gradients_are_clipped_as_they_would_be_with_it(unit, clip):
-    """Under unit "silo" messages are clipped, not gradients."""
-    plan = dataclasses.replace(
-        server_plan(), guarantee=Guarantee(unit, "server"), mechanism=NoPrivacy()
-    )
-    terms = plan.mechanism.gradient_terms(plan, 4, np.dtype(float))
-    assert terms.clip.tolist() == [clip] * 3
-    assert terms.noised is None
-    messages = np.array([[3.0, 4.0], [0.3, 0.4]])
-    kept = plan.mechanism.keep(plan, messages, 0.7)
-    norms = [5.0, 0.5] if unit == "record" else [0.7, 0.5]
-    np.testing.assert_allclose(np.linalg.norm(kept, axis=1), norms)

@@ -1,7 +1,6 @@
 """The paid level of quantiles: what is released for it is bounded, noised, priced, and worth it."""
 
 import numpy as np
-import pytest
 
 import skdpfl
 from skdpfl.federation import SiloData, Work
@@ -57,23 +56,6 @@ def test_a_fit_asks_as_often_as_it_pays(monkeypatch):
 
 
 # ---- when there is none --------------------------------------------------------------------------
-
-OFF = [
-    {"calibrate": False},
-    {"learning_rate": 0.1},
-    {"epsilon": np.inf},
-    {"unit": "silo", "epsilon": 50.0},
-]
-
-
-@pytest.mark.filterwarnings("ignore:Hiding a whole silo")
-@pytest.mark.parametrize("options", OFF, ids=str)
-def test_other_fits_have_none(options):
-    X, y, silos = skewed(200)
-    options = {"scaling": None, "random_state": 0, "loss": "quantile"} | options
-    model = skdpfl.DPFedAvgRegressor(**options).fit(X, y, silos=silos)
-    assert model.shift_ == 0
-    assert not model.plan_.setup
 
 
 # ---- and it works --------------------------------------------------------------------------------
