@@ -4,19 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.algorithms import FedExp, Released
+from skdpfl.algorithms import FedAvg, FedExp, Released, Scaffold
 from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy.mechanisms import (
-    Aggregate,
-    NoPrivacy,
-    PrivUnitMessages,
-    Senders,
-    ServerMessages,
-    SiloMessages,
-)
+from skdpfl.privacy import mechanisms
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.guaranteed import plan_of
 
@@ -39,7 +32,9 @@ def fit(algorithm, X, y, n_rounds, mechanism=None, **kw):
         silo_sizes=None,
         silo_ids=pd.RangeIndex(m),
         steps=tuple(algorithm.n_gradients(r) for r in range(n_rounds)),
-        mechanism=NoPrivacy(algorithm.reads_squared_norm) if mechanism is None else mechanism,
+        mechanism=mechanisms.NoPrivacy(algorithm.reads_squared_norm)
+        if mechanism is None
+        else mechanism,
         **(options | kw),
     )
     model = LinearModel(d, 1, False)
@@ -92,9 +87,9 @@ def test_the_step_lies_between_one_and_the_number_of_silos(alike, expected):
 # ---- the step under noise --------------------------------------------------------------------
 
 MECHANISMS = {
-    "gaussian": (SiloMessages(True), 0.7),
-    "privunit": (PrivUnitMessages(True), 1 / 6),
-    "server": (ServerMessages(True), 20.0),
+    "gaussian": (mechanisms.SiloMessages(True), 0.7),
+    "privunit": (mechanisms.PrivUnitMessages(True), 1 / 6),
+    "server": (mechanisms.ServerMessages(True), 20.0),
 }
 
 
@@ -117,9 +112,9 @@ def steps_of(name, n_silos, seed, d=10):
     rows = rng.normal(size=(n_silos, d)) + 0.8
     rows *= 0.9 / np.linalg.norm(rows, axis=1, keepdims=True)
     keys = streams_for(seed)
-    by = Senders(np.arange(n_silos), 0, keys, 1.0)
+    by = mechanisms.Senders(np.arange(n_silos), 0, keys, 1.0)
     sent = mechanism.send(plan, mechanism.keep(plan, rows, 1.0), by)
-    mean = mechanism.release(plan, Aggregate(plan.weights @ sent, 1.0, 1.0), 0, keys)
+    mean = mechanism.release(plan, mechanisms.Aggregate(plan.weights @ sent, 1.0, 1.0), 0, keys)
     known = mechanism.statistics(plan, mean[d:], 1.0)
     released = Released(mean[:d], squared_norm=known.squared_norm)
     step = FedExp(0.1).aggregate(FedExp(0.1).init(np.zeros(d)), released).step_sizes[0]
@@ -142,3 +137,16 @@ def test_where_noise_dominates_it_is_fedavg(name):
     steps = [steps_of(name, n_silos, seed, d=400)[0] for seed in range(30)]
     assert np.median(steps) == 1.0
     assert max(steps) < 3
+
+
+# ---- steps of the server that differ between rounds, and what "auto" makes of them ---------------
+
+
+@pytest.mark.parametrize("kind", [FedAvg, Scaffold])
+def test_each_round_takes_its_own_step(kind):
+    algorithm = kind(0.1, 2, global_learning_rate=(3.0, 1.0, 0.5))
+    state = algorithm.init(np.zeros(2))
+    for step in (3.0, 1.0, 0.5):
+        before, message = algorithm.params(state), np.array([1.0, -2.0])
+        state = algorithm.aggregate(state, Released(message))
+        np.testing.assert_allclose(algorithm.params(state) - before, step * message)

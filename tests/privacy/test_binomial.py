@@ -12,14 +12,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from skdpfl.privacy.events import Approximate, Gaussian
-from skdpfl.privacy.mechanisms.binomial import (
-    BinomialSum,
-    TooFewBits,
-    binomial_draws,
-    binomial_quantiles,
-    binomial_sum,
-    largest_step,
-)
+from skdpfl.privacy.mechanisms import binomial
 from skdpfl.privacy.pricing.price import price_delta
 
 
@@ -55,7 +48,7 @@ LAWS = [(3000, 0.5), (20_000, 0.5), (30_000, 0.25), (10**6, 0.5)]
 def test_every_step_is_below_the_largest_step(n, p):
     """Guarantee 3, directly: Phi^-1 P(X >= m) - Phi^-1 P(X >= m + 1) over the range; and tight."""
     depth = 25.0
-    step, tau = largest_step(n, p, depth)
+    step, tau = binomial.largest_step(n, p, depth)
     sd = math.sqrt(n * p * (1 - p))
     m = np.arange(int(n * p - 6.5 * sd), int(n * p + 6.5 * sd))
     upper = np.where(m > n * p, stats.binom.sf(m - 1, n, p), 1.0)
@@ -71,7 +64,7 @@ def test_every_step_is_below_the_largest_step(n, p):
 def test_tails_are_as_small_as_promised(n, p):
     """Guarantee 1: the geometric tails lie above the binomial's, and tau above their mass."""
     depth = 20.0
-    _, tau = largest_step(n, p, depth)
+    _, tau = binomial.largest_step(n, p, depth)
     reach = math.sqrt(2 * depth * n * p * (1 - p)) + depth
     low, high = math.floor(n * p - reach), math.ceil(n * p + reach)
     outside = stats.binom.cdf(low - 1, n, p) + stats.binom.sf(high, n, p)
@@ -96,15 +89,15 @@ def test_tails_of_very_many_bits_are_not_lost_in_rounding(n, depth):
         for end, ratio in ((low, (low + 1) / (n - low)), (high, (n - high + 1) / high)):
             log_pmf = stirling(n) - stirling(end) - stirling(n - end) - n * Decimal(2).ln()
             tails += math.exp(log_pmf) * ratio / (1 - ratio)
-    _, tau = largest_step(n, 0.5, depth)
+    _, tau = binomial.largest_step(n, 0.5, depth)
     assert tails <= tau <= 1.02 * tails
 
 
 def test_too_few_bits_are_refused():
-    with pytest.raises(TooFewBits, match="too few"):
-        largest_step(100, 0.5, 20.0)
+    with pytest.raises(binomial.TooFewBits, match="too few"):
+        binomial.largest_step(100, 0.5, 20.0)
     with pytest.raises(ValueError, match="noise_bits"):
-        _ = BinomialSum(1, 1.0, 1, 8, 10).noise_multiplier
+        _ = binomial.BinomialSum(1, 1.0, 1, 8, 10).noise_multiplier
 
 
 # ------------------------------------------------------------------------- several coordinates
@@ -113,7 +106,7 @@ def test_too_few_bits_are_refused():
 @pytest.mark.parametrize("direction", [(1.0, 0.0), (0.8, 0.6), (0.7, -0.7)])
 def test_two_coordinates_by_enumeration(direction):
     """Guarantee of a whole release: the integer shift of largest norm, all pairs of counts."""
-    release = BinomialSum(2, 1.0, 4, levels=20, noise_bits=1000)
+    release = binomial.BinomialSum(2, 1.0, 4, levels=20, noise_bits=1000)
     n = release.total_bits
     shift = [round(release.largest_shift * c) for c in direction]
     # the norm may exceed K by rounding: cut the longer one
@@ -134,7 +127,7 @@ def test_two_coordinates_by_enumeration(direction):
 @pytest.mark.parametrize("x", [1.0, 0.93, 0.013])
 def test_one_record_from_vector_to_bits(x):
     """The protocol itself in one dimension, rounding included: the law of the number of ones."""
-    release = BinomialSum(1, 1.0, 1, levels=25, noise_bits=4000)
+    release = binomial.BinomialSum(1, 1.0, 1, levels=25, noise_bits=4000)
     laws = []
     for value in (x, -1.0):
         scaled = value / release.unit + release.levels
@@ -152,7 +145,7 @@ def test_one_record_from_vector_to_bits(x):
 
 def test_rounding_with_shared_uniforms_moves_by_the_shift_or_one_more():
     """Guarantee 1: |k_j - (x_j - x'_j) / h| < 1, hence the norm of the integer shift."""
-    release = BinomialSum(40, 2.0, 1, levels=30, noise_bits=4000)
+    release = binomial.BinomialSum(40, 2.0, 1, levels=30, noise_bits=4000)
     rng = np.random.default_rng(0)
     for _ in range(200):
         x, y = rng.standard_normal((2, 1, 40))
@@ -173,7 +166,7 @@ def clipped_rows(n, d, clip_norm, seed=0):
 
 @pytest.mark.slow
 def test_unbiased_with_the_stated_variance():
-    release = BinomialSum(6, 2.0, 5, levels=10, noise_bits=300)
+    release = binomial.BinomialSum(6, 2.0, 5, levels=10, noise_bits=300)
     sums = clipped_rows(5, 6, 2.0)
     draws = Draws(1)
     got = np.array([release.release(sums, draws) for _ in range(5_000)])
@@ -187,7 +180,7 @@ def test_unbiased_with_the_stated_variance():
 
 def test_variance_by_hand():
     """One contributor at 0.3 of a unit: h^2 (b / 4 + 0.3 * 0.7)."""
-    release = BinomialSum(1, 1.0, 1, levels=10, noise_bits=40)
+    release = binomial.BinomialSum(1, 1.0, 1, levels=10, noise_bits=40)
     assert release.variance(np.array([[0.03]])) == pytest.approx([0.01 * (10 + 0.21)])
     assert release.unit == pytest.approx(0.1)
     assert release.bits_per_contributor == 2 * 10 + 40
@@ -200,7 +193,7 @@ def test_variance_by_hand():
 @pytest.mark.parametrize("n", [1, 10, 1000, 10**6, 10**9])
 def test_quantiles_are_exact(n, p):
     u = np.concatenate([np.random.default_rng(n).random(400), [0.0, 1e-14, 0.5, 1 - 1e-14]])
-    k = binomial_quantiles(n, p, u)
+    k = binomial.binomial_quantiles(n, p, u)
     u = np.clip(u, 2.0**-54, 1 - 2.0**-54)
     law, upper = stats.binom(n, p), u > 0.5
     assert k.dtype == np.int64 and k.min() >= 0 and k.max() <= n
@@ -226,7 +219,7 @@ def test_quantiles_of_very_many_bits_change_where_the_law_does(n):
     upto, each = tail_mass(k, n)
     for _ in range(20):
         around = (upto + each * np.array([-2e-6, 2e-6])).astype(float)
-        assert binomial_quantiles(n, 0.5, around).tolist() == [k, k + 1]
+        assert binomial.binomial_quantiles(n, 0.5, around).tolist() == [k, k + 1]
         each, k = each * (n - k) / (k + 1), k + 1
         upto += each
 
@@ -242,7 +235,7 @@ def test_tails_are_drawn_with_more_digits(n, end):
         def random(self, shape):
             return next(numbers)
 
-    k = binomial_draws(n, 0.5, Far(), 200)
+    k = binomial.binomial_draws(n, 0.5, Far(), 200)
     law = stats.binom(n, 0.5)
     if end == 0.0:
         u, upto, before = more * 2.0**-53, law.cdf(k), law.cdf(k - 1)
@@ -258,7 +251,7 @@ def test_tails_are_drawn_with_more_digits(n, end):
 @pytest.mark.parametrize("z", [0.12, 0.3, 3.0, 100.0])
 @pytest.mark.parametrize(("d", "n"), [(1, 1), (50, 2000), (7850, 25)])
 def test_calibration_reaches_the_noise_and_little_more(z, d, n):
-    release = binomial_sum(z, dimension=d, clip_norm=1.5, n_contributors=n)
+    release = binomial.binomial_sum(z, dimension=d, clip_norm=1.5, n_contributors=n)
     assert release.noise_multiplier >= z
     # one bit more for each contributor is all that the search may waste
     floor = math.sqrt(release.total_bits - 1.01 * n) / release.largest_shift
@@ -274,11 +267,11 @@ BAD = {"dimension": 0, "clip_norm": -1.0, "n_contributors": 0, "levels": 0, "noi
 def test_bad_parameters_are_named(name):
     known = {"dimension": 2, "clip_norm": 1.0, "n_contributors": 3, "levels": 9, "noise_bits": 99}
     with pytest.raises(ValueError, match=name):
-        BinomialSum(**(known | {name: BAD[name]}))
+        binomial.BinomialSum(**(known | {name: BAD[name]}))
 
 
 def test_sums_of_several_records_fit_in():
-    release = BinomialSum(3, 1.0, 2, levels=10, noise_bits=300, records=7)
+    release = binomial.BinomialSum(3, 1.0, 2, levels=10, noise_bits=300, records=7)
     sums = 7.0 * clipped_rows(2, 3, 1.0)
     encoded = release.encode(sums, np.full((2, 3), 0.5))
     assert encoded.min() >= 0 and encoded.max() <= 2 * 70
@@ -289,4 +282,4 @@ def test_sums_of_several_records_fit_in():
 
 def test_calibration_refuses_no_noise():
     with pytest.raises(ValueError, match="noise_multiplier must be a number in"):
-        binomial_sum(0.0, dimension=2, clip_norm=1.0, n_contributors=3)
+        binomial.binomial_sum(0.0, dimension=2, clip_norm=1.0, n_contributors=3)

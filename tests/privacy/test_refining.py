@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian, PoissonGaussian
+from skdpfl.privacy.pricing import price
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from tests.privacy import _reference as reference
 
@@ -154,3 +155,33 @@ def test_few_steps_far_out_lie_between_one_and_the_union(n):
     assert ours >= epsilon_of_one(FixedSizeGaussian, 2.0, 1e-4, one) * (1 - 1e-9)
     # n steps of a smaller loss each, or one that has it all: the second is the more likely here
     assert ours <= 1.02 * epsilon_of_one(FixedSizeGaussian, 2.0, 1e-4, one / n) + 2e-4 * n
+
+
+# ---- many distinct releases: merged on the safe side, priced close to the truth, and in time -----
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [PoissonGaussian, FixedSizeGaussian])
+def test_merged_prices_lie_little_above_the_whole_ones(kind, monkeypatch):
+    z = np.linspace(1, 4, 300)
+    parts = tuple((kind(float(a), 0.01), 7) for a in z)
+    found = price.price_epsilon.__wrapped__(parts, 1e-5, "replace")
+    for name, value in (("_MOST_DISTINCT", 1000), ("_ALL_POINTS", 2**22)):
+        monkeypatch.setattr(price, name, value)
+    whole = price.price_epsilon.__wrapped__(parts, 1e-5, "replace")
+    assert whole <= found <= 1.015 * whole
+
+
+def test_prices_do_not_depend_on_how_many_releases_are_distinct():
+    """2,000 releases of z from 1 to 4: as 2,000 distinct ones, or as 50 that lie below or above."""
+    z = np.linspace(1, 4, 2000).reshape(50, 40)
+    parts = tuple((PoissonGaussian(float(a), 0.01), 1) for a in z.ravel())
+    found = price.price_epsilon(parts, 1e-5, "replace")
+    below, above = (
+        price.price_epsilon(
+            tuple((PoissonGaussian(float(a), 0.01), 40) for a in z[:, end]), 1e-5, "replace"
+        )
+        for end in (-1, 0)
+    )
+    assert below <= found <= above
+    assert above < 1.07 * below

@@ -8,18 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skdpfl.privacy import release
 from skdpfl.privacy.mechanisms import Aggregate, Senders, ServerMessages, SiloMessages
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.release import (
-    NORMALS,
-    NoisedSum,
-    PrecisionError,
-    grid_for,
-    noise_for,
-    reduced_clip,
-    relative_error,
-    underflow,
-)
 from tests.guaranteed import plan_of
 
 CHANGE = {"replace": 2, "add_remove": 1}
@@ -37,7 +28,7 @@ def test_relative_error_is_the_worst_product(steps):
     worst = Fraction(1)
     for count, dtype in given:
         worst *= (1 + U[dtype]) ** count
-    bound = Fraction(relative_error(*given)) * (1 + Fraction(1, 10**14))
+    bound = Fraction(release.relative_error(*given)) * (1 + Fraction(1, 10**14))
     assert worst - 1 <= bound <= (worst - 1) * Fraction(101, 100)
     # and all roundings down
     for count, dtype in given:
@@ -46,8 +37,8 @@ def test_relative_error_is_the_worst_product(steps):
 
 
 def test_there_is_no_bound_for_too_many_operations():
-    assert relative_error((2**24, np.float32)) == inf
-    assert relative_error((2**24, np.float64)) < 1e-8
+    assert release.relative_error((2**24, np.float32)) == inf
+    assert release.relative_error((2**24, np.float64)) < 1e-8
 
 
 # -- what is taken off the clip norm -------------------------------------------------------------
@@ -67,10 +58,10 @@ def test_every_part_of_the_bound_is_paid_for(clip_norm, coarse, size, neighbours
     A rounding term taken once instead of twice, or a forgotten sqrt(size), is off by far more.
     """
     gamma, e, change = coarse * clip_norm / sqrt(size), e * clip_norm, CHANGE[neighbours]
-    c = reduced_clip(clip_norm, gamma, size, neighbours, rounding=r, apart=e)
+    c = release.reduced_clip(clip_norm, gamma, size, neighbours, rounding=r, apart=e)
     moved = (change + 2 * Fraction(r)) * Fraction(c) + 2 * Fraction(e)
     moved += Fraction(gamma) * Fraction(sqrt(size))
-    priced = (1 - Fraction(NORMALS)) * change * Fraction(clip_norm)
+    priced = (1 - Fraction(release.NORMALS)) * change * Fraction(clip_norm)
     assert priced * (1 - Fraction(1, 10**13)) <= moved <= priced
 
 
@@ -79,15 +70,15 @@ def test_every_part_of_the_bound_is_paid_for(clip_norm, coarse, size, neighbours
 def test_noise_instead_of_a_smaller_clip_norm(mu, size):
     """The same bound solved for the noise: moved / gamma <= (1 - 4e-4) mu s / gamma."""
     sensitivity, apart = 3.0, np.array([1e-9, 0.0])
-    s = noise_for(np.full(2, mu), sensitivity, size, apart)
+    s = release.noise_for(np.full(2, mu), sensitivity, size, apart)
     for noise, e in zip(s.tolist(), apart.tolist(), strict=True):
         moved = Fraction(sensitivity) + 2 * Fraction(e)
         moved += Fraction(noise) / 2**36 * Fraction(sqrt(size))
-        priced = (1 - Fraction(NORMALS)) * Fraction(mu) * Fraction(noise)
+        priced = (1 - Fraction(release.NORMALS)) * Fraction(mu) * Fraction(noise)
         assert priced * (1 - Fraction(1, 10**13)) <= moved <= priced
-    assert noise_for(np.array([inf]), 1.0, 3, np.zeros(1)) == 0
-    with pytest.raises(PrecisionError, match="is too small for 100 coordinates"):
-        noise_for(np.array([1e-11]), 1.0, 100, np.zeros(1))
+    assert release.noise_for(np.array([inf]), 1.0, 3, np.zeros(1)) == 0
+    with pytest.raises(release.PrecisionError, match="is too small for 100 coordinates"):
+        release.noise_for(np.array([1e-11]), 1.0, 100, np.zeros(1))
 
 
 @pytest.mark.parametrize("dtype", floats)
@@ -99,7 +90,7 @@ def test_underflow_loses_no_more_than_its_bound(dtype):
         computed = (a * small).sum(axis=0, dtype=dtype)
         exact = n * Fraction(float(a[0, 0])) * Fraction(float(small[0, 0]))
         lost = 2 * abs(Fraction(float(computed[0])) - exact)  # the norm of four equal ones
-        assert 0 < lost <= Fraction(underflow(2 * n, dtype, 4))
+        assert 0 < lost <= Fraction(release.underflow(2 * n, dtype, 4))
 
 
 # -- sums as they are computed -------------------------------------------------------------------
@@ -143,7 +134,7 @@ def test_a_servers_sum_moves_by_what_is_priced(n_silos, size):
             zeros = np.zeros(size + 1, np.int64)
             sums.append(np.rint(noised.added(total / largest, zeros) / noised.grid))
         moved = np.linalg.norm(sums[0] - sums[1])
-        assert moved <= (1 - NORMALS) * plan.clip_norm / noised.grid
+        assert moved <= (1 - release.NORMALS) * plan.clip_norm / noised.grid
 
 
 def test_a_silos_message_moves_by_what_is_priced():
@@ -151,7 +142,7 @@ def test_a_silos_message_moves_by_what_is_priced():
     size, mechanism = 400, SiloMessages()
     plan = plan_for(mechanism, z=1e4)  # a coarse grid
     noised = mechanism.noised(plan, 1.0, size)
-    assert noised.clip < 1 - NORMALS - noised.grid * 9
+    assert noised.clip < 1 - release.NORMALS - noised.grid * 9
     edge = np.full(size, (0.5 + 1e-9) * noised.grid)
     far = np.full(size, 1.0 / sqrt(size))
     ends = []
@@ -159,7 +150,7 @@ def test_a_silos_message_moves_by_what_is_priced():
         kept = mechanism.keep(plan, message[None], 1.0)
         ends.append(np.rint(noised.added(kept, np.zeros((1, size), np.int64)) / noised.grid)[0])
     moved = np.linalg.norm(ends[0] - ends[1])
-    assert moved <= (1 - NORMALS) * 2 * plan.clip_norm / noised.grid
+    assert moved <= (1 - release.NORMALS) * 2 * plan.clip_norm / noised.grid
 
 
 def test_the_servers_own_rounding_is_paid_for_by_small_silos():
@@ -175,16 +166,16 @@ def test_the_servers_own_rounding_is_paid_for_by_small_silos():
         trust="server",
         weights=weights,
     )
-    taken = 1 - NORMALS - plan.mechanism.gradient_terms(plan, 3, np.dtype(float)).clip
+    taken = 1 - release.NORMALS - plan.mechanism.gradient_terms(plan, 3, np.dtype(float)).clip
     share = plan.record_shares
-    error = relative_error((6, np.float64)) * (share @ sizes) / share
+    error = release.relative_error((6, np.float64)) * (share @ sizes) / share
     assert error[0] > 6e-8
     np.testing.assert_allclose(taken, z * 2.0**-36 * sqrt(3) / 2 + error, atol=1e-10)
 
 
 def test_silos_of_a_stack_have_their_own_grids():
     std = np.array([1.0, 3.0, 0.0])
-    noised = NoisedSum(std, np.array([grid_for(s or 2.0, 0.0) for s in std]))
+    noised = release.NoisedSum(std, np.array([release.grid_for(s or 2.0, 0.0) for s in std]))
     sums, units = np.full((2, 4), 0.3), np.arange(8).reshape(2, 4) * 2**33
     got = noised.of(np.array([1, 0])).added(sums, units)
     for row, silo in enumerate((1, 0)):

@@ -7,25 +7,15 @@ import numpy as np
 import pytest
 
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.privacy import PrivacySpent
-from skdpfl.privacy.events import (
-    Approximate,
-    Exact,
-    FixedSizeGaussian,
-    Gaussian,
-    PoissonGaussian,
-    Profile,
-    WithReplacementGaussian,
-    compose,
-)
+from skdpfl.privacy import PrivacySpent, events
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from tests.guaranteed import cost_of
 
 DELTA = 1e-5
 A, B, C = (
-    ((PoissonGaussian(20.0, 0.1), 200),),
-    ((PoissonGaussian(15.0, 0.1), 200), (Gaussian(9.0), 1)),
-    ((FixedSizeGaussian(8.0, 0.2), 30),),
+    ((events.PoissonGaussian(20.0, 0.1), 200),),
+    ((events.PoissonGaussian(15.0, 0.1), 200), (events.Gaussian(9.0), 1)),
+    ((events.FixedSizeGaussian(8.0, 0.2), 30),),
 )
 
 
@@ -49,7 +39,7 @@ def test_what_it_says():
     assert cost.per_silo.to_dict() == dict(zip("xy", prices, strict=True))
     assert (cost.unit, cost.trust, cost.neighbours) == ("record", "silo", "replace")
     assert (cost.noise_multiplier, cost.n_releases, cost.accountant) == (15.0, 200, "pld")
-    assert spent(((Gaussian(2.0), 4),)).accountant == "gdp"
+    assert spent(((events.Gaussian(2.0), 4),)).accountant == "gdp"
 
 
 def test_each_silo_may_have_its_own_delta():
@@ -60,7 +50,7 @@ def test_each_silo_may_have_its_own_delta():
 
 
 def test_without_privacy():
-    cost = spent(((Exact(), 1),), ids=["x", "y"], groups=[0, 0])
+    cost = spent(((events.Exact(), 1),), ids=["x", "y"], groups=[0, 0])
     assert cost.epsilon == math.inf
     assert cost.per_silo.to_dict() == {"x": math.inf, "y": math.inf}
     assert cost.epsilon_at(0.5) == math.inf and cost.delta_at(100.0) == 1
@@ -69,7 +59,7 @@ def test_without_privacy():
 
 
 def test_the_outsider_is_kept_where_smaller():
-    outside = ((PoissonGaussian(60.0, 0.1), 200),)
+    outside = ((events.PoissonGaussian(60.0, 0.1), 200),)
     cost = spent(A, outsider_compositions=[outside])
     assert cost.outsider.epsilon == price_epsilon(outside, DELTA, "replace") < cost.epsilon
     assert cost.outsider.trust == "server"
@@ -79,16 +69,18 @@ def test_the_outsider_is_kept_where_smaller():
 # ---- reports --------------------------------------------------------------------------------
 
 
-OUTSIDE = ((PoissonGaussian(60.0, 0.1), 200),)
+OUTSIDE = ((events.PoissonGaussian(60.0, 0.1), 200),)
 REPORTED = {
     "two silos": two_silos(),
     "outsider": two_silos(noise_multiplier=15.0, outsider_compositions=[OUTSIDE], assignment="map"),
-    "no privacy": two_silos(B, ((Exact(), 1),)),
+    "no privacy": two_silos(B, ((events.Exact(), 1),)),
     "batches of fixed size": spent(C),
-    "batches with replacement": spent(((WithReplacementGaussian(9.0, 0.1, 20), 50),)),
-    "profile": spent(((Profile((0.0, 1.0), (0.1, 1e-6)), 1), (Approximate(0.1, 1e-7), 2))),
+    "batches with replacement": spent(((events.WithReplacementGaussian(9.0, 0.1, 20), 50),)),
+    "profile": spent(
+        ((events.Profile((0.0, 1.0), (0.1, 1e-6)), 1), (events.Approximate(0.1, 1e-7), 2))
+    ),
     "whole silos": spent(A, unit="silo", trust="server", neighbours="add_remove"),
-    "group": spent(((Gaussian(9.0), 4),)).group(3),
+    "group": spent(((events.Gaussian(9.0), 4),)).group(3),
     "nothing": spent(()),
 }
 
@@ -203,12 +195,14 @@ def test_words_are_checked(name, value):
 
 def test_releases_compose():
     both = spent(A) + spent(C)
-    assert both.epsilon == price_epsilon(compose((*A, *C)), DELTA, "replace")
+    assert both.epsilon == price_epsilon(events.compose((*A, *C)), DELTA, "replace")
     assert both.epsilon < spent(A).epsilon + spent(C).epsilon
     assert both.n_releases == 400
     thrice = sum([spent(A)] * 3)
     assert thrice == spent(A) + spent(A) + spent(A)
-    assert thrice.epsilon == price_epsilon(((PoissonGaussian(20.0, 0.1), 600),), DELTA, "replace")
+    assert thrice.epsilon == price_epsilon(
+        ((events.PoissonGaussian(20.0, 0.1), 600),), DELTA, "replace"
+    )
     with pytest.raises(TypeError):
         spent(A) + 1.0
 
@@ -245,7 +239,7 @@ def test_releases_can_be_priced_under_replacement():
     with pytest.raises(ValueError, match="neighbours='add_remove'"):
         replaced.under("add_remove")
     # A promise under one relation says nothing about the other.
-    for event in (Approximate(0.1), Profile((0.1,), (0.0,))):
+    for event in (events.Approximate(0.1), events.Profile((0.1,), (0.0,))):
         with pytest.raises(ValueError, match="neighbours='replace'"):
             spent(((event, 1),), neighbours="add_remove").under("replace")
 
@@ -253,7 +247,7 @@ def test_releases_can_be_priced_under_replacement():
 def test_same_silos_add_up_one_by_one():
     x, y = two_silos(A, B, assignment="map"), two_silos(B, A, assignment="map")
     both = x + y
-    crossed = compose((*A, *B))
+    crossed = events.compose((*A, *B))
     assert both.per_silo.to_dict() == pytest.approx(
         dict.fromkeys("xy", price_epsilon(crossed, DELTA, "replace"))
     )
@@ -265,8 +259,8 @@ def test_other_silos_add_up_to_the_worst(maps):
     # A record may have been in y first (paying B) and in x later (paying B again).
     x, y = two_silos(A, B, assignment=maps[0]), two_silos(B, A, assignment=maps[1])
     both = x + y
-    worst = price_epsilon(compose((*B, *B)), DELTA, "replace")
-    assert both.epsilon == worst > price_epsilon(compose((*A, *B)), DELTA, "replace")
+    worst = price_epsilon(events.compose((*B, *B)), DELTA, "replace")
+    assert both.epsilon == worst > price_epsilon(events.compose((*A, *B)), DELTA, "replace")
     assert both.per_silo.to_dict() == {"x": worst, "y": worst}
     assert (both + both).epsilon > both.epsilon  # and is still a cost that adds up
     renamed = spent(A, ids=["z"], groups=[0])
@@ -274,19 +268,19 @@ def test_other_silos_add_up_to_the_worst(maps):
 
 
 def test_many_unlike_silos_add_up_quickly_and_soundly():
-    many = [((PoissonGaussian(20.0 + k, 0.05 + 0.003 * k), 100 + k),) for k in range(40)]
+    many = [((events.PoissonGaussian(20.0 + k, 0.05 + 0.003 * k), 100 + k),) for k in range(40)]
     one = spent(*many, ids=range(40), groups=range(40))
     both = one + spent(A)
     for composition in many[::13]:
-        assert both.epsilon >= price_epsilon(compose((*composition, *A)), DELTA, "replace")
+        assert both.epsilon >= price_epsilon(events.compose((*composition, *A)), DELTA, "replace")
     assert both.epsilon < 1.5 * one.epsilon + spent(A).epsilon
 
 
 def test_outsiders_add_up_only_where_both_are_known():
-    outside = ((PoissonGaussian(60.0, 0.1), 200),)
+    outside = ((events.PoissonGaussian(60.0, 0.1), 200),)
     x, y = spent(A, outsider_compositions=[outside]), spent(A)
     assert (x + x).outsider.epsilon == price_epsilon(
-        compose((*outside, *outside)), DELTA, "replace"
+        events.compose((*outside, *outside)), DELTA, "replace"
     )
     assert (x + y).outsider is None
 
@@ -306,9 +300,9 @@ def test_equal_seeds_repeat_the_noise():
 
 def test_groups_of_plain_releases_are_exact():
     # k records move the sum k times as far.
-    cost = spent(((Gaussian(6.0), 10),))
+    cost = spent(((events.Gaussian(6.0), 10),))
     for k in (1, 2, 7):
-        exact = price_epsilon(((Gaussian(6.0 / k), 10),), DELTA, "replace")
+        exact = price_epsilon(((events.Gaussian(6.0 / k), 10),), DELTA, "replace")
         assert cost.group(k).epsilon == exact
         assert cost.group(k).delta == DELTA
     assert cost.group(2).group(3) == cost.group(6)
@@ -341,7 +335,7 @@ def test_a_group_pays_at_least_what_its_records_can_be_told_by():
     # Two equal records under Poisson sampling of one release, both replaced: the sum moves by 0, 2
     # or 4 clip norms in either direction. Its exact delta is below the group's.
     z, q, k = 2.0, 0.3, 2
-    group = spent(((PoissonGaussian(z, q), 1),), delta=1e-3).group(k)
+    group = spent(((events.PoissonGaussian(z, q), 1),), delta=1e-3).group(k)
     weights = [(1 - q) ** 2, 2 * q * (1 - q), q**2]
     x = np.linspace(-15, 15, 100_001)
 

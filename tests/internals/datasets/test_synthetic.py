@@ -1,4 +1,4 @@
-"""More of tests/datasets/test_synthetic.py: what only private names show."""
+"""More of tests/datasets/test_split.py: what only private names show."""
 
 import numpy as np
 import pytest

@@ -3,14 +3,26 @@
 import math
 from decimal import Decimal
 
+import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
-from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
+from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian, PoissonGaussian, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdpfl.privacy.pricing.loss_pairs import (
+    FixedSizePair,
+    Grid,
+    ReplacePair,
+    TooFine,
+    ZeroOutPair,
+    gaussian_pair,
+    normal_masses,
+)
+from skdpfl.privacy.pricing.loss_sum import LossSum
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
-from skdpfl.privacy.pricing.releases import undominated
+from skdpfl.privacy.pricing.releases import approximate_pair, profile_pair, undominated
 from skdpfl.privacy.pricing.renyi import renyi
+from tests.privacy import _reference as reference
 from tests.privacy._reference import exact_gaussian_delta
 
 
@@ -90,3 +102,162 @@ def test_gaussian_numbers_are_never_below_the_truth(mu, delta):
         assert gaussian_delta(mu, epsilon) == pytest.approx(delta, rel=1e-4)
     largest = gaussian_mu(0.5, delta)
     assert exact_gaussian_delta(largest, 0.5) <= Decimal(delta)
+
+
+# ---- losses on grids and their sums: dominance, and exact sums by other means --------------------
+
+PAIRS = [
+    ReplacePair(0.1, 1.0),
+    ReplacePair(1e-3, 2.0),
+    ReplacePair(0.9, 0.05),
+    ReplacePair(0.2, 1 / 60),
+    ZeroOutPair(0.1, 1.0),
+    ZeroOutPair(0.5, 0.1),
+    FixedSizePair(0.1, 2.0),
+    FixedSizePair(0.7, 0.04),
+    gaussian_pair(1.5),
+    approximate_pair(0.7, 1e-3),
+    profile_pair((0.1, 0.5, 1.0, 2.0), (0.2, 0.1, 0.02, 1e-3)),
+]
+
+
+def delta_on(loss, epsilon):
+    """Hockey-stick divergence of a loss on a grid."""
+    return loss.infinite + float(np.maximum(0, -np.expm1(epsilon - loss.losses)) @ loss.probs)
+
+
+def true_delta(pair, epsilon, direction):
+    """The divergence of the pair itself."""
+    if isinstance(pair, FixedSizePair):
+        return float(reference.fixed_size_delta(2 / pair.shift, pair.rate, epsilon))
+    make = (
+        reference.poisson_replace if isinstance(pair, ReplacePair) else reference.poisson_zero_out
+    )
+    p, q = make(1 / pair.shift, pair.rate)
+    return reference.hockey_stick((p, q) if direction == 0 else (q, p), epsilon)
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("pair", PAIRS[:9], ids=repr)
+def test_the_grid_dominates_and_is_exact_on_its_points(pair, direction):
+    h = math.sqrt(pair.variance()) / 8
+    loss = pair.grids(Grid(h, 1e-12, 1e-12, 10**6))[direction]
+    for k in (0, 1, 3, 9, 20):
+        on, between = k * h, (k + 0.4) * h
+        truth = true_delta(pair, on, direction)
+        assert delta_on(loss, on) == pytest.approx(truth, rel=1e-6, abs=1e-10)
+        assert delta_on(loss, between) >= true_delta(pair, between, direction) - 1e-10
+
+
+def test_a_grid_with_too_many_points_is_not_built():
+    with pytest.raises(TooFine) as error:
+        ReplacePair(0.1, 1.0).grids(Grid(1e-9, 1e-12, 1e-12, 10**6))
+    assert error.value.ratio > 100
+    loss = ReplacePair(0.1, 1.0).grids(Grid(0.02, 1e-12, 1e-12, 10**6))[0]
+    with pytest.raises(TooFine) as error:
+        LossSum(((loss, 50),), 64).epsilon(1e-5)
+    assert error.value.of_sum and error.value.ratio > 1
+
+
+# ---- sums -----------------------------------------------------------------------------------
+
+
+def binomial_delta(epsilon0, n, epsilon):
+    """Delta of n randomised responses, from the binomial law."""
+    up = 1 / (1 + math.exp(-epsilon0))
+    k = np.arange(n + 1)
+    losses = (2 * k - n) * epsilon0
+    weight = np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - losses)))
+    return float((binom.pmf(k, n, up) * weight).sum())
+
+
+@pytest.mark.parametrize(
+    "epsilon0, n, deviations",
+    [(0.5, 10, k) for k in (0, 1)]
+    + [(0.1, 1000, k) for k in (0, 1, 4, 10, 20)]
+    + [(0.001, 10**6, k) for k in (0, 1, 4, 10, 20)],
+)
+def test_sums_of_randomised_responses(epsilon0, n, deviations):
+    epsilon = n * epsilon0 * math.tanh(epsilon0 / 2) + deviations * math.sqrt(n) * epsilon0
+    loss = approximate_pair(epsilon0, 0.0).grids(Grid(epsilon0 / 4, 0, 0, 10**6))[0]
+    total = LossSum(((loss, n),), 2**21)
+    truth = binomial_delta(epsilon0, n, epsilon)
+    ours = total.finite_delta(epsilon, truth).value
+    assert truth * (1 - 1e-8) <= ours <= 1.001 * truth  # down to 1e-100
+    back = total.epsilon(ours).value
+    assert back == pytest.approx(epsilon, rel=1e-3)
+
+
+@pytest.mark.parametrize("centre", [0.0, 0.37])
+def test_probabilities_of_intervals_are_within_their_error_bounds(centre):
+    rng = np.random.default_rng(0)
+    x = np.sort(np.concatenate([-rng.uniform(0, 12, 60), rng.uniform(0, 3, 15)]))
+    mass, error = normal_masses(x, centre)
+    tails = [Decimal(b) - Decimal(centre) for b in x.tolist()]
+    below = [reference.exact_tail(-t) if t <= 0 else 1 - reference.exact_tail(t) for t in tails]
+    for i in range(len(x) - 1):
+        assert abs(Decimal(float(mass[i])) - (below[i + 1] - below[i])) <= Decimal(float(error[i]))
+        ends = x[i : i + 2] - centre
+        tail = reference.exact_tail(Decimal(float(max(ends[0], -ends[1]))))
+        # logarithms of tails are about x^2 / 2
+        assert Decimal(float(error[i])) <= Decimal(4e-15 * (1 + np.abs(ends).max() ** 2)) * tail
+
+
+def test_a_profile_that_a_release_has_is_met_at_every_point():
+    """And points above the curve between the others change nothing."""
+    epsilons = (0.0, 0.3, 0.8, 1.5, 2.5)
+    deltas = tuple(gaussian_delta(1.2, e) for e in epsilons)
+    pair = profile_pair(epsilons, deltas)
+    for i in range(1, 5):
+        (low, high), (first, last) = np.exp(epsilons[i - 1 : i + 1]), deltas[i - 1 : i + 1]
+        for share, lift in ((0.5, 1.0001), (0.6, 1.1)):  # above the chord in e^epsilon
+            chord = (1 - share) * first + share * last
+            between = math.log((1 - share) * low + share * high), lift * chord
+            more = sorted([*zip(epsilons, deltas, strict=True), between])
+            assert profile_pair(*zip(*more, strict=True)) == pair
+    losses, masses = np.array(pair.losses), np.array(pair.masses)
+    for epsilon, delta in zip(epsilons, deltas, strict=True):
+        for sign in (1, -1):  # both directions: delta(-e) = 1 - e^-e (1 - delta(e))
+            met = pair.infinite + np.maximum(0.0, -np.expm1(sign * epsilon - losses)) @ masses
+            wanted = delta if sign > 0 else 1 - math.exp(-epsilon) * (1 - delta)
+            assert met == pytest.approx(wanted, rel=1e-12)
+    assert pair.infinite == deltas[-1]
+    assert pair.infinite + masses.sum() == pytest.approx(1.0)
+
+
+def test_profiles_that_say_nothing():
+    nothing = Profile((0.0, 1.0), (1.0, 1.0))
+    for n in (1, 3):
+        assert price_delta(((nothing, n), (Approximate(0.1), 2)), 0.5, "replace") == 1.0
+    assert profile_pair((0.0, 1.0), (1.0, 1.0)).infinite == 1.0
+    assert profile_pair((700.0,), (0.1,)).infinite == 1.0  # such an epsilon is not used
+    assert profile_pair((2.0,), (0.1,)).infinite == 0.1
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sums_on_a_grid_are_never_below_their_convolution(seed):
+    """Unlike losses on a coarse grid, at any delta."""
+    random = np.random.default_rng(seed)
+    q, m, e = 10 ** random.uniform([-5, -2, -1.5], [0, 0.7, 1])
+    pairs = [[ReplacePair, ZeroOutPair, FixedSizePair][seed % 3](q, m), approximate_pair(e, 0.0)]
+    counts = random.integers(1, 5, 2).tolist()
+    h = math.sqrt(sum(pair.variance() for pair in pairs)) / random.choice([2, 4, 8])
+    delta = 10 ** random.uniform(-25, -0.3)
+    parts = tuple(
+        (pair.grids(Grid(h, 1e-9, 1e-6 * delta, 5000))[seed % 2], n)
+        for pair, n in zip(pairs, counts, strict=True)
+    )
+    probs, low = np.ones(1), 0
+    for loss, n in parts:
+        for _ in range(n):
+            probs, low = np.convolve(probs, loss.probs), low + loss.low
+    losses = h * np.arange(low, low + probs.size)
+    total = LossSum(parts, 2**18)
+    epsilon = total.epsilon(delta).value
+    for at, stated in (
+        (epsilon, delta - total.infinite),
+        (epsilon / 2, total.finite_delta(epsilon / 2, delta).value),
+    ):
+        above = losses > at
+        exact = float((probs[above] * -np.expm1(at - losses[above])).sum())
+        assert exact <= stated * (1 + 1e-9)

@@ -1,17 +1,26 @@
 """More of tests/privacy/test_ledger.py: what only private names show."""
 
+import errno
+import fcntl
+import json
 import math
+import os
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from skdpfl.exceptions import BudgetExceeded
+from benchmarks.ledger import EPSILON
+from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Approximate, Gaussian, PoissonGaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.spending import filters
+from skdpfl.privacy.spending import book, filters
+from skdpfl.privacy.spending.book import Budget, Damaged, read, written
 from skdpfl.privacy.spending.filters import RenyiFilter, failure_share, filter_order, renyi_budget
 from tests.privacy.test_ledger import cost, gaussian
+from tests.privacy.test_ledger_file import SMALL, full, path
 
 
 @pytest.mark.parametrize(
@@ -79,3 +88,110 @@ def test_the_gaussian_filter_wastes_nothing_and_refuses_other_fits():
             ledger.charge("quarter", quarter)
         with pytest.raises(BudgetExceeded):
             ledger.charge("more", gaussian(gaussian_mu(2.0, 1e-5) / 20))
+
+
+__all__ = ["full", "path"]  # fixtures
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-10])
+def test_what_a_budget_admits_a_larger_one_admits(delta):
+    """The guarantee after a raise: orders fall and budgets grow with epsilon."""
+    epsilons = np.geomspace(0.01, 100, 60)
+    orders = [filter_order(e, delta) for e in epsilons]
+    assert all(a >= b for a, b in pairwise(orders))
+    for left in (0.9 * delta, 0.5 * delta):
+        budgets = [renyi_budget(e, left, a) for e, a in zip(epsilons, orders, strict=True)]
+        assert all(a <= b for a, b in pairwise(budgets))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [0, 1, 5, 9])
+def test_every_flipped_bit_is_seen(full, n):
+    """All bits of the header, and of some entries."""
+    data = bytearray(full.read_bytes())
+    lines = bytes(data).splitlines(keepends=True)
+    start = sum(map(len, lines[:n]))
+    for position in range(start, start + min(len(lines[n]), 160)):
+        for bit in range(8):
+            data[position] ^= 1 << bit
+            with pytest.raises(Damaged):
+                read(bytes(data))
+            data[position] ^= 1 << bit
+    assert read(bytes(data)).budget.epsilon == EPSILON
+
+
+def test_an_entry_that_this_version_does_not_know_is_refused():
+    body = written(Budget(1.0)).splitlines()[1]
+    for change in ({"kind": "gift"}, {"epsilon": -1.0}, {"extra": 1}, {"method": []}, {"id": None}):
+        plain = json.loads(body) | change
+        if change == {"id": None}:
+            del plain["id"]
+        line = journal_line(plain)
+        with pytest.raises(Damaged, match="entry 1"):
+            read(line)
+
+
+def journal_line(plain):
+    """Return a file of one entry, with digests that fit."""
+    data = book._json(plain)
+    return book._header(1, book._digest(data)) + data
+
+
+def test_who_waits_too_long_is_told(full, monkeypatch):
+    monkeypatch.setattr(book, "PATIENCE", 0.05)
+    with PrivacyLedger(path=full) as ledger, open(full) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(LedgerError, match="another process held it"):
+            ledger.charge("more", SMALL)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        ledger.charge("more", SMALL)
+
+
+@pytest.mark.parametrize("kept", [1, 40, 79, 100, 300, None])
+@pytest.mark.parametrize("opened", [True, False])
+def test_an_entry_that_its_writer_did_not_finish(full, kept, opened):
+    """A whole one counts although the header lacks it, a part of one does not; both heal."""
+    before = full.read_bytes()
+    with PrivacyLedger(path=full) as ledger:
+        ledger.charge("last", SMALL)
+    line = full.read_bytes()[len(before) :]
+    cut = before + (line if kept is None else line[:kept] + b"\0" * (kept == 100))
+    full.write_bytes(before)
+    with PrivacyLedger(path=full) as ledger:
+        if not opened:
+            assert len(ledger.entries) == 8
+        full.write_bytes(cut)
+        assert len(ledger.entries) == 8 + (kept is None)
+        ledger.charge("after", SMALL)
+        ledger.charge("after that", SMALL)
+    names = [entry.name for entry in PrivacyLedger(path=full).entries]
+    assert names[8:] == ["last"] * (kept is None) + ["after", "after that"]
+    for wrong in (b"x", line + b"{", line + line, b"\n", line[:50] + b"\n"):
+        full.write_bytes(before + wrong)
+        with pytest.raises(LedgerError, match="No fit is admitted"):
+            PrivacyLedger(path=full)
+
+
+@pytest.mark.parametrize("call", range(4))
+def test_a_disk_that_fails_on_the_way_leaves_what_was_there(full, call, monkeypatch):
+    """Line, its way to the disk, header, its way to the disk."""
+    left = [call]
+
+    def failing(original):
+        def run(*args):
+            left[0] -= 1
+            if left[0] == -1:
+                raise OSError(errno.EIO, "Input/output error")
+            return original(*args)
+
+        return run
+
+    before = full.read_bytes()
+    with PrivacyLedger(path=full) as ledger:
+        monkeypatch.setattr(os, "pwrite", failing(os.pwrite))
+        monkeypatch.setattr(os, "fsync", failing(os.fsync))
+        with pytest.raises(LedgerError, match="cannot be written: Input/output error"):
+            ledger.charge("more", SMALL)
+        assert full.read_bytes() == before
+        ledger.charge("more", SMALL)
+    assert len(PrivacyLedger(path=full).entries) == 9

@@ -10,7 +10,9 @@ from skdpfl.privacy.events import Approximate, Exact, Gaussian, PoissonGaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.spending.cost import Cost
+from skdpfl.privacy.spending.report import EVENTS
 from skdpfl.privacy.spending.spent import chosen_by_outputs, total
+from tests.privacy.test_report_schema import SCHEMA
 from tests.privacy.test_spent import DELTA, A, B, C, spent, two_silos
 
 
@@ -86,3 +88,8 @@ def test_text_never_shows_less_than_was_spent(epsilon, delta, shown):
     cost = dataclasses.replace(spent(A), costs=(Cost(A, delta, epsilon),))
     assert shown in repr(cost)
     assert float(repr(cost).split("ε=")[1].split(",")[0]) >= epsilon * (1 - 1e-11)
+
+
+def test_every_event_is_described():
+    kinds = SCHEMA["$defs"]["event"]["anyOf"]
+    assert {name for kind in kinds for name in kind["properties"]["event"]["enum"]} == {*EVENTS}
