@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.losses import (
-    LOSSES,
-    AbsoluteError,
-    Hinge,
-    LogLoss,
-    Quantile,
-    SquaredError,
-    loss_for,
-    with_weights,
-)
+from skdpfl import losses
 from skdpfl.models import LinearModel, Records
 from skdpfl.privacy.release import relative_error
 
@@ -25,15 +16,15 @@ DTYPES = [np.float32, np.float64]
 LOSS_CASES = [
     *(
         (cls(), k)
-        for cls in LOSSES
+        for cls in losses.LOSSES
         for k in ((1, 3) if cls.is_classifier else (1,))
         if not cls.one_slope
     ),
-    (LogLoss(label_free=True), 1),
-    (Hinge(smoothing=2.0), 1),
-    (Hinge(smoothing=2.0), 4),
-    (AbsoluteError(smoothing=2.0), 1),
-    (Quantile(q=0.2, smoothing=2.0), 1),
+    (losses.LogLoss(label_free=True), 1),
+    (losses.Hinge(smoothing=2.0), 1),
+    (losses.Hinge(smoothing=2.0), 4),
+    (losses.AbsoluteError(smoothing=2.0), 1),
+    (losses.Quantile(q=0.2, smoothing=2.0), 1),
 ]
 #: leading axes of params and of X; they broadcast
 SHAPES = [((), ()), ((), (3,)), ((3,), (3,)), ((3,), ()), ((2, 1), (2, 3))]
@@ -83,7 +74,7 @@ def test_sum_equals_one_gradient_at_a_time(loss, k, clip, intercept, dtype):
 
 @pytest.mark.parametrize(("params", "data"), SHAPES)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("loss", "k"), [(SquaredError(), 1), (LogLoss(), 4)])
+@pytest.mark.parametrize(("loss", "k"), [(losses.SquaredError(), 1), (losses.LogLoss(), 4)])
 def test_leading_axes_clip_norms_and_weights_broadcast(loss, k, params, data, dtype):
     model, w, X, y = problem(loss, k, params=params, data=data, dtype=dtype)
     shape = np.broadcast_shapes(params, data)
@@ -215,20 +206,20 @@ def test_clipping_without_labels_balances_where_probabilities_are_true(products,
     model, X = LinearModel(4, 1), 3 * rng.normal(size=(n, 4)).astype(dtype)
     params, each = rng.normal(size=5).astype(dtype), Records.in_turn(X, [1] * n)
     odds = np.exp(model.raw(params, X)[:, 0]) * np.divide(*weights or (1, 1))
-    for loss in (LogLoss(label_free=True), LogLoss()):
+    for loss in (losses.LogLoss(label_free=True), losses.LogLoss()):
         parts = []
         for label in (0, 1):
             y, own = np.full(n, label), loss
             if weights is not None:
-                y = with_weights(y, np.full(n, weights[label]))
-                own = loss_for(loss, y)
+                y = losses.with_weights(y, np.full(n, weights[label]))
+                own = losses.loss_for(loss, y)
             norms = model.squared_row_norms(X)
             given = {"clip_norm": clip, "squared_norms": norms}
             parts.append(model.clipped_gradient_sums(params, each, y, own, **given))
         assert max(np.linalg.norm(part, axis=1).max() for part in parts) <= clip
         mean = np.abs(parts[0] + odds[:, None] * parts[1]).max(axis=1) / (1 + odds)
         assert (mean.max() < 1e-6) == loss.label_free
-    assert loss.without_labels() == LogLoss(label_free=True)
+    assert loss.without_labels() == losses.LogLoss(label_free=True)
 
 
 @every_loss
@@ -267,7 +258,7 @@ def test_a_bad_record_counts_as_zero_in_its_silo_and_elsewhere(loss, k, dtype, b
 )
 def test_a_record_of_weight_zero_moves_no_bit(layout, dtype):
     """Records that a step did not draw; sampling is priced as if they were not there."""
-    loss, rng = LogLoss(), np.random.default_rng(0)
+    loss, rng = losses.LogLoss(), np.random.default_rng(0)
     X = rng.normal(size=(4, 100, 6)).astype(dtype)
     y, weights = rng.integers(0, 2, size=(4, 100)), rng.integers(0, 2, size=(4, 100)).astype(dtype)
     weights[0, [0, -1]] = 0  # its place, read either way
@@ -348,7 +339,7 @@ def test_one_more_record_changes_a_sum_by_the_clip_norm_even_where_residuals_cha
 ):
     """Long records whose residuals are zero to the last bit: any other bit costs a gradient."""
     rng = np.random.default_rng(0)
-    model, loss = LinearModel(d, 1), SquaredError()
+    model, loss = LinearModel(d, 1), losses.SquaredError()
     X = (1e5 * rng.standard_normal((40, d))).astype(np.float32)
     params = rng.standard_normal(model.size).astype(np.float32)
     norms = model.squared_row_norms(X)
@@ -376,7 +367,7 @@ def test_one_more_record_changes_a_sum_by_the_clip_norm_even_where_residuals_cha
 def test_no_bit_tells_of_other_silos_of_the_group(products, d, k, dtype, layout):
     """In shapes where BLAS adds up part of a matrix otherwise than a copy of it."""
     rng = np.random.default_rng(3)
-    lengths, model, loss = (8, 14, 3, 2, 6), LinearModel(d, k), LogLoss()
+    lengths, model, loss = (8, 14, 3, 2, 6), LinearModel(d, k), losses.LogLoss()
     edges = np.cumsum([0, *lengths])
     X = rng.standard_normal((50, d)).astype(dtype)
     y, params = rng.integers(0, max(k, 2), 50), rng.standard_normal((5, model.size)).astype(dtype)
@@ -443,9 +434,11 @@ def test_underflow_does_not_hide_a_record(dtype):
     huge = dtype(1e38 if dtype == np.float32 else 1e300)
     model = LinearModel(2, 1, fit_intercept=False)
     X, y = np.array([[tiny, -tiny]], dtype), np.array([huge], dtype)
-    part = model.clipped_gradient_sum(model.init(dtype=dtype), X, y, SquaredError(), clip_norm=1.0)
+    part = model.clipped_gradient_sum(
+        model.init(dtype=dtype), X, y, losses.SquaredError(), clip_norm=1.0
+    )
     assert exact_norm(part) <= 1
-    raw = model.gradient_sum(model.init(dtype=dtype), X, y, SquaredError())
+    raw = model.gradient_sum(model.init(dtype=dtype), X, y, losses.SquaredError())
     assert exact_norm(raw) > 1e10
 
 
@@ -486,7 +479,7 @@ def test_adding_up_errs_no_more_than_documented(n, dtype):
     X = rng.standard_normal((n, 6)).astype(dtype)
     X[: n // 2] *= -1000  # large sums that cancel
     y = np.ones(n, dtype)
-    got = model.gradient_sum(model.init(dtype=dtype), X, y, SquaredError())
+    got = model.gradient_sum(model.init(dtype=dtype), X, y, losses.SquaredError())
     exact = [-fsum(column) for column in X.astype(float).T]
     clip = np.linalg.norm(X.astype(float), axis=1).max()
     error = np.linalg.norm(got - exact) / clip
@@ -504,7 +497,9 @@ def test_long_rows_are_clipped_without_a_rounding_error(dtype):
     got = model.squared_row_norms(x[None])[0]
     assert Fraction(float(got)) >= exact * (1 - Fraction(1, 2**24) * (dtype == np.float32))
     w = np.zeros(model.size, dtype)
-    part = model.clipped_gradient_sum(w, x[None], dtype([-100]), SquaredError(), clip_norm=clip)
+    part = model.clipped_gradient_sum(
+        w, x[None], dtype([-100]), losses.SquaredError(), clip_norm=clip
+    )
     size = sum(Fraction(float(v)) ** 2 for v in part)
     assert 0.999 < size <= Fraction(clip) ** 2
 

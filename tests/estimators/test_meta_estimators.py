@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from sklearn import model_selection
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer
@@ -17,16 +18,6 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_selection import RFE, SelectFromModel, SequentialFeatureSelector
 from sklearn.inspection import permutation_importance
-from sklearn.model_selection import (
-    FixedThresholdClassifier,
-    GridSearchCV,
-    TunedThresholdClassifierCV,
-    cross_val_predict,
-    cross_validate,
-    learning_curve,
-    permutation_test_score,
-    validation_curve,
-)
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
@@ -71,7 +62,7 @@ def tool(function, **more):
 
 
 CLIPS = {"clip_norm": [0.5, 1.0]}
-search = fit(lambda column: GridSearchCV(clf(silo_column=column), CLIPS, cv=2))
+search = fit(lambda column: model_selection.GridSearchCV(clf(silo_column=column), CLIPS, cv=2))
 
 
 def importance(data, silos, column):
@@ -159,7 +150,7 @@ TABLE = {
     "SharedBudget of a Pipeline": (with_words(shared), OK, OK, OK),
     "GridSearchCV": (search, OK, OK, OK),
     "GridSearchCV of a Pipeline": (
-        search_pipeline(lambda pipe, grid: GridSearchCV(pipe, grid, cv=2)),
+        search_pipeline(lambda pipe, grid: model_selection.GridSearchCV(pipe, grid, cv=2)),
         "stepname__parameter",
         OK,
         OK,
@@ -170,16 +161,21 @@ TABLE = {
         OK,
         OK,
     ),
-    "cross_validate": (tool(cross_validate), OK, OK, OK),
-    "cross_val_predict": (tool(cross_val_predict), OK, OK, OK),
-    "learning_curve": (tool(learning_curve, train_sizes=[0.5, 1]), OK, OK, OK),
+    "cross_validate": (tool(model_selection.cross_validate), OK, OK, OK),
+    "cross_val_predict": (tool(model_selection.cross_val_predict), OK, OK, OK),
+    "learning_curve": (tool(model_selection.learning_curve, train_sizes=[0.5, 1]), OK, OK, OK),
     "validation_curve": (
-        tool(validation_curve, param_name="clip_norm", param_range=[0.5, 1.0]),
+        tool(model_selection.validation_curve, param_name="clip_norm", param_range=[0.5, 1.0]),
         OK,
         OK,
         OK,
     ),
-    "permutation_test_score": (tool(permutation_test_score, n_permutations=2), OK, OK, OK),
+    "permutation_test_score": (
+        tool(model_selection.permutation_test_score, n_permutations=2),
+        OK,
+        OK,
+        OK,
+    ),
     "permutation_importance": (importance, OK, OK, OK),
     "CalibratedClassifierCV": (meta(lambda m: CalibratedClassifierCV(m, cv=2)), OK, OK, OK),
     "TransformedTargetRegressor": (
@@ -200,7 +196,7 @@ TABLE = {
     ),
     "MultiOutputClassifier": (meta(MultiOutputClassifier, BOTH), OK, OK, OK),
     "FixedThresholdClassifier": (
-        meta(lambda m: FixedThresholdClassifier(m, threshold=0.4)),
+        meta(lambda m: model_selection.FixedThresholdClassifier(m, threshold=0.4)),
         ROUTING,
         OK,
         OK,
@@ -212,7 +208,7 @@ TABLE = {
     "SelectFromModel": (select, OK, OK, "feature names should match"),
     "VotingClassifier": (meta(lambda m: VotingClassifier([("a", m)])), ROUTING, OK, OK),
     "TunedThresholdClassifierCV": (
-        meta(lambda m: TunedThresholdClassifierCV(m, cv=2)),
+        meta(lambda m: model_selection.TunedThresholdClassifierCV(m, cv=2)),
         ROUTING,
         OK,
         OK,

@@ -6,15 +6,8 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import skdpfl
+from skdpfl import preprocessing
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget, silo_scores
-from skdpfl.preprocessing import (
-    DPPCA,
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPStandardScaler,
-    RowTransformer,
-)
 from skdpfl.remote import SiloRecords
 
 pytestmark = pytest.mark.filterwarnings("ignore:X has feature names, but")
@@ -68,16 +61,16 @@ READERS = {
     "predict": lambda table: clf().fit(X, y).predict(table),
     "score": lambda table: clf().fit(X, y).score(table, y),
     "search": lambda table: SEARCH.fit(table, y),  # its part for scores may hold the record
-    "shared": lambda table: SharedBudget(make_pipeline(DPStandardScaler(**BOUNDS), clf())).fit(
-        table, y
-    ),
+    "shared": lambda table: SharedBudget(
+        make_pipeline(preprocessing.DPStandardScaler(**BOUNDS), clf())
+    ).fit(table, y),
     "scores": lambda table: silo_scores(clf().fit(X, y), table, y, silos=y),
-    "scaler": lambda table: DPStandardScaler(**BOUNDS).fit(table),
-    "range": lambda table: DPMinMaxScaler().fit(table),
-    "mapped": lambda table: DPMinMaxScaler(**BOUNDS).fit(X).transform(table),
-    "imputer": lambda table: DPSimpleImputer(**BOUNDS).fit(table),
-    "projection": lambda table: DPPCA(2, 1.0).fit(table),
-    "rows": lambda table: RowTransformer(_numbers).fit_transform(np.asarray(table)),
+    "scaler": lambda table: preprocessing.DPStandardScaler(**BOUNDS).fit(table),
+    "range": lambda table: preprocessing.DPMinMaxScaler().fit(table),
+    "mapped": lambda table: preprocessing.DPMinMaxScaler(**BOUNDS).fit(X).transform(table),
+    "imputer": lambda table: preprocessing.DPSimpleImputer(**BOUNDS).fit(table),
+    "projection": lambda table: preprocessing.DPPCA(2, 1.0).fit(table),
+    "rows": lambda table: preprocessing.RowTransformer(_numbers).fit_transform(np.asarray(table)),
 }
 
 
@@ -98,7 +91,7 @@ def test_what_cannot_be_read_is_named_by_its_place(reader, table):
 
 
 def test_complex_levels_are_not_quoted():
-    assert str(NUMBER) not in said(lambda: DPOneHotEncoder().fit(COMPLEX))
+    assert str(NUMBER) not in said(lambda: preprocessing.DPOneHotEncoder().fit(COMPLEX))
 
 
 OTHERS = {

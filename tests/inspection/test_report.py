@@ -11,10 +11,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skdpfl
-from skdpfl import DPFedEXPRegressor, ISRLDPClassifier
+from skdpfl import DPFedAvgClassifier, DPFedEXPRegressor, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import describe
+from skdpfl.inspection import affordable_features, describe
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
+from skdpfl.models import MLP
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpfl.privacy import PrivacyLedger, PrivacySpent
 
@@ -231,3 +232,19 @@ def test_a_page_is_saved(tmp_path):
 def test_what_is_not_fitted_has_no_page():
     with pytest.raises(Exception, match="not fitted"):
         skdpfl.report(classifier())
+
+
+# ---- affordable_features: a number of columns from public numbers --------------------------------
+
+SIZES = [300] * 6  # 1,800 records
+
+
+def test_without_privacy_nothing_limits_it_and_at_least_one_column_is_named():
+    assert affordable_features(ISRLDPClassifier(epsilon=np.inf), silo_sizes=SIZES) == 2**14
+    assert affordable_features(ISRLDPRegressor(epsilon=0.01), silo_sizes=[20, 20]) == 1
+
+
+@pytest.mark.parametrize("model", [DPFedAvgClassifier(unit="silo"), ISRLDPClassifier(model=MLP())])
+def test_whole_silos_and_networks_are_refused(model):
+    with pytest.raises(ValueError, match="linear models with unit"):
+        affordable_features(model, silo_sizes=SIZES)

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from skdpfl.losses import LogLoss
-from skdpfl.models import _products
+from skdpfl.models import MLP, LinearModel, _products, public
 from skdpfl.models._clipping import clip_slopes, row_norms
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling import AffineScaling, Scales
+from skdpfl.scaling._maps import AffineTarget
+from tests.test_fitted_models import COEFS, INTERCEPTS
 from tests.test_models import DTYPES, problem
 
 
@@ -54,3 +58,20 @@ def test_factors_of_few_digits_do_not_raise_the_norm(k, dtype):
     clip = float(np.finfo(dtype).tiny) * float(big) ** min(k, 2) * 1e-3
     clip_slopes(slopes, size**2, clip)
     assert np.max(slopes[:, -1].astype(np.longdouble) * size) <= clip
+
+
+def test_a_start_is_scaled_and_chance_is_not():
+    """A network that has not begun predicts what it did, once data are scaled."""
+    model = MLP((3,), start=public((COEFS, INTERCEPTS))).build(2, 1)
+    scales = Scales(AffineScaling(np.array([1.0, -2.0]), np.array([2.0, 0.5])),
+                    AffineTarget(3.0, 0.25))  # fmt: skip
+    X = np.array([[1.0, 1.0], [4.0, -6.0]])
+    begun = model.started(scales)
+    raw = begun.raw(begun.init(), scales.features.transform(X))
+    np.testing.assert_allclose(scales.target.inverse(raw), model.raw(model.init(), X))
+    chance = MLP((3,)).build(2, 1)
+    assert LinearModel(2, 1, True).is_linear and not chance.is_linear
+    assert chance.started(scales) is chance
+    with pytest.raises(ValueError, match="give a stream"):
+        chance.init()
+    assert chance.init(streams_for(0).stream("init")).any()

@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl.federation import (
-    OF_CLASSES,
-    OF_TARGETS,
-    AveragePrecision,
-    Concordance,
-    RocAuc,
-    measure_of,
-)
+from skdpfl import federation
 from skdpfl.model_selection._prefit import DecisionTable, GapTable
 from skdpfl.model_selection.held_out import HeldOut
 from skdpfl.privacy.events import read_guarantee
@@ -19,12 +12,15 @@ from skdpfl.silos import read_silos
 
 TARGETS = (0.0, 20.0)
 MEASURES = {
-    **{name: measure_of(name, n_classes=2) for name in OF_CLASSES},
-    **{name: measure_of(name, n_classes=None, targets=TARGETS) for name in OF_TARGETS},
-    "bins": RocAuc(edges=np.linspace(-3, 3, 15)),
-    "top bins": AveragePrecision(edges=np.linspace(-3, 3, 15)),
-    "risks": Concordance(horizon=2.0),
-    "times and risks": Concordance(horizon=2.0, edges=np.linspace(-3, 3, 7)),
+    **{name: federation.measure_of(name, n_classes=2) for name in federation.OF_CLASSES},
+    **{
+        name: federation.measure_of(name, n_classes=None, targets=TARGETS)
+        for name in federation.OF_TARGETS
+    },
+    "bins": federation.RocAuc(edges=np.linspace(-3, 3, 15)),
+    "top bins": federation.AveragePrecision(edges=np.linspace(-3, 3, 15)),
+    "risks": federation.Concordance(horizon=2.0),
+    "times and risks": federation.Concordance(horizon=2.0, edges=np.linspace(-3, 3, 7)),
     "cells for a cut": DecisionTable(),
     "bins for a cut": DecisionTable(edges=np.linspace(-3, 3, 7)),
     "temperature": GapTable(),
@@ -41,7 +37,7 @@ def records(measure, rng, n):
         chance = rng.choice([0.0, 1.0, 1e-12, *rng.random(4)], n)
         with np.errstate(divide="ignore"):
             X = np.log(np.stack([1 - chance, chance], axis=1))
-    if isinstance(measure, Concordance):
+    if isinstance(measure, federation.Concordance):
         return X, np.stack([rng.choice([*WILD, 0.3, 1.9], n), rng.integers(0, 2, n)], axis=1)
     if measure.reads == "targets":
         return X, rng.choice([*WILD, 3.0, 19.0], n)

@@ -6,17 +6,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from skdpfl import remote
 from skdpfl.losses import Quantile
 from skdpfl.models import MLP, Additive, TemperedSigmoid, public
-from skdpfl.remote import (
-    Refused,
-    RemoteFederation,
-    SiloRecords,
-    SilosMissing,
-    pack,
-    score_federation,
-    unpack,
-)
 from tests.remote.silos_here import (
     NAMES,
     Here,
@@ -114,25 +106,27 @@ def test_exposures_are_declared_by_both_sides(tmp_path):
     data = problem("Rates")
     model = estimator("ISRLDPRegressor", loss="poisson", feature_bounds=(-4, 4))
     here = Here(tmp_path, data, exposure=exposures(160))
-    with pytest.raises(SilosMissing, match="declared different exposures"):
+    with pytest.raises(remote.SilosMissing, match="declared different exposures"):
         fit_elsewhere(model, here)
-    with pytest.raises(SilosMissing, match="declared different exposures"):
+    with pytest.raises(remote.SilosMissing, match="declared different exposures"):
         fit_elsewhere(model, Here(tmp_path, data), schema(data, exposure=True))
     with pytest.raises(ValueError, match="needs a loss with a log link"):
         fit_elsewhere(model.set_params(loss="huber"), here, schema(data, exposure=True))
     assert not any(map(here.entries, NAMES))
     fitted = fit_here(model.set_params(loss="poisson"), data)
-    with pytest.raises(SilosMissing, match="Scores read no exposures"):
-        score_federation(fitted, RemoteFederation(here, schema(data)), epsilon=1.0, bound=5.0)
+    with pytest.raises(remote.SilosMissing, match="Scores read no exposures"):
+        remote.score_federation(
+            fitted, remote.RemoteFederation(here, schema(data)), epsilon=1.0, bound=5.0
+        )
     with pytest.raises(ValueError, match="above 0 for each of the 2"):
-        SiloRecords("north", [[1.0], [2.0]], [1.0, 2.0], exposure=[1.0, 0.0])
+        remote.SiloRecords("north", [[1.0], [2.0]], [1.0, 2.0], exposure=[1.0, 0.0])
 
 
 @pytest.mark.parametrize("kinds", [("Survival", "Regressor"), ("Regressor", "Survival")])
 def test_times_and_numbers_are_not_taken_for_each_other(tmp_path, kinds):
     here = Here(tmp_path, problem(kinds[0]))
     model = estimator(f"ISRLDP{kinds[1]}", feature_bounds=(-4, 4), target_bounds=(0, 4))
-    with pytest.raises(SilosMissing, match="declared different events and times"):
+    with pytest.raises(remote.SilosMissing, match="declared different events and times"):
         fit_elsewhere(model, here)
     assert not any(map(here.entries, NAMES))
 
@@ -151,7 +145,7 @@ def test_records_have_weights_of_their_own(tmp_path):
 @pytest.mark.parametrize("wrong", [[1.0], [np.nan] * 2, [-1.0, 1.0]])
 def test_weights_that_are_none(wrong):
     with pytest.raises(ValueError, match="sample_weight"):
-        SiloRecords("a", [[1.0], [2.0]], [0, 1], sample_weight=wrong)
+        remote.SiloRecords("a", [[1.0], [2.0]], [0, 1], sample_weight=wrong)
 
 
 @pytest.mark.slow
@@ -166,7 +160,7 @@ def test_without_a_seed_every_fit_has_noise_of_its_own(tmp_path):
 def test_a_silo_that_never_saw_a_round_pays_nothing(tmp_path):
     """One silo refuses: nobody is asked anything, nobody has spent."""
     here = Here(tmp_path, problem(), budget=(2.0, 1e-3))
-    with pytest.raises(SilosMissing, match=r"do not take part.*costs more than this silo's"):
+    with pytest.raises(remote.SilosMissing, match=r"do not take part.*costs more than this silo's"):
         fit_elsewhere(estimator(), here)
     assert [len(here.entries(silo)) for silo in NAMES] == [0] * 4
 
@@ -188,8 +182,8 @@ def spoilt_once(change, at=22, silo="north"):
 
 
 def with_values(answer, values):
-    letter = unpack(answer)
-    return pack(type(letter)(letter.fit, letter.purpose, letter.number, values))
+    letter = remote.unpack(answer)
+    return remote.pack(type(letter)(letter.fit, letter.purpose, letter.number, values))
 
 
 FAULTS = {
@@ -197,12 +191,12 @@ FAULTS = {
     "garbage": lambda answer: b"garbage",
     "cut": lambda answer: answer[:-3],
     "nan": lambda answer: with_values(answer, np.full(5, np.nan)),
-    "before the next round": lambda a: pack(
-        type(unpack(a))(unpack(a).fit, "round", 99, np.zeros(5))
+    "before the next round": lambda a: remote.pack(
+        type(remote.unpack(a))(remote.unpack(a).fit, "round", 99, np.zeros(5))
     ),
-    "another fit": lambda a: pack(type(unpack(a))("other", "round", 0, np.zeros(5))),
+    "another fit": lambda a: remote.pack(type(remote.unpack(a))("other", "round", 0, np.zeros(5))),
     "not a vector": lambda answer: with_values(answer, np.zeros((5, 1))),
-    "something else": lambda answer: pack(3),
+    "something else": lambda answer: remote.pack(3),
 }
 PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 4}
 
@@ -232,7 +226,7 @@ def test_a_silo_that_fails_for_good_is_named(tmp_path, fault):
     here = Here(tmp_path, problem(), spoil=spoil)
     model = estimator(**PLAIN)
     with pytest.raises(
-        SilosMissing, match=r"Round 1 lacks answers; silos that answered have paid. n"
+        remote.SilosMissing, match=r"Round 1 lacks answers; silos that answered have paid. n"
     ):
         fit_elsewhere(model, here)
     assert not hasattr(model, "coef_")
@@ -266,7 +260,7 @@ REFUSED = {
 def test_what_silos_elsewhere_do_not_do_is_said(tmp_path, name):
     options, words = REFUSED[name]
     here = Here(tmp_path, problem())
-    with pytest.raises(Refused, match=words), warnings.catch_warnings():
+    with pytest.raises(remote.Refused, match=words), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         fit_elsewhere(estimator(**options), here)
     assert not here.letters
@@ -274,22 +268,22 @@ def test_what_silos_elsewhere_do_not_do_is_said(tmp_path, name):
 
 def test_a_memory_in_silos_does_not_go_with_missing_answers(tmp_path):
     here = Here(tmp_path, problem())
-    with pytest.raises(Refused, match='give on_missing="fail"'):
+    with pytest.raises(remote.Refused, match='give on_missing="fail"'):
         fit_elsewhere(estimator("DPScaffoldClassifier"), here, on_missing="skip")
 
 
 def test_arguments():
     data = problem()
     with pytest.raises(ValueError, match="on_missing must be"):
-        RemoteFederation(None, schema(data), on_missing="wait")
+        remote.RemoteFederation(None, schema(data), on_missing="wait")
     with pytest.raises(ValueError, match="must be strings"):
-        RemoteFederation(None, schema(data, silo_sizes={0: 3}))
+        remote.RemoteFederation(None, schema(data, silo_sizes={0: 3}))
 
 
 def test_intervals_are_refused_before_a_cost_where_records_have_weights(tmp_path):
     data = problem(n=2000)
     here = Here(tmp_path, data, weights=np.full(2000, 0.5))
     how = {"epsilon": 16.0, "feature_bounds": (-4, 4), "inference": "intervals"}
-    with pytest.raises(SilosMissing, match="records have weights"):
+    with pytest.raises(remote.SilosMissing, match="records have weights"):
         fit_elsewhere(estimator(**how), here)
     assert not any(map(here.entries, NAMES))

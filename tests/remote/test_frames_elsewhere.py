@@ -6,17 +6,8 @@ import numpy as np
 import pytest
 
 import skdpfl
+from skdpfl import remote
 from skdpfl.federation import Schema
-from skdpfl.remote import (
-    Refused,
-    SiloRecords,
-    SilosMissing,
-    Terms,
-    new_silo_key,
-    pack,
-    score_federation,
-    unpack,
-)
 from tests.estimators.test_frames import DECLARED, raw
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here
 
@@ -38,7 +29,7 @@ class Frames(Here):
         options = {"classes": [0, 1], "columns": self.declared} | dict(self.extra)
         if self.persons is not None:
             options["persons"] = self.persons[mine]
-        return SiloRecords(name, own, y[mine], **options)
+        return remote.SiloRecords(name, own, y[mine], **options)
 
 
 def problem(n=400):
@@ -78,7 +69,7 @@ FOUND = {
 @pytest.mark.parametrize("case", FOUND)
 def test_levels_and_ranges_elsewhere_are_those_found_here(case, tmp_path):
     data = problem(4000)
-    silos = Frames(tmp_path, data, keys={name: new_silo_key() for name in NAMES})
+    silos = Frames(tmp_path, data, keys={name: remote.new_silo_key() for name in NAMES})
     silos.declared, how, n = KINDS, {}, 4000
     if case == "persons":  # who have two rows each
         codes = np.asarray(data[2])
@@ -97,7 +88,7 @@ def test_levels_and_ranges_elsewhere_are_those_found_here(case, tmp_path):
     assert entry.spent.epsilon <= model.privacy_spent_.epsilon * (1 + 1e-12)
     if case == "silos' noise":
         federation = skdpfl.remote.RemoteFederation(silos, facts(KINDS, 4000), classes=[0, 1])
-        scores = score_federation(model, federation, epsilon=8.0, random_state=1)
+        scores = remote.score_federation(model, federation, epsilon=8.0, random_state=1)
         assert abs(scores.overall - model.score(*data[:2])) < 10 * scores.overall_noise
 
 
@@ -109,7 +100,7 @@ def test_whole_silos_elsewhere_find_ranges_as_here(kind, tmp_path):
     kinds = {name: KINDS[name] for name in ("age", "smoker", "seen")}
     frame, y, codes = problem(4000)
     data = frame[list(kinds)], y, codes
-    silos = Frames(tmp_path, data, budget=(5000.0, 1e-3), terms=Terms(unit="silo"))
+    silos = Frames(tmp_path, data, budget=(5000.0, 1e-3), terms=remote.Terms(unit="silo"))
     silos.declared = kinds
     options = {"epsilon": 60.0, "delta": 1e-5, "feature_bounds": kinds}
     options |= {} if kind == "DPFedEXPClassifier" else {"unit": "silo"}
@@ -142,7 +133,7 @@ REFUSED = {
 def test_other_declarations_are_refused_before_anything_is_charged(case, tmp_path):
     silos = Frames(tmp_path, problem())
     silos.declared, words = REFUSED[case]
-    with pytest.raises((Refused, SilosMissing), match=words):
+    with pytest.raises((remote.Refused, remote.SilosMissing), match=words):
         fit_elsewhere(estimator(feature_bounds=DECLARED), silos, facts())
     assert not silos.entries("east")
 
@@ -150,14 +141,14 @@ def test_other_declarations_are_refused_before_anything_is_charged(case, tmp_pat
 def test_what_silos_or_servers_cannot_do_is_named(tmp_path):
     frame, y, _ = problem()
     with pytest.raises(ValueError, match=r"lacks the column\(s\) \['ward'\]"):
-        SiloRecords("east", frame.drop(columns="ward"), y, classes=[0, 1], columns=DECLARED)
+        remote.SiloRecords("east", frame.drop(columns="ward"), y, classes=[0, 1], columns=DECLARED)
     with pytest.raises(ValueError, match="Give n_features, or the columns"):
         Schema({"east": 10})
     here = skdpfl.federation.LocalFederation(None, None)
     with pytest.raises(ValueError, match=r"of \['age', 'ward', 'seen'\] cannot be found: declare"):
         estimator()._encoding_elsewhere(KINDS, here)
     federation = skdpfl.remote.RemoteFederation(Frames(tmp_path, problem()), facts())
-    with pytest.raises(Refused, match="is for models that are fitted to frames"):
+    with pytest.raises(remote.Refused, match="is for models that are fitted to frames"):
         skdpfl.preprocessing.DPStandardScaler(1.0).fit_federation(federation, facts())
 
 
@@ -167,7 +158,7 @@ def test_a_silo_reads_its_frame_by_the_agreed_columns_only(tmp_path):
     silos.declared = KINDS
     options = {"epsilon": 30.0, "feature_bounds": KINDS, "max_categories": 3, "n_rounds": 1}
     fit_elsewhere(estimator(**options), silos, facts(KINDS))
-    letters = [unpack(letter) for name, letter in silos.letters if name == "east"]
+    letters = [remote.unpack(letter) for name, letter in silos.letters if name == "east"]
     offer = next(letter for letter in letters if hasattr(letter, "facts"))
     sums = [each for each in letters if hasattr(each, "purpose") and each is not offer]
     assert sums[0].purpose == "vocabulary" and sums[0].columns is None
@@ -182,18 +173,18 @@ def test_a_silo_reads_its_frame_by_the_agreed_columns_only(tmp_path):
     ]
     records = silos.records("east")
     for columns in wrong:
-        with pytest.raises(Refused, match="columns differ from those of the agreed fit"):
+        with pytest.raises(remote.Refused, match="columns differ from those of the agreed fit"):
             records.columns_of(replace(asked, columns=columns), offer.facts)
-    with pytest.raises(Refused, match="does not say how frames are encoded"):
+    with pytest.raises(remote.Refused, match="does not say how frames are encoded"):
         records.columns_of(replace(asked, columns=None, purpose="round"), offer.facts)
     facts_of = offer.facts
     for columns in (*wrong[:2], facts_of.columns[:-1], facts_of.columns[:1] * 5, ()):
-        with pytest.raises(Refused, match=r"fit's (columns|features) are"):
+        with pytest.raises(remote.Refused, match=r"fit's (columns|features) are"):
             replace(facts_of, columns=columns).check()
     huge = replace(facts_of.columns[1], width=10**9)
-    with pytest.raises(Refused, match="are inconsistent"):
+    with pytest.raises(remote.Refused, match="are inconsistent"):
         replace(facts_of, columns=(facts_of.columns[0], huge, *facts_of.columns[2:])).check()
-    assert pack(offer) == pack(unpack(pack(offer)))
+    assert remote.pack(offer) == remote.pack(remote.unpack(remote.pack(offer)))
 
 
 def test_no_letter_with_other_levels_tells_whether_a_level_occurs(tmp_path):
@@ -203,7 +194,7 @@ def test_no_letter_with_other_levels_tells_whether_a_level_occurs(tmp_path):
     options = {"epsilon": 8.0, "feature_bounds": KINDS, "max_categories": 5, "scaling": None}
     options |= {"sampling": "disjoint", "calibrate": False, "model": "linear", "n_rounds": 2}
     fit_elsewhere(estimator(**options), silos, facts(KINDS))
-    letters = [unpack(letter) for name, letter in silos.letters if name == "east"]
+    letters = [remote.unpack(letter) for name, letter in silos.letters if name == "east"]
     *before, first, second = letters
     age, ward, *rest = first.columns
 
@@ -215,13 +206,13 @@ def test_no_letter_with_other_levels_tells_whether_a_level_occurs(tmp_path):
         silos.folder = tmp_path / level
         silos.folder.mkdir()
         for letter in (*before, by(first, 1)):
-            answer = unpack(silos.gate("east").answer(pack(letter)))
+            answer = remote.unpack(silos.gate("east").answer(remote.pack(letter)))
         assert answer.values.size
-        said.add(silos.gate("east").answer(pack(by(second, 1, level))))
-        said.add(silos.gate("east").answer(pack(by(second, True))))  # which is 1
-        assert unpack(silos.gate("east").answer(pack(by(second, 1)))).values.size
+        said.add(silos.gate("east").answer(remote.pack(by(second, 1, level))))
+        said.add(silos.gate("east").answer(remote.pack(by(second, True))))  # which is 1
+        assert remote.unpack(silos.gate("east").answer(remote.pack(by(second, 1)))).values.size
     (said,) = said
-    assert "must not change after the first letter" in unpack(said).reason
+    assert "must not change after the first letter" in remote.unpack(said).reason
     twice = replace(ward, levels=(1, "1"))
     found = twice.encode(np.array(["1", "heart", None], dtype=object))
     np.testing.assert_array_equal(found[:, [0, 1, -1]], [[1, 0, 0], [0, 0, 0], [0, 0, 1]])

@@ -4,33 +4,28 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from skdpfl import preprocessing
 from skdpfl.federation import Schema
-from skdpfl.preprocessing import (
-    DPPCA,
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPSplineTransformer,
-    DPStandardScaler,
-)
 from skdpfl.remote import Refused, RemoteFederation, SiloRecords, SilosMissing, Terms, unpack
 from tests.remote.silos_here import NAMES, Here, estimator, problem, schema
 
 NUMBERS = {
-    "scaler": DPStandardScaler(3.0),
-    "scaler in bounds": DPStandardScaler(3.0, feature_bounds=(-4, 4)),
-    "range": DPMinMaxScaler(3.0),
-    "public range": DPMinMaxScaler(feature_bounds=(-4, 4)),
-    "curves": DPSplineTransformer(3.0, feature_bounds=(-4, 4)),
-    "pca": DPPCA(2, 3.0, row_norm=3.0),
-    "pca, zeroed": DPPCA(2, 3.0, row_norm=3.0, center=False, neighbours="add_remove"),
+    "scaler": preprocessing.DPStandardScaler(3.0),
+    "scaler in bounds": preprocessing.DPStandardScaler(3.0, feature_bounds=(-4, 4)),
+    "range": preprocessing.DPMinMaxScaler(3.0),
+    "public range": preprocessing.DPMinMaxScaler(feature_bounds=(-4, 4)),
+    "curves": preprocessing.DPSplineTransformer(3.0, feature_bounds=(-4, 4)),
+    "pca": preprocessing.DPPCA(2, 3.0, row_norm=3.0),
+    "pca, zeroed": preprocessing.DPPCA(2, 3.0, row_norm=3.0, center=False, neighbours="add_remove"),
 }
 WORDS = {
-    "mean": DPSimpleImputer(8.0),
-    "median in bounds": DPSimpleImputer(8.0, strategy="median", feature_bounds=(-4, 4)),
-    "most frequent": DPSimpleImputer(20.0, strategy="most_frequent"),
-    "encoder": DPOneHotEncoder(20.0),
-    "declared": DPOneHotEncoder(categories=[["a", "b"]] * 4),
+    "mean": preprocessing.DPSimpleImputer(8.0),
+    "median in bounds": preprocessing.DPSimpleImputer(
+        8.0, strategy="median", feature_bounds=(-4, 4)
+    ),
+    "most frequent": preprocessing.DPSimpleImputer(20.0, strategy="most_frequent"),
+    "encoder": preprocessing.DPOneHotEncoder(20.0),
+    "declared": preprocessing.DPOneHotEncoder(categories=[["a", "b"]] * 4),
 }
 
 
@@ -62,7 +57,7 @@ def test_transformers_learn_what_they_learn_in_one_process(tmp_path, name):
     if words:
         X = X.astype(object)
         X[::9, 1] = None
-        if isinstance(here, DPOneHotEncoder) or here.strategy == "most_frequent":
+        if isinstance(here, preprocessing.DPOneHotEncoder) or here.strategy == "most_frequent":
             X = np.where(X == None, None, np.where(X.astype(float) > 0, "b", "a"))  # noqa: E711
     there, data = clone(here), (X, y, silos)
     relation = {"neighbours": here.neighbours} if here.neighbours != "auto" else {}
@@ -87,7 +82,7 @@ def test_tables_of_words_are_for_sums_that_can_read_them(tmp_path):
     facts = schema(data, dtype="object")
     federation = RemoteFederation(here, facts, estimator="a fit")
     with pytest.raises(SilosMissing, match="needs a table of numbers"):
-        DPPCA(2, random_state=0).fit_federation(federation, facts)
+        preprocessing.DPPCA(2, random_state=0).fit_federation(federation, facts)
     with pytest.raises(SilosMissing, match="need numbers"):
         estimator("ISRLDPRegressor", scaling=None).fit_federation(federation, facts)
     assert not any(here.entries(name) for name in NAMES)
@@ -101,13 +96,13 @@ def test_transformers_elsewhere_are_noised_by_their_silos(tmp_path, how, words):
     here = Here(tmp_path, problem("Regressor"))
     facts = schema(here.problem)
     with pytest.raises(Refused, match=words):
-        DPPCA(2, **how).fit_federation(RemoteFederation(here, facts), facts)
+        preprocessing.DPPCA(2, **how).fit_federation(RemoteFederation(here, facts), facts)
     assert not here.letters
 
 
 ASKED = {
-    "encoder": lambda **how: DPOneHotEncoder(3.0, **how),
-    "imputer": lambda **how: DPSimpleImputer(3.0, strategy="most_frequent", **how),
+    "encoder": lambda **how: preprocessing.DPOneHotEncoder(3.0, **how),
+    "imputer": lambda **how: preprocessing.DPSimpleImputer(3.0, strategy="most_frequent", **how),
 }
 
 

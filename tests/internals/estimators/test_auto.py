@@ -1,12 +1,16 @@
 """More of tests/estimators/test_auto.py: what only private names show."""
 
+import re
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import skdpfl
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.choosing import PublicFacts, choose
-from skdpfl.choosing._final_step import _with_step
+from skdpfl.choosing._final_step import _with_step, largest_eigenvalue
 from skdpfl.choosing._method import Committed
 from skdpfl.choosing._noise_level import noise_level
 from skdpfl.losses import LogLoss
@@ -109,3 +113,43 @@ def test_two_classes_take_fewer_rounds_where_noise_limits_them(name, kw, n_class
     model = getattr(skdpfl, name)(**given)
     plan = model.plan_for(silo_sizes=[200, 300], n_features=4, n_classes=n_classes)
     assert plan.n_rounds == rounds
+
+
+@pytest.mark.parametrize("sizes", [(50, 3), (20, 400), (600, 350)])
+def test_the_largest_eigenvalue_is_never_missed(sizes):
+    """Nor where the one direction of all columns is orthogonal to it."""
+    A = np.random.default_rng(0).normal(size=sizes)
+    A[:, 0] = -A[:, 1] * 3
+    exact = np.linalg.eigvalsh(A.T @ A)[-1]
+    half = len(A) // 2
+    found = largest_eigenvalue(lambda: [A[:half], A[half:]])
+    assert exact * (1 - 1e-9) <= found <= 1.06 * exact
+
+
+def advice(epsilon, n=870, d=39, n_silos=6, kind=ISRLDPClassifier, **kw):
+    """What a fit of this shape is told before any record is read; "" if nothing."""
+    X = np.random.default_rng(0).normal(size=(n, d))
+    y = X[:, 0] > 0 if kind is ISRLDPClassifier else X[:, 0]
+    with warnings.catch_warnings(record=True) as said, pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("always")
+        patch.setattr(kind, "_run", None)
+        with pytest.raises(TypeError):
+            kind(epsilon, delta=1e-5, **kw).fit(X, y, silos=np.arange(n) % n_silos)
+    return "".join(str(each.message) for each in said if "will drown" in str(each.message))
+
+
+def number(pattern, text):
+    return float(re.search(pattern, text)[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("kind", [ISRLDPClassifier, ISRLDPRegressor])
+@pytest.mark.parametrize("epsilon", [0.02, 0.1])
+def test_who_follows_the_advice_is_warned_no_more(kind, epsilon):
+    kw = {"kind": kind, "scaling": None}
+    said = advice(epsilon, **kw)
+    needed = number(r"an epsilon of about ([\d.,]+)", said)
+    assert not advice(needed, **kw)
+    assert advice(0.9 * needed, **kw)
+    records = number(r"about ([\d,]+) records", said)
+    assert not advice(epsilon, n=int(records), **kw)
+    assert advice(epsilon, n=int(0.9 * records), **kw)

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from skdpfl.privacy import epsilon_of
+from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.plan import outsider_multipliers
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from tests.estimators.test_budget import fit
+from tests.estimators.test_mixed_budgets import SIZES, plan_for
 
 
 def unequal(**kw):
@@ -43,3 +46,35 @@ def test_no_credit_where_it_is_not_sound(name, kw):
     clf = fit(name, **kw)
     assert outsider_multipliers(clf.plan_) is None
     assert clf.privacy_spent_.outsider is None
+
+
+def test_a_strict_silo_counts_for_what_it_can_say():
+    plan = plan_for({"a": 0.3, "b": 3.0, "c": np.inf})
+    mu = np.array([gaussian_mu(0.3, 1e-4), gaussian_mu(3.0, 1e-4), np.inf])
+    values = SIZES.to_numpy() / (1000 / 3 / 7 + 4 / mu**2)
+    np.testing.assert_allclose(plan.weights, values / values.sum())
+    assert plan.weights[0] < 0.1
+    assert plan.weights.sum() == pytest.approx(1)
+
+
+BUDGETS = {"a": 0.5, "b": 3.0, "c": 1.0}
+
+
+@pytest.mark.parametrize("calibrate", [True, False])
+@pytest.mark.parametrize("options", [{}, {"feature_bounds": None, "scaling": "private"}], ids=str)
+@pytest.mark.filterwarnings("ignore:The scales of")
+def test_a_silos_price_contains_its_own_releases(options, calibrate):
+    plan = plan_for(BUDGETS, calibrate=calibrate, **options)
+    groups, spent = plan.groups(), plan.spent().per_silo
+    share = []
+    for i, budget in enumerate(BUDGETS.values()):
+        composition = dict(groups.compositions[groups.of_silo[i]])
+        assert plan.setup[i]
+        assert all(composition[event] >= count for event, count in plan.setup[i])
+        assert 0.99 * budget <= spent.iloc[i] <= budget
+        mu = gaussian_mu(budget, 1e-4)
+        assert all(isinstance(event, Gaussian) for event, _ in plan.setup[i])
+        total = sum(n * (2 / event.noise_multiplier) ** 2 for event, n in plan.setup[i])
+        share.append(total / mu**2)
+    np.testing.assert_allclose(share, share[0])  # the same part of each budget
+    assert len(groups.compositions) == 3

@@ -9,6 +9,7 @@ from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.algorithms import LocalizedSGD
 from skdpfl.federation._batches import Batches
 from skdpfl.privacy import SecureAggregation
+from skdpfl.privacy.mechanisms.records import ShuffledSums
 from skdpfl.privacy.sampling import Halving
 from tests.estimators.fits import data
 
@@ -113,3 +114,16 @@ def test_fewer_answers_cost_less_and_spare_ones_more():
 def test_what_phases_cannot_do_is_refused(options, words):
     with pytest.raises(ValueError, match=words):
         ISRLDPClassifier(solver="localized", **options).plan_for(silo_sizes=[50, 1], n_features=3)
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "multistage"])
+def test_accelerated_solvers_send_sums(solver):
+    given = {"solver": solver, "sampling": "disjoint", "alpha": 0.1, "n_rounds": 5}
+    given["calibrate"] = False  # so that all of the budget is the rounds'
+    sizes = {"silo_sizes": [60] * 8, "n_features": 6}
+    plan = ISRLDPClassifier(1.0, trust="shuffler", **given).plan_for(**sizes)
+    assert (plan.mechanism, plan.size) == (ShuffledSums(), 7)
+    assert 0.985 <= plan.spent().epsilon <= 1.0
+    server = ISRLDPClassifier(1.0, trust="server", **given).plan_for(**sizes)
+    ratio = plan.mechanism.noise_on_mean(plan) / server.mechanism.noise_on_mean(server)
+    assert 1.0 <= ratio < 1.05

@@ -8,20 +8,12 @@ import pytest
 from scipy.stats import norm
 
 import skdpfl
+from skdpfl import scaling
 from skdpfl.federation import SiloData, Work
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.models._network import ACTIVATIONS, Network
 from skdpfl.privacy.mechanisms import mechanism_for
-from skdpfl.scaling import (
-    CalibrationRun,
-    Labels,
-    Slopes,
-    TemperaturePlan,
-    _calibration,
-    _temperature,
-    rarity,
-)
 from skdpfl.scaling._temperature import (
     FactorPosterior,
     ShrinkPlan,
@@ -30,12 +22,14 @@ from skdpfl.scaling._temperature import (
     posterior_share,
     rescale_towards_anchor,
 )
+from tests.estimators.fits import data
 from tests.estimators.test_temperature import BOUNDS, logistic, rare
+from tests.estimators.test_weights import HUGE, weights_of
 from tests.made_sums import budgets_of, exact_sums
 
 
 def plan_of(trust="silo", neighbours="replace", mu=(0.3, 0.5, 1.0), sizes=(100, 300, 50)):
-    return TemperaturePlan(budgets_of(sizes, mu, trust=trust, neighbours=neighbours))
+    return scaling.TemperaturePlan(budgets_of(sizes, mu, trust=trust, neighbours=neighbours))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -46,7 +40,7 @@ def test_a_slope_is_the_derivative_in_the_logarithm_of_the_factor(n_classes):
     params = np.random.default_rng(1).normal(size=work.model.size) / 3
     weights = np.random.default_rng(2).random(len(y))
     data = SiloData.from_codes(X, y, silos, 4, weights=weights)
-    found = exact_sums(Slopes(params, 1.2, 1e6), data, work=work)
+    found = exact_sums(scaling.Slopes(params, 1.2, 1e6), data, work=work)
 
     def loss(u):
         values = LogLoss().value(y, np.exp(u) * work.model.raw(params, X))
@@ -73,7 +67,9 @@ def test_right_probabilities_have_no_slope_whatever_is_cut(n_classes):
     y = (raw + rng.gumbel(size=raw.shape)).argmax(axis=1)
     data, work = work_of(raw[:, n_classes == 2 :], y, np.arange(len(y)) % 4, n_classes)
     params = work.model.pack(np.eye(work.model.n_outputs))
-    right, timid = (exact_sums(Slopes(params, t, 0.7), data, work=work) / 5000 for t in (1.0, 0.5))
+    right, timid = (
+        exact_sums(scaling.Slopes(params, t, 0.7), data, work=work) / 5000 for t in (1.0, 0.5)
+    )
     assert abs(right.mean()) < 0.02
     assert timid.mean() < -0.05
 
@@ -82,7 +78,7 @@ def test_right_probabilities_have_no_slope_whatever_is_cut(n_classes):
 def test_a_fit_asks_as_often_as_it_pays(monkeypatch, n_classes):
     """Executed is priced: one count of two labels, or two slopes at the cut of the plan."""
     X, y, silos = logistic(800, n_classes=n_classes)
-    asked, counted, original, count_all = [], [], Slopes.sums, Labels.sums
+    asked, counted, original, count_all = [], [], scaling.Slopes.sums, scaling.Labels.sums
 
     def sums(self, data, work):
         for found in original(self, data, work):
@@ -94,8 +90,8 @@ def test_a_fit_asks_as_often_as_it_pays(monkeypatch, n_classes):
             counted.append(found)
             yield found
 
-    monkeypatch.setattr(Slopes, "sums", sums)
-    monkeypatch.setattr(Labels, "sums", counts)
+    monkeypatch.setattr(scaling.Slopes, "sums", sums)
+    monkeypatch.setattr(scaling.Labels, "sums", counts)
     clf = skdpfl.ISRLDPClassifier(2.0, random_state=0, **BOUNDS).fit(X, y, silos=silos)
     assert all(here.tolist() == [0, 1, 2, 3] for _, here, _ in asked)
     for cut, _, exact in asked:
@@ -129,11 +125,11 @@ def test_two_classes_are_shrunk_by_noise_and_errors_alone(mu, shares, clip):
     own = mechanism_for("record", "silo")
     trained = SimpleNamespace(clip_norm=clip, mechanism=own, unit="record", trust="silo")
     work = Work(model, LogLoss(label_free=True), None, trained, params.dtype)
-    run = CalibrationRun(plan, None, work, params, None, plan.counted(None, None))
+    run = scaling.CalibrationRun(plan, None, work, params, None, plan.counted(None, None))
     found = plan.calibrated(run)
     assert plan.sums.mus == plan.labels.mus == ()
     assert plan.level == pytest.approx(2 / (mu * 450) * np.sqrt(3), rel=0.01)
-    noise, bend = plan.level * rarity(shares) ** 1.5, shares[0] * shares[1]
+    noise, bend = plan.level * scaling.rarity(shares) ** 1.5, shares[0] * shares[1]
     longest = max(clip, np.sqrt(3) * max(shares))
     error = (plan.level * longest / bend) ** 2 + 1 / (450 * bend)
     known, kept = 1 / (1 + 12 * noise + (30 * noise) ** 2), 1 - part_of_errors(2, 5.0 / error)
@@ -160,8 +156,8 @@ def test_rare_labels_that_noise_drowns_are_told_of_and_others_not():
     with pytest.warns(UserWarning, match=r"will drown.*rarest label has about 0\.0"):
         clf.fit(X, y, silos=silos)
     clf.fit(X, (X[:, 0] > 0).astype(int), silos=silos)  # a warning would be an error
-    assert rarity((0.5, 0.5)) == pytest.approx(1) == rarity((1 / 3, 1 / 3, 1 / 3))
-    assert rarity((0.9, 0.1)) == pytest.approx(0.25 / 0.09)
+    assert scaling.rarity((0.5, 0.5)) == pytest.approx(1) == scaling.rarity((1 / 3, 1 / 3, 1 / 3))
+    assert scaling.rarity((0.9, 0.1)) == pytest.approx(0.25 / 0.09)
 
 
 def test_the_anchor_is_what_a_factor_of_zero_predicts():
@@ -190,13 +186,13 @@ def test_the_share_is_the_posterior_mean():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_silos_sum_is_its_own_to_the_last_bit(monkeypatch, model, dtype):
     """Silos of one size are computed together, those of more than a block piece by piece."""
-    monkeypatch.setattr(_calibration, "_BLOCK", 16)
+    monkeypatch.setattr(scaling._calibration, "_BLOCK", 16)
     rng, sizes = np.random.default_rng(0), [3, 1, 3, 40, 0, 16, 2, 3, 1, 17]
     X, y = rng.normal(size=(sum(sizes), 7)).astype(dtype), rng.integers(0, 3, sum(sizes))
     silos, weights = np.repeat(np.arange(10), sizes), rng.random(len(y)).astype(dtype)
     work = Work(model, LogLoss(), None, None, np.dtype(dtype))
     params = rng.normal(size=model.size).astype(dtype)
-    for asked in (Slopes(params, 1.3, 0.7), Labels()):
+    for asked in (scaling.Slopes(params, 1.3, 0.7), scaling.Labels()):
         for order in (np.arange(len(y)), rng.permutation(len(y))):
             columns = X[order], y[order], silos[order]
             data = SiloData.from_codes(*columns, 10, weights=weights[order])
@@ -226,7 +222,9 @@ def test_what_is_known_after_slopes_is_bayes_rule():
     likely = known._likely([])
     for factor, slope in seen:
         told = known.slopes(factor)
-        likely = likely * norm.pdf(slope, told, np.hypot(0.05, _temperature._MISFIT * told[:1]))
+        likely = likely * norm.pdf(
+            slope, told, np.hypot(0.05, scaling._temperature._MISFIT * told[:1])
+        )
     after = (likely * known.slopes(0.7)).sum() / likely.sum()
     assert known.expected(seen, 0.7) == pytest.approx(after, rel=1e-9)
 
@@ -245,7 +243,7 @@ def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
     def mean(at, number):
         raw = at * x
         slopes = (LogLoss().gradient(y, raw) * raw).sum(axis=-1)
-        return _temperature.centred_slopes(raw, slopes, plan.cut).mean()
+        return scaling._temperature.centred_slopes(raw, slopes, plan.cut).mean()
 
     factor, error = plan.find(mean, known_of(plan, variance))
     assert abs(factor - best) * np.sqrt(variance) < 0.5
@@ -257,7 +255,7 @@ def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
 def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach):
     plan, rng = plan_of(mu=[20.0] * 3), np.random.default_rng(0)
     posterior = known_of(plan)
-    nearest = np.abs(_temperature._FACTORS - reach).argmin()
+    nearest = np.abs(scaling._temperature._FACTORS - reach).argmin()
 
     def found(noise):
         def mean(at, number):
@@ -276,6 +274,26 @@ def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs):
     raw = 0.8 * np.sqrt(1.5) * rng.normal(size=(10**5, n_outputs))
     y = rng.integers(0, n_labels, len(raw))
     slopes = (LogLoss().gradient(y, raw) * raw).sum(axis=-1)
-    found = _temperature.centred_slopes(raw, slopes, 0.7).mean()
+    found = scaling._temperature.centred_slopes(raw, slopes, 0.7).mean()
     told = posterior.slopes(0.8)[0]  # of labels that do not follow predictions
     np.testing.assert_allclose(told, found, atol=0.03 if n_outputs > 1 else 0.01)
+
+
+@pytest.mark.parametrize("weight", [*HUGE, np.inf, np.nan])
+def test_the_temperature_is_cut_after_weighting(weight):
+    X, y, silos = data("ISRLDPClassifier")
+    work = Work(LinearModel(3, 1), LogLoss(), None, None, X.dtype)
+    params, weights, cut = np.array([1.0, -2.0, 3.0, 0.5]), weights_of(), 0.9
+
+    def sums(weights, **changed):
+        given = SiloData.from_codes(X, y, silos, 4, weights=weights)
+        with np.errstate(all="ignore"):
+            return exact_sums(scaling.Slopes(params, 1.0, cut), given, work=work)
+
+    new = weights.copy()
+    new[7] = weight
+    before, after = sums(weights), sums(new)
+    assert np.isfinite(after).all()
+    assert abs(after - before).max() <= 2 * cut
+    assert np.array_equal(np.delete(after, silos[7]), np.delete(before, silos[7]))
+    assert not np.array_equal(before, sums(None))

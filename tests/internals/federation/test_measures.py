@@ -2,17 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import (
-    accuracy_score,
-    average_precision_score,
-    balanced_accuracy_score,
-    brier_score_loss,
-    d2_tweedie_score,
-    log_loss,
-    mean_absolute_error,
-    r2_score,
-    roc_auc_score,
-)
+from sklearn import metrics
 
 from skdpfl.federation import (
     OF_CLASSES,
@@ -72,7 +62,9 @@ def exact_and_asked(name, mu, **options):
     """Return the score by sklearn.metrics, and what silos found."""
     if name in ("roc_auc", "average_precision"):
         y, scores = labels()
-        exact = (roc_auc_score if name == "roc_auc" else average_precision_score)(y, scores)
+        exact = (metrics.roc_auc_score if name == "roc_auc" else metrics.average_precision_score)(
+            y, scores
+        )
         return exact, asked(measure_of(name, n_classes=2), scores[:, None], y, mu, **options)
     if name == "concordance":
         y, scores = survival()
@@ -81,18 +73,18 @@ def exact_and_asked(name, mu, **options):
     if name in ("r2", "neg_mean_absolute_error", "d2_poisson"):
         y, found = counts() if name == "d2_poisson" else numbers()
         exact = {
-            "r2": lambda: r2_score(y, found),
-            "neg_mean_absolute_error": lambda: -mean_absolute_error(y, found),
-            "d2_poisson": lambda: d2_tweedie_score(y, found, power=1),
+            "r2": lambda: metrics.r2_score(y, found),
+            "neg_mean_absolute_error": lambda: -metrics.mean_absolute_error(y, found),
+            "d2_poisson": lambda: metrics.d2_tweedie_score(y, found, power=1),
         }[name]()
         measure = measure_of(name, n_classes=None, targets=(0.0, 20.0))
         return exact, asked(measure, found[:, None], y, mu, **options)
     y, found = shares()
     exact = {
-        "accuracy": lambda: accuracy_score(y, found.argmax(1)),
-        "balanced_accuracy": lambda: balanced_accuracy_score(y, found.argmax(1)),
-        "neg_log_loss": lambda: -log_loss(y, found),
-        "neg_brier_score": lambda: -brier_score_loss(y, found),
+        "accuracy": lambda: metrics.accuracy_score(y, found.argmax(1)),
+        "balanced_accuracy": lambda: metrics.balanced_accuracy_score(y, found.argmax(1)),
+        "neg_log_loss": lambda: -metrics.log_loss(y, found),
+        "neg_brier_score": lambda: -metrics.brier_score_loss(y, found),
         "calibration_error": lambda: calibration_error(y == found.argmax(1), found.max(1)),
     }[name]()
     measure, predicted, y = classes_of(name, (y, found))
@@ -151,7 +143,7 @@ def test_the_area_of_bins_is_as_close_as_the_proof_says(seed):
     found = asked(RocAuc(), scores[:, None], y, np.inf)
     negative, positive = found.mean
     bound = (negative / negative.sum()) @ (positive / positive.sum()) / 2
-    assert abs(found.score - roc_auc_score(y, scores)) <= bound + 1e-12
+    assert abs(found.score - metrics.roc_auc_score(y, scores)) <= bound + 1e-12
     false, true = found.measure.curve(found.mean)
     assert np.trapezoid(true, false) == pytest.approx(found.score, abs=1e-12)
 
@@ -163,7 +155,7 @@ def test_a_class_that_may_be_none_is_left_out():
     found = found[:, :2].argmax(1)[:, None]
     measure = measure_of("balanced_accuracy", n_classes=K)
     score = asked(measure, found, y, 5.0).score
-    assert score == pytest.approx(balanced_accuracy_score(y, found[:, 0]), abs=0.02)
+    assert score == pytest.approx(metrics.balanced_accuracy_score(y, found[:, 0]), abs=0.02)
     for each in (measure, RocAuc(), measure_of("r2", n_classes=None, targets=(0, 1))):
         lost = asked(each, found[:8] * 1.0, y[:8], 1e-3)
         assert np.isnan(lost.score) and lost.error == np.inf

@@ -4,19 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.scaling._maps import (
-    AffineScaling,
-    IdentityScaling,
-    SquashScaling,
-    affine_from_bounds,
-    read_feature_bounds,
-    read_target_bounds,
-)
+from skdpfl.scaling import _maps
 
 SCALINGS = [
-    IdentityScaling(),
-    AffineScaling(np.array([1.0, -2.0, 1985.0]), np.array([2.0, np.inf, 20.0])),
-    SquashScaling(),
+    _maps.IdentityScaling(),
+    _maps.AffineScaling(np.array([1.0, -2.0, 1985.0]), np.array([2.0, np.inf, 20.0])),
+    _maps.SquashScaling(),
 ]
 X = np.random.default_rng(0).normal([0, 5, 2000], [1, 3, 30], (50, 3))
 
@@ -45,12 +38,12 @@ class TestEveryScaling:
 
 
 def test_squashed_values_lie_in_the_unit_box_in_their_order():
-    one = SquashScaling().transform(np.array([[-1e6], [-2.0], [0.0], [3.0], [1e9], [1e300]]))
+    one = _maps.SquashScaling().transform(np.array([[-1e6], [-2.0], [0.0], [3.0], [1e9], [1e300]]))
     assert (np.abs(one) < 1).all() and (np.diff(one[:, 0]) > 0).all() and one[2, 0] == 0
 
 
 def test_bounds_map_to_the_unit_box_and_values_beyond_are_not_clipped():
-    scaling = affine_from_bounds(read_feature_bounds(([0, -1], [100, 1]), 2))
+    scaling = _maps.affine_from_bounds(_maps.read_feature_bounds(([0, -1], [100, 1]), 2))
     np.testing.assert_allclose(
         scaling.transform(np.array([[0, -1], [100, 1], [200, 0]])), [[-1, -1], [1, 1], [3, 0]]
     )
@@ -58,7 +51,9 @@ def test_bounds_map_to_the_unit_box_and_values_beyond_are_not_clipped():
 
 
 def test_equal_bounds_ignore_the_feature():
-    scaling = affine_from_bounds(read_feature_bounds({"a": (0, 1), "b": (3, 3)}, 2, ["a", "b"]))
+    scaling = _maps.affine_from_bounds(
+        _maps.read_feature_bounds({"a": (0, 1), "b": (3, 3)}, 2, ["a", "b"])
+    )
     Z = scaling.transform(np.array([[0.5, 3.0], [1.0, 1e9]]))
     np.testing.assert_array_equal(Z[:, 1], 0)
     coef, _ = scaling.unscale(np.array([[1.0, 7.0]]), np.array([0.0]))
@@ -82,13 +77,13 @@ def test_equal_bounds_ignore_the_feature():
 )
 def test_bad_feature_bounds_are_named(given, message):
     with pytest.raises(ValueError, match=f"feature_bounds.*{message}"):
-        read_feature_bounds(given, 2, ["a", "b"])
+        _maps.read_feature_bounds(given, 2, ["a", "b"])
 
 
 @pytest.mark.parametrize("given", [(1, 1), (2, 1), (0, np.nan), 5, ([0, 1], 2)])
 def test_bad_target_bounds_are_named(given):
     with pytest.raises(ValueError, match="target_bounds"):
-        read_target_bounds(given)
+        _maps.read_target_bounds(given)
 
 
 @pytest.mark.parametrize(
@@ -96,4 +91,4 @@ def test_bad_target_bounds_are_named(given):
 )
 def test_impossible_maps_are_refused(center, scale):
     with pytest.raises(ValueError, match=r"center|scale"):
-        AffineScaling(np.array(center), np.array(scale))
+        _maps.AffineScaling(np.array(center), np.array(scale))

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from skdpfl import scaling
 from skdpfl.algorithms import Scaffold
 from skdpfl.models import MLP
 from skdpfl.privacy import Guarantee, PrivacyLedger
@@ -16,16 +17,6 @@ from skdpfl.privacy.sampling import Disjoint, PoissonSampling, WithoutReplacemen
 from skdpfl.remote import Gate, Refused, SiloRecords, Terms, pack, unpack
 from skdpfl.remote._gate import _check_clip_norm
 from skdpfl.remote._letters import Agreement, Answer, Ask, End, Part, Refusal
-from skdpfl.scaling import (
-    Boxes,
-    Columns,
-    Counts,
-    Histogram,
-    Labels,
-    LinearGrid,
-    Moments,
-    Slopes,
-)
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem, with_plan
 
 
@@ -200,8 +191,8 @@ def test_asked_again_it_sends_the_same_bytes_or_nothing(silo, said, last):
     other = ask.content
     if isinstance(other, np.ndarray):
         other = other + 1
-    elif isinstance(other, Labels):
-        other = Histogram(np.array([0]), np.zeros(1), np.ones(1))
+    elif isinstance(other, scaling.Labels):
+        other = scaling.Histogram(np.array([0]), np.zeros(1), np.ones(1))
     else:
         boxes = other.boxes._replace(center=other.boxes.center + 1)
         other = dataclasses.replace(other, boxes=boxes)
@@ -299,8 +290,8 @@ def test_messages_are_clipped_to_norms_that_noise_is_made_for(clip):
         _check_clip_norm(near, row)
 
 
-ALL, FEWER = Columns(np.ones(4, bool), False), Columns(np.ones(3, bool), False)
-UNIT = Boxes(np.zeros(4), np.ones(4))
+ALL, FEWER = scaling.Columns(np.ones(4, bool), False), scaling.Columns(np.ones(3, bool), False)
+UNIT = scaling.Boxes(np.zeros(4), np.ones(4))
 
 
 def scales(what, number=1):
@@ -308,21 +299,24 @@ def scales(what, number=1):
 
 
 UNPLANNED = {
-    "another release": (scales(Moments(ALL, UNIT), 7), "no sum number"),
+    "another release": (scales(scaling.Moments(ALL, UNIT), 7), "no sum number"),
     "empty boxes": (
-        scales(Moments(ALL, Boxes(np.zeros(4), np.zeros(4)))),
+        scales(scaling.Moments(ALL, scaling.Boxes(np.zeros(4), np.zeros(4)))),
         "do not fit the requested",
     ),
     "no numbers": (
-        scales(Moments(ALL, Boxes(np.full(4, np.nan), np.ones(4)))),
+        scales(scaling.Moments(ALL, scaling.Boxes(np.full(4, np.nan), np.ones(4)))),
         "do not fit the requested",
     ),
     "fewer columns": (
-        scales(Moments(FEWER, Boxes(np.zeros(3), np.ones(3)))),
+        scales(scaling.Moments(FEWER, scaling.Boxes(np.zeros(3), np.ones(3)))),
         "do not fit the requested",
     ),
-    "many bins": (scales(Counts(ALL, LinearGrid(0.0, 1.0, 10**6))), "do not fit the requested"),
-    "slopes too early": (scales(Slopes(np.zeros(5), 1.0, 1.0)), "needs a model"),
+    "many bins": (
+        scales(scaling.Counts(ALL, scaling.LinearGrid(0.0, 1.0, 10**6))),
+        "do not fit the requested",
+    ),
+    "slopes too early": (scales(scaling.Slopes(np.zeros(5), 1.0, 1.0)), "needs a model"),
     "a round without a task": (Ask("", "round", 0, np.zeros(5), 1.0), "needs a task"),
 }
 

@@ -9,28 +9,19 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from skdpfl import remote
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.inspection import describe
 from skdpfl.models import MLP, Additive
 from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
 from skdpfl.privacy import SecureAggregation
 from skdpfl.privacy.events import Guarantee
-from skdpfl.remote import (
-    RemoteFederation,
-    SilosMissing,
-    Terms,
-    _letters,
-    new_silo_key,
-    pack,
-    score_federation,
-    unpack,
-)
 from skdpfl.remote._letters import Agreement, Offer
 from skdpfl.remote._row import Row
 from tests.internals.persons.test_guarantee import survival_times
 from tests.remote.silos_here import NAMES, Here, estimator, exposures, fit_elsewhere, schema
 
-KEYS = {name: new_silo_key() for name in NAMES}
+KEYS = {name: remote.new_silo_key() for name in NAMES}
 
 
 def visits(kind="Classifier", n=360, more=0, seed=0):
@@ -94,7 +85,7 @@ def test_the_model_is_that_of_one_process(tmp_path, name):
         facts = facts_of(data, persons, exposure=True)
     keys = KEYS if "shared" in name or "masks" in name else None
     given = {"exposure": own.get("exposure"), "weights": own.get("sample_weight"), "keys": keys}
-    terms = Terms(unit="person")
+    terms = remote.Terms(unit="person")
     here = Here(tmp_path, data, persons=persons, terms=terms, budget=(500.0, 1e-3), **given)
     one = estimator(f"ISRLDP{kind}", **BOUNDS | options)
     with warnings.catch_warnings():
@@ -121,14 +112,16 @@ def test_rows_of_a_person_change_nothing_that_is_told(tmp_path):
         data, persons = visits(more=more)
         folder = tmp_path / str(more)
         folder.mkdir()
-        here = Here(folder, data, persons=persons, terms=Terms(unit="person"))
+        here = Here(folder, data, persons=persons, terms=remote.Terms(unit="person"))
         model = fit_elsewhere(estimator(**BOUNDS), here, facts_of(data, persons))
-        letters = [unpack(letter) for _, letter in here.letters]
-        offers = [pack(replace(each, fit="")) for each in letters if isinstance(each, Offer)]
-        answers = [unpack(answer) for _, answer in here.answers]
-        agreed = [pack(replace(each, fit="")) for each in answers if isinstance(each, Agreement)]
+        letters = [remote.unpack(letter) for _, letter in here.letters]
+        offers = [remote.pack(replace(each, fit="")) for each in letters if isinstance(each, Offer)]
+        answers = [remote.unpack(answer) for _, answer in here.answers]
+        agreed = [
+            remote.pack(replace(each, fit="")) for each in answers if isinstance(each, Agreement)
+        ]
         wrong = schema(data)
-        with pytest.raises(SilosMissing) as refused:
+        with pytest.raises(remote.SilosMissing) as refused:
             fit_elsewhere(estimator(**BOUNDS | {"unit": "record"}), here, wrong)
         lengths = [len(answer) for _, answer in here.answers]
         told.append((offers, agreed, lengths, model.privacy_spent_.to_dict(), str(refused.value)))
@@ -142,7 +135,7 @@ def test_tables_and_scores_see_what_one_process_sees(tmp_path):
     X, y, silos = data
     facts, names = facts_of(data, persons), np.array(NAMES)[silos]
     here = Here(tmp_path, data, persons=persons, budget=(1e6, 1e-2))
-    federation = RemoteFederation(here, facts, classes=[0, 1], estimator="a fit")
+    federation = remote.RemoteFederation(here, facts, classes=[0, 1], estimator="a fit")
     how = {"unit": "person", "random_state": 0}
     for transformer in (
         DPStandardScaler(3.0, feature_bounds=(-4, 4), **how),
@@ -160,7 +153,7 @@ def test_tables_and_scores_see_what_one_process_sees(tmp_path):
         check_exact=True,
     )
     model = estimator(**BOUNDS).fit(X, y, silos=names, persons=persons)
-    found = score_federation(model, federation, epsilon=1e4, unit="person", random_state=0)
+    found = remote.score_federation(model, federation, epsilon=1e4, unit="person", random_state=0)
     right = pd.Series(model.predict(X) == y).groupby(persons).mean().mean()
     assert found.overall == pytest.approx(right, abs=1e-3)
 
@@ -169,7 +162,7 @@ def refusal_of(tmp_path, *, terms=None, known=True, facts=None, **how):
     data, persons = visits()
     options = {} if terms is None else {"terms": terms}
     here = Here(tmp_path, data, persons=persons if known else None, **options)
-    with pytest.raises((ValueError, SilosMissing)) as refused:
+    with pytest.raises((ValueError, remote.SilosMissing)) as refused:
         fit_elsewhere(estimator(**BOUNDS | how), here, facts or facts_of(data, persons))
     assert not any(map(here.entries, NAMES))
     return str(refused.value)
@@ -180,9 +173,9 @@ def refusal_of(tmp_path, *, terms=None, known=True, facts=None, **how):
     [
         ({"known": False}, "declared different persons"),
         ({"facts": schema(visits()[0])}, "declared different numbers of persons"),
-        ({"terms": Terms(unit="person"), "unit": "record"}, "agreed to unit='person'"),
-        ({"terms": Terms(unit="silo")}, "agreed to unit='silo'"),
-        ({"terms": Terms(silos_per_person=2)}, "may have records in 2 silos"),
+        ({"terms": remote.Terms(unit="person"), "unit": "record"}, "agreed to unit='person'"),
+        ({"terms": remote.Terms(unit="silo")}, "agreed to unit='silo'"),
+        ({"terms": remote.Terms(silos_per_person=2)}, "may have records in 2 silos"),
         ({"silos_per_person": 5}, "more than the 4 silos"),
         ({"model": MLP((3,))}, "linear and additive models"),
     ],
@@ -202,5 +195,5 @@ def test_a_plan_reads_all_records_of_persons(every):
 
 def test_a_server_cannot_have_a_price_take_long(tmp_path, monkeypatch):
     """All silos of a person are priced: 3 rounds in 4 silos are 12 steps."""
-    monkeypatch.setattr(_letters, "LIMITS", _letters.LIMITS._replace(steps=11))
+    monkeypatch.setattr(remote._letters, "LIMITS", remote._letters.LIMITS._replace(steps=11))
     assert "in all silos of a person" in refusal_of(tmp_path, silos_per_person=4)
