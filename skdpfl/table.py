@@ -174,9 +174,8 @@ def contributions(
     if most > silos_per_person:
         raise ValueError(
             f"A person has rows in {most} silos, more than silos_per_person={silos_per_person}: "
-            f"give silos_per_person={most}, whose price covers that; scores have no such "
-            "parameter, but each silo can be scored by itself. (This error depends on the ids, "
-            "which the guarantee does not cover.)"
+            f"give silos_per_person={most}, whose price covers that, or score silos one by one. "
+            "(This error depends on the ids, which the guarantee does not cover.)"
         )
     return persons.in_silos(silos)
 

@@ -24,7 +24,7 @@ from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import NAMED, Loss, Weighted
 from skdpfl.models import Additive, Architecture
 from skdpfl.privacy.calibration import check_epsilon_says_something
-from skdpfl.privacy.public_numbers import MOST_STEPS, check_schedule
+from skdpfl.privacy.public_numbers import CONTRIBUTIONS, MOST_STEPS, check_schedule
 from skdpfl.scaling import read_target_bounds
 
 #: how far from 1 shares that were rounded may sum to
@@ -73,7 +73,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
         check_schedule(params["noise_schedule"])
     check_cohort(params)
     _check_whole_silos(params)
-    _check_person_model(params)
+    _check_persons(params)
     _check_together(params)
 
 
@@ -415,9 +415,11 @@ def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, A
         )
 
 
-def _check_person_model(params: Mapping[str, Any]) -> None:
-    """Raise for models that do not clip persons; the guarantee and the plan raise for the rest."""
+def _check_persons(params: Mapping[str, Any]) -> None:
+    """Raise for wrong numbers and for models that clip no persons; the plan raises for the rest."""
     model = params["model"]
+    check_choice("contribution", params.get("contribution", "mean"), CONTRIBUTIONS)
+    check_count("silos_per_person", params.get("silos_per_person", 1))
     if params["unit"] == "person" and not isinstance(model, str | Additive):
         raise ValueError(
             'unit="person" is for linear and additive models; got model='
