@@ -4,26 +4,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl import (
-    DPFedAvgClassifier,
-    DPFederatedClassifier,
-    DPFedEXPClassifier,
-    DPScaffoldClassifier,
-)
+import skdpfl
 from skdpfl.algorithms import FedExp
 
 M = 60
 
 ESTIMATORS = {
-    "FedEXP": (DPFedEXPClassifier, {}),
-    "FedEXP-privunit": (DPFedEXPClassifier, {"mechanism": "privunit"}),
-    "FedEXP-server": (DPFedEXPClassifier, {"trust": "server"}),
-    "FedAvg": (DPFedAvgClassifier, {"unit": "silo"}),
-    "FedAvg-server": (DPFedAvgClassifier, {"unit": "silo", "trust": "server"}),
-    "Scaffold": (DPScaffoldClassifier, {"unit": "silo"}),
-    "Scaffold-server": (DPScaffoldClassifier, {"unit": "silo", "trust": "server"}),
-    "Federated": (DPFederatedClassifier, {"unit": "silo"}),
-    "Federated-server": (DPFederatedClassifier, {"unit": "silo", "trust": "server"}),
+    "FedEXP": (skdpfl.DPFedEXPClassifier, {}),
+    "FedEXP-privunit": (skdpfl.DPFedEXPClassifier, {"mechanism": "privunit"}),
+    "FedEXP-server": (skdpfl.DPFedEXPClassifier, {"trust": "server"}),
+    "FedAvg": (skdpfl.DPFedAvgClassifier, {"unit": "silo"}),
+    "FedAvg-server": (skdpfl.DPFedAvgClassifier, {"unit": "silo", "trust": "server"}),
+    "Scaffold": (skdpfl.DPScaffoldClassifier, {"unit": "silo"}),
+    "Scaffold-server": (skdpfl.DPScaffoldClassifier, {"unit": "silo", "trust": "server"}),
+    "Federated": (skdpfl.DPFederatedClassifier, {"unit": "silo"}),
+    "Federated-server": (skdpfl.DPFederatedClassifier, {"unit": "silo", "trust": "server"}),
 }
 
 
@@ -78,7 +73,7 @@ WRONG = [
 def test_wrong_parameters_are_named(params, words):
     X, y, silos = data()
     with pytest.raises(ValueError, match=words):
-        DPFedEXPClassifier(**params).fit(X, y, silos=silos)
+        skdpfl.DPFedEXPClassifier(**params).fit(X, y, silos=silos)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +89,10 @@ def test_what_would_mean_nothing_for_whole_silos_is_refused(params, words):
 def test_squared_norms_are_refused_where_records_are_protected():
     X, y, silos = data()
     with pytest.raises(ValueError, match='unit="silo"'):
-        DPFederatedClassifier(algorithm=FedExp(0.1), n_rounds=2).fit(X, y, silos=silos)
-    model = DPFederatedClassifier(algorithm=FedExp(0.1), n_rounds=2, unit="silo", scaling=None)
+        skdpfl.DPFederatedClassifier(algorithm=FedExp(0.1), n_rounds=2).fit(X, y, silos=silos)
+    model = skdpfl.DPFederatedClassifier(
+        algorithm=FedExp(0.1), n_rounds=2, unit="silo", scaling=None
+    )
     model.fit(X, y, silos=silos)
 
 

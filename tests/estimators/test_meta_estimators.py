@@ -6,16 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn import model_selection
+from sklearn import ensemble, model_selection
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import (
-    AdaBoostClassifier,
-    BaggingClassifier,
-    StackingClassifier,
-    VotingClassifier,
-)
 from sklearn.feature_selection import RFE, SelectFromModel, SequentialFeatureSelector
 from sklearn.inspection import permutation_importance
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
@@ -206,7 +200,7 @@ TABLE = {
     "OneVsOneClassifier": (meta(OneVsOneClassifier), ROUTING, OK, FRAME_LOST),
     "ClassifierChain": (meta(ClassifierChain, BOTH), ROUTING, OK, FRAME_LOST),
     "SelectFromModel": (select, OK, OK, "feature names should match"),
-    "VotingClassifier": (meta(lambda m: VotingClassifier([("a", m)])), ROUTING, OK, OK),
+    "VotingClassifier": (meta(lambda m: ensemble.VotingClassifier([("a", m)])), ROUTING, OK, OK),
     "TunedThresholdClassifierCV": (
         meta(lambda m: model_selection.TunedThresholdClassifierCV(m, cv=2)),
         ROUTING,
@@ -214,13 +208,13 @@ TABLE = {
         OK,
     ),
     "StackingClassifier": (
-        meta(lambda m: StackingClassifier([("a", m)], cv=2)),
+        meta(lambda m: ensemble.StackingClassifier([("a", m)], cv=2)),
         ROUTING,
         "unexpected keyword argument 'silos'",
         OK,
     ),
     "BaggingClassifier": (
-        meta(lambda m: BaggingClassifier(m, n_estimators=2)),
+        meta(lambda m: ensemble.BaggingClassifier(m, n_estimators=2)),
         ROUTING,
         OK,
         FRAME_LOST,
@@ -232,7 +226,7 @@ TABLE = {
         FRAME_LOST,
     ),
     "AdaBoostClassifier": (
-        meta(lambda m: AdaBoostClassifier(m, n_estimators=2)),
+        meta(lambda m: ensemble.AdaBoostClassifier(m, n_estimators=2)),
         "unexpected keyword argument 'silos'",
         "unexpected keyword argument 'silos'",
         FRAME_LOST,

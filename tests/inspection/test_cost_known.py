@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context
+from sklearn import config_context, preprocessing
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -24,15 +24,6 @@ from sklearn.model_selection import (
     check_cv,
 )
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    Normalizer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-    SplineTransformer,
-    StandardScaler,
-)
 
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
@@ -51,17 +42,17 @@ def clf(epsilon=1.0, **params):
 
 
 STEPS_THAT_LEARN_NOTHING = [
-    Normalizer(),
-    FunctionTransformer(),
-    FunctionTransformer(np.log1p),
-    PolynomialFeatures(2, interaction_only=True, include_bias=False),
-    SplineTransformer(knots=np.repeat([[-1.0], [0.0], [1.0]], 30, axis=1), degree=1),
-    FunctionTransformer(np.clip, kw_args={"a_min": -0.5, "a_max": 0.5}),
+    preprocessing.Normalizer(),
+    preprocessing.FunctionTransformer(),
+    preprocessing.FunctionTransformer(np.log1p),
+    preprocessing.PolynomialFeatures(2, interaction_only=True, include_bias=False),
+    preprocessing.SplineTransformer(knots=np.repeat([[-1.0], [0.0], [1.0]], 30, axis=1), degree=1),
+    preprocessing.FunctionTransformer(np.clip, kw_args={"a_min": -0.5, "a_max": 0.5}),
     RowTransformer(lambda Z: Z[:, :2] ** 2),
     SimpleImputer(strategy="constant", fill_value=0),
     SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True),
-    FeatureUnion([("a", Normalizer()), ("b", "passthrough")]),
-    ColumnTransformer([("a", Normalizer(), [0, 1])], remainder="passthrough"),
+    FeatureUnion([("a", preprocessing.Normalizer()), ("b", "passthrough")]),
+    ColumnTransformer([("a", preprocessing.Normalizer(), [0, 1])], remainder="passthrough"),
 ]
 
 
@@ -72,11 +63,11 @@ def test_a_pipeline_costs_what_its_estimator_costs(step):
 
 
 STEPS_THAT_LEARN = [
-    StandardScaler(),
-    SplineTransformer(3, degree=1),
+    preprocessing.StandardScaler(),
+    preprocessing.SplineTransformer(3, degree=1),
     SimpleImputer(),
     SimpleImputer(strategy="constant", add_indicator=True),
-    ColumnTransformer([("scale", StandardScaler(), [0, 1])], remainder="passthrough"),
+    ColumnTransformer([("scale", preprocessing.StandardScaler(), [0, 1])], remainder="passthrough"),
 ]
 
 
@@ -90,10 +81,10 @@ def test_a_step_that_learnt_is_named_and_costs_everything(step):
     assert skdpfl.privacy_spent(pipe, public=[name]).epsilon == pytest.approx(1.0, rel=0.01)
 
 
-@pytest.mark.parametrize("encoder", [OneHotEncoder, OrdinalEncoder])
+@pytest.mark.parametrize("encoder", [preprocessing.OneHotEncoder, preprocessing.OrdinalEncoder])
 def test_encoders_pay_unless_their_categories_are_declared(encoder):
     letters = np.array([["a", "b", "c"][i % 3] for i in range(len(y))])[:, None]
-    sparse = {"sparse_output": False} if encoder is OneHotEncoder else {}
+    sparse = {"sparse_output": False} if encoder is preprocessing.OneHotEncoder else {}
     declared = make_pipeline(encoder(categories=[["a", "b", "c"]], **sparse), clf())
     assert skdpfl.privacy_spent(declared.fit(letters, y)).epsilon < 1.01
     learnt = make_pipeline(encoder(**sparse), clf()).fit(letters, y)
@@ -319,8 +310,12 @@ def test_what_was_not_fitted_has_no_cost():
     with pytest.raises(NotFittedError, match="not fitted yet"):
         skdpfl.privacy_spent(clf())
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        skdpfl.privacy_spent(make_pipeline(Normalizer(), clf()))
-    for around in (VotingClassifier([("a", clf())]), GridSearchCV(clf(), {}), StandardScaler()):
+        skdpfl.privacy_spent(make_pipeline(preprocessing.Normalizer(), clf()))
+    for around in (
+        VotingClassifier([("a", clf())]),
+        GridSearchCV(clf(), {}),
+        preprocessing.StandardScaler(),
+    ):
         with pytest.raises(NotFittedError, match=f"{type(around).__name__} instance is not fitted"):
             skdpfl.privacy_spent(around)
     with pytest.raises(TypeError, match=r"must be a fitted estimator; got int.*sum\("):
@@ -328,7 +323,7 @@ def test_what_was_not_fitted_has_no_cost():
 
 
 def test_names_declared_public_are_looked_for():
-    pipe = make_pipeline(StandardScaler(), clf()).fit(X, y)
+    pipe = make_pipeline(preprocessing.StandardScaler(), clf()).fit(X, y)
     assert skdpfl.privacy_spent(pipe, public="standardscaler").epsilon < 1.01
     with pytest.raises(ValueError, match=r"\['standardscalar'\] is not a step; the steps are"):
         skdpfl.privacy_spent(pipe, public=["standardscalar"])
@@ -340,13 +335,15 @@ def test_a_transformed_target():
     how = {"func": np.log1p, "inverse_func": np.expm1, "check_inverse": False}
     model = TransformedTargetRegressor(inner, **how)
     assert skdpfl.privacy_spent(model.fit(data, target)).epsilon < 1.01
-    scaled = TransformedTargetRegressor(inner, transformer=StandardScaler()).fit(data, target)
+    scaled = TransformedTargetRegressor(inner, transformer=preprocessing.StandardScaler()).fit(
+        data, target
+    )
     with pytest.warns(PrivacyLeakWarning, match="transformer: StandardScaler"):
         assert np.isinf(skdpfl.privacy_spent(scaled).epsilon)
 
 
 def test_nothing_learnt_costs_nothing():
-    assert skdpfl.privacy_spent(make_pipeline(Normalizer()).fit(X)).epsilon == 0
+    assert skdpfl.privacy_spent(make_pipeline(preprocessing.Normalizer()).fit(X)).epsilon == 0
 
 
 def test_steps_that_release_nothing_need_not_know_the_silos():

@@ -2,17 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn import metrics
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import (
-    accuracy_score,
-    average_precision_score,
-    balanced_accuracy_score,
-    brier_score_loss,
-    log_loss,
-    mean_absolute_error,
-    r2_score,
-    roc_auc_score,
-)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -34,16 +25,22 @@ def chances(model, X):
 
 
 OF_CLASSES = {
-    "accuracy": lambda model, X, y: accuracy_score(y, model.predict(X)),
-    "balanced_accuracy": lambda model, X, y: balanced_accuracy_score(y, model.predict(X)),
-    "neg_log_loss": lambda model, X, y: -log_loss(y, model.predict_proba(X)),
-    "neg_brier_score": lambda model, X, y: -brier_score_loss(y == "well", chances(model, X)),
-    "roc_auc": lambda model, X, y: roc_auc_score(y == "well", model.decision_function(X)),
-    "average_precision": lambda m, X, y: average_precision_score(y == "well", chances(m, X)),
+    "accuracy": lambda model, X, y: metrics.accuracy_score(y, model.predict(X)),
+    "balanced_accuracy": lambda model, X, y: metrics.balanced_accuracy_score(y, model.predict(X)),
+    "neg_log_loss": lambda model, X, y: -metrics.log_loss(y, model.predict_proba(X)),
+    "neg_brier_score": lambda model, X, y: (
+        -metrics.brier_score_loss(y == "well", chances(model, X))
+    ),
+    "roc_auc": lambda model, X, y: metrics.roc_auc_score(y == "well", model.decision_function(X)),
+    "average_precision": lambda m, X, y: metrics.average_precision_score(
+        y == "well", chances(m, X)
+    ),
 }
 OF_TARGETS = {
-    "r2": lambda model, X, y: r2_score(y, model.predict(X)),
-    "neg_mean_absolute_error": lambda model, X, y: -mean_absolute_error(y, model.predict(X)),
+    "r2": lambda model, X, y: metrics.r2_score(y, model.predict(X)),
+    "neg_mean_absolute_error": lambda model, X, y: (
+        -metrics.mean_absolute_error(y, model.predict(X))
+    ),
 }
 
 
@@ -116,8 +113,8 @@ def test_no_record_changes_how_others_are_scored(trust):
     model = Against(feature_bounds=(-1, 1), n_rounds=5, trust=trust)
     found = search(model, None, epsilon=1e4, holdout=0.5).fit(X[:200], LABELS[:200])
     alone = np.concatenate([found.best_estimator_.predict(row[None]) for row in X[:200]])
-    assert accuracy_score(LABELS[:200], alone) > 0.7
-    assert found.best_score_ == pytest.approx(accuracy_score(LABELS[:200], alone), abs=0.1)
+    assert metrics.accuracy_score(LABELS[:200], alone) > 0.7
+    assert found.best_score_ == pytest.approx(metrics.accuracy_score(LABELS[:200], alone), abs=0.1)
 
 
 def centred(rows):

@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl import (
-    DPFedAvgClassifier,
-    DPFedEXPClassifier,
-    DPScaffoldClassifier,
-    ISRLDPClassifier,
-    privacy_spent,
-)
+import skdpfl
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -26,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Hiding a whole silo:UserWarning"
 
 def fedavg(**params):
     params = {"unit": "silo", "n_rounds": 4, "feature_bounds": (-1, 1)} | params
-    return DPFedAvgClassifier(**params)
+    return skdpfl.DPFedAvgClassifier(**params)
 
 
 def search(estimator=None, **params):
@@ -37,8 +31,8 @@ def search(estimator=None, **params):
 KINDS = {
     "FedAvg": fedavg,
     "FedAvg, fixed norm, few": lambda **p: fedavg(clip_norm=1.0, silo_fraction=0.3, **p),
-    "FedEXP": lambda **p: DPFedEXPClassifier(n_rounds=4, feature_bounds=(-1, 1), **p),
-    "SCAFFOLD": lambda **p: DPScaffoldClassifier(
+    "FedEXP": lambda **p: skdpfl.DPFedEXPClassifier(n_rounds=4, feature_bounds=(-1, 1), **p),
+    "SCAFFOLD": lambda **p: skdpfl.DPScaffoldClassifier(
         unit="silo", n_rounds=4, feature_bounds=(-1, 1), **p
     ),
 }
@@ -53,13 +47,13 @@ def test_the_whole_search_costs_its_budget(kind, trust):
     assert (spent.unit, spent.trust, spent.delta) == ("silo", trust, 1e-4)
     assert spent.neighbours == {"silo": "replace", "server": "add_remove"}[trust]
     assert spent.per_silo is None
-    assert privacy_spent(fitted) == spent
+    assert skdpfl.privacy_spent(fitted) == spent
     assert hasattr(fitted, "candidates_") == (trust == "silo")
     assert fitted.best_estimator_.privacy_spent_.epsilon <= fitted.fit_epsilon_ < 6
 
 
 def test_privunit_composes_too():
-    model = DPFedEXPClassifier(mechanism="privunit", n_rounds=2, feature_bounds=(-1, 1))
+    model = skdpfl.DPFedEXPClassifier(mechanism="privunit", n_rounds=2, feature_bounds=(-1, 1))
     spent = search(model, epsilon=20.0).fit(X, y, silos=SILOS).privacy_spent_
     assert 0.97 * 20 <= spent.epsilon <= 20
 
@@ -106,4 +100,4 @@ def test_what_cannot_be_sound_is_refused_with_the_way_out():
     with pytest.raises(ValueError, match=r"2 silo\(s\) are too few.*unit=\"record\""):
         search(holdout=0.9).fit(X, y, silos=np.arange(len(y)) % 2)
     with pytest.raises(ValueError, match=r"trust=\"shuffler\".*trust=\"silo\""):
-        search(ISRLDPClassifier(trust="shuffler")).fit(X, y, silos=SILOS)
+        search(skdpfl.ISRLDPClassifier(trust="shuffler")).fit(X, y, silos=SILOS)

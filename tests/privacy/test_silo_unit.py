@@ -11,23 +11,17 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from skdpfl.privacy.mechanisms import (
-    LearntClip,
-    PrivUnitMessages,
-    Senders,
-    ServerMessages,
-    SiloMessages,
-)
+from skdpfl.privacy import mechanisms
 from skdpfl.privacy.mechanisms.privunit import split_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.guaranteed import plan_of as made_plan
 
-LEARNT = LearntClip(highest=10.0)
+LEARNT = mechanisms.LearntClip(highest=10.0)
 D, C = 7, 0.75
 
 
 def plan_of(mechanism, n_silos=6, n_rounds=3, z=2.0, **kw):
-    trust = "server" if isinstance(mechanism, ServerMessages) else "silo"
+    trust = "server" if isinstance(mechanism, mechanisms.ServerMessages) else "silo"
     options = {
         "silo_sizes": None,
         "silo_ids": pd.RangeIndex(n_silos),
@@ -47,9 +41,9 @@ def plan_of(mechanism, n_silos=6, n_rounds=3, z=2.0, **kw):
 
 
 def test_two_silos_have_noises_of_their_own():
-    plan = plan_of(SiloMessages(), n_silos=2)
+    plan = plan_of(mechanisms.SiloMessages(), n_silos=2)
     keys, zeros = streams_for(0), np.zeros((2, 20_000))
-    sent = plan.mechanism.send(plan, zeros, Senders(np.arange(2), 0, keys, C))
+    sent = plan.mechanism.send(plan, zeros, mechanisms.Senders(np.arange(2), 0, keys, C))
     assert abs(np.corrcoef(sent)[0, 1]) < 5.5 / math.sqrt(20_000)
 
 
@@ -72,7 +66,7 @@ def price(mechanism, **kw):
 def test_each_silo_pays_for_every_message():
     for z, rounds in ((5.0, 1), (20.0, 50)):
         mu = 2 * math.sqrt(rounds) / z
-        spent = price(SiloMessages(True, LEARNT), z=z, n_rounds=rounds)
+        spent = price(mechanisms.SiloMessages(True, LEARNT), z=z, n_rounds=rounds)
         assert spent.epsilon == pytest.approx(gaussian_epsilon(mu, 1e-5), rel=1e-6)
         assert (spent.unit, spent.trust, spent.neighbours) == ("silo", "silo", "replace")
         assert spent.per_silo is None and spent.noise_multiplier == z
@@ -81,7 +75,7 @@ def test_each_silo_pays_for_every_message():
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("cohort", ["uniform", "balanced"])
 def test_cohorts_of_a_known_size_are_not_amplified(cohort, neighbours):
-    mechanism = ServerMessages(True, LEARNT)
+    mechanism = mechanisms.ServerMessages(True, LEARNT)
     who = {"cohort": cohort, "silo_fraction": 0.1, "neighbours": neighbours}
     spent = price(mechanism, n_silos=100, z=5.0, n_rounds=60, **who)
     rounds = 60 if cohort == "uniform" else 6  # dealt like cards: 6 rounds each, in any case
@@ -92,7 +86,7 @@ def test_cohorts_of_a_known_size_are_not_amplified(cohort, neighbours):
 def test_a_balanced_deal_is_never_kinder_than_what_it_is_charged_for():
     for n, l, rounds in ((100, 0.1, 61), (7, 0.4, 25), (5, 0.5, 13)):
         who = {"cohort": "balanced", "silo_fraction": l}
-        plan = plan_of(ServerMessages(), n_silos=n, n_rounds=rounds, **who)
+        plan = plan_of(mechanisms.ServerMessages(), n_silos=n, n_rounds=rounds, **who)
         for seed in range(20):
             took = np.zeros(n, int)
             for cohort in plan.cohorts(streams_for(seed)):
@@ -114,7 +108,7 @@ def test_poisson_cohorts_are_amplified(neighbours):
     sampled = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
     accountant.compose(sampled, 1000)
     who = {"cohort": "poisson", "silo_fraction": 0.01, "neighbours": neighbours}
-    spent = price(ServerMessages(True, LEARNT), n_silos=100, z=1.0, n_rounds=1000, **who)
+    spent = price(mechanisms.ServerMessages(True, LEARNT), n_silos=100, z=1.0, n_rounds=1000, **who)
     assert spent.epsilon == pytest.approx(accountant.get_epsilon(1e-5), rel=0.01)
     golden = {"add_remove": 1.83, "replace": 2.84}[neighbours]
     assert spent.epsilon == pytest.approx(golden, abs=0.01)
@@ -136,7 +130,7 @@ def pure_epsilon(each, n, delta):
 
 @pytest.mark.parametrize("each,n", [(2.0, 1), (0.3, 20), (1.0, 10)])
 def test_pure_messages_compose_as_they_should(each, n):
-    plan = plan_of(PrivUnitMessages(True, LEARNT), z=1 / each, n_rounds=n)
+    plan = plan_of(mechanisms.PrivUnitMessages(True, LEARNT), z=1 / each, n_rounds=n)
     spent = plan.spent()
     assert spent.epsilon == pytest.approx(pure_epsilon(each, n, 1e-5), rel=1e-3)
     assert spent.epsilon >= pure_epsilon(each, n, 1e-5) * (1 - 1e-9)
@@ -145,7 +139,7 @@ def test_pure_messages_compose_as_they_should(each, n):
 
 
 def test_a_budget_beyond_what_privunit_is_built_for_is_not_used_up():
-    plan = plan_of(PrivUnitMessages(), n_rounds=1).calibrated(50.0)
+    plan = plan_of(mechanisms.PrivUnitMessages(), n_rounds=1).calibrated(50.0)
     assert plan.spent().epsilon == pytest.approx(20.0, rel=1e-3)
     used = plan.mechanism.randomiser(plan, D, C)
     assert used.epsilon_direction + used.epsilon_norm == pytest.approx(20.0)
@@ -157,7 +151,7 @@ def test_a_budget_beyond_what_privunit_is_built_for_is_not_used_up():
 def test_privunits_epsilon_is_exact_where_fits_use_it():
     """The likelihood ratio of what is sent, between two inputs, is exp(epsilon) at most, and is."""
     for epsilon in (1.0, 5.0):
-        plan = plan_of(PrivUnitMessages(), z=1 / epsilon)
+        plan = plan_of(mechanisms.PrivUnitMessages(), z=1 / epsilon)
         (event, _), *_ = plan.groups().compositions[0]
         assert event.epsilon == pytest.approx(epsilon, rel=1e-12)
         randomiser = plan.mechanism.randomiser(plan, D, C)
@@ -173,7 +167,7 @@ def test_privunits_epsilon_is_exact_where_fits_use_it():
 
 
 def test_a_learnt_clip_norm_stops_at_its_ceiling_and_ignores_noise():
-    learnt = LearntClip(highest=2.0)
+    learnt = mechanisms.LearntClip(highest=2.0)
     assert learnt.update(1.9, 0.0, 0.0, 0) == 2.0
     assert learnt.update(1.0, 1.0, 100.0, 0) == pytest.approx(1.0, abs=1e-4)
     assert learnt.update(1.0, 1.0, 0.0, 50) == pytest.approx(math.exp(-0.1))
@@ -187,7 +181,7 @@ def test_a_learnt_clip_norm_stops_at_its_ceiling_and_ignores_noise():
 )
 def test_the_clip_norm_moves_by_the_rate_of_its_round_and_noise(round, noise, rate):
     """2 / (1 + r / 2), over 1 + (s / 0.3)^2, by hand."""
-    learnt = LearntClip(highest=10.0, quantile=0.3)
+    learnt = mechanisms.LearntClip(highest=10.0, quantile=0.3)
     assert learnt.update(1.0, 0.5, noise, round) == pytest.approx(math.exp(-0.2 * rate))
     assert learnt.update(3.0, 0.1, noise, round) == pytest.approx(3 * math.exp(0.2 * rate))
 
@@ -196,7 +190,7 @@ def test_the_clip_norm_moves_by_the_rate_of_its_round_and_noise(round, noise, ra
 
 
 def test_a_plan_for_whole_silos_knows_no_sizes():
-    plan = plan_of(ServerMessages())
+    plan = plan_of(mechanisms.ServerMessages())
     assert plan.silo_sizes is None and plan.schedule is None
     with pytest.raises(ValueError, match='unit="silo" protects silo_sizes'):
         _ = plan.expected_sizes
@@ -204,7 +198,7 @@ def test_a_plan_for_whole_silos_knows_no_sizes():
 
 def test_schedules_of_noise_on_records_are_refused():
     with pytest.raises(ValueError, match=r"noise_schedule=\('round', 0.5, 0\).*must be None"):
-        plan_of(SiloMessages(), noise_schedule=("round", 0.5, 0))
+        plan_of(mechanisms.SiloMessages(), noise_schedule=("round", 0.5, 0))
 
 
 @pytest.mark.parametrize("trust", ["silo", "server"])

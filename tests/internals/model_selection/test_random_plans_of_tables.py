@@ -15,15 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import skdpfl
+from skdpfl import model_selection
 from skdpfl.inspection import private_score
-from skdpfl.model_selection import (
-    DPCalibratedClassifier,
-    DPThresholdClassifier,
-    SharedBudget,
-    _candidates,
-    _shared_budget,
-    _wrapped,
-)
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
@@ -96,9 +89,9 @@ def score(r):
 def calibration(r):
     options, owners = held_out(r)
     made = [
-        lambda: DPCalibratedClassifier(FITTED, method="sigmoid", **options),
-        lambda: DPCalibratedClassifier(FITTED, method="temperature", **options),
-        lambda: DPThresholdClassifier(FITTED, **options),
+        lambda: model_selection.DPCalibratedClassifier(FITTED, method="sigmoid", **options),
+        lambda: model_selection.DPCalibratedClassifier(FITTED, method="temperature", **options),
+        lambda: model_selection.DPThresholdClassifier(FITTED, **options),
     ]
     return options["epsilon"], r.choice(made)().fit(ROWS, LABELS, **owners).privacy_spent_
 
@@ -121,18 +114,20 @@ def shared(r):
     model, of_silo = pipeline(r, r.choice(["silo", "server"])), sizes(r)
     epsilon, delta = 10 ** r.uniform(0, 1.3), 10 ** r.uniform(-7, -3)
     silos = np.arange(12) % len(of_silo)
-    tried = _wrapped.TriedSteps.of(model, (FEW, silos, None), len(of_silo))
+    tried = model_selection._wrapped.TriedSteps.of(model, (FEW, silos, None), len(of_silo))
     share = {path: r.uniform(0.01, 0.3) for path in tried.paying}
-    last = _wrapped.last_step(model)[1]
-    _wrapped.divide(last, tried.paying, share, epsilon, delta)
+    last = model_selection._wrapped.last_step(model)[1]
+    model_selection._wrapped.divide(last, tried.paying, share, epsilon, delta)
     before = list(tried.costs(of_silo).values())
 
     def together(own):
         plan = last.set_params(epsilon=own, delta=delta)
         plan = plan.plan_for(silo_sizes=of_silo, n_classes=2, **tried.columns)
-        return _shared_budget._together(before, False, delta, plan.spent())
+        return model_selection._shared_budget._together(before, False, delta, plan.spent())
 
-    return epsilon, together(_shared_budget.largest(lambda e: together(e).epsilon, epsilon))
+    return epsilon, together(
+        model_selection._shared_budget.largest(lambda e: together(e).epsilon, epsilon)
+    )
 
 
 def search(r):
@@ -140,15 +135,17 @@ def search(r):
     best = r.random() < 0.4
     model, of_silo = pipeline(r, "server" if best else "silo"), sizes(r)
     if r.random() < 0.5:
-        model = SharedBudget(model)
+        model = model_selection.SharedBudget(model)
     few = FEW, np.arange(12) % len(of_silo), None
     epsilon, delta = 10 ** r.uniform(0.3, 1.3), 10 ** r.uniform(-6, -3)
     runs = [
-        _candidates.Candidate(model, {}, of_silo, few, TARGETS, streams_for(i)).price
+        model_selection._candidates.Candidate(
+            model, {}, of_silo, few, TARGETS, streams_for(i)
+        ).price
         for i in range(r.randint(1, 4))
     ]
     law = Repetition(float(len(runs))) if best else None
-    budget = _candidates.divide_budget("replace", runs, epsilon, delta, law)
+    budget = model_selection._candidates.divide_budget("replace", runs, epsilon, delta, law)
     return epsilon, max(price_epsilon(part, delta, "replace") for part in budget.cost[:-1])
 
 

@@ -1,13 +1,8 @@
 """The price of a person in one silo, or in several."""
 
+import dp_accounting
 import numpy as np
 import pytest
-from dp_accounting import (
-    GaussianDpEvent,
-    NeighboringRelation,
-    PoissonSampledDpEvent,
-    SelfComposedDpEvent,
-)
 from dp_accounting.pld import PLDAccountant
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
@@ -55,9 +50,11 @@ def test_gaussians(plan, wanted):
 def test_sampled_silos_are_composed(trust):
     """k silos' sampled sums; at a server each with its part of the noise."""
     k, q, z = 3, 0.1, 3.0
-    event = PoissonSampledDpEvent(q, GaussianDpEvent(z / (1 if trust == "silo" else k**0.5)))
-    judge = PLDAccountant(NeighboringRelation.REPLACE_ONE)
-    judge.compose(SelfComposedDpEvent(event, T * k))
+    event = dp_accounting.PoissonSampledDpEvent(
+        q, dp_accounting.GaussianDpEvent(z / (1 if trust == "silo" else k**0.5))
+    )
+    judge = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
+    judge.compose(dp_accounting.SelfComposedDpEvent(event, T * k))
     spent = plan_of(k, trust, z, sampling=PoissonSampling(q)).spent()
     assert spent.epsilon == pytest.approx(judge.get_epsilon(DELTA), rel=0.01)
     assert spent.outsider is None

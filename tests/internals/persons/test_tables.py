@@ -7,21 +7,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.replay import OF_PERSONS, cases, data_of, judged
+from skdpfl import inspection, preprocessing
 from skdpfl.federation import SiloData, SumPlan, _sums
-from skdpfl.inspection import (
-    correlation,
-    describe,
-    histogram,
-    quantile,
-    value_counts,
-)
-from skdpfl.preprocessing import (
-    DPPCA,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPSplineTransformer,
-    DPStandardScaler,
-)
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.scaling import _value_counts
 from tests.made_sums import budgets_of
@@ -74,16 +61,18 @@ def asked(ask, columns, **how):
 
 
 LEARNT = {
-    "describe": asked(describe, NUMBERS + WORDS, feature_bounds=BOUNDS),
-    "quantile": asked(quantile, NUMBERS, feature_bounds=BOUNDS),
-    "histogram": asked(histogram, ["dose"], feature_bounds={"dose": (0, 1)}),
-    "correlation": asked(correlation, NUMBERS, feature_bounds=BOUNDS, epsilon=4.0),
-    "levels": asked(value_counts, WORDS),
-    "standard": fitted(DPStandardScaler(), NUMBERS, "mean_"),
-    "means": fitted(DPSimpleImputer(feature_bounds=(0, 100)), NUMBERS, "statistics_"),
-    "medians": fitted(DPSimpleImputer(strategy="median"), NUMBERS, "statistics_"),
-    "spline": fitted(DPSplineTransformer(feature_bounds=(0, 1)), ["dose"], "privacy_spent_"),
-    "components": fitted(DPPCA(row_norm=50.0), NUMBERS, "components_"),
+    "describe": asked(inspection.describe, NUMBERS + WORDS, feature_bounds=BOUNDS),
+    "quantile": asked(inspection.quantile, NUMBERS, feature_bounds=BOUNDS),
+    "histogram": asked(inspection.histogram, ["dose"], feature_bounds={"dose": (0, 1)}),
+    "correlation": asked(inspection.correlation, NUMBERS, feature_bounds=BOUNDS, epsilon=4.0),
+    "levels": asked(inspection.value_counts, WORDS),
+    "standard": fitted(preprocessing.DPStandardScaler(), NUMBERS, "mean_"),
+    "means": fitted(preprocessing.DPSimpleImputer(feature_bounds=(0, 100)), NUMBERS, "statistics_"),
+    "medians": fitted(preprocessing.DPSimpleImputer(strategy="median"), NUMBERS, "statistics_"),
+    "spline": fitted(
+        preprocessing.DPSplineTransformer(feature_bounds=(0, 1)), ["dose"], "privacy_spent_"
+    ),
+    "components": fitted(preprocessing.DPPCA(row_norm=50.0), NUMBERS, "components_"),
 }
 
 
@@ -131,17 +120,19 @@ def test_a_person_in_two_silos_pays_for_both(trust, ratio):
     noise = []
     for k in (1, 2):
         where = silos if k == 2 else table.id % 2
-        found = histogram(
+        found = inspection.histogram(
             table[["id", "dose"]], silos=where, silos_per_person=k, feature_bounds=(0, 1), **known
         )
         spent = found.attrs["privacy_spent"]
         assert 0.99 < spent.epsilon <= 1.0
         noise.append(found.attrs["noise_error"])
-        words = DPOneHotEncoder(silos_per_person=k, **known).fit(table[["id", "ward"]], silos=where)
+        words = preprocessing.DPOneHotEncoder(silos_per_person=k, **known).fit(
+            table[["id", "ward"]], silos=where
+        )
         assert 0.99 < words.privacy_spent_.epsilon <= 1.0
     assert noise[1] / noise[0] == pytest.approx(ratio, rel=1e-3)
     with pytest.raises(ValueError, match="rows in 2 silos, more than silos_per_person=1"):
-        histogram(table[["id", "dose"]], silos=silos, **known)
+        inspection.histogram(table[["id", "dose"]], silos=silos, **known)
 
 
 class Told(Streams):

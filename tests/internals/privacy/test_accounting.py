@@ -8,16 +8,8 @@ import pytest
 from scipy.stats import binom, norm
 
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian, PoissonGaussian, Profile
+from skdpfl.privacy.pricing import loss_pairs
 from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-from skdpfl.privacy.pricing.loss_pairs import (
-    FixedSizePair,
-    Grid,
-    ReplacePair,
-    TooFine,
-    ZeroOutPair,
-    gaussian_pair,
-    normal_masses,
-)
 from skdpfl.privacy.pricing.loss_sum import LossSum
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from skdpfl.privacy.pricing.releases import approximate_pair, profile_pair, undominated
@@ -107,15 +99,15 @@ def test_gaussian_numbers_are_never_below_the_truth(mu, delta):
 # ---- losses on grids and their sums: dominance, and exact sums by other means --------------------
 
 PAIRS = [
-    ReplacePair(0.1, 1.0),
-    ReplacePair(1e-3, 2.0),
-    ReplacePair(0.9, 0.05),
-    ReplacePair(0.2, 1 / 60),
-    ZeroOutPair(0.1, 1.0),
-    ZeroOutPair(0.5, 0.1),
-    FixedSizePair(0.1, 2.0),
-    FixedSizePair(0.7, 0.04),
-    gaussian_pair(1.5),
+    loss_pairs.ReplacePair(0.1, 1.0),
+    loss_pairs.ReplacePair(1e-3, 2.0),
+    loss_pairs.ReplacePair(0.9, 0.05),
+    loss_pairs.ReplacePair(0.2, 1 / 60),
+    loss_pairs.ZeroOutPair(0.1, 1.0),
+    loss_pairs.ZeroOutPair(0.5, 0.1),
+    loss_pairs.FixedSizePair(0.1, 2.0),
+    loss_pairs.FixedSizePair(0.7, 0.04),
+    loss_pairs.gaussian_pair(1.5),
     approximate_pair(0.7, 1e-3),
     profile_pair((0.1, 0.5, 1.0, 2.0), (0.2, 0.1, 0.02, 1e-3)),
 ]
@@ -128,10 +120,12 @@ def delta_on(loss, epsilon):
 
 def true_delta(pair, epsilon, direction):
     """The divergence of the pair itself."""
-    if isinstance(pair, FixedSizePair):
+    if isinstance(pair, loss_pairs.FixedSizePair):
         return float(reference.fixed_size_delta(2 / pair.shift, pair.rate, epsilon))
     make = (
-        reference.poisson_replace if isinstance(pair, ReplacePair) else reference.poisson_zero_out
+        reference.poisson_replace
+        if isinstance(pair, loss_pairs.ReplacePair)
+        else reference.poisson_zero_out
     )
     p, q = make(1 / pair.shift, pair.rate)
     return reference.hockey_stick((p, q) if direction == 0 else (q, p), epsilon)
@@ -141,7 +135,7 @@ def true_delta(pair, epsilon, direction):
 @pytest.mark.parametrize("pair", PAIRS[:9], ids=repr)
 def test_the_grid_dominates_and_is_exact_on_its_points(pair, direction):
     h = math.sqrt(pair.variance()) / 8
-    loss = pair.grids(Grid(h, 1e-12, 1e-12, 10**6))[direction]
+    loss = pair.grids(loss_pairs.Grid(h, 1e-12, 1e-12, 10**6))[direction]
     for k in (0, 1, 3, 9, 20):
         on, between = k * h, (k + 0.4) * h
         truth = true_delta(pair, on, direction)
@@ -150,11 +144,11 @@ def test_the_grid_dominates_and_is_exact_on_its_points(pair, direction):
 
 
 def test_a_grid_with_too_many_points_is_not_built():
-    with pytest.raises(TooFine) as error:
-        ReplacePair(0.1, 1.0).grids(Grid(1e-9, 1e-12, 1e-12, 10**6))
+    with pytest.raises(loss_pairs.TooFine) as error:
+        loss_pairs.ReplacePair(0.1, 1.0).grids(loss_pairs.Grid(1e-9, 1e-12, 1e-12, 10**6))
     assert error.value.ratio > 100
-    loss = ReplacePair(0.1, 1.0).grids(Grid(0.02, 1e-12, 1e-12, 10**6))[0]
-    with pytest.raises(TooFine) as error:
+    loss = loss_pairs.ReplacePair(0.1, 1.0).grids(loss_pairs.Grid(0.02, 1e-12, 1e-12, 10**6))[0]
+    with pytest.raises(loss_pairs.TooFine) as error:
         LossSum(((loss, 50),), 64).epsilon(1e-5)
     assert error.value.of_sum and error.value.ratio > 1
 
@@ -179,7 +173,7 @@ def binomial_delta(epsilon0, n, epsilon):
 )
 def test_sums_of_randomised_responses(epsilon0, n, deviations):
     epsilon = n * epsilon0 * math.tanh(epsilon0 / 2) + deviations * math.sqrt(n) * epsilon0
-    loss = approximate_pair(epsilon0, 0.0).grids(Grid(epsilon0 / 4, 0, 0, 10**6))[0]
+    loss = approximate_pair(epsilon0, 0.0).grids(loss_pairs.Grid(epsilon0 / 4, 0, 0, 10**6))[0]
     total = LossSum(((loss, n),), 2**21)
     truth = binomial_delta(epsilon0, n, epsilon)
     ours = total.finite_delta(epsilon, truth).value
@@ -192,7 +186,7 @@ def test_sums_of_randomised_responses(epsilon0, n, deviations):
 def test_probabilities_of_intervals_are_within_their_error_bounds(centre):
     rng = np.random.default_rng(0)
     x = np.sort(np.concatenate([-rng.uniform(0, 12, 60), rng.uniform(0, 3, 15)]))
-    mass, error = normal_masses(x, centre)
+    mass, error = loss_pairs.normal_masses(x, centre)
     tails = [Decimal(b) - Decimal(centre) for b in x.tolist()]
     below = [reference.exact_tail(-t) if t <= 0 else 1 - reference.exact_tail(t) for t in tails]
     for i in range(len(x) - 1):
@@ -239,12 +233,15 @@ def test_sums_on_a_grid_are_never_below_their_convolution(seed):
     """Unlike losses on a coarse grid, at any delta."""
     random = np.random.default_rng(seed)
     q, m, e = 10 ** random.uniform([-5, -2, -1.5], [0, 0.7, 1])
-    pairs = [[ReplacePair, ZeroOutPair, FixedSizePair][seed % 3](q, m), approximate_pair(e, 0.0)]
+    pairs = [
+        [loss_pairs.ReplacePair, loss_pairs.ZeroOutPair, loss_pairs.FixedSizePair][seed % 3](q, m),
+        approximate_pair(e, 0.0),
+    ]
     counts = random.integers(1, 5, 2).tolist()
     h = math.sqrt(sum(pair.variance() for pair in pairs)) / random.choice([2, 4, 8])
     delta = 10 ** random.uniform(-25, -0.3)
     parts = tuple(
-        (pair.grids(Grid(h, 1e-9, 1e-6 * delta, 5000))[seed % 2], n)
+        (pair.grids(loss_pairs.Grid(h, 1e-9, 1e-6 * delta, 5000))[seed % 2], n)
         for pair, n in zip(pairs, counts, strict=True)
     )
     probs, low = np.ones(1), 0

@@ -14,23 +14,16 @@ from skdpfl.privacy.events import (
     Profile,
     compose,
 )
-from skdpfl.privacy.pricing import price
-from skdpfl.privacy.pricing.loss_pairs import (
-    FixedSizePair,
-    Grid,
-    GridLoss,
-    ReplacePair,
-    ZeroOutPair,
-)
+from skdpfl.privacy.pricing import loss_pairs, price
 from skdpfl.privacy.pricing.price import LossProduct
 from skdpfl.privacy.pricing.releases import approximate_pair, merged, profile_pair
 from tests.privacy.test_refining import epsilon_of_one
 
 PAIRS = [
-    ReplacePair(1e-3, 1.5),
-    ZeroOutPair(0.1, 1.0),
-    FixedSizePair(0.1, 2.0),
-    ReplacePair(1.0, 0.7),
+    loss_pairs.ReplacePair(1e-3, 1.5),
+    loss_pairs.ZeroOutPair(0.1, 1.0),
+    loss_pairs.FixedSizePair(0.1, 2.0),
+    loss_pairs.ReplacePair(1.0, 0.7),
 ]
 
 
@@ -46,8 +39,8 @@ def delta_on(loss, epsilon):
 @pytest.mark.parametrize("direction", [0, 1])
 def test_a_grid_that_is_cut_off_keeps_both_probabilities(pair, direction):
     h = 0.05
-    whole = pair.grids(Grid(h, 1e-14, 1e-14, 10**6))[direction]
-    cut = pair.grids(Grid(h, 1e-14, 1e-300, 10**6, 0.4))[direction]
+    whole = pair.grids(loss_pairs.Grid(h, 1e-14, 1e-14, 10**6))[direction]
+    cut = pair.grids(loss_pairs.Grid(h, 1e-14, 1e-300, 10**6, 0.4))[direction]
     assert abs(cut.losses).max() <= 0.4 + h
     assert cut.probs.min() >= 0
     assert cut.probs.sum() + cut.infinite == pytest.approx(1.0, abs=1e-12)
@@ -85,7 +78,7 @@ def test_products_bound_exact_sums(seed, room):
     for n in (3, 2):
         probs = np.pad(10.0 ** rng.uniform(-40, 0, 9), room)
         probs *= (1 - 1e-30) / probs.sum()
-        parts.append((GridLoss(0.25, -4 - room, probs, 1e-30), n))
+        parts.append((loss_pairs.GridLoss(0.25, -4 - room, probs, 1e-30), n))
     ours = LossProduct(tuple(parts), 10**6)
     for epsilon in (0.3, 1.0, 2.7):
         exact = exact_delta(parts, epsilon)
@@ -111,7 +104,7 @@ def test_products_whose_every_rounding_is_the_worst(monkeypatch):
     """Each convolution loses its N + 2 roundings; 2^18 releases lose 5e-9 in all."""
     probs = np.zeros(81)
     probs[[39, 40, 41]] = 1e-6, 1 - 2.1e-6, 1.1e-6
-    loss = GridLoss(0.01, -40, probs, 1e-12)
+    loss = loss_pairs.GridLoss(0.01, -40, probs, 1e-12)
     convolve, n = np.convolve, 2**18
 
     def bound():
