@@ -12,7 +12,6 @@ from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.mechanisms import NoPrivacy
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import PoissonSampling
 from tests.guaranteed import plan_of
 
 SIZES = np.array([10, 30, 60, 200])
@@ -51,16 +50,6 @@ def test_the_mean_over_cohorts_is_the_gradient_of_the_weighted_objective(size):
     cohorts = list(itertools.combinations(range(4), size))
     moves = [fit(MinibatchSGD(1.0), [cohort]) for cohort in cohorts]
     np.testing.assert_allclose(np.mean(moves, axis=0), X.T @ y / len(y), rtol=1e-12)
-
-
-def test_batches_are_proportional_to_sizes_and_every_record_counts_alike():
-    """K_i / n_i is the same for all, so w_i / K_i is: one record moves the mean by as much."""
-    plan = plan_of(
-        silo_sizes=SIZES, steps=(1,), clip_norm=1.0, noise_multiplier=1.0, delta=1e-5,
-        weights=SIZES / SIZES.sum(), sampling=PoissonSampling(0.25),
-    )  # fmt: skip
-    np.testing.assert_allclose(plan.expected_sizes / SIZES, 0.25)
-    np.testing.assert_allclose(plan.record_shares, plan.record_shares[0])
 
 
 def test_scaffolds_control_is_the_weighted_mean_of_the_silos_own():

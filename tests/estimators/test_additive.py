@@ -182,16 +182,6 @@ def test_the_histogram_is_a_tenth_of_the_budget_and_priced_with_the_rest():
     assert delta == pytest.approx(1e-5, rel=0.05)
 
 
-def test_indicators_have_no_histogram():
-    X, y, silos = problem("ISRLDPClassifier")
-    model = make("ISRLDPClassifier", **options("", model="additive")).fit(X, y, silos=silos)
-    names = model.summary().index
-    assert {"a: rank", "b: rank"} <= set(names)
-    assert not {"flag: rank", "a * b"} & set(names)
-    assert len(model.shape_functions_["flag"]) == 2
-    assert (model.shape_functions_["zero"]["value"] == 0).all()
-
-
 @pytest.mark.parametrize(
     ("model", "words"),
     [

@@ -138,16 +138,6 @@ def test_the_formula_of_the_page_gives_curves_as_well():
     assert list(again.summary()["coefficient"]) == list(model.summary()["coefficient"])
 
 
-def test_names_of_columns_are_kept_and_checked():
-    frame = pd.DataFrame(X, columns=["age", "weight", "dose"]).assign(ward=SILOS)
-    model = ISRLDPClassifier(3.0, silo_column="ward", random_state=0, **BOUNDS)
-    model.fit(frame, LINE > 0)
-    again = ISRLDPClassifier.from_dict(json.loads(json.dumps(model.to_dict())))
-    assert (again.predict(frame) == model.predict(frame)).all()
-    with pytest.raises(ValueError, match="feature names"):
-        again.predict(frame.rename(columns={"age": "years"}))
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -211,15 +211,6 @@ def test_labels_outside_the_declared_ones(name):
         make(name, classes=[0, 1], scaling=None).fit(X, y, silos=silos)
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_declared_labels_that_do_not_occur(name):
-    X, _, silos = data(name)
-    clf = make(name, classes=["no", "yes", "perhaps"], scaling=None, n_rounds=3)
-    clf.fit(X, np.full(240, "no"), silos=silos)
-    assert clf.classes_.tolist() == ["no", "perhaps", "yes"]
-    assert clf.predict_proba(X).shape == (240, 3)
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_a_large_delta_is_warned_about(name):
     X, y, silos = data(name)

@@ -39,43 +39,6 @@ def test_checks(estimator, check):
     check(estimator)
 
 
-SETTINGS = {
-    "silo": {},
-    "server": {"trust": "server"},
-    "whole silos": {"unit": "silo", "epsilon": 50.0},
-    "whole silos, server": {"unit": "silo", "trust": "server", "epsilon": 50.0},
-    "without replacement": {"sampling": "without_replacement", "sampling_rate": 0.3},
-    "disjoint": {"sampling": "disjoint"},
-    "add_remove": {"neighbours": "add_remove"},
-    "fractions": {"silo_fraction": 0.5},
-    "weights": {"silo_weights": "uniform", "alpha": 0.1},
-    "budgets": {"epsilon": {0: 1.0, 1: 2.0, 2: 0.5, 3: np.inf}},
-    "private scaling": {"scaling": "private", "epsilon": 20.0},
-    "exact": {"epsilon": np.inf},
-    "given": {"learning_rate": 0.2, "clip_norm": 0.5, "average": False},
-}
-
-
-@pytest.mark.filterwarnings("ignore:.*Hiding a whole silo:UserWarning")
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPFedAvgRegressor"])
-def test_every_unit_trust_and_sampling(name, setting):
-    X, y, silos = data(name, n_classes=3)
-    options = {"local_steps": 1, "epsilon": 4.0} | SETTINGS[setting]
-    model = make(name, **options).fit(X, y, silos=silos)
-    k = 3 if name.endswith("Classifier") else 1
-    assert [w.shape for w in model.coefs_] == [(3, 6), (6, k)]
-    assert [b.shape for b in model.intercepts_] == [(6,), (k,)]
-    assert not hasattr(model, "coef_")
-    assert np.isfinite(model.predict(X)).all()
-    epsilon = options["epsilon"]
-    most = max(epsilon.values()) if isinstance(epsilon, dict) else epsilon
-    assert model.privacy_spent_.epsilon <= most
-    assert model.plan_.spent().epsilon == model.privacy_spent_.epsilon
-    if k == 3:
-        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-
-
 # ---- scikit-learn --------------------------------------------------------------------------------
 
 

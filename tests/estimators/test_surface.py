@@ -1,12 +1,9 @@
 """The scikit-learn surface: frames, names, routing, clones, pickles, searches."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import sklearn
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -59,17 +56,6 @@ def test_a_silo_column_is_the_same_as_silos(name, kind):
 # ---- routing ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_silos_are_requested_by_default(name):
-    requests = small(name).get_metadata_routing().fit.requests
-    others = {"persons": True, "sample_weight": None, "exposure": None}
-    assert requests == {"silos": True} | others
-    with sklearn.config_context(enable_metadata_routing=True):
-        renamed = small(name).set_fit_request(silos="hospital")
-    asked = renamed.get_metadata_routing().fit.requests
-    assert asked == {"silos": "hospital"} | others
-
-
 def test_a_step_that_loses_the_frame_is_named():
     X, y, silos = data("ISRLDPClassifier")
     pipe = make_pipeline(StandardScaler(), small("ISRLDPClassifier", silo_column="hospital"))
@@ -78,20 +64,6 @@ def test_a_step_that_loses_the_frame_is_named():
 
 
 # ---- clones and pickles -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("scaling", [None, "auto"])
-def test_pickle(name, scaling):
-    X, y, silos = data(name)
-    bounds = {"feature_bounds": (-5, 5), "target_bounds": (-9, 9)}
-    fitted = small(name, scaling=scaling, silo_fraction=0.5, **(bounds if scaling else {}))
-    fitted.fit(X, y, silos=silos)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(again.predict(X), fitted.predict(X))
-    assert again.privacy_spent_ == fitted.privacy_spent_
-    assert again.plan_.spent() == fitted.plan_.spent()
-    assert again.fit(X, y, silos=silos).coef_.tobytes() == fitted.coef_.tobytes()
 
 
 # ---- predictions --------------------------------------------------------------------------------

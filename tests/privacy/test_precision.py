@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.release import GradientSums, choose_precision
 from tests.guaranteed import plan_of
 
@@ -62,20 +61,6 @@ def two_silos(steps):
     return plan_of(
         silo_sizes=np.array([30, 40]), steps=steps, clip_norm=1.0, noise_multiplier=3.0, delta=1e-5
     )
-
-
-def test_what_a_silo_releases_beside_is_its_own():
-    plan = two_silos((1,))
-    first, second = ((Approximate(0.1), 1),), ((Gaussian(9.0), 2),)
-    assert plan.setup_of(1) == ()
-    one = dataclasses.replace(plan, setup=(first,))
-    assert (one.setup_of(0), one.setup_of(1)) == (first, first)
-    each = dataclasses.replace(plan, setup=(first, second))
-    assert (each.setup_of(0), each.setup_of(1)) == (first, second)
-    assert plan.setup_codes.tolist() == one.setup_codes.tolist() == [0, 0]
-    assert each.setup_codes.tolist() == [0, 1]
-    costs = each.spent().per_silo
-    assert costs[0] != costs[1]
 
 
 @pytest.mark.parametrize("start", [0, 1])

@@ -96,25 +96,6 @@ def test_the_level_of_noise_is_the_plans(options):
     assert level.noise == pytest.approx(planned, rel=0.12)
 
 
-@pytest.mark.parametrize(
-    ("name", "kw", "n_classes", "rounds"),
-    [
-        ("ISRLDPClassifier", {}, 2, 40),
-        ("ISRLDPClassifier", {"epsilon": 1e5}, 2, 100),
-        ("ISRLDPClassifier", {"loss": "hinge"}, 2, 100),
-        ("ISRLDPClassifier", {"solver": "local"}, 2, 20),
-        ("ISRLDPClassifier", {}, 3, 100),
-        ("DPFedAvgClassifier", {"local_steps": 1}, 2, 100),
-    ],
-)
-def test_two_classes_take_fewer_rounds_where_noise_limits_them(name, kw, n_classes, rounds):
-    """Where the noise of a fit does not depend on the number of rounds, and there is momentum."""
-    given = {"epsilon": 1.0, "scaling": None, "delta": 1e-5} | kw
-    model = getattr(skdpfl, name)(**given)
-    plan = model.plan_for(silo_sizes=[200, 300], n_features=4, n_classes=n_classes)
-    assert plan.n_rounds == rounds
-
-
 @pytest.mark.parametrize("sizes", [(50, 3), (20, 400), (600, 350)])
 def test_the_largest_eigenvalue_is_never_missed(sizes):
     """Nor where the one direction of all columns is orthogonal to it."""
