@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
@@ -124,27 +123,3 @@ def test_a_warning_says_what_to_give(name):
 
 
 # ---- and it works --------------------------------------------------------------------------------
-
-
-CASES = [
-    # loader, estimator, silos, epsilon, bounds, at least (mean of 20 splits less 7 std errors of 4)
-    (load_breast_cancer, "ISRLDPClassifier", 5, 3.0, None, 0.87),
-    (load_digits, "DPScaffoldClassifier", 6, 3.0, (0, 16), 0.79),
-    (load_digits, "ISRLDPClassifier", 1, 3.0, (0, 16), 0.87),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("load", "name", "n_silos", "epsilon", "bounds", "least"), CASES)
-def test_untuned_models_are_good(load, name, n_silos, epsilon, bounds, least):
-    """Means of four splits; the chance of a false alarm is below 1e-6."""
-    X, y = load(return_X_y=True)
-    bounds = bounds or (np.zeros(X.shape[1]), 10 ** np.ceil(np.log10(X.max(axis=0))))
-    scores = []
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        test, silos = rng.random(len(y)) < 0.2, rng.integers(0, n_silos, len(y))
-        clf = make(name, epsilon=epsilon, feature_bounds=bounds, random_state=seed)
-        clf.fit(X[~test], y[~test], silos=silos[~test])
-        scores.append(clf.score(X[test], y[test]))
-    assert np.mean(scores) > least

@@ -49,12 +49,6 @@ def test_ids_of_any_kind(given, ids):
         assert silos.ids.tolist() == ids
 
 
-def test_no_silos_are_one_silo():
-    silos = read_silos(None, 4)
-    assert silos.codes.tolist() == [0, 0, 0, 0]
-    assert silos.ids.tolist() == [0]
-
-
 WRONG = {
     "a string": ("hospital", r"got the string 'hospital'.*silo_column='hospital'"),
     "a number": (3, r"one id per row.*got 3"),

@@ -21,21 +21,6 @@ class TestEveryScaling:
         assert scaling.transform(X.astype(np.float32)).dtype == np.float32
         assert scaling.transform(X.astype(int)).dtype == np.float64
 
-    def test_out_is_filled_also_in_place(self, scaling):
-        expected, copy = scaling.transform(X), X.copy()
-        out = np.empty_like(X)
-        assert scaling.transform(X, out=out) is out
-        assert scaling.transform(copy, out=copy) is copy
-        np.testing.assert_array_equal(out, expected)
-        np.testing.assert_array_equal(copy, expected)
-
-    def test_unscaled_coefficients_give_the_same_decisions(self, scaling):
-        coef, intercept = np.array([[1.0, 2.0, -3.0], [0.5, 0.0, 1.0]]), np.array([0.1, -0.2])
-        decisions = scaling.transform(X) @ coef.T + intercept
-        coef, intercept = scaling.unscale(coef, intercept)
-        rows = X if scaling.affine else scaling.transform(X)
-        np.testing.assert_allclose(rows @ coef.T + intercept, decisions, atol=1e-10)
-
 
 def test_squashed_values_lie_in_the_unit_box_in_their_order():
     one = _maps.SquashScaling().transform(np.array([[-1e6], [-2.0], [0.0], [3.0], [1e9], [1e300]]))
@@ -48,16 +33,6 @@ def test_bounds_map_to_the_unit_box_and_values_beyond_are_not_clipped():
         scaling.transform(np.array([[0, -1], [100, 1], [200, 0]])), [[-1, -1], [1, 1], [3, 0]]
     )
     assert scaling.radius == pytest.approx(np.sqrt(2))
-
-
-def test_equal_bounds_ignore_the_feature():
-    scaling = _maps.affine_from_bounds(
-        _maps.read_feature_bounds({"a": (0, 1), "b": (3, 3)}, 2, ["a", "b"])
-    )
-    Z = scaling.transform(np.array([[0.5, 3.0], [1.0, 1e9]]))
-    np.testing.assert_array_equal(Z[:, 1], 0)
-    coef, _ = scaling.unscale(np.array([[1.0, 7.0]]), np.array([0.0]))
-    assert coef[0, 1] == 0 and scaling.radius == 1
 
 
 @pytest.mark.parametrize(
