@@ -36,8 +36,8 @@ from skdpfl.privacy.events import SecureAggregation
 from skdpfl.privacy.spending.ledger import Recorded, mark_of
 from skdpfl.privacy.spending.spent import PrivacySpent
 
-#: bins of scores, and cells to find them: a line needs few, and each adds noise
-_BINS, _CELLS = 8, 32
+#: shares of the scores below knots, and cells to find them: a line needs few, and each adds noise
+_KNOTS, _CELLS = (0.07, 0.242, 0.414, 0.586, 0.758, 0.93), 32
 #: shares of the scores between which most are
 _MOST_SCORES = (0.1, 0.9)
 #: slopes per deviation of the scores; they are positive, so ranks never change
@@ -72,12 +72,20 @@ prefit_docs: Callable[[Any], Any] = filled_docs(
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable(federation.ScoreHistogram):
-    """Counts of scores by label in a few bins, with a typical score of each bin."""
+    """Counts of scores by label at a few knots (``edges``), which are typical scores.
 
-    centres: np.ndarray | None = None
+    A record between two knots counts at both, more at the nearer one. So fewer counts, and less
+    noise, are enough for a line than in bins.
+
+    Formal guarantee
+    ----------------
+    A record's counts are f and 1 - f, with f in 0..1, so their norm is at most 1. Counts are never
+    negative, so the squared distance of two records' is at most 2.
+    """
+
     reads: ClassVar[Any] = "log_odds"
     n_cells: ClassVar[int] = _CELLS
-    below: ClassVar[tuple[float, ...]] = tuple(i / _BINS for i in range(1, _BINS))
+    below: ClassVar[tuple[float, ...]] = _KNOTS
     #: what a logistic regression on the scores has, besides a slope
     intercept: ClassVar[bool] = True
 
@@ -89,11 +97,22 @@ class ScoreTable(federation.ScoreHistogram):
         mean = (1 - share) * mean + share / self.n_cells
         found = super().after(mean, noise)
         low, high = self.quantiles(mean, _MOST_SCORES)
-        ends = 2 * low - high, 2 * high - low  # noise in a far cell would move a bin there
-        middles = [(i + 0.5) / _BINS for i in range(_BINS)]
-        edges, centres = self.quantiles(mean, self.below), self.quantiles(mean, middles)
-        edges, centres = np.clip(np.sort(edges), *ends), np.clip(centres, *ends)
-        return replace(found, edges=edges, centres=centres)
+        ends = 2 * low - high, 2 * high - low  # noise in a far cell would move a knot there
+        knots = np.sort(self.quantiles(mean, self.below))
+        return replace(found, edges=np.clip(knots, *ends))
+
+    @property
+    def _shape_of_bins(self) -> tuple[int, ...]:
+        return (2, len(self.below))
+
+    def terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if self.edges is None:
+            return super().terms(X, y)
+        numbers = np.arange(len(self.edges))
+        at = np.interp(np.nan_to_num(X[:, 0], nan=0.0), self.edges, numbers)
+        steps = np.rint(256 * at) / 256  # float64 adds these up exactly
+        parts = np.maximum(1 - np.abs(steps[:, None] - numbers), 0.0)
+        return (y[:, None] == (0, 1))[:, :, None] * parts[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,8 +239,8 @@ def fitted_line(found: federation.Found) -> tuple[float, float]:
     classifier's line delta shrinks by s, as James and Stein have it. Far off a shorter delta may be
     worse than both ends; the mixture is not. There H may be near zero, so the smaller s counts.
     """
-    assert isinstance(found.measure, ScoreTable) and found.measure.centres is not None
-    measure, centres, counts = found.measure, found.measure.centres, found.mean
+    assert isinstance(found.measure, ScoreTable) and found.measure.edges is not None
+    measure, centres, counts = found.measure, found.measure.edges, found.mean
     if measure.intercept:
         counts = counts + (1 - counts.sum()) / counts.size  # what they sum to without noise
     totals = np.maximum(counts.sum(axis=0), 0.0)
@@ -254,7 +273,7 @@ def fitted_line(found: federation.Found) -> tuple[float, float]:
 def _likeliest_line(
     centres: np.ndarray, totals: np.ndarray, rates: np.ndarray, intercept: bool
 ) -> np.ndarray:
-    """Return the slope, and the intercept if asked for, of a logistic regression on bins."""
+    """Return the slope, and the intercept if asked for, of a logistic regression on counts."""
     middle = float(np.average(centres, weights=totals)) if intercept else 0.0
     spread = math.sqrt(np.average(np.square(centres - middle), weights=totals)) or 1.0
     columns = np.stack([(centres - middle) / spread, np.ones_like(centres)])[: 1 + intercept]
@@ -286,9 +305,9 @@ class GapTable(ScoreTable):
 
     def after(self, mean: np.ndarray, noise: float) -> Self:
         found = super().after(mean, noise)
-        if found.centres is None:
+        if found.edges is None:
             return found
-        return replace(found, centres=np.maximum(found.centres, 0.0))
+        return replace(found, edges=np.maximum(found.edges, 0.0))
 
     def _holds(self, n_classes: int | None) -> bool:
         return n_classes is not None and n_classes >= 2 and super()._holds(2)
@@ -341,8 +360,8 @@ class DPCalibratedClassifier(Prefit):
     Notes
     -----
     **Formal guarantee.** "sigmoid": each record is counted once in each of three noised sums of
-    radius 1 and diameter sqrt(2): in a cell of its score, twice, and in one of 8 bins of the
-    score, by its label. "temperature" likewise: its score is the gap of the two largest
+    radius 1 and diameter sqrt(2): in a cell of its score, twice, and at the two of 6 knots that its
+    score is between, by its label. "temperature" likewise: its score is the gap of the two largest
     log-probabilities, and records of other labels are not counted. What is learnt is a function of
     these sums, which open ledgers are charged for before records are read. The classifier's own
     cost is in addition.
@@ -475,9 +494,10 @@ class DPThresholdClassifier(Prefit):
     Notes
     -----
     **Formal guarantee.** Each record is counted once in each of three noised sums of radius 1 and
-    diameter sqrt(2) (:class:`skdpfl.federation.BoundedSum`): in a cell of the score, twice, and in
-    one of 8 bins of the score, by its label. The cut is a function of these counts, which open
-    ledgers are charged for before records are read. The classifier's own cost is in addition.
+    diameter sqrt(2) (:class:`skdpfl.federation.BoundedSum`): in a cell of the score, twice, and at
+    the two of 6 knots that the score is between, by its label. The cut is a function of these
+    counts, which open ledgers are charged for before records are read. The classifier's own cost
+    is in addition.
 
     Examples
     --------
@@ -596,7 +616,7 @@ def best_cut(found: federation.Found, scoring: str, costs: Any) -> float:
 
     The best cut of each scoring is at one probability, where the rates of positives cross it.
     """
-    centres, counts = found.measure.centres, np.maximum(found.mean, 0.0)
+    centres, counts = found.measure.edges, np.maximum(found.mean, 0.0)
     slope, intercept = fitted_line(found)
     raw = slope * centres + intercept
     rates = _rates(found, expit(raw))
@@ -611,9 +631,9 @@ def best_cut(found: federation.Found, scoring: str, costs: Any) -> float:
 
 
 def _rates(found: federation.Found, by_line: np.ndarray) -> np.ndarray:
-    """Return the rates of positives in bins, which rise: those of a line, moved to the counts.
+    """Return the rates of positives at knots, which rise: those of a line, moved to the counts.
 
-    Counts of k bins of which a line takes two numbers differ from it by k - 2 in squares of their
+    Counts at k knots of which a line takes two numbers differ from it by k - 2 in squares of their
     noise. The rates are moved by one less that part of the squares that they differ by.
     """
     totals = np.maximum(found.mean.sum(axis=0), np.finfo(float).tiny)

@@ -50,7 +50,7 @@ def scored(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "trust"), [(5000, "silo"), (1000, "server")])
+@pytest.mark.parametrize(("n", "trust"), [(5000, "silo"), (1000, "server"), (700, "server")])
 @pytest.mark.parametrize("method", ["sigmoid", "temperature"])
 def test_calibration_is_nearly_that_without_noise(method, n, trust):
     """At most .006 above Platt's scaling, at epsilon 1, in the mean of draws; ranks are kept."""

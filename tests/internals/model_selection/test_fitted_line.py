@@ -17,7 +17,7 @@ def counted(slope, intercept, noise=0.0, added=0.0):
     """Counts of records that are equally many in all bins, of which positives follow a line."""
     positives = expit(slope * CENTRES + intercept) / 8
     counts = np.stack([1 / 8 - positives, positives])
-    return Found(ScoreTable(centres=CENTRES), counts + added, noise, counts, np.zeros(1))
+    return Found(ScoreTable(edges=CENTRES), counts + added, noise, counts, np.zeros(1))
 
 
 @pytest.mark.parametrize("line", [(1.0, 0.0), (0.3, 0.5), (2.0, -1.0)])
@@ -48,7 +48,7 @@ def test_a_line_that_is_far_from_the_classifiers_own_is_found_in_noise():
     for seed in range(100):
         noise = np.random.default_rng(seed).normal(0.0, 0.0113, (2, 8))
         counts = totals * np.stack([1 - rates, rates]) + noise
-        found = Found(ScoreTable(centres=centres), counts, 0.0113, counts, np.zeros(1))
+        found = Found(ScoreTable(edges=centres), counts, 0.0113, counts, np.zeros(1))
         slope, intercept = fitted_line(found)
         raw = slope * centres + intercept
         losses.append(totals @ (np.logaddexp(0.0, raw) - rates * raw))
@@ -65,14 +65,38 @@ def test_gaps_are_of_the_first_two_labels():
     table = GapTable(edges=np.linspace(1.0, 7.0, 7))
     counted = table.terms(logs, np.array([0, 1, 2, 2, 0]))
     assert counted.sum(axis=(1, 2)).tolist() == [1, 1, 0, 1, 0]
-    assert counted[0, 1, 1] and counted[1, 0, 1] and counted[3, 1, 7]  # log(3.5) is in 1..2
+    log_of_3_5 = [0.75, 0.25]  # 1.2528, in steps of 1/256
+    np.testing.assert_allclose(counted[0, 1, :2], log_of_3_5, atol=1 / 256)
+    np.testing.assert_array_equal(counted[1, 0], counted[0, 1])
+    assert counted[3, 1, 6] == 1
+
+
+def test_a_record_counts_at_the_two_knots_that_its_score_is_between():
+    """Its counts are one in sum, of a norm of at most 1, and float64 adds them up exactly."""
+    knots = np.array([-3.0, -1.0, 0.0, 0.0, 2.0, 7.0])
+    scores = np.array([-np.inf, -9.0, -2.0, -1.0, 0.5, 7.0, 9.0, np.inf, np.nan])
+    scores = np.concatenate([scores, np.random.default_rng(0).uniform(-4, 8, 2000)])
+    y = np.arange(len(scores)) % 2
+    table = ScoreTable(zoomed=True, edges=knots)
+    terms = table.terms(scores[:, None], y)
+    assert terms.shape == (len(scores), *table.shape) == (len(scores), 2, 6)
+    assert (terms >= 0).all() and (terms[np.arange(len(y)), y].sum(axis=1) == 1).all()
+    assert np.linalg.norm(terms, axis=(1, 2)).max() <= table.radius
+    assert (terms * 256 % 1 == 0).all()
+    own = terms[np.arange(len(y)), y]
+    assert own[:2].tolist() == [[1, 0, 0, 0, 0, 0]] * 2
+    assert own[2:4].tolist() == [[0.5, 0.5, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]]
+    assert own[4].tolist() == [0, 0, 0, 0.75, 0.25, 0]
+    assert own[5:8].tolist() == [[0, 0, 0, 0, 0, 1]] * 3
+    one_by_one = [table.terms(scores[i : i + 1, None], y[i : i + 1])[0] for i in range(50)]
+    np.testing.assert_array_equal(one_by_one, terms[:50])
 
 
 def test_without_noise_a_slope_is_that_of_the_gaps():
     gaps = np.linspace(0.5, 6, 8)
     rates = 0.7 * expit(0.4 * gaps) / 8  # three in ten are of other labels
     counts = np.stack([0.7 / 8 - rates, rates])
-    found = Found(GapTable(centres=gaps), counts, 1e-6, counts, np.zeros(1))
+    found = Found(GapTable(edges=gaps), counts, 1e-6, counts, np.zeros(1))
     assert fitted_line(found) == (pytest.approx(0.4, abs=1e-3), 0.0)
 
 
@@ -106,7 +130,7 @@ def test_cuts_follow_counts_that_are_no_line():
     rates = np.array([0.01, 0.02, 0.02, 0.03, 0.9, 0.95, 0.95, 0.96])
     counts = np.stack([1 - rates, rates]) / 8
     for noise, limits in ((1e-4, (CENTRES[3], 0.0)), (0.2, (-2.3, -2.1))):
-        found = Found(ScoreTable(centres=CENTRES), counts, noise, counts, np.zeros(1))
+        found = Found(ScoreTable(edges=CENTRES), counts, noise, counts, np.zeros(1))
         assert limits[0] < best_cut(found, "accuracy", COSTS) < limits[1]
 
 
