@@ -20,7 +20,9 @@ g_t on x_t, which were released, so this has no privacy cost:
    ``k = eta / (1 - m)`` and n rounds in the regression, the expected error of ``1 - k lambda`` is
    ``-(1 + 3 (1 - k lambda)) / n`` (Kendall, 1954), by which eigenvalues are corrected.
 4. An eigenvalue of which this takes half or more is not known: noise in its direction hardly
-   contracts within the rounds. Then the covariance is too small, by a factor of two or more.
+   contracts within the rounds. Then the covariance is too small, by a factor of two or more. So is
+   it if the same holds for the direction in which the models moved most, before shrinking, which
+   hides that a single direction is flat.
 
 If rounds sample records or silos, the sampling is additional noise, with a covariance Sigma that is
 not released. It is estimated from the residuals of the regression, shrunk towards its mean
@@ -76,7 +78,7 @@ def average_covariance(
 ) -> tuple[NDArray, float]:
     """Return the covariance (P, P) that the noise gives the average of the last models.
 
-    Beside it is the largest share of an eigenvalue of J that its correction takes: from a half on,
+    Beside it is the largest share of a slope that its correction takes, see above: from a half on,
     the covariance is too small.
 
     Parameters
@@ -108,14 +110,14 @@ def average_covariance(
         seen = np.trace(rounds.slopes) / np.trace(rounds.models)
         left = np.trace(rounds.gradients) - seen * np.trace(rounds.slopes)
         noise = math.sqrt(max(float(left), 1e-300) / (size * _counted(rounds)))
-    J, n_fitted = _curvature(rounds, noise)
+    J, n_fitted, widest = _curvature(rounds, noise)
     drawing = noise**2 * np.eye(size) if known else _residual(rounds, J, n_fitted / size)
     values, vectors = np.linalg.eigh(J)
-    rate = rounds.rate / (1 - rounds.momentum)
-    bias = np.maximum(0, 1 + 3 * (1 - rate * values)) / (rate * _counted(rounds))
-    responses = average_responses(values - bias, *rounds[:3], n_last)
+    rate, slopes = rounds.rate / (1 - rounds.momentum), np.append(values, widest)
+    bias = np.maximum(0, 1 + 3 * (1 - rate * slopes)) / (rate * _counted(rounds))
+    responses = average_responses(values - bias[:-1], *rounds[:3], n_last)
     both = (vectors.T @ drawing @ vectors) * (responses.T @ responses)
-    corrected = float((bias / np.maximum(values, 1e-300)).max())
+    corrected = float((bias / np.maximum(slopes, 1e-300)).max())
     return np.asarray(vectors @ both @ vectors.T), corrected
 
 
@@ -146,8 +148,11 @@ def classes_covariance(
     return np.asarray(apart @ covariance @ apart.T + steady), corrected
 
 
-def _curvature(rounds: Rounds, noise: float) -> tuple[NDArray, float]:
-    """Return the estimate of J (P, P), and how many of its entries were fitted, after shrinking."""
+def _curvature(rounds: Rounds, noise: float) -> tuple[NDArray, float, float]:
+    """Return the estimate of J (P, P), and how many of its entries were fitted, after shrinking.
+
+    The third is the slope in the direction in which models moved most, before shrinking.
+    """
     spread, basis = np.linalg.eigh(rounds.models)
     spread = np.maximum(spread, 1e-12 * spread[-1])
     cross = basis.T @ rounds.slopes @ basis
@@ -159,7 +164,7 @@ def _curvature(rounds: Rounds, noise: float) -> tuple[NDArray, float]:
     shrunk = taus[best] / (taus[best] + variances)
     mean *= fits[best][1]
     J = basis @ (mean + shrunk * (entries - mean)) @ basis.T
-    return J, float(np.triu(shrunk).sum())
+    return J, float(np.triu(shrunk).sum()), float(entries[-1, -1])
 
 
 def _likelihood(entries: NDArray, variances: NDArray) -> tuple[float, float]:

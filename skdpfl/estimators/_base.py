@@ -378,22 +378,24 @@ class FederatedEstimator(Trained):
 
         Coefficients are in the units of X if the scaling is affine, else in those of
         ``scaling_.transform(X)``. The noise error is the standard deviation of a coefficient over
-        fits on the same records with new noise, estimated from the released rounds; NaN below 1 %
-        of the coefficient, where noise in private scales counts as much. It does not contain the
-        sampling error, which is not released; standard errors that ignore the noise would be too
-        small. It is known for linear models fitted by single gradient steps (``ISRLDP`` with the
-        minibatch solver, ``DPFedAvg`` with one local step). If rounds sample silos or records, the
-        sampling counts as noise, and at least four rounds per parameter are needed.
+        fits on the same records with the same private scales and new noise in the rounds, estimated
+        from these. New scales would move the limits at which values are clipped, and by them
+        coefficients: by about 1 % at most for normal columns, by up to 12 % for columns with long
+        tails. It does not contain the sampling error, which is not released; standard errors that
+        ignore the noise would be too small. It is known for linear models fitted by single gradient
+        steps (``ISRLDP`` with the minibatch solver, ``DPFedAvg`` with one local step). If rounds
+        sample silos or records, the sampling counts as noise, and at least four rounds per
+        parameter are needed.
 
         Returns
         -------
         DataFrame
             Columns "coefficient" and, if it is known, "noise error"; for more than two classes
             "coefficient of <label>" and "noise error of <label>" for each. Its ``attrs`` has
-            "epsilon", "delta", "no_noise_error" (why there is none, or NaN), "model" ("linear" or
-            "additive": what ``model="auto"`` has become) and, with ``unit="record"``,
-            "epsilon_per_silo". The columns' names contain "simulation (seeded)" if the noise
-            follows from a seed: whoever knows the seed can remove the noise.
+            "epsilon", "delta", "no_noise_error" (why there is none), "noise_error_given" (the same
+            scales), "model" ("linear" or "additive": what ``model="auto"`` has become) and, with
+            ``unit="record"``, "epsilon_per_silo". The columns' names contain "simulation (seeded)"
+            if the noise follows from a seed: whoever knows the seed can remove the noise.
         """
         check_is_fitted(self)
         return summary(self)

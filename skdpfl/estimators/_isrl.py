@@ -117,10 +117,11 @@ class _ISRLDP(PersonEstimator):
             "standard error", "lower", "upper" and "p" (against 0); intervals contain sampling and
             noise. ``attrs["refused"]`` is a mapping from the coefficients without an interval,
             whose row is NaN, to the reason. Otherwise "coefficient" (``coef_``) and, if it is
-            known, "noise error", the standard deviation over fits on the same records with new
-            noise, which is too small for intervals; ``attrs["no_noise_error"]`` is the reason if
-            it is not known, or NaN. With more than two classes the columns are "coefficient of
-            <label>" and "noise error of <label>". ``attrs`` has "epsilon" and "delta" as well.
+            known, "noise error", the standard deviation over fits on the same records with the same
+            private scales and new noise in the rounds, which is too small for intervals;
+            ``attrs["no_noise_error"]`` is the reason if it is not known. With more than two classes
+            the columns are "coefficient of <label>" and "noise error of <label>". ``attrs`` has
+            "epsilon" and "delta" as well.
         """
         frame = super().summary()
         if "_intervals" not in vars(self):

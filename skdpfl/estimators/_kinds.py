@@ -20,7 +20,7 @@ from skdpfl._survival_times import concordance, read_horizon, read_intervals, re
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._data import read_exposure, weights_of_classes
 from skdpfl.estimators._docs import with_constructor
-from skdpfl.estimators._noise_error import coef_names
+from skdpfl.estimators._noise_error import GIVEN, coef_names
 from skdpfl.estimators._parameters import check_target_bounds, class_shares, targets_of
 from skdpfl.losses import NAMED, OfLogMean, PiecewiseExponential, signed_times
 from skdpfl.privacy.spending.spent import SIMULATION
@@ -521,15 +521,15 @@ class FederatedSurvival(FederatedEstimator):
         """Return log hazard ratios and hazard ratios as a frame, one row per feature.
 
         Coefficients are in the units of X if the scaling is affine. The noise error is the standard
-        deviation of a coefficient over fits on the same records with new noise, without sampling
-        error, where it is known; NaN below 1 % of the coefficient.
+        deviation of a coefficient over fits on the same records with the same scales and new noise
+        in the rounds, without sampling error, where it is known.
 
         Returns
         -------
         DataFrame
             Columns "coefficient", "hazard ratio" and, if it is known, "noise error". Its ``attrs``
-            has "epsilon", "delta", "no_noise_error" and, with ``unit="record"``,
-            "epsilon_per_silo".
+            has "epsilon", "delta", "no_noise_error", "noise_error_given" and, with
+            ``unit="record"``, "epsilon_per_silo".
         """
         check_is_fitted(self)
         index = pd.Index(coef_names(self), name="feature")
@@ -540,7 +540,8 @@ class FederatedSurvival(FederatedEstimator):
             frame["noise error"] = errors[: len(index)]
         spent = self.privacy_spent_
         frame.attrs = {"epsilon": spent.epsilon, "delta": spent.delta}
-        frame.attrs |= {"no_noise_error": self._noise_error.why_none(errors), "model": "linear"}
+        frame.attrs |= {"no_noise_error": self._noise_error.missing, "model": "linear"}
+        frame.attrs["noise_error_given"] = GIVEN
         if spent.simulation:
             frame.columns.name = frame.attrs["simulation"] = SIMULATION
         if spent.per_silo is not None:

@@ -2,10 +2,10 @@
 
 Frames show coefficients, or the curves and products of an additive model.
 
-**Private scales** are noisy, too. They move the limits at which columns are clipped, and how far
-the rounds come: by .2 to .8 % of a coefficient, at any number of records, for scales are planned to
-be right to a tenth or a fifth. No released number shows it. So noise of the rounds that is below
-1 % of a coefficient (of standardised columns) is not stated.
+**Private scales** are taken as given. New ones move the limits at which values are clipped, and how
+far the rounds come: by .1 to 1 % of a coefficient for normal columns, by up to 12 % for columns
+with long tails, at any number of records, for scales are planned to be right to a tenth or a fifth.
+No released number tells it. The error of a scale bounds it, and is ten times too large or more.
 """
 
 from dataclasses import dataclass
@@ -34,18 +34,14 @@ from skdpfl.scaling import FAR, Calibrated, CurveScaling, Scales
 _FEWEST_ROUNDS, _ROUNDS_FOR_EACH, _MOST_PARAMETERS = 40, 4, 200
 #: the share of a slope that its correction may take
 _MOST_CORRECTED = 0.5
-#: the share of a parameter that its noise is at least, if stated; see above
-_LEAST = 0.01
 #: models beyond it have moments that overflow, or that are rounded to 0
 _DIVERGED, _STILL = 1e50, 1e-200
 _UNSETTLED = (
     "noise fades so slowly in some direction that the rounds do not tell how slowly (more rounds, "
     "longer steps, or fewer columns that others nearly determine)"
 )
-_HIDDEN = (
-    "NaN: the noise of the rounds is below 1 % of the coefficient (of standardised columns), and "
-    "what noise in private scales adds is not known"
-)
+#: the condition of noise errors, in frames
+GIVEN = "the private scales and limits in scaling_; new ones would move coefficients, too"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +77,8 @@ class NoiseError:
     def of_coefficients(self, combined: np.ndarray | None = None) -> np.ndarray | None:
         """Return standard deviations, flat like the model's parameters; None if unknown.
 
-        NaN where they are hidden, see above. ``combined`` (m, n): for linear combinations of each
-        output's coefficients and intercept instead.
+        ``combined`` (m, n): for linear combinations of each output's coefficients and intercept
+        instead.
         """
         found = self.calibrated
         if self.missing or found is None or self.model is None or self.scales is None:
@@ -95,15 +91,7 @@ class NoiseError:
         if combined is not None:
             to_units = np.kron(np.eye(self.model.n_outputs), combined) @ to_units
         variances = np.einsum("ij,jk,ik->i", to_units, covariance, to_units, optimize=True)
-        errors = np.sqrt(np.maximum(variances, 0))
-        if _is_curved(self.scales):
-            return errors
-        moved = _LEAST * np.linalg.norm(to_units * found.params, axis=1)
-        return np.where(errors < moved, np.nan, errors)
-
-    def why_none(self, errors: np.ndarray | None) -> str:
-        """Return why errors, or some of them, are missing; "" if all are known."""
-        return _HIDDEN if errors is not None and np.isnan(errors).any() else self.missing
+        return np.sqrt(np.maximum(variances, 0))
 
 
 class Path:
@@ -233,7 +221,8 @@ def summary(model: Any) -> pd.DataFrame:
     frame.attrs = {"epsilon": spent.epsilon, "delta": spent.delta}
     if spent.simulation:
         frame.columns.name = frame.attrs["simulation"] = SIMULATION
-    frame.attrs["no_noise_error"] = model._noise_error.why_none(errors)
+    frame.attrs["no_noise_error"] = model._noise_error.missing
+    frame.attrs["noise_error_given"] = GIVEN
     frame.attrs["model"] = "additive" if isinstance(model.scaling_, CurveScaling) else "linear"
     if spent.per_silo is not None:
         frame.attrs["epsilon_per_silo"] = spent.per_silo.to_dict()

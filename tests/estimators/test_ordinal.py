@@ -72,7 +72,7 @@ def test_crossed_intercepts_give_no_negative_probability():
 
 def test_summary_names_the_cuts_and_a_file_predicts_the_same():
     X, _, _ = grades(50)
-    model = fitted(n_rounds=40, learning_rate=4.0)
+    model = fitted(n=4000, epsilon=8.0, n_rounds=60, learning_rate=8.0)
     rows = ["x0", "x1", "x2", "above mild", "above some", "above bad"]
     assert model.summary().index.tolist() == rows
     assert (model.summary()["noise error"] > 0).all()
