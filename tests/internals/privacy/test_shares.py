@@ -124,6 +124,7 @@ def test_whole_silos_hide_their_statistics_in_the_same_sum(squared_norms, learns
     assert noise.std * math.sqrt(4) == pytest.approx(3.0 * radius)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("std", "n_silos", "colluding", "bound", "error"),
     [
