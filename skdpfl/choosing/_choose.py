@@ -162,7 +162,7 @@ class ScalingStep:
         curves, beyond = None, tuple[int, ...]()
         if self.curves is not None:
             curves, beyond = self.curves.find(federation, streams)
-        scales = run_scaling(self.plan, federation, streams, curves)
+        scales = run_scaling(self.plan, federation, streams)
         missed = sorted({*scales.missed_features, *beyond} - {*self.found})
         seen = scales.far_features, scales.unseen_features, tuple(missed), self.names
         for doubt in doubts_about(*seen):

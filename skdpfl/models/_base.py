@@ -33,7 +33,7 @@ from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.losses import Loss
 from skdpfl.models._clipping import clipped_sums, row_norms
 from skdpfl.models._products import Descent, Records
-from skdpfl.models._rules import LinearRules, Rules
+from skdpfl.models._rules import Rules
 from skdpfl.privacy.randomness.streams import Stream
 
 
@@ -339,7 +339,7 @@ class Model(ABC):
     @property
     def rules(self) -> Rules:
         """The steps and clip norms that "auto" chooses; those of the linear model."""
-        return LinearRules()
+        return Rules()
 
     @property
     def architecture(self) -> str:

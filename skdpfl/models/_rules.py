@@ -68,7 +68,6 @@ better than an average of late ones, since with so little noise an average mainl
 """
 
 import math
-from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 #: momentum with noise, at least
@@ -111,8 +110,12 @@ class RuleTask(NamedTuple):
         return math.sqrt(self.squared_row)
 
 
-class Rules(ABC):
-    """Base class of a model's rules.
+#: noise over the mean gradient of a regression; s of a classifier, and with s P; see above
+_HOPELESS, _UNSURE, _MANY = 1.5, 0.03, (0.018, 0.8)
+
+
+class Rules:
+    """The rules of the linear model, the base class of others; see the module's docstring.
 
     ``noise`` is the standard deviation of the noise of the whole fit on each coordinate of the mean
     gradient (unit "silo": of the mean message), in clip norms; 0 without privacy.
@@ -122,107 +125,10 @@ class Rules(ABC):
     sampled_steps: ClassVar[int] = STEPS
     #: multiplications of a fit beyond which fewer rounds are run
     fit_work: ClassVar[float] = 2e10
+    #: whether ``average=True`` averages the second half's models, or is the last model
+    averages: ClassVar[bool] = True
 
-    @property
-    def averages(self) -> bool:
-        """Whether ``average=True`` averages the second half's models, or is the last model."""
-        return True
-
-    # ---- clip norms and step sizes: each model defines its own -------------------------------
-
-    @abstractmethod
-    def clip_norm(self, noise: float, task: RuleTask, alpha: float = 0.0) -> float:
-        """Return the norm that records' gradients are clipped to; inf without noise."""
-
-    @abstractmethod
-    def learning_rate(
-        self, clip: float, n_steps: float, momentum: float, noise: float, task: RuleTask
-    ) -> float:
-        """Return the step size on the mean clipped gradient, for ``n_steps`` steps in total."""
-
-    def steps_at_once(self, clip: float, n_rounds: int, task: RuleTask) -> float:
-        """Return how many of the longest steps a round may go by gradients near one model."""
-        return 1.0
-
-    @abstractmethod
-    def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: RuleTask) -> float:
-        """Return the norm that messages are clipped to (unit "silo"); inf without noise."""
-
-    @abstractmethod
-    def silo_learning_rate(self, steps: tuple[int, ...], noise: float, task: RuleTask) -> float:
-        """Return a silo's own step on its mean gradient (unit "silo")."""
-
-    def excess_noise(self, noise: float, task: RuleTask) -> float:
-        """Return the factor by which the noise is too large for a model to beat a constant.
-
-        0 if unknown; more than 1 gives a warning.
-        """
-        return 0.0
-
-    # ---- number of rounds and batch size: from work and noise --------------------------------
-
-    def sampling_rate(self, typical: float, mu: float, task: RuleTask) -> float:
-        """Return the share of its records that a silo reads in a step; all if a round is cheap.
-
-        Sampling costs nothing (it needs less noise) as long as noise multipliers stay above about
-        one, that is, at rates of at least mu / (2 sqrt(steps)). This rate is used if the work of
-        the fit allows it for all its steps. Fewer steps would cost more accuracy than their lower
-        noise gains.
-        """
-        work = task.n_records * task.work_per_record
-        rate = min(_ROUND_WORK / work, 1.0 if typical <= 2 * _BATCH else _BATCH / typical)
-        if math.isfinite(mu):
-            affordable = self.fit_work / self.sampled_steps - _SILO_WORK * task.n_silos
-            rate = max(rate, min(mu / (2 * math.sqrt(STEPS)), affordable / work))
-        return rate if rate < 0.5 else 1.0
-
-    def enough_steps(self, noise: float, task: RuleTask) -> float:
-        """Return the steps with momentum beyond which accuracy plateaus; inf where not known."""
-        return math.inf
-
-    def n_rounds(
-        self, local_steps: int, rate: float, task: RuleTask, *, exact: bool, plain: bool
-    ) -> int:
-        """Return the number of rounds of ``local_steps`` gradients; ``plain``: no momentum."""
-        private = self.sampled_steps if rate < 1 else STEPS
-        steps = _EXACT_STEPS * (3 if plain else 1) if exact else private
-        work = rate * task.n_records * task.work_per_record + _SILO_WORK * task.n_silos
-        affordable = max(30.0, self.fit_work / work)
-        return max(1, math.ceil(min(steps, affordable) / local_steps))
-
-    def momentum(self, n_steps: int) -> float:
-        """Return the largest heavy-ball momentum of the server, which fits without noise have."""
-        return 1 - 1 / math.sqrt(n_steps)
-
-    def needed_momentum(self, clip: float, n_steps: float, noise: float, task: RuleTask) -> float:
-        """Return the momentum for the noise of the plan, if the largest is not less."""
-        return _MOMENTUM if noise > 0 else 1.0
-
-    def with_penalty(self, eta: float, alpha: float, server: float, momentum: float) -> float:
-        """Return a step size that is stable under the penalty, whose gradient is not clipped.
-
-        A round changes the model by ``server eta alpha`` times itself. Beyond 2 (1 + m) the fit
-        diverges.
-        """
-        return eta / (1 + 1.1 * eta * server * alpha / (1 + momentum))
-
-
-#: noise over the mean gradient of a regression; s of a classifier, and with s P; see above
-_HOPELESS, _UNSURE, _MANY = 1.5, 0.03, (0.018, 0.8)
-
-
-class LinearRules(Rules):
-    """The rules of the linear model; see the module's docstring."""
-
-    def enough_steps(self, noise: float, task: RuleTask) -> float:
-        """Return how many steps are enough where noise, not their number, limits two classes.
-
-        The path c / s takes c h / (54 s) of the longest steps that are stable. Where that is up to
-        16, 40 steps are as good as 100, by experiment (benchmarks/auto/unseen.py with ``--rounds
-        100``). Models of several classes would lose up to 0.05 of accuracy.
-        """
-        noisy = noise >= _MUCH_NOISE * task.curvature
-        return FEW_STEPS if task.is_binary and noisy else math.inf
+    # ---- clip norms and step sizes: models may define their own ------------------------------
 
     def clip_norm(self, noise: float, task: RuleTask, alpha: float = 0.0) -> float:
         """Return C. With less noise fewer gradients are clipped; without noise, none.
@@ -256,7 +162,7 @@ class LinearRules(Rules):
     def needed_momentum(self, clip: float, n_steps: float, noise: float, task: RuleTask) -> float:
         """Return the momentum with which steps that are stable go the whole path."""
         if noise <= 0 or (task.is_classifier and not task.label_free):
-            return super().needed_momentum(clip, n_steps, noise, task)
+            return _MOMENTUM if noise > 0 else 1.0
         wanted = _wanted_step(clip, n_steps, noise, task)
         bearable = _bearable_step(clip, 0.0, task)
         return max(_MOMENTUM, (wanted - bearable) / (wanted + bearable))
@@ -292,6 +198,55 @@ class LinearRules(Rules):
         if task.is_classifier:
             return noise / min(_UNSURE, max(_MANY[0], _MANY[1] / task.n_parameters))
         return noise * math.sqrt(task.n_parameters) * task.norm / _HOPELESS
+
+    # ---- number of rounds and batch size: from work and noise --------------------------------
+
+    def sampling_rate(self, typical: float, mu: float, task: RuleTask) -> float:
+        """Return the share of its records that a silo reads in a step; all if a round is cheap.
+
+        Sampling costs nothing (it needs less noise) as long as noise multipliers stay above about
+        one, that is, at rates of at least mu / (2 sqrt(steps)). This rate is used if the work of
+        the fit allows it for all its steps. Fewer steps would cost more accuracy than their lower
+        noise gains.
+        """
+        work = task.n_records * task.work_per_record
+        rate = min(_ROUND_WORK / work, 1.0 if typical <= 2 * _BATCH else _BATCH / typical)
+        if math.isfinite(mu):
+            affordable = self.fit_work / self.sampled_steps - _SILO_WORK * task.n_silos
+            rate = max(rate, min(mu / (2 * math.sqrt(STEPS)), affordable / work))
+        return rate if rate < 0.5 else 1.0
+
+    def enough_steps(self, noise: float, task: RuleTask) -> float:
+        """Return how many steps are enough where noise, not their number, limits two classes.
+
+        The path c / s takes c h / (54 s) of the longest steps that are stable. Where that is up to
+        16, 40 steps are as good as 100, by experiment (benchmarks/auto/unseen.py with ``--rounds
+        100``). Models of several classes would lose up to 0.05 of accuracy.
+        """
+        noisy = noise >= _MUCH_NOISE * task.curvature
+        return FEW_STEPS if task.is_binary and noisy else math.inf
+
+    def n_rounds(
+        self, local_steps: int, rate: float, task: RuleTask, *, exact: bool, plain: bool
+    ) -> int:
+        """Return the number of rounds of ``local_steps`` gradients; ``plain``: no momentum."""
+        private = self.sampled_steps if rate < 1 else STEPS
+        steps = _EXACT_STEPS * (3 if plain else 1) if exact else private
+        work = rate * task.n_records * task.work_per_record + _SILO_WORK * task.n_silos
+        affordable = max(30.0, self.fit_work / work)
+        return max(1, math.ceil(min(steps, affordable) / local_steps))
+
+    def momentum(self, n_steps: int) -> float:
+        """Return the largest heavy-ball momentum of the server, which fits without noise have."""
+        return 1 - 1 / math.sqrt(n_steps)
+
+    def with_penalty(self, eta: float, alpha: float, server: float, momentum: float) -> float:
+        """Return a step size that is stable under the penalty, whose gradient is not clipped.
+
+        A round changes the model by ``server eta alpha`` times itself. Beyond 2 (1 + m) the fit
+        diverges.
+        """
+        return eta / (1 + 1.1 * eta * server * alpha / (1 + momentum))
 
 
 def _carried(noise: float, task: RuleTask) -> float:
@@ -331,11 +286,12 @@ _BEARABLE = 300.0
 _STABLE = 2.0
 
 
-class NetworkRules(LinearRules):
+class NetworkRules(Rules):
     """The rules of networks; without noise, steps are those of the linear model."""
 
     sampled_steps: ClassVar[int] = 200
     fit_work: ClassVar[float] = 1e11
+    averages: ClassVar[bool] = False
 
     def enough_steps(self, noise: float, task: RuleTask) -> float:
         """Return inf: not tried for networks."""
@@ -343,12 +299,7 @@ class NetworkRules(LinearRules):
 
     def needed_momentum(self, clip: float, n_steps: float, noise: float, task: RuleTask) -> float:
         """Return the same for any curvature, which is not known."""
-        return Rules.needed_momentum(self, clip, n_steps, noise, task)
-
-    @property
-    def averages(self) -> bool:
-        """The last model is used."""
-        return False
+        return _MOMENTUM if noise > 0 else 1.0
 
     def clip_norm(self, noise: float, task: RuleTask, alpha: float = 0.0) -> float:
         """Return C; without noise there is no clipping."""

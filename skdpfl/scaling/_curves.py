@@ -40,6 +40,7 @@ nothing else.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -502,23 +503,22 @@ class CurveScaling(Scaling):
 
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Coefficients (k, width) and intercepts (k,) of the centred columns."""
-        found, intercept = self.inner.unscale(coef, intercept)
-        for number, block in enumerate(self.blocks):
-            places = self.curves.places(number)
-            found[:, places] = np.asarray(coef)[:, places] @ block.T
-        if len(self.curves.pairs):
-            found[:, -len(self.curves.pairs) :] = coef[:, -len(self.curves.pairs) :]
-        return found, intercept
+        return self._with_curves(self.inner.unscale(coef, intercept), coef, np.asarray)
 
     def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Undo :meth:`unscale`."""
-        found, intercept = self.inner.rescale(coef, intercept)
+        return self._with_curves(self.inner.rescale(coef, intercept), coef, np.linalg.pinv)
+
+    def _with_curves(
+        self, inner: tuple[Array, Array], coef: Array, map_of: Callable[[Array], Array]
+    ) -> tuple[Array, Array]:
+        found, coef = inner[0], np.asarray(coef)
         for number, block in enumerate(self.blocks):
             places = self.curves.places(number)
-            found[:, places] = np.asarray(coef)[:, places] @ np.linalg.pinv(block).T
-        if len(self.curves.pairs):
-            found[:, -len(self.curves.pairs) :] = coef[:, -len(self.curves.pairs) :]
-        return found, intercept
+            found[:, places] = coef[:, places] @ map_of(block).T
+        products = slice(coef.shape[1] - len(self.curves.pairs), None)
+        found[:, products] = coef[:, products]
+        return found, inner[1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,7 +65,6 @@ from scipy.special import log_ndtr
 from skdpfl.federation import PIECE, BoundedSum, CellCounts, Question, SiloBudgets, SiloData
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, relative_error
-from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import LinearGrid, MagnitudeGrid
 from skdpfl.scaling._maps import Array
 
@@ -357,14 +356,13 @@ _MOST_BINS = 64
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The columns that are read: the features in ``used`` (n_features,), then the target.
+    """The columns that are read: the features in ``used``, then the target.
 
-    With ``curves`` they are columns of that expansion.
+    ``used`` may go on beyond the features of a table, with columns that curves add and nobody reads.
     """
 
     used: np.ndarray
     has_target: bool
-    curves: Expansion | None = None
 
     @cached_property
     def is_feature(self) -> np.ndarray:
@@ -382,19 +380,16 @@ class Columns:
         parts = []
         if self.used.any():
             X = np.asarray(data.X[rows])
-            X = X if self.curves is None else self.curves.transform(X)
-            parts.append(X if self.used.all() else X[:, self.used])
+            parts.append(X if self.used.all() else X[:, self.used[: X.shape[1]]])
         if self.has_target:
             parts.append(np.asarray(data.y[rows])[:, None])
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def check(self, n_features: int) -> None:
         """Raise unless the columns fit tables with this number of features."""
-        if self.curves is not None:
-            self.curves.check(n_features)
-            n_features = self.curves.width
-        one = self.used.shape == (n_features,) and self.used.dtype == bool
-        _check(one and self.is_feature.size)
+        one = self.used.ndim == 1 and self.used.dtype == bool
+        _check(one and self.used.size >= n_features and not self.used[n_features:].any())
+        _check(self.is_feature.size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import _moments
 from skdpfl.scaling._choice import ScalingPlan
-from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, seen_in_bins, shape_library
 from skdpfl.scaling._maps import (
     SURE,
@@ -87,19 +86,17 @@ _NARROWER = 0.5
 _TOP = 5
 
 
-def run_scaling(
-    plan: ScalingPlan, federation: Federation, streams: Streams, curves: Expansion | None = None
-) -> Scales:
+def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
     """Run the plan's releases and return the maps of features and target.
 
     The federation's silos are in the order of the plan's ``silo_sizes``; ``streams`` are those of
-    the server's noise. With ``curves`` the plan's features are the columns of that expansion.
+    the server's noise.
     """
     if plan.is_free:
         return Scales(_features_without_data(plan))
     if np.isinf(plan.budgets.spends).all():
-        return _exact(plan, federation, replace(plan.columns, curves=curves))
-    return _scales(plan, find_moments(plan, ScalingRun(plan, federation, streams, curves)))
+        return _exact(plan, federation)
+    return _scales(plan, find_moments(plan, ScalingRun(plan, federation, streams)))
 
 
 class ScalingRun(NamedTuple):
@@ -108,11 +105,9 @@ class ScalingRun(NamedTuple):
     plan: ScalingPlan
     federation: Federation
     streams: Streams
-    curves: Expansion | None = None
 
     def mean(self, number: int, what: _moments.ColumnSums) -> Array:
         """Return the noisy mean contribution (columns, entries) over all silos."""
-        what = replace(what, columns=replace(what.columns, curves=self.curves))
         question = self.plan.sums.question(number, what)
         return question.mean(self.federation, self.streams) / what.columns.weights[:, None]
 
@@ -305,11 +300,11 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     return replace(maps, coarse_target=coarse, target_error=error)
 
 
-def _exact(plan: ScalingPlan, federation: Federation, columns: _moments.Columns) -> Scales:
+def _exact(plan: ScalingPlan, federation: Federation) -> Scales:
     """Standardise by exact moments, in fits without privacy; ignores values that are not finite."""
-    count, total = _exact_sums(columns, federation, 0)
+    count, total = _exact_sums(plan.columns, federation, 0)
     center = total / np.maximum(count, 1)
-    _, squares = _exact_sums(columns, federation, 1, center)
+    _, squares = _exact_sums(plan.columns, federation, 1, center)
     scale = np.sqrt(squares / np.maximum(count, 1))
     return _maps(plan, center, np.where(scale > 0, scale, 1.0), np.where(scale > 0, 1.0, 0.0))
 

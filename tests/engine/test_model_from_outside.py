@@ -7,12 +7,12 @@ import pytest
 
 from skdpfl import DPScaffoldRegressor, ISRLDPRegressor
 from skdpfl.losses import LogLoss, SquaredError
-from skdpfl.models import Architecture, LinearRules, Model
+from skdpfl.models import Architecture, Rules, Model
 
 D, WIDTH = 3, 4
 
 
-class ShortSteps(LinearRules):
+class ShortSteps(Rules):
     """Steps of a model whose curvature nobody knows."""
 
     def learning_rate(self, clip, n_steps, momentum, noise, task):

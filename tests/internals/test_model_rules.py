@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from skdpfl.models._rules import LinearRules, NetworkRules, RuleTask
+from skdpfl.models._rules import Rules, NetworkRules, RuleTask
 
-RULES = LinearRules()
+RULES = Rules()
 #: rows of norm 2, nine parameters, 3 multiplications a record, 10,000 records in 5 silos
 LABELS = RuleTask(0.25, 4.0, 9, 3, 10_000, 5, True)
 NUMBERS = RuleTask(1.0, 4.0, 9, 3, 10_000, 5, False)
@@ -29,7 +29,7 @@ def test_share_of_the_records_that_a_step_reads(typical, mu, task, rate):
     assert RULES.sampling_rate(typical, mu, task) == pytest.approx(rate, rel=1e-12)
 
 
-@pytest.mark.parametrize("rules", [LinearRules(), NetworkRules()], ids=["linear", "network"])
+@pytest.mark.parametrize("rules", [Rules(), NetworkRules()], ids=["linear", "network"])
 def test_a_larger_budget_costs_no_rounds(rules):
     """Whatever a round of all records costs."""
     for size in (10**4, 10**6, 10**8):
