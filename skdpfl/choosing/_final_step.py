@@ -47,6 +47,8 @@ from skdpfl.silos import Silos
 
 #: with more columns than this a Gram matrix costs more than products with the data
 _COLUMNS, _POWERS = 300, 40
+#: how many times longer than stable ones steps may be that fall to 0: label-free, no momentum
+_FALLING = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +256,8 @@ def _with_rate(committed: Committed) -> Settings:
     request, now, noise = committed.request, committed.settings, noise_of_plan(committed.plan)
     task = request.task(committed.squared_row - request.fit_intercept, committed.largest_square)
     rules, server = request.model.rules, now.server_step
+    if now.falls:  # longer at first than what is stable, which they are before they end
+        task = task._replace(steepest=(task.steepest or task.squared_row) / _FALLING)
     if request.promise.hides_silos:
         eta = rules.silo_learning_rate(now.steps, noise, task)
         rate = rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)

@@ -319,6 +319,10 @@ class Averaging(Method):
             return MinibatchSGD(step * server, settings.momentum)
         return FedAvg(step, settings.steps, settings.server_steps, settings.momentum)
 
+    def has_momentum(self, request: Request) -> bool:
+        """Whether steps are those of minibatch SGD."""
+        return request.takes_one_step
+
 
 @dataclass(frozen=True)
 class GivenAlgorithm(Method):

@@ -310,6 +310,12 @@ class Request:
         return self.learning_rate is None and not self.published_step
 
     @property
+    def takes_one_step(self) -> bool:
+        """Whether silos take one step of automatic length in each round."""
+        one = self.local_steps in (None, 1) and self.local_epochs is None
+        return one and self.chooses_step and not self.promise.hides_silos
+
+    @property
     def label_free(self) -> bool:
         """Whether gradients are clipped by the largest slope over labels."""
         return isinstance(self.loss, LogLoss | Ordinal) and self.loss.label_free

@@ -130,9 +130,10 @@ local_epochs : float or sequence, default=None
 learning_rate : "auto" or float, default="auto"
     The learning rate for the average clipped gradient, sum / (sampling_rate * n_i); with
     ``unit="silo"`` that of a silo's steps along its mean gradient.
-momentum : float, default=0.0
+momentum : "auto" or float, default="auto"
     Heavy-ball momentum of the local steps, reset in each round; with ``local_steps=1``, momentum of
-    the server's steps.
+    the server's steps. "auto" is 0 with several local steps or a given learning rate, and else what
+    stable steps need.
 global_learning_rate : "auto" or float, default="auto"
     The server's learning rate for the silos' mean update. "auto" is 1, except with several local
     steps and ``learning_rate="auto"``. Then silos take small steps and the server a large one, so

@@ -9,7 +9,7 @@ import numpy as np
 from skdpfl import choosing
 from skdpfl._arguments import check_choice
 from skdpfl._warnings import warn
-from skdpfl.algorithms import Algorithm, FedExp, Scaffold
+from skdpfl.algorithms import Algorithm, FedExp, MinibatchSGD, Scaffold
 from skdpfl.engine import Progress
 from skdpfl.estimators._base import FederatedEstimator, PersonEstimator
 from skdpfl.estimators._docs import documented, with_constructor
@@ -32,7 +32,7 @@ class _DPFedAvg(PersonEstimator):
 
     local_steps: Any = "auto"
     local_epochs: Any = None
-    momentum: float = 0.0
+    momentum: Any = "auto"
     global_learning_rate: Any = "auto"
     sampling: str = "poisson"
     noise_schedule: Any = None
@@ -108,6 +108,8 @@ class _Scaffolding(choosing.Method):
     def algorithm(self, request: choosing.Request, settings: choosing.Settings) -> Algorithm:
         """Return SCAFFOLD; raise if the warm start uses up all rounds."""
         server, warm = settings.server_steps, self.warm_start_rounds
+        if self.has_momentum(request):  # corrections of one step by all silos sum to zero
+            return MinibatchSGD(settings.learning_rate * settings.server_step, settings.momentum)
         if warm >= settings.n_rounds:
             raise ValueError(
                 f"warm_start_rounds={warm} leaves none of the {settings.n_rounds} rounds to train "
@@ -115,10 +117,16 @@ class _Scaffolding(choosing.Method):
             )
         return Scaffold(settings.learning_rate, settings.steps, server, warm)
 
+    def has_momentum(self, request: choosing.Request) -> bool:
+        """Whether there is nothing to correct, so that steps are those of minibatch SGD."""
+        all_silos = request.taking_part.silo_fraction >= 1
+        return request.takes_one_step and all_silos and not self.warm_start_rounds
+
     def training(self, algorithm: Algorithm, committed: choosing.Committed) -> choosing.Training:
         """Return the training, with control variates' learning rate set by the noise."""
         training = super().training(algorithm, committed)
-        assert isinstance(algorithm, Scaffold)
+        if not isinstance(algorithm, Scaffold):
+            return training
         algorithm = replace(algorithm, control_rate=choosing.control_rate(committed))
         return training._replace(algorithm=algorithm)
 

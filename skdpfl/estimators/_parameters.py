@@ -137,8 +137,8 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
     if not is_auto(params["sampling_rate"]):
         rate = params["sampling_rate"]
         check_number("sampling_rate", rate, low=0, high=1, open_low=True, words=' (or "auto")')
-    if "momentum" in params:
-        check_number("momentum", params["momentum"], low=0, high=1, open_high=True)
+    if not is_auto(params.get("momentum", "auto")):
+        check_number("momentum", params["momentum"], low=0, high=1, open_high=True, words=' (or "auto")')
     if not is_auto(params.get("global_learning_rate", "auto")):
         server = params["global_learning_rate"]
         check_positive("global_learning_rate", server, words=' (or "auto")')

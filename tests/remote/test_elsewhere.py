@@ -269,7 +269,7 @@ def test_what_silos_elsewhere_do_not_do_is_said(tmp_path, name):
 def test_a_memory_in_silos_does_not_go_with_missing_answers(tmp_path):
     here = Here(tmp_path, problem())
     with pytest.raises(remote.Refused, match='give on_missing="fail"'):
-        fit_elsewhere(estimator("DPScaffoldClassifier"), here, on_missing="skip")
+        fit_elsewhere(estimator("DPScaffoldClassifier", local_steps=2), here, on_missing="skip")
 
 
 def test_arguments():

@@ -16,7 +16,7 @@ from skdpfl.choosing._noise_level import noise_level
 from skdpfl.losses import LogLoss
 from skdpfl.models import MLP
 from skdpfl.privacy import SecureAggregation
-from tests.estimators.fits import ALL, CLASSIFIERS, make
+from tests.estimators.fits import ALL, CLASSIFIERS, data, make
 
 
 def settled(estimator, *, sizes=(60,) * 4, d=3, k=1):
@@ -61,11 +61,35 @@ def test_several_local_steps_are_split_between_silos_and_server(name):
     assert 150 * split.learning_rate == pytest.approx(plain.learning_rate)
 
 
+def test_steps_that_fall_to_zero_begin_longer_than_what_is_stable():
+    kw = {"scaling": None, "epsilon": 50.0, "local_steps": 5, "n_rounds": 20}
+    split, plain = (
+        settled(make("DPFedAvgClassifier", **kw, global_learning_rate=g)) for g in ("auto", 1.0)
+    )
+    assert split.falls and not plain.falls
+    at_once = 2 / 5  # a round's five gradients near one model make two steps
+    assert 150 * split.learning_rate == pytest.approx(3 * at_once * plain.learning_rate)
+
+
 def test_one_local_step_where_records_are_protected_five_where_silos_are():
-    assert settled(skdpfl.DPScaffoldClassifier()).steps == (1,) * 100
+    assert settled(skdpfl.DPScaffoldClassifier()).steps == (1,) * 40
     assert settled(skdpfl.DPScaffoldClassifier(n_rounds=30)).steps == (1,) * 30
     whole = settled(skdpfl.DPFedAvgClassifier(unit="silo"))
     assert min(whole.steps) == 5
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 30.0, np.inf])
+def test_one_step_of_any_family_is_that_of_minibatch_sgd(epsilon):
+    X, y, silos = data("DPFedAvgClassifier")
+    names = "ISRLDP", "DPFedAvg", "DPScaffold"
+    coefs = [
+        make(f"{name}Classifier", epsilon=epsilon, model="linear", random_state=0)
+        .fit(X, y, silos=silos)
+        .coef_
+        for name in names
+    ]
+    np.testing.assert_array_equal(coefs[1], coefs[0])
+    np.testing.assert_array_equal(coefs[2], coefs[0])
 
 
 LEVELS = [
