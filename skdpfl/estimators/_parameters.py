@@ -138,7 +138,8 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
         rate = params["sampling_rate"]
         check_number("sampling_rate", rate, low=0, high=1, open_low=True, words=' (or "auto")')
     if not is_auto(params.get("momentum", "auto")):
-        check_number("momentum", params["momentum"], low=0, high=1, open_high=True, words=' (or "auto")')
+        momentum = params["momentum"]
+        check_number("momentum", momentum, low=0, high=1, open_high=True, words=' (or "auto")')
     if not is_auto(params.get("global_learning_rate", "auto")):
         server = params["global_learning_rate"]
         check_positive("global_learning_rate", server, words=' (or "auto")')

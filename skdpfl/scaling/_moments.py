@@ -358,7 +358,7 @@ _MOST_BINS = 64
 class Columns:
     """The columns that are read: the features in ``used``, then the target.
 
-    ``used`` may go on beyond the features of a table, with columns that curves add and nobody reads.
+    ``used`` may go on beyond a table's features, with columns that curves add and nobody reads.
     """
 
     used: np.ndarray

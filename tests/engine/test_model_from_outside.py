@@ -7,7 +7,7 @@ import pytest
 
 from skdpfl import DPScaffoldRegressor, ISRLDPRegressor
 from skdpfl.losses import LogLoss, SquaredError
-from skdpfl.models import Architecture, Rules, Model
+from skdpfl.models import Architecture, Model, Rules
 
 D, WIDTH = 3, 4
 

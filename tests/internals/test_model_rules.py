@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from skdpfl.models._rules import Rules, NetworkRules, RuleTask
+from skdpfl.models._rules import NetworkRules, Rules, RuleTask
 
 RULES = Rules()
 #: rows of norm 2, nine parameters, 3 multiplications a record, 10,000 records in 5 silos
