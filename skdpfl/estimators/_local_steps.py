@@ -119,7 +119,7 @@ class _Scaffolding(choosing.Method):
 
     def has_momentum(self, request: choosing.Request) -> bool:
         """Whether there is nothing to correct, so that steps are those of minibatch SGD."""
-        all_silos = request.taking_part.silo_fraction >= 1
+        all_silos = request.taking_part.silo_fraction >= 1 and request.promise.trust == "silo"
         return request.takes_one_step and all_silos and not self.warm_start_rounds
 
     def training(self, algorithm: Algorithm, committed: choosing.Committed) -> choosing.Training:
