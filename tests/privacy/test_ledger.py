@@ -238,3 +238,11 @@ def test_bad_arguments():
     assert ledger.spent is None
     with pytest.raises(ValueError, match="closed"), ledger:
         pass
+
+
+def test_equal_seeds_are_reported():
+    with PrivacyLedger():
+        model(random_state=3).fit(X, y)
+        model(random_state=4).fit(X, y)
+        with pytest.warns(PrivacyLeakWarning, match="random_state=3.*same noise"):
+            model(0.5, random_state=3).fit(X, y)
