@@ -417,16 +417,35 @@ def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, A
 
 
 def _check_persons(params: Mapping[str, Any]) -> None:
-    """Raise for wrong numbers and for models that clip no persons; the plan raises for the rest."""
+    """Raise for parameters that do not go with unit="person", or need it."""
+    if "person_column" not in params:
+        return
+    check_choice("contribution", params["contribution"], CONTRIBUTIONS)
+    several = check_count("silos_per_person", params["silos_per_person"])
+    if params["unit"] != "person":
+        if several > 1:
+            raise ValueError(
+                f'silos_per_person={several} needs unit="person"; got unit={params["unit"]!r}.'
+            )
+        return
     model = params["model"]
-    check_choice("contribution", params.get("contribution", "mean"), CONTRIBUTIONS)
-    check_count("silos_per_person", params.get("silos_per_person", 1))
-    if params["unit"] == "person" and not isinstance(model, str | Additive):
+    if not isinstance(model, str | Additive):
         raise ValueError(
             'unit="person" is for linear and additive models; got model='
             f'{type(model).__name__}. Use model="additive", or unit="record" with '
             "skdpfl.preprocessing.limit_rows."
         )
+    if params["trust"] == "shuffler":
+        raise ValueError(
+            'trust="shuffler" sends messages of single records: with unit="person" use '
+            'trust="silo", "secagg" or "server".'
+        )
+    for name in ("epsilon", "delta"):
+        if several > 1 and isinstance(params[name], (Mapping, pd.Series)):
+            raise ValueError(
+                f"silos_per_person={several} needs one {name} for all silos, which a person's "
+                "silos share; got a mapping."
+            )
 
 
 NO_PARTIAL_FIT = Missing(
