@@ -75,7 +75,7 @@ import numpy as np
 from scipy.special import expit, pdtr
 
 from skdpfl.algorithms import is_vector
-from skdpfl.federation import PIECE, BoundedSum, SiloData
+from skdpfl.federation import PIECE, BoundedSum, SiloBudgets, SiloData
 from skdpfl.inference._fieller import Array, packed
 from skdpfl.losses import PiecewiseExponential
 from skdpfl.scaling import cut
@@ -181,6 +181,12 @@ class PilotSum(BoundedSum):
     def operations(self, records: np.ndarray, n_added: int) -> np.ndarray:
         factors = 2 if self.products == "persons" else 1  # the mean's error is in both
         return factors * super().operations(records, n_added)
+
+    def drift(self, budgets: SiloBudgets) -> np.ndarray:
+        if self.products == "persons" and budgets.unit != "person":
+            # a record would move the product of its silo's mean by more than the diameter
+            raise ValueError('Outer products of persons\' means are for unit="person".')
+        return super().drift(budgets)
 
     def vectors(self, z: Array, y: Array, eta: Array) -> Array:
         """Return the vectors (n, width) of rows with the intercept's 1, targets and predictions."""

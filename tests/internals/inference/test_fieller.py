@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from skdpfl.federation import SiloData, Work
+from skdpfl.federation import SiloData, SumPlan, Work
 from skdpfl.inference import HazardScores, NewtonStep, PilotScores
 from skdpfl.inference._fieller import packed, unpacked
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
+from skdpfl.remote import Refused
+from skdpfl.remote._letters import Facts
+from skdpfl.remote._row import validated_question
+from tests.made_sums import budgets_of
 
 
 def made_step(rng, n=600, m=12, score_noise=6.0, curvature_noise=9.0):
@@ -85,3 +89,14 @@ def test_a_persons_outer_product_is_that_of_the_mean(kind, n_each):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-15)
     apart = np.linalg.norm(found[:, None] - found, axis=-1)
     assert np.linalg.norm(found, axis=1).max() <= what.radius and apart.max() <= what.diameter
+
+
+@pytest.mark.parametrize("unit", ["record", "silo"])
+def test_products_of_means_are_for_persons(unit):
+    """Of records, one would move the product of its silo's mean by 2.8 times the diameter."""
+    plan = SumPlan(budgets_of([200], unit=unit), "intervals", (np.ones(1),))
+    known, facts = (np.zeros(4), True), Facts(3, None, (0, 1), "float64", 200)
+    work = Work(LinearModel(3, 1), LogLoss(), None, None, np.dtype(float))
+    validated_question(plan, 0, PilotScores(*known, products="records"), facts, work)
+    with pytest.raises(Refused, match='means are for unit="person"'):
+        validated_question(plan, 0, PilotScores(*known, products="persons"), facts, work)
