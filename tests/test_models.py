@@ -413,6 +413,21 @@ def test_a_bad_record_counts_as_zero_in_its_group(products, loss, k, dtype, bad)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_huge_features_are_clipped_not_lost(dtype):
+    """A record of norm 1e15 counts as much as the clip norm allows, in its own direction."""
+    for loss, k in (losses.SquaredError(), 1), (losses.LogLoss(), 4):
+        model, w, X, y = problem(loss, k, dtype=dtype)
+        X[3] *= dtype(1e15)
+        w[...] = 0  # no prediction is extreme
+        alone, rest, whole = (
+            model.clipped_gradient_sum(w, X[rows], y[rows], loss, clip_norm=1.0)
+            for rows in ([3], np.delete(np.arange(17), 3), np.arange(17))
+        )
+        assert 0.999 < exact_norm(alone) <= 1
+        np.testing.assert_allclose(whole - rest, alone, rtol=0, atol=300 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_underflow_does_not_hide_a_record(dtype):
     """|x|^2 is 0 in floating point, |x| |slope| is not small."""
     tiny = dtype(1e-25 if dtype == np.float32 else 1e-180)

@@ -351,8 +351,9 @@ def test_threads_share_a_ledger(path):
 
 
 @pytest.mark.parametrize("epsilons", [(9.0, 0.7), (0.7, 9.0)])
-def test_where_one_ledger_refuses_none_is_charged(epsilons):
-    outer, inner = map(PrivacyLedger, epsilons)
+def test_where_one_ledger_refuses_none_is_charged(epsilons, tmp_path):
+    # paths give the order in which they are asked
+    outer, inner = (PrivacyLedger(e, path=tmp_path / f"{i}") for i, e in enumerate(epsilons))
     with outer, inner:
         model(0.5).fit(X, y)
         with pytest.raises(BudgetExceeded):

@@ -206,7 +206,11 @@ def test_a_ledger_or_a_mark_that_is_gone(tmp_path, letters):
         silo.gate()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"asked": 1.5}', '{"asked": 1.5, "yes": "no"}'])
+@pytest.mark.every
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"asked": 1.5}', '{"asked": 1.5, "yes": "no"}', '{"asked": "", "yes": null}'],
+)
 def test_a_damaged_question_is_asked_anew_and_is_no_yes(tmp_path, text):
     store, offer = SiloStore(tmp_path), b"an offer"
     assert store.verdict(offer, {"fit": "a"}) is None
