@@ -320,8 +320,8 @@ class Averaging(Method):
         return FedAvg(step, settings.steps, settings.server_steps, settings.momentum)
 
     def has_momentum(self, request: Request) -> bool:
-        """Whether steps are those of minibatch SGD."""
-        return request.takes_one_step
+        """Whether steps are those of minibatch SGD, with no given momentum."""
+        return request.takes_one_step and request.momentum is None
 
 
 @dataclass(frozen=True)

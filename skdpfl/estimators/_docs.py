@@ -132,8 +132,8 @@ learning_rate : "auto" or float, default="auto"
     ``unit="silo"`` that of a silo's steps along its mean gradient.
 momentum : "auto" or float, default="auto"
     Heavy-ball momentum of the local steps, reset in each round; with ``local_steps=1``, momentum of
-    the server's steps. "auto" is 0 with several local steps or a given learning rate, and else what
-    stable steps need.
+    the server's steps. "auto" is 0 with several local steps, a given learning rate or
+    ``unit="silo"``, and else what stable steps need.
 global_learning_rate : "auto" or float, default="auto"
     The server's learning rate for the silos' mean update. "auto" is 1, except with several local
     steps and ``learning_rate="auto"``. Then silos take small steps and the server a large one, so

@@ -78,6 +78,17 @@ def test_one_local_step_where_records_are_protected_five_where_silos_are():
     assert min(whole.steps) == 5
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_steps_with_a_given_momentum_are_not_fewer(momentum):
+    """Short fits were tried with the momentum of "auto" only."""
+    chosen, given = (
+        skdpfl.DPFedAvgClassifier(np.inf, model="linear", momentum=m) for m in ("auto", momentum)
+    )
+    assert settled(given).steps == (1,) * 3 * len(settled(chosen).steps)
+    private = skdpfl.DPFedAvgClassifier(momentum=momentum)
+    assert settled(private).steps == (1,) * 100
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 30.0, np.inf])
 def test_one_step_of_any_family_is_that_of_minibatch_sgd(epsilon):
     X, y, silos = data("DPFedAvgClassifier")
