@@ -173,7 +173,10 @@ def from_plain(hint: Any, data: Any, where: str = "") -> Any:
         words = ", ".join(map(repr, inside))
         wrong = f"must be one of {words}" if origin is typing.Literal else "has the wrong type"
         raise ValueError(f"{where} {wrong}")
-    return float(data) if hint is float else data
+    try:
+        return float(data) if hint is float else data
+    except OverflowError:  # an integer of any length
+        raise ValueError(f"{where} is too large") from None
 
 
 def _from_mapping(kind: Any, data: Any, where: str) -> Any:

@@ -583,7 +583,9 @@ class Encoding(Mapping[Any, EncodedColumn]):
         -------
         Encoding
         """
-        return cls(from_plain(tuple[EncodedColumn, ...], list(plain), "encoding"))
+        columns = from_plain(tuple[EncodedColumn, ...], list(plain), "encoding")
+        pairs = ((each, each.name) for each in columns)  # JSON has lists for names of several parts
+        return cls(tuple(replace(c, name=tuple(n)) if isinstance(n, list) else c for c, n in pairs))
 
     def found(self, ranges: Mapping[Any, Any], levels: Mapping[Any, Any]) -> Encoding:
         """Return the encoding with ranges and levels that were found.

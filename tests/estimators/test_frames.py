@@ -83,10 +83,22 @@ def test_one_file_predicts_raw_frames(name, kind):
     np.testing.assert_array_equal(same.decision_function(frame), model.decision_function(frame))
     assert plain["version"] == 2 and same.schema_ == model.schema_
     assert list(model.summary().index[:2]) == ["age", "age_missing"]
-    for damage in ({"kind": "colour"}, {"width": 0}, {"levels": [None]}, {"start": "x"}):
-        plain["encoding"][1] |= damage
-        with pytest.raises(ValueError, match=r"encoding|levels|start"):
+    words = {"kind": "colour", "width": 0, "levels": [None], "start": "x", "range": [0, 10**400]}
+    fine = plain["encoding"][1]
+    for field, value in words.items():
+        plain["encoding"][1] = fine | {field: value}
+        with pytest.raises(ValueError, match="levels" if field == "width" else field):
             type(model).from_dict(plain)
+
+
+def test_names_of_several_parts_are_saved():
+    frame, y, silos = raw()
+    frame = frame[["age", "smoker"]]
+    frame.columns = pd.MultiIndex.from_product([["patient"], frame.columns])
+    model = make(CLASSIFIERS[0], epsilon=20, random_state=0)
+    plain = json.loads(json.dumps(model.fit(frame, y, silos=silos).to_dict()))
+    same = type(model).from_dict(plain)
+    np.testing.assert_array_equal(same.decision_function(frame), model.decision_function(frame))
 
 
 def test_a_row_is_read_by_itself():
