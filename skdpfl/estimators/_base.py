@@ -380,12 +380,12 @@ class FederatedEstimator(Trained):
         ``scaling_.transform(X)``. The noise error is the standard deviation of a coefficient over
         fits on the same records with the same private scales and new noise in the rounds, estimated
         from these. New scales would move the limits at which values are clipped, and by them
-        coefficients: by about 1 % at most for normal columns, by up to 12 % for columns with long
-        tails. It does not contain the sampling error, which is not released; standard errors that
-        ignore the noise would be too small. It is known for linear models fitted by single gradient
-        steps (``ISRLDP`` with the minibatch solver, ``DPFedAvg`` with one local step). If rounds
-        sample silos or records, the sampling counts as noise, and at least four rounds per
-        parameter are needed.
+        coefficients: by about 1 % at most for normal columns without a penalty, by up to 12 % for
+        columns with long tails or ``alpha`` of 1 or more. It does not contain the sampling error,
+        which is not released; standard errors that ignore the noise would be too small. It is known
+        for linear models fitted by single gradient steps (``ISRLDP`` with the minibatch solver,
+        ``DPFedAvg`` with one local step). If rounds sample silos or records, the sampling counts as
+        noise, and at least four rounds per parameter are needed.
 
         Returns
         -------
