@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from skdpfl import DPScaffoldClassifier
 from skdpfl.privacy import epsilon_of
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.plan import outsider_multipliers
@@ -78,3 +79,9 @@ def test_a_silos_price_contains_its_own_releases(options, calibrate):
         share.append(total / mu**2)
     np.testing.assert_allclose(share, share[0])  # the same part of each budget
     assert len(groups.compositions) == 3
+
+
+def test_a_silo_that_never_trains_pays_for_its_own_releases():
+    model = DPScaffoldClassifier(1.0, scaling=None, silo_fraction=0.5, n_rounds=1)
+    spent = model.plan_for(silo_sizes=[100, 100], n_features=5).spent().per_silo
+    assert 0 < spent.min() < spent.max() <= 1
