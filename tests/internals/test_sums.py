@@ -358,6 +358,7 @@ def test_noise_is_what_the_price_needs(name, protected):
     """The multiplier that is charged times what a unit moves, with a margin for the grid."""
     what, unit = SUMS[name][0], protected[0]
     budgets = budgets_of([50, 20, 30], [0.7, 0.9, 0.4], *protected)
+    assert (budgets.spends <= budgets.mu).all()
     plan = SumPlan(budgets, "test", (budgets.spends * 0.5, budgets.spends * 0.2), failure=1e-7)
     reach = what.diameter if protected[2] == "replace" else what.radius
     for silo in range(3):
@@ -374,6 +375,16 @@ def test_noise_is_what_the_price_needs(name, protected):
     exact = SumPlan(budgets, "test", (np.full(3, np.inf),) * 2, failure=1e-7)
     assert exact.composition(0) == ((Exact(), 2),)
     assert not exact.noised(1, what).std.any()
+
+
+def test_a_sum_that_may_be_repeated_costs_the_dearest_twice():
+    """With noise of its own: a failed attempt's letters may all have met."""
+    budgets = budgets_of([50, 50, 50], 2.0, trust="secagg", spare=1)
+    plan = SumPlan(budgets, "test", (np.full(3, 1.0), np.full(3, 2.0)))
+    assert plan.squared.tolist() == [9.0] * 3
+    assert plan.composition() == ((Gaussian(2.0), 1), (Gaussian(1.0), 2))
+    again = plan.question(0, SUMS["scores"][0], WORK, failed=1)
+    assert again.number == 1 and (again.mu == 1.0).all()
 
 
 @pytest.mark.parametrize("protected", PROTECTED, ids="-".join)
