@@ -256,7 +256,7 @@ def _with_rate(committed: Committed) -> Settings:
     request, now, noise = committed.request, committed.settings, noise_of_plan(committed.plan)
     task = request.task(committed.squared_row - request.fit_intercept, committed.largest_square)
     rules, server = request.model.rules, now.server_step
-    if now.falls:  # longer at first than what is stable, which they are before they end
+    if now.falls and not now.momentum:  # longer at first, stable before they end
         task = task._replace(steepest=(task.steepest or task.squared_row) / _FALLING)
     if request.promise.hides_silos:
         eta = rules.silo_learning_rate(now.steps, noise, task)

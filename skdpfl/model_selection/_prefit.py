@@ -621,7 +621,9 @@ def best_cut(found: federation.Found, scoring: str, costs: Any) -> float:
     raw = slope * centres + intercept
     rates = _rates(found, expit(raw))
     wanted = float(logit(_wanted_rate(counts, rates, scoring, costs)))
-    odds = np.clip(logit(rates), raw[0], raw[-1])  # of no positives, or of nothing else
+    odds = logit(rates)
+    known = np.append(raw, odds[np.isfinite(odds)])  # of no positives, or of nothing else
+    odds = np.clip(odds, known.min(), known.max())
     by_line = (wanted - intercept) / slope
     if wanted <= odds[0]:
         return min(by_line, float(centres[0]))

@@ -134,6 +134,18 @@ def test_cuts_follow_counts_that_are_no_line():
         assert limits[0] < best_cut(found, "accuracy", COSTS) < limits[1]
 
 
+def test_cuts_lie_among_knots_where_counts_cross_the_rate_and_the_line_does_not():
+    """Naive Bayes: far scores make the line flat, so all its chances at knots are above .1."""
+    centres = np.array([-6.74, -5.31, -4.64, -4.12, -3.45, 9.21])
+    totals = np.array([0.138, 0.17, 0.172, 0.226, 0.192, 0.102])
+    rates = np.array([0.016, 0.055, 0.129, 0.273, 0.437, 0.691])
+    counts = totals * np.stack([1 - rates, rates])
+    found = Found(ScoreTable(edges=centres), counts, 1e-4, counts, np.zeros(1))
+    slope, intercept = fitted_line(found)
+    assert expit(slope * centres[0] + intercept) > 0.11
+    assert centres[1] < best_cut(found, "accuracy", COSTS) < centres[2]
+
+
 def test_a_record_without_probabilities_is_not_counted():
     logs = np.log([[0.2, 0.8], [np.nan, 0.8], [0.2, np.nan], [np.nan, np.nan]])
     terms = GapTable(zoomed=True, edges=(CENTRES[1:] + 3) / 2).terms(logs, np.ones(4, int))
