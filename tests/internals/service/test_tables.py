@@ -138,8 +138,9 @@ def test_a_gate_serves_a_dataset_of_twice_its_memory(tmp_path):
                 file.write_table(pa.table([pa.array(c) for c in columns], schema=pa.schema(fields)))
         (there.parent / "records.parquet").chmod(0o600)
         files.append(str(there))
-    # an allocator that reserves no memory which it does not use
-    environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+    # allocators that reserve no memory which they do not use, nor some for each thread
+    alone = {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = os.environ | alone | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
     command = [sys.executable, "-c", LIMITED, *files, str(n)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.split() == ["80"], done.stderr
