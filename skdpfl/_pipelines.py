@@ -78,6 +78,7 @@ _ROW_WISE = frozenset((
     "model_selection", "multiclass", "multioutput", "naive_bayes", "neighbors", "neural_network",
     "pipeline", "preprocessing", "random_projection", "svm", "tree",
 ))  # fmt: skip
+_RANDOM = np.random.RandomState, np.random.Generator, np.random.BitGenerator
 _ALSO_ROW_WISE = ("IncrementalPCA", "KernelPCA", "PCA", "SimpleImputer", "TruncatedSVD")
 
 
@@ -207,7 +208,7 @@ def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
         return all(keeps_rows_apart(each, seen) for each in held)
     if isinstance(part, MethodType):
         return keeps_rows_apart(part.__func__, seen) and keeps_rows_apart(part.__self__, seen)
-    if isinstance(part, np.random.RandomState | np.random.Generator | np.random.BitGenerator):
+    if isinstance(part, _RANDOM):
         return False  # what it draws for a row depends on the rows before
     kind = part if isinstance(part, FunctionType | type) else type(part)
     origin = str(kind.__module__).partition(".")[0]
@@ -225,7 +226,10 @@ def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
     if hasattr(part, "model_") and origin == "skdpfl":
         return is_stackable(part._loss()) and keeps_rows_apart(part.model_, seen)
     inside = vars(part) if origin in ("skdpfl", "sklearn") and hasattr(part, "__dict__") else {}
-    return isinstance(part, type) or all(keeps_rows_apart(v, seen) for v in inside.values())
+    values = list(inside.values())
+    if kind.__module__.startswith("sklearn.ensemble."):  # boosting draws in fit only
+        values = [v for v in values if not isinstance(v, _RANDOM)]
+    return isinstance(part, type) or all(keeps_rows_apart(v, seen) for v in values)
 
 
 def _is_row_wise(kind: Any) -> bool:

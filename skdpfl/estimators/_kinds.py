@@ -20,7 +20,7 @@ from skdpfl._survival_times import concordance, read_horizon, read_intervals, re
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._data import read_exposure, weights_of_classes
 from skdpfl.estimators._docs import with_constructor
-from skdpfl.estimators._noise_error import GIVEN, coef_names
+from skdpfl.estimators._noise_error import coef_names, conditions
 from skdpfl.estimators._parameters import check_target_bounds, class_shares, targets_of
 from skdpfl.losses import NAMED, OfLogMean, PiecewiseExponential, signed_times
 from skdpfl.privacy.spending.spent import SIMULATION
@@ -540,8 +540,7 @@ class FederatedSurvival(FederatedEstimator):
             frame["noise error"] = errors[: len(index)]
         spent = self.privacy_spent_
         frame.attrs = {"epsilon": spent.epsilon, "delta": spent.delta}
-        frame.attrs |= {"no_noise_error": self._noise_error.missing, "model": "linear"}
-        frame.attrs["noise_error_given"] = GIVEN
+        frame.attrs |= {"model": "linear"} | conditions(self, errors)
         if spent.simulation:
             frame.columns.name = frame.attrs["simulation"] = SIMULATION
         if spent.per_silo is not None:

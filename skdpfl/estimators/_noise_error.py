@@ -222,12 +222,17 @@ def summary(model: Any) -> pd.DataFrame:
     frame.attrs = {"epsilon": spent.epsilon, "delta": spent.delta}
     if spent.simulation:
         frame.columns.name = frame.attrs["simulation"] = SIMULATION
-    frame.attrs["no_noise_error"] = model._noise_error.missing
-    frame.attrs["noise_error_given"] = GIVEN
+    frame.attrs |= conditions(model, errors)
     frame.attrs["model"] = "additive" if isinstance(model.scaling_, CurveScaling) else "linear"
     if spent.per_silo is not None:
         frame.attrs["epsilon_per_silo"] = spent.per_silo.to_dict()
     return frame
+
+
+def conditions(model: Any, errors: np.ndarray | None) -> dict[str, str]:
+    """Return why there are no errors, and what they are conditional on; "" for nothing."""
+    given = GIVEN if errors is not None and model.scaling is not None else ""
+    return {"no_noise_error": model._noise_error.missing, "noise_error_given": given}
 
 
 def shape_functions(model: Any) -> dict[Any, pd.DataFrame]:

@@ -131,12 +131,14 @@ def test_errors_are_right_over_refits(loss, correlation, kw):
 
 
 def test_what_noise_errors_are_conditional_on():
-    """The frame says that the private scales are given."""
+    """The frame says that the private scales are given, if there are some."""
     X, y, silos = table("log_loss", 0.3)
     kw = {"feature_bounds": (-3, 3), "model": "linear", "random_state": 0, "epsilon": 8.0}
     frame = make("ISRLDPClassifier", **kw).fit(X, y, silos=silos).summary()
     assert (frame["noise error"] > 0).all() and frame.attrs["no_noise_error"] == ""
     assert "private scales" in frame.attrs["noise_error_given"]
+    frame = make("ISRLDPClassifier", scaling=None, **kw).fit(X, y, silos=silos).summary()
+    assert frame.attrs["noise_error_given"] == ""
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -207,6 +208,18 @@ def test_an_inverse_that_mixes_predictions_gets_them_one_by_one():
         last = TransformedTargetRegressor(Ridge(), func=np.log1p, inverse_func=back)
         fitted = last.set_params(check_inverse=False).fit([[0.0], [1.0]], [0.0, 1.0])
         assert keeps_rows_apart(fitted) == apart
+
+
+@pytest.mark.parametrize("kind", [HistGradientBoostingClassifier, GradientBoostingClassifier])
+def test_boosted_trees_get_rows_together(kind):
+    """They keep the generator that they drew from in fit, and draw for no row."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = kind(random_state=np.random.RandomState(0)).fit(X, X[:, 0] > 0)
+    assert keeps_rows_apart(model)
+    one_by_one = [model.predict_proba(row[None])[0] for row in X[::-1]]
+    np.testing.assert_array_equal(model.predict_proba(X)[::-1], one_by_one)
+    model.classes_ = np.random.RandomState(0), *model.classes_
+    assert not keeps_rows_apart(model)
 
 
 class Own(ISRLDPClassifier):
