@@ -15,12 +15,25 @@ from skdpfl import datasets
 class Problem(NamedTuple):
     """Records to train on with their silos, records to test on, and bounds as people know them."""
 
-    X: np.ndarray
+    X: Any
     y: np.ndarray
     silos: np.ndarray
-    X_test: np.ndarray
+    X_test: Any
     y_test: np.ndarray
     bounds: dict[str, Any] = {}  # noqa: RUF012
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the target is a number."""
+        return self.y.dtype.kind == "f"
+
+
+def held_out(
+    X: np.ndarray, y: np.ndarray, silos: np.ndarray, n: int, bounds: Any = None
+) -> Problem:
+    """Return a problem whose last ``n`` records are for the test, within bounds of the columns."""
+    known = {} if bounds is None else {"feature_bounds": bounds}
+    return Problem(X[:-n], y[:-n], silos[: len(y) - n], X[-n:], y[-n:], known)
 
 
 def random_silos(n: int, n_silos: int) -> np.ndarray:
@@ -49,17 +62,21 @@ def characters(n_silos: int) -> Problem:
 def table(X: np.ndarray, y: np.ndarray, n_silos: int) -> Problem:
     """A quarter of the records is held out; silos are random."""
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=0)
-    low, high = (outward(v) for v in (-X.min(axis=0), X.max(axis=0)))
-    bounds: dict[str, Any] = {"feature_bounds": (-low, high)}
+    return Problem(X, y, random_silos(len(y), n_silos), X_test, y_test, sheet(X, y))
+
+
+def sheet(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """Return bounds of the columns, and of a number that is the target, rounded outward."""
+    bounds: dict[str, Any] = {"feature_bounds": (-outward(-X.min(axis=0)), outward(X.max(axis=0)))}
     if y.dtype.kind == "f":
         bounds["target_bounds"] = (float(-outward(-y.min())), float(outward(y.max())))
-    return Problem(X, y, random_silos(len(y), n_silos), X_test, y_test, bounds)
+    return bounds
 
 
 def outward(values: Any) -> Any:
     """Round up to one digit, also negative numbers."""
-    digit = 10.0 ** np.floor(np.log10(np.maximum(np.abs(values), 1e-12)))
-    return np.ceil(values / digit) * digit
+    digit = 10.0 ** np.floor(np.log10(np.where(values == 0, 1, np.abs(values))))
+    return np.ceil(np.round(values / digit, 9)) * digit
 
 
 def fetched(fetch: Callable, n_silos: int) -> Problem:

@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 
 class Benchmark(NamedTuple):
-    """A script, its minutes if known, the page that shows it, and kept results.
+    """A script's command, its minutes if known, the page that shows it, and kept results.
 
     ``quick`` are the arguments of its small version, a minute at most; None: there is none.
     """
@@ -36,13 +36,22 @@ class Benchmark(NamedTuple):
 
 
 BENCHMARKS = {
-    "budgets": Benchmark("auto/budgets.py", 15, "docs/raw_frames.md"),
-    "unseen": Benchmark("auto/unseen.py", 1, "docs/auto.md", "auto/unseen.md"),
-    "rare": Benchmark("auto/rare.py", 0.5, "docs/measurements.md", "auto/rare.md"),
-    "additive": Benchmark(
-        "auto/additive.py", 4, "docs/models.md", "auto/additive.md", quick="--seeds 1 --cases wine"
+    "budgets": Benchmark(
+        "auto/run.py budgets", 15, "docs/raw_frames.md", quick="--seeds 1 --cases A"
     ),
-    "judge": Benchmark("auto/judge.py", 2, "docs/models.md", "auto/judge.md", quick="--tables 1"),
+    "unseen": Benchmark(
+        "auto/run.py unseen", 1, "docs/auto.md", "auto/unseen.md", quick="--cases 00 01"
+    ),
+    "rare": Benchmark(
+        "auto/run.py rare", 0.5, "docs/measurements.md", "auto/rare.md", quick="--seeds 2"
+    ),
+    "additive": Benchmark(
+        "auto/run.py additive", 4, "docs/models.md", "auto/additive.md", quick="--cases wine"
+    ),
+    "alone": Benchmark("auto/run.py alone", 0.5, "docs/measurements.md", quick="--seeds 1"),
+    "judge": Benchmark(
+        "auto/run.py judge", 2, "docs/models.md", "auto/judge.md", quick="--cases 0"
+    ),
     "shuffler": Benchmark("shuffler.py", 1, "docs/measurements.md", quick=""),
     "shares": Benchmark("shared_noise.py", 0.5, "docs/measurements.md"),
     "networks": Benchmark("networks/study.py", 20, "docs/models.md", "networks/results.md"),
@@ -90,8 +99,10 @@ def listing() -> str:
 def run(name: str, quick: bool) -> int:
     """Run one of them in a process of its own and return how it ended."""
     row = BENCHMARKS[name]
+    script, *words = shlex.split(row.script)
     if not quick:
-        return subprocess.run([sys.executable, str(HERE / row.script)], check=False).returncode
+        command = [sys.executable, str(HERE / script), *words]
+        return subprocess.run(command, check=False).returncode
     if row.quick is None:
         print(f"{name} has no small version.")
         return 0
@@ -99,7 +110,7 @@ def run(name: str, quick: bool) -> int:
         copy = Path(folder) / HERE.name
         shutil.copytree(HERE, copy, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(HERE.parent / "examples", copy.parent / "examples")
-        command = [sys.executable, str(copy / row.script), *shlex.split(row.quick)]
+        command = [sys.executable, str(copy / script), *words, *shlex.split(row.quick)]
         found = {**os.environ, "PYTHONPATH": str(HERE.parent)}
         return subprocess.run(command, check=False, env=found).returncode
 

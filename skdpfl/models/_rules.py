@@ -220,8 +220,8 @@ class Rules:
         """Return how many steps are enough where noise, not their number, limits two classes.
 
         The path c / s takes c h / (54 s) of the longest steps that are stable. Where that is up to
-        16, 40 steps are as good as 100, by experiment (benchmarks/auto/unseen.py with ``--rounds
-        100``). Models of several classes would lose up to 0.05 of accuracy.
+        16, 40 steps are as good as 100 on the tables of benchmarks/auto/unseen.py. Models of
+        several classes would lose up to 0.05 of accuracy.
         """
         noisy = noise >= _MUCH_NOISE * task.curvature
         return FEW_STEPS if task.is_binary and noisy else math.inf

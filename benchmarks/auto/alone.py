@@ -1,0 +1,34 @@
+"""What boosted trees reach on census records that one of so many silos fits alone, without noise.
+
+The area under the ROC curve on the splits of ``additive``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from benchmarks.auto.additive import FIRST
+from benchmarks.auto.fits import score
+from benchmarks.auto.problems import named
+from benchmarks.tables import markdown
+
+TITLE, SEEDS = "One silo alone", 3
+CASES = {"3 silos": 3, "10 silos": 10, "100 silos": 100}
+
+
+def rows(case: str, seeds: int) -> Iterator[dict[str, object]]:
+    """Yield the score of each split."""
+    for seed in range(FIRST, FIRST + seeds):
+        data = named("adult").split(seed, CASES[case])
+        own = data.silos == 0
+        trees = HistGradientBoostingClassifier(random_state=0).fit(data.X[own], data.y[own])
+        yield {"score": score(data, trees)}
+
+
+def page(found: pd.DataFrame) -> str:
+    """Return a table of means."""
+    means = found.groupby("case", sort=False)["score"].mean()
+    return markdown(["adult", "AUC"], [[case, f"{mean:.3f}"] for case, mean in means.items()])
