@@ -53,11 +53,12 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -92,14 +93,12 @@ UNITS = {"float32": 2.0**released.UNIT_BITS, "float64": 2.0**released.FINE_BITS}
 SLACK = 1 + 1e-9
 
 
-#: releases that are no noised sums
-_BITS, _RANDOMISED = ShuffledSums.release, PrivUnitMechanism.randomise
-#: what silos hide in a common sum, that sum, and how many of three silos may tell their noise
-_STEPS, _TOTAL, COLLUDING = SharedNoise.steps, SharedNoise.total, 1
-#: the release of many sums on grids that are made once
-_ROWS = released.GridRows.release
-#: what gives out a column's names with their counts
-_GIVER = ValueCounts.giver
+#: how many of three silos may tell their noise in a common sum
+COLLUDING = 1
+
+
+#: what gives out numbers, as it is without being watched
+Release = Callable[..., Any]
 
 
 class Released(NamedTuple):
@@ -133,11 +132,7 @@ class Replay:
         self.sums.append(Released(exact, told, np.asarray(deviation), np.array(result)))
 
     def release(
-        self,
-        original: Callable[..., np.ndarray],
-        exact: np.ndarray,
-        units: np.ndarray,
-        gamma: Any,
+        self, original: Release, exact: np.ndarray, units: np.ndarray, gamma: Any
     ) -> np.ndarray:
         """Note a sum and return its release, or that of the recorded fit."""
         exact_before = np.array(exact)
@@ -146,20 +141,22 @@ class Replay:
         self.note(exact_before, (exact_before.shape, units, gamma), deviation, result)
         return result
 
-    def rows(self, rows: released.GridRows, exact: np.ndarray, units: np.ndarray) -> np.ndarray:
+    def rows(
+        self, original: Release, rows: released.GridRows, exact: np.ndarray, units: np.ndarray
+    ) -> np.ndarray:
         """Note sums that are rows, and return their release, or that of the recorded fit."""
         exact_before = np.array(exact)
         deviation = rows.grids[:, None].astype(float) * UNITS[exact.dtype.name]
-        result = _ROWS(rows, exact, units)
+        result = original(rows, exact, units)
         self.note(exact_before, (exact_before.shape, units, *rows), deviation, result)
         return result
 
     def named(
-        self, counts: ValueCounts, question: Any, streams: Any
+        self, original: Release, counts: ValueCounts, question: Any, streams: Any
     ) -> Callable[[int, ColumnCounts, int], ColumnCounts]:
         """Return what notes a column's counts, and gives out those of the recorded fit."""
         std = counts.noised(question.plan.budgets, question.mu).std
-        original = _GIVER(counts, question, streams)
+        giver = original(counts, question, streams)
 
         def give(silo: int, counted: ColumnCounts, column: int) -> ColumnCounts:
             number = len(self.sums)
@@ -168,7 +165,7 @@ class Replay:
                 names, result = self.before[number].names, self.before[number].result
                 exact = _aligned(names, self.before[number].exact, counted)
             else:
-                result = original(silo, counted, column)
+                result = giver(silo, counted, column)
                 del self.sums[number:]  # the same sum, without its names
             deviation = np.asarray(std[silo])
             self.sums.append(Released(exact, (), deviation, result, names))
@@ -177,40 +174,41 @@ class Replay:
         return give
 
     def bits(
-        self, shuffled: ShuffledSums, plan: Any, aggregate: Any, round: int, keys: Any
+        self, original: Release, shuffled: ShuffledSums, plan: Any, aggregate: Any, *when: Any
     ) -> np.ndarray:
         """Note a sum of bits, in the priced Gaussian's deviations."""
-        protocol = shuffled._run(plan, round)
+        protocol = shuffled._run(plan, when[0])
         ones = np.rint(aggregate.total * (float(plan.expected_sizes.sum()) / protocol.unit))
-        result = _BITS(shuffled, plan, aggregate, round, keys)
+        result = original(shuffled, plan, aggregate, *when)
         deviation = protocol.largest_shift * protocol.noise_multiplier / 2
         self.note(ones, (repr(protocol), aggregate.divisor), deviation, result)
         return result
 
-    def share(self, noise: SharedNoise, sums: np.ndarray, units: np.ndarray) -> np.ndarray:
+    def share(
+        self, original: Release, noise: SharedNoise, sums: np.ndarray, units: np.ndarray
+    ) -> np.ndarray:
         """Keep what a silo hides in a common sum, before noise."""
         self.hidden.append(np.rint(sums / noise.grid) * noise.grid)
-        return _STEPS(noise, sums, units)
+        return original(noise, sums, units)
 
-    def total(self, noise: SharedNoise, steps: np.ndarray) -> np.ndarray:
+    def total(self, original: Release, noise: SharedNoise, steps: np.ndarray) -> np.ndarray:
         """Note a common sum: its noise is what enough silos add, if the others tell theirs."""
         exact = sum(each.reshape(-1, *steps.shape).sum(axis=0) for each in self.hidden)
         self.hidden = []
         honest = noise.std * math.sqrt(noise.n_silos - COLLUDING)
-        result = np.array(_TOTAL(noise, steps))
+        result = np.array(original(noise, steps))
         self.note(exact, (noise.std, noise.grid, noise.n_silos), honest, result)
         return result
 
     def randomised(
-        self, randomiser: PrivUnitMechanism, vectors: np.ndarray, uniforms: Any, normals: Any
+        self, original: Release, randomiser: PrivUnitMechanism, vectors: np.ndarray, *drawn: Any
     ) -> PrivateMessages:
         """Note messages by PrivUnit: a silo's is moved by all of its epsilon, or not at all."""
         given = np.array(vectors)
-        sent = _RANDOMISED(randomiser, vectors, uniforms, normals)
+        sent = original(randomiser, vectors, *drawn)
         both = np.column_stack([sent.messages, sent.squared_norms])
-        own = repr(randomiser), uniforms, normals
         epsilon = randomiser.epsilon_direction + randomiser.epsilon_norm
-        self.note(given, own, np.full((1, 1), -epsilon), both)
+        self.note(given, (repr(randomiser), *drawn), np.full((1, 1), -epsilon), both)
         return PrivateMessages(both[:, :-1].copy(), both[:, -1].copy())
 
 
@@ -227,38 +225,28 @@ def _aligned(names: tuple[Any, ...], before: np.ndarray, counted: ColumnCounts) 
 @contextmanager
 def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     """Record all noised sums, wherever they are released."""
-    original, replay = released.snapped_release, Replay(before)
-
-    def bits(shuffled: ShuffledSums, *args: Any) -> np.ndarray:
-        return replay.bits(shuffled, *args)
-
-    def randomised(randomiser: PrivUnitMechanism, *args: Any) -> PrivateMessages:
-        return replay.randomised(randomiser, *args)
-
-    def release(*args: Any, **kwargs: Any) -> np.ndarray:
-        return replay.release(original, *args, **kwargs)
-
-    def named(counts: ValueCounts, *args: Any) -> Any:
-        return replay.named(counts, *args)
-
-    holders = [m for name, m in list(sys.modules.items()) if name.startswith("skdpfl")
-               and vars(m).get("snapped_release") is original]  # fmt: skip
-    for module in holders:
-        module.snapped_release = release  # type: ignore[attr-defined]
-    ShuffledSums.release, PrivUnitMechanism.randomise = bits, randomised  # type: ignore
-    released.GridRows.release = lambda rows, *args: replay.rows(rows, *args)  # type: ignore
-    ValueCounts.giver = named  # type: ignore[method-assign]
-    SharedNoise.steps = lambda noise, *args: replay.share(noise, *args)  # type: ignore
-    SharedNoise.total = lambda noise, *args: replay.total(noise, *args)  # type: ignore
-    try:
+    replay = Replay(before)
+    importers = [module for name, module in list(sys.modules.items()) if name.startswith("skdpfl")
+                 and vars(module).get("snapped_release") is released.snapped_release]  # fmt: skip
+    releases = [(module, "snapped_release", replay.release) for module in importers]
+    releases += [
+        (released.GridRows, "release", replay.rows),
+        (ValueCounts, "giver", replay.named),
+        (ShuffledSums, "release", replay.bits),
+        (SharedNoise, "steps", replay.share),
+        (SharedNoise, "total", replay.total),
+        (PrivUnitMechanism, "randomise", replay.randomised),
+    ]
+    with ExitStack() as patches:
+        for holder, name, note in releases:
+            noted = noting(note, getattr(holder, name))
+            patches.enter_context(mock.patch.object(holder, name, noted))
         yield replay
-    finally:
-        ShuffledSums.release, PrivUnitMechanism.randomise = _BITS, _RANDOMISED  # type: ignore
-        SharedNoise.steps, SharedNoise.total = _STEPS, _TOTAL  # type: ignore
-        released.GridRows.release = _ROWS  # type: ignore[method-assign]
-        ValueCounts.giver = _GIVER  # type: ignore[method-assign]
-        for module in holders:
-            module.snapped_release = original  # type: ignore[attr-defined]
+
+
+def noting(note: Callable[..., Any], original: Release) -> Release:
+    """Return a release that is noted; as a function it may be a method."""
+    return lambda *args, **kwargs: note(original, *args, **kwargs)
 
 
 class Data(NamedTuple):
@@ -406,10 +394,14 @@ def overpriced(moved: np.ndarray, priced: np.ndarray) -> list[str]:
 
 
 FAMILIES = ("ISRLDP", "DPScaffold", "DPFedAvg", "DPFedEXP")
+BOUNDS = {"feature_bounds": (-4, 4)}
+SHUFFLED = BOUNDS | {"trust": "shuffler"}
+ROBUST = BOUNDS | {"inference": "intervals", "covariance": "robust"}
+PERSONS: dict[str, Any] = {"unit": "person"}
 #: settings of all families that know them
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
-    "bounds": {"feature_bounds": (-4, 4)},
+    "bounds": BOUNDS,
     "wide bounds": {"feature_bounds": (-400, 400), "epsilon": 100.0},
     "wide bounds, server": {"feature_bounds": (-400, 400), "trust": "server", "epsilon": 50.0},
     "private scaling": {"scaling": "private", "epsilon": 8.0},
@@ -431,52 +423,31 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "accelerated": {"solver": "accelerated"},
     "multistage": {"solver": "multistage", "alpha": 0.1},
     "local": {"solver": "local"},
-    "intervals": {"inference": "intervals", "feature_bounds": (-4, 4), "epsilon": 30.0},
-    "intervals robust": {
-        "inference": "intervals",
-        "covariance": "robust",
-        "feature_bounds": (-4, 4),
-        "epsilon": 30.0,
-        "trust": "secagg",
-    },
+    "intervals": BOUNDS | {"inference": "intervals", "epsilon": 30.0},
+    "intervals robust": ROBUST | {"epsilon": 30.0, "trust": "secagg"},
     "whole silos": {"unit": "silo", "epsilon": 8.0},
     "whole silos, server": {"unit": "silo", "trust": "server", "epsilon": 8.0},
-    "shuffler": {"trust": "shuffler", "n_rounds": 4, "feature_bounds": (-4, 4)},
-    "shuffled batches": {
-        "trust": "shuffler",
-        "n_rounds": 4,
-        "sampling": "without_replacement",
-        "sampling_rate": 0.5,
-        "feature_bounds": (-4, 4),
-    },
-    "shuffled sums": {
-        "trust": "shuffler",
-        "solver": "accelerated",
-        "sampling": "disjoint",
-        "feature_bounds": (-4, 4),
-    },
+    "shuffler": SHUFFLED | {"n_rounds": 4},
+    "shuffled batches": SHUFFLED
+    | {"n_rounds": 4, "sampling": "without_replacement", "sampling_rate": 0.5},
+    "shuffled sums": SHUFFLED | {"solver": "accelerated", "sampling": "disjoint"},
     "PrivUnit": {"mechanism": "privunit", "epsilon": 8.0, "n_rounds": 3},
-    "additive": {"model": "additive", "feature_bounds": (-4, 4), "epsilon": 8.0},
-    "additive server": {"model": "additive", "feature_bounds": (-4, 4), "trust": "server"},
-    "shared noise": {"trust": "secagg", "n_rounds": 5, "feature_bounds": (-4, 4)},
-    "shared noise, curves": {"trust": "secagg", "model": "additive", "feature_bounds": (-4, 4)},
+    "additive": BOUNDS | {"model": "additive", "epsilon": 8.0},
+    "additive server": BOUNDS | {"model": "additive", "trust": "server"},
+    "shared noise": BOUNDS | {"trust": "secagg", "n_rounds": 5},
+    "shared noise, curves": BOUNDS | {"trust": "secagg", "model": "additive"},
     "whole silos, shared noise": {"unit": "silo", "trust": "secagg", "epsilon": 8.0},
-    "persons": {"unit": "person", "feature_bounds": (-4, 4)},
-    "persons, sums": {"unit": "person", "contribution": "sum", "clip_norm": 0.7, "scaling": None},
-    "persons, scaling": {"unit": "person", "scaling": "private", "epsilon": 8.0},
-    "persons, batches": {"unit": "person", "n_rounds": 6, "sampling_rate": 0.3},
-    "persons, server": {"unit": "person", "trust": "server", "feature_bounds": (-4, 4)},
-    "persons, shared noise": {"unit": "person", "trust": "secagg", "feature_bounds": (-4, 4)},
-    "persons, curves": {
-        "unit": "person",
-        "model": "additive",
-        "feature_bounds": (-4, 4),
-        "epsilon": 8.0,
-    },
-    "persons, zeroed": {"unit": "person", "neighbours": "add_remove", "feature_bounds": (-4, 4)},
+    "persons": PERSONS | BOUNDS,
+    "persons, sums": PERSONS | {"contribution": "sum", "clip_norm": 0.7, "scaling": None},
+    "persons, scaling": PERSONS | {"scaling": "private", "epsilon": 8.0},
+    "persons, batches": PERSONS | {"n_rounds": 6, "sampling_rate": 0.3},
+    "persons, server": PERSONS | BOUNDS | {"trust": "server"},
+    "persons, shared noise": PERSONS | BOUNDS | {"trust": "secagg"},
+    "persons, curves": PERSONS | BOUNDS | {"model": "additive", "epsilon": 8.0},
+    "persons, zeroed": PERSONS | BOUNDS | {"neighbours": "add_remove"},
     "cut": {"clip_features": True, "feature_bounds": (-1, 1)},
-    "shares": {"classes": {0: 0.5, 1: 0.5}, "feature_bounds": (-4, 4)},
-    "network": {"model": MLP((5,)), "feature_bounds": (-4, 4), "n_rounds": 6},
+    "shares": BOUNDS | {"classes": {0: 0.5, 1: 0.5}},
+    "network": BOUNDS | {"model": MLP((5,)), "n_rounds": 6},
 }
 LOSSES = {"two": ("hinge", "squared_hinge"), "three": (), "regression": ("huber", "quantile")}
 
@@ -505,7 +476,7 @@ def modules() -> Iterator[Case]:
 
     for family, made in itertools.product(FAMILIES[:3], ("layers", "normed", "mixing")):
         model = TorchModel(partial(torch_module, made))
-        how = {"feature_bounds": (-4, 4), "n_rounds": 4, "random_state": 3, "model": model}
+        how = BOUNDS | {"n_rounds": 4, "random_state": 3, "model": model}
         for trust in ("silo", "server")[: 1 + (family == "ISRLDP")]:
             make = getattr(skdpfl, f"{family}Classifier")
             yield Case(f"{family} torch {made} {trust}", make(**how, trust=trust))
@@ -527,16 +498,14 @@ def torch_module(made: str, d: int, k: int) -> Any:
 #: transformers and searches
 OTHERS: dict[str, Any] = {
     "DPStandardScaler": DPStandardScaler(2.0, random_state=3),
-    "DPStandardScaler bounds": DPStandardScaler(2.0, feature_bounds=(-4, 4), random_state=3),
-    "DPMinMaxScaler": DPMinMaxScaler(2.0, feature_bounds=(-4, 4), random_state=3),
-    "DPSimpleImputer": DPSimpleImputer(2.0, feature_bounds=(-4, 4), random_state=3),
-    "DPSimpleImputer median": DPSimpleImputer(
-        2.0, strategy="median", feature_bounds=(-4, 4), random_state=3
-    ),
+    "DPStandardScaler bounds": DPStandardScaler(2.0, **BOUNDS, random_state=3),
+    "DPMinMaxScaler": DPMinMaxScaler(2.0, **BOUNDS, random_state=3),
+    "DPSimpleImputer": DPSimpleImputer(2.0, **BOUNDS, random_state=3),
+    "DPSimpleImputer median": DPSimpleImputer(2.0, strategy="median", **BOUNDS, random_state=3),
     "DPPCA": DPPCA(2, 2.0, random_state=3),
-    "DPSplineTransformer": DPSplineTransformer(2.0, feature_bounds=(-4, 4), random_state=3),
+    "DPSplineTransformer": DPSplineTransformer(2.0, **BOUNDS, random_state=3),
     "DPRandomizedSearchCV": DPRandomizedSearchCV(
-        skdpfl.ISRLDPClassifier(n_rounds=4, feature_bounds=(-4, 4)),
+        skdpfl.ISRLDPClassifier(n_rounds=4, **BOUNDS),
         {"alpha": [0.0, 0.1, 1.0]},
         n_iter=3,
         epsilon=4.0,
@@ -544,8 +513,8 @@ OTHERS: dict[str, Any] = {
     ),
     "search of steps": DPRandomizedSearchCV(
         make_pipeline(
-            DPSimpleImputer(feature_bounds=(-4, 4)),
-            skdpfl.ISRLDPClassifier(n_rounds=4, feature_bounds=(-4, 4)),
+            DPSimpleImputer(**BOUNDS),
+            skdpfl.ISRLDPClassifier(n_rounds=4, **BOUNDS),
         ),
         {"isrldpclassifier__alpha": [0.0, 0.1]},
         n_iter=2,
@@ -588,7 +557,7 @@ def scored(display: Any) -> Callable[[Data], Any]:
 
         rng = np.random.default_rng(0)
         X = rng.normal(size=(80, 4))
-        model = skdpfl.ISRLDPClassifier(8.0, feature_bounds=(-4, 4), random_state=0)
+        model = skdpfl.ISRLDPClassifier(8.0, **BOUNDS, random_state=0)
         shown = display.from_estimator(
             model.fit(X, (X[:, 0] > 0) * 1), data.X, data.y, epsilon=2.0, silos=data.silos,
             random_state=3,
@@ -644,22 +613,20 @@ def curves(**how: Any) -> Callable[[Data], Any]:
 
 OTHERS |= {
     "survival": surviving(),
-    "survival, shared noise": surviving(trust="secagg", feature_bounds=(-4, 4), breaks=[0.5]),
+    "survival, shared noise": surviving(trust="secagg", **BOUNDS, breaks=[0.5]),
     "survival, server": surviving(trust="server", scaling=None, breaks=20),
     "survival, persons": surviving(contribution="sum", breaks=[0.5]),
-    "survival, intervals, persons": surviving(
-        epsilon=60.0, feature_bounds=(-4, 4), inference="intervals", covariance="robust", breaks=2
-    ),
+    "survival, intervals, persons": surviving(**ROBUST, epsilon=60.0, breaks=2),
     "survival curves": curves(trust="secagg"),
     "survival curves by groups": curves(epsilon=40.0),
     "rates": counted(loss="poisson"),
     "rates, shared noise": counted(loss="negative_binomial", trust="secagg", n_rounds=5),
-    "rates, server": counted(loss="tweedie", trust="server", feature_bounds=(-4, 4)),
+    "rates, server": counted(loss="tweedie", trust="server", **BOUNDS),
     "describe": look(inspection.describe),
-    "describe bounds": look(inspection.describe, feature_bounds=(-4, 4)),
-    "quantile": look(inspection.quantile, feature_bounds=(-4, 4)),
-    "correlation": look(inspection.correlation, feature_bounds=(-4, 4)),
-    "histogram": look(inspection.histogram, feature_bounds=(-4, 4)),
+    "describe bounds": look(inspection.describe, **BOUNDS),
+    "quantile": look(inspection.quantile, **BOUNDS),
+    "correlation": look(inspection.correlation, **BOUNDS),
+    "histogram": look(inspection.histogram, **BOUNDS),
     "value_counts": look(inspection.value_counts, categories=[-1.0, 0.0, 1.0]),
     "DPRocCurveDisplay": scored(inspection.DPRocCurveDisplay),
     "DPConfusionMatrixDisplay": scored(inspection.DPConfusionMatrixDisplay),
@@ -727,7 +694,7 @@ def elsewhere(estimator: Any) -> Callable[[Data], Any]:
     return fit
 
 
-_CLASSIFIER = skdpfl.ISRLDPClassifier(3.0, feature_bounds=(-4, 4), random_state=3)
+_CLASSIFIER = skdpfl.ISRLDPClassifier(3.0, **BOUNDS, random_state=3)
 OTHERS |= {
     "elsewhere": elsewhere(_CLASSIFIER),
     "elsewhere, scales": elsewhere(skdpfl.ISRLDPClassifier(3.0, random_state=3)),
