@@ -143,10 +143,10 @@ def test_accelerated_averages_are_those_of_an_independent_loop(stages):
     plan = EASY.plan(n_rounds)
     for aggregated, expected in ((True, ag), (False, x)):
         solver = MultistageSGD(stages, mu, aggregated=aggregated)
-        np.testing.assert_allclose(EASY.run(solver, plan), expected, rtol=1e-9)
+        np.testing.assert_allclose(EASY.run(solver, plan), expected, rtol=1e-12)
         if len(stages) == 1:
             alone = AcceleratedSGD(stages[0].scale, mu, aggregated=aggregated)
-            np.testing.assert_allclose(EASY.run(alone, plan), expected, rtol=1e-9)
+            np.testing.assert_allclose(EASY.run(alone, plan), expected, rtol=1e-12)
 
 
 def test_multistage_starts_anew_from_the_last_aggregate():

@@ -1,5 +1,7 @@
 """DPFedEXP and ``unit="silo"`` as estimators: parameters, what is public, what is fitted."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -162,3 +164,20 @@ def test_wild_silos_do_no_more_than_their_share(name):
     if "privunit" not in name:
         assert np.linalg.norm(ends[0] - ends[1]) <= step * 2 * 0.5 / M * (1 + 1e-6)
     assert np.isfinite(ends[1]).all()
+
+
+@pytest.mark.parametrize(("options", "still"), [({}, True), ({"learning_rate": 2.7}, False)])
+def test_a_model_that_hardly_moves_is_warned_of(options, still):
+    """200 features in rows of norm 1, unscaled: the rules' step is for standardised rows."""
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(200, 1, 200)) + rng.normal(size=(200, 10, 200))).reshape(-1, 200)
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    w, silos = rng.normal(size=200) / 200**0.5, np.repeat(np.arange(200), 10)
+    options = {"trust": "server", "scaling": None, "fit_intercept": False} | options
+    model = skdpfl.DPFedEXPRegressor(3.0, n_rounds=20, random_state=0, **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, X @ w, silos=silos)
+    assert still == any("The model has hardly moved" in str(each.message) for each in caught)
+    distance = np.linalg.norm(model.coef_ - w) / np.linalg.norm(w)
+    assert distance > 0.95 if still else distance < 0.45

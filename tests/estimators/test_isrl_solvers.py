@@ -65,6 +65,21 @@ def test_radius_bounds_the_parameters(solver):
     assert np.hypot(np.linalg.norm(clf.coef_), clf.intercept_[0]) <= 0.2 * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("n_rounds", [7, 40])
+def test_accelerated_steps_are_those_of_a_loop_with_mu_alpha(n_rounds):
+    options = {"solver": "accelerated", "n_rounds": n_rounds, "fit_intercept": False}
+    model, X, y = fit("squared_error", **options)  # alpha = 0.1
+    v, mu, x, ag = 1 / model.learning_rate_, 0.1, np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for r in range(1, n_rounds + 1):
+        a, e = 2 / (r + 1), 4 * v / (r * (r + 1))
+        mixed = (1 - a) * (mu + e) * ag + a * ((1 - a) * mu + e) * x
+        middle = mixed / (e + (1 - a**2) * mu)
+        gradient = X.T @ (X @ middle - y) / len(y) + mu * middle
+        x = (a * mu * middle + ((1 - a) * mu + e) * x - a * gradient) / (mu + e)
+        ag = a * x + (1 - a) * ag
+    np.testing.assert_allclose(model.coef_, ag, rtol=1e-12, atol=1e-14)
+
+
 # ------------------------------------------------------------------ refusals
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.algorithms import LocalizedSGD
@@ -91,6 +92,18 @@ def test_phases_are_disjoint_halves_of_each_silo(monkeypatch):
                 phases.append(drawn[silo, step])
         assert [len(part) for part in phases] == [(n >> count) << i for i in range(count)][::-1]
         assert len(np.unique(np.concatenate(phases))) == sum(map(len, phases))
+
+
+def test_the_price_is_that_of_one_phase():
+    model = ISRLDPClassifier(2.0, solver="localized", scaling=None, n_rounds=11, calibrate=False)
+    plan = model.plan_for(silo_sizes=[150, 200], n_features=3)
+    z, steps = float(plan.noise_multiplier[0]), plan.sampling.longest
+    assert plan.sampling.n_phases >= 2 and steps < 11
+    one_phase = privacy_loss_distribution.from_gaussian_mechanism(
+        z / 2 / math.sqrt(steps)
+    )  # 2: a record is replaced
+    epsilon = one_phase.get_epsilon_for_delta(plan.delta[0])
+    assert plan.spent().epsilon == pytest.approx(epsilon, rel=1e-3)
 
 
 def test_fewer_answers_cost_less_and_spare_ones_more():
