@@ -45,6 +45,23 @@ def test_classes_have_own_parts_too(head, n_classes):
     assert raw.shape == ((len(y),) if n_classes == 2 else (len(y), 3))
 
 
+def test_trees_are_for_what_bends_and_none_where_nothing_is_left():
+    """Their number is chosen by the silo's cross-validation, 0 included, at most 80."""
+    rng, n = np.random.default_rng(0), 1200
+    X, silos = rng.uniform(-1, 1, (n, 3)), np.arange(n) // 600
+    bends = np.where(silos == 0, np.sign(X[:, 0] * X[:, 1]), 0.0)
+    y = X[:, 2] + bends + rng.normal(size=n) / 5
+    model = SiloAdapted(clone(REGRESSOR)).fit(X, y, silos=silos)
+    first, second = (len(model.silo_heads_[silo].rounds) for silo in (0, 1))
+    assert 20 <= first <= 80
+    assert second < 20
+    here = silos == 0
+    joint, own = (model.predict(X[here], **who) for who in ({}, {"silos": silos[here]}))
+    assert np.mean((own - y[here]) ** 2) < np.mean((joint - y[here]) ** 2) / 3
+    nothing = model.fit_heads(X, rng.normal(size=n) + model.estimator_.predict(X))
+    assert [len(part.rounds) for part in nothing.silo_heads_.values()] == [0]
+
+
 def test_no_head_small_silos_and_unknown_silos_get_the_joint_model():
     X, y, silos = schools(4, 30)
     silos[:5] = 99  # too few records for an own part

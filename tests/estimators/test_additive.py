@@ -268,6 +268,25 @@ def test_products_count_as_columns_and_gaps_have_none():
     assert not [pair for pair in products_of(8, True) if "missing" in str(pair)]
 
 
+@pytest.mark.parametrize("how", ["bool", "flag", "levels"])
+def test_what_is_known_to_be_0_or_1_is_no_curve_and_counts_as_none(how):
+    """Thirty flags: as numbers in (0, 1) they leave no budget for curves."""
+    X, y, _ = table(6000)
+    flags = {f"f{k}": np.arange(6000) % (k + 2) == 0 for k in range(30)}
+    X, bounds = pd.concat([X, pd.DataFrame(flags).astype(int)], axis=1), dict(BOUNDS)
+    if how == "bool":
+        X = X.astype(dict.fromkeys(flags, bool))
+    else:
+        bounds |= dict.fromkeys(flags, "flag" if how == "flag" else {0, 1})
+    given = {"feature_bounds": bounds, "target_bounds": (-4, 6), "trust": "server", "n_rounds": 3}
+    model = ISRLDPRegressor(3.0, random_state=0, **given).fit(X, y)
+    curves = {name.split(":")[0] for name in model.get_feature_names_out() if ": rank" in name}
+    assert curves == {"a", "b"}
+    numbers = X.astype(dict.fromkeys(flags, float))
+    given["feature_bounds"] = BOUNDS | dict.fromkeys(flags, (0, 1))
+    assert ISRLDPRegressor(3.0, **given).fit(numbers, y).summary().attrs["model"] == "linear"
+
+
 def test_curves_with_other_cells_are_refused():
     """Such as those of an earlier version."""
     X, y, silos = problem("ISRLDPRegressor")

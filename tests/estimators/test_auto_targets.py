@@ -64,3 +64,20 @@ def test_quantiles_cover_what_they_should(q, skewed):
     model = ISRLDPRegressor(np.inf, loss=Quantile(q), **known)
     model.fit(features, y, silos=np.arange(3000) % 4)
     assert abs((y <= model.predict(features)).mean() - q) < 0.02
+
+
+def test_skewed_errors_of_a_scale_that_depends_on_a_feature_move_its_coefficient():
+    """As the page of "auto" says; without privacy they do not."""
+    off = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(2000, 5)).clip(-4, 4)
+        errors = (rng.exponential(size=2000) - 1) * np.exp(rows[:, 0] / 2)
+        y = rows @ [1.0, -1.0, 0.5, 0.0, 0.0] + errors
+        given = {"feature_bounds": (-4, 4), "target_bounds": (-8, 20), "trust": "secagg"}
+        for epsilon in (1.0, np.inf):
+            model = ISRLDPRegressor(epsilon, model="linear", random_state=seed, **given)
+            off.append(model.fit(rows, y, silos=np.arange(2000) % 4).coef_[0] - 1)
+    private, exact = np.mean(np.reshape(off, (-1, 2)), axis=0)
+    assert private == pytest.approx(-0.13, abs=0.04)
+    assert abs(exact) < 0.03

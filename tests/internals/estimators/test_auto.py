@@ -50,6 +50,10 @@ def test_labels_are_left_out_of_clipping_where_all_is_automatic():
         estimator = make("ISRLDPClassifier", **options)
         facts = PublicFacts(pd.RangeIndex(2), np.array([90, 80]), 3, 1, True)
         assert (estimator._request(facts).loss == LogLoss(label_free=True)) == free
+    three = PublicFacts(pd.RangeIndex(2), np.array([90, 80]), 3, 3, True)
+    assert make("ISRLDPClassifier")._request(three).loss == LogLoss()
+    one = PublicFacts(pd.RangeIndex(2), np.array([90, 80]), 3, 1, False)
+    assert not make("ISRLDPRegressor")._request(one).label_free
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if "Scaffold" in n or "FedAvg" in n])
@@ -101,6 +105,23 @@ def test_one_step_of_any_family_is_that_of_minibatch_sgd(epsilon):
     ]
     np.testing.assert_array_equal(coefs[1], coefs[0])
     np.testing.assert_array_equal(coefs[2], coefs[0])
+
+
+def test_local_steps_and_silos_by_label_leave_a_model_nearly_as_it_is():
+    """As which.md says: with steps by "auto" there is no drift to be mended."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 5)).clip(-4, 4)
+    y = (X[:, 0] - X[:, 1] / 2 + rng.logistic(size=2000) / 2 > 0).astype(int)
+    by_label = np.empty(2000, int)
+    by_label[np.argsort(y, kind="stable")] = np.arange(2000) // 400
+    given = {"epsilon": 8.0, "local_steps": 5, "feature_bounds": (-4, 4), "random_state": 0}
+    coefs = [
+        kind(**given).fit(X, y, silos=silos).coef_[0]
+        for kind in (skdpfl.DPFedAvgClassifier, skdpfl.DPScaffoldClassifier)
+        for silos in (np.arange(2000) % 5, by_label)
+    ]
+    spread = np.ptp(coefs, axis=0).max()
+    assert spread < 0.005 * np.abs(coefs[0]).max()
 
 
 LEVELS = [
