@@ -26,6 +26,7 @@ from skdpfl.privacy.spending.report import (
     keys,
     listed,
     one_of,
+    refusing_damage,
     require,
     text_or_none,
     whole,
@@ -112,6 +113,7 @@ def to_dict(fitted: Any) -> dict[str, Any]:
     }
 
 
+@refusing_damage("The saved model")
 def from_dict(plain: dict[str, Any]) -> Any:
     """Read and check the output of :func:`to_dict`.
 

@@ -104,8 +104,8 @@ def test_damaged_files_raise_errors():
     words = plain["steps"][0][1]["parts"][1][1]
     for field, value in [
         ("kind", "PolynomialFeatures"), ("categories", [["a", "a"]]), ("categories", [[[1]]]),
-        ("found", [[float("nan")]]), ("n_features", 0), ("kinds", ["word"]), ("passed", [1]),
-        ("output", "paper"), ("privacy_spent", {}),
+        ("found", [[float("nan")]]), ("n_features", 0), ("kinds", ["word"]), ("kinds", [["flag"]]),
+        ("passed", [1]), ("output", "paper"), ("privacy_spent", {}),
     ]:  # fmt: skip
         kept, words[field] = words[field], value
         with pytest.raises(ValueError):

@@ -33,6 +33,7 @@ from skdpfl.privacy.spending.report import (
     keys,
     listed,
     one_of,
+    refusing_damage,
     require,
     text_or_none,
     whole,
@@ -137,6 +138,7 @@ def _fields_of(loss: Any, model: Any) -> dict[str, Any]:
     return {f"loss__{field}": value for field, value in fields if value != np.inf}
 
 
+@refusing_damage("The saved model")
 def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     """Return a fitted estimator of a class; raise if the data do not describe one."""
     curved = isinstance(plain, dict) and plain.get("schema") == ADDITIVE
@@ -168,7 +170,8 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     outputs = 1
     if model._is_classifier():
         classes = listed(plain, "classes", "model")
-        require(len(set(classes)) == len(classes) > 1, "classes", "must be two labels or more")
+        labels = {label for label in classes if isinstance(label, str | int | float)}
+        require(len(labels) == len(classes) > 1, "classes", "must be two labels or more")
         model.classes_ = np.asarray(classes)
         outputs = 1 if len(classes) == 2 else len(classes)
     slopes = outputs

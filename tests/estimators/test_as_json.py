@@ -138,6 +138,7 @@ def test_the_formula_of_the_page_gives_curves_as_well():
     assert list(again.summary()["coefficient"]) == list(model.summary()["coefficient"])
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -148,6 +149,8 @@ def test_the_formula_of_the_page_gives_curves_as_well():
         ({"coef": [[1.0, 2.0, 10**400]]}, "coef is not a list of 3 finite numbers"),
         ({"intercept": [float("nan")]}, "intercept is not a list"),
         ({"classes": ["a"]}, "classes must be two labels"),
+        ({"classes": ["a", ["b"]]}, "classes must be two labels"),
+        ({"parameters": None}, "saved model is damaged"),
         ({"feature_names": ["a"]}, "feature_names are 1, not 3"),
         ({"map": "cube"}, "model.map must be one of"),
         ({"limits": None}, "limits must be a pair for map 'limits'"),

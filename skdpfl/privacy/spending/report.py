@@ -8,7 +8,8 @@ unknown or out of range, and derived values must agree.
 import itertools
 import math
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,6 +35,15 @@ def keys(item: Any, expected: Iterable[str], where: str) -> None:
     require(isinstance(item, dict), where, "is not a mapping")
     unlike = {*item} ^ {*expected}
     require(not unlike, where, f"lacks, or should not have, {', '.join(sorted(map(str, unlike)))}")
+
+
+@contextmanager
+def refusing_damage(what: str) -> Iterator[None]:
+    """Raise a ValueError, too, where a value of another type than expected fails to be read."""
+    try:
+        yield
+    except (AttributeError, LookupError, OverflowError, RecursionError, TypeError) as error:
+        raise ValueError(f"{what} is damaged: it is not as it was written ({error}).") from error
 
 
 def whole(item: dict[str, Any], name: str, where: str = "report", least: int = 0) -> int:
