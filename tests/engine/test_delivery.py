@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl.federation import CohortSum, Federation
+from skdpfl.federation import CohortSum, Federation, GridSum
 
 
 class Delivering(Federation):
@@ -46,6 +46,8 @@ def test_a_message_too_many_or_too_few_is_an_error(n):
             twice.add(cohort[:1], messages[:1])
     with pytest.raises(ValueError, match="two messages"):
         total().add(cohort[[0, 0]], np.ones((2, 2)))
+    with pytest.raises(TypeError, match="must be int64"):
+        GridSum(cohort, 2).add(cohort, messages.astype(np.int32))
 
 
 def test_an_empty_cohort_adds_up_to_nothing():

@@ -5,6 +5,7 @@ A new kind of sum is one row of ``SUMS``; all properties below are tested of it.
 
 import math
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -431,6 +432,25 @@ def test_the_drift_of_many_records_is_paid_for():
     few, many = Raw().drift(budgets_of([100])), Raw().drift(budgets)
     assert 0 < few < 1e-6 < many < 0.1 * Raw().radius * 2e8
     assert plan_of(budgets).noised(0, Raw()).std > 2 * Raw().radius / 0.7 + 2 * many
+    persons = budgets_of([2 * 10**8], unit="person")  # each a mean, to which others are added
+    drift = Raw().drift(persons) + 4e16 * 2.0**-53 * Raw().radius
+    assert plan_of(persons).noised(0, Raw()).std > 2 * (Raw().radius + drift) / 0.7
+
+
+def test_the_error_of_a_persons_mean_is_in_both_factors_of_its_product():
+    drifts = [
+        PilotScores(PARAMS, True, products=products).drift(budgets_of([90], unit="person"))
+        for products in ("records", "persons")
+    ]
+    assert drifts[1] > 1.99 * drifts[0] > 0
+
+
+@pytest.mark.parametrize("silos", [[0], [0, 1, 1]])
+def test_each_silo_answers_once(silos):
+    asked = plan_of(budgets_of([4, 5])).question(0, Raw())
+    federation = SimpleNamespace(ask=lambda asked: [(np.array(silos), np.zeros((len(silos), D)))])
+    with pytest.raises(ValueError, match="answer exactly once"):
+        asked.each(federation, streams_for(0))
 
 
 @dataclass(frozen=True)

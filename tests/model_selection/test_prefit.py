@@ -187,12 +187,15 @@ def test_they_are_estimators(kind):
         model.fit_federation  # noqa: B018
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"costs": {"false_positive": 1}}, "both errors"),
+        ({"costs": {"false_positive": 0, "false_negative": 0}}, "both errors"),
         ({"costs": {"false_positive": -1, "false_negative": 1}}, "from 0 on"),
         ({"scoring": "roc_auc"}, "scoring"),
+        ({"unit": "silo"}, "unit must be"),
         ({"epsilon": -1}, "epsilon"),
     ],
 )

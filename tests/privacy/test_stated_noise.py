@@ -7,7 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.privacy.mechanisms import Aggregate, LearntClip, NoPrivacy, PrivUnitMessages, Senders
+from skdpfl.privacy.mechanisms import (
+    Aggregate,
+    LearntClip,
+    NoPrivacy,
+    PrivUnitMessages,
+    Senders,
+    SiloMessages,
+)
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.guaranteed import plan_of
 
@@ -39,12 +46,29 @@ def test_a_trusted_servers_noise_on_gradients(fraction):
         assert released.mean() == pytest.approx(0.25 / fraction, abs=5 * std / math.sqrt(MANY))
 
 
+def test_silos_noise_on_gradients():
+    plan = server_plan(trust="silo", noise_multiplier=np.array([3.0, 1.0, 2.0]))
+    noised = plan.mechanism.gradient_terms(plan, 5, np.dtype(float)).noised
+    each = plan.weights * noised.std / plan.silo_sizes
+    assert plan.mechanism.noise_on_mean(plan) == pytest.approx(np.linalg.norm(each))
+
+
 def privunit_plan(n_silos, *, clipping=None, **kw):
     return plan_of(
         silo_sizes=None, silo_ids=pd.RangeIndex(n_silos), steps=(1,), clip_norm=0.75,
         noise_multiplier=1 / 6, delta=1e-5, unit="silo", trust="silo",
-        mechanism=PrivUnitMessages(clipping=clipping), **kw,
+        **{"mechanism": PrivUnitMessages(clipping=clipping)} | kw,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("clipping", [None, LearntClip(highest=10.0)])
+def test_silos_noise_on_whole_messages(clipping):
+    weights = np.array([0.5, 0.3, 0.2])
+    plan = privunit_plan(3, weights=weights, mechanism=SiloMessages(clipping=clipping))
+    sent = plan.mechanism.send(plan, np.zeros((3, MANY)), Senders(np.arange(3), 0, KEYS, 0.75))
+    released = weights @ sent[:, :MANY]
+    stated = plan.mechanism.noise_on_mean(plan)
+    assert released.std() == pytest.approx(stated, rel=5 / math.sqrt(2 * MANY))
 
 
 def test_privunits_noise_is_that_of_its_worst_message():

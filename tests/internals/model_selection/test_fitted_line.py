@@ -23,6 +23,7 @@ def counted(slope, intercept, noise=0.0, added=0.0):
 @pytest.mark.parametrize("line", [(1.0, 0.0), (0.3, 0.5), (2.0, -1.0)])
 def test_without_noise_it_is_the_line_of_the_counts(line):
     assert fitted_line(counted(*line)) == pytest.approx(line, abs=2e-3)
+    assert fitted_line(counted(*line, added=0.01)) == pytest.approx(line, abs=2e-3)  # they sum to 1
 
 
 def test_noise_draws_it_to_the_classifiers_own_line():
@@ -100,6 +101,7 @@ def test_without_noise_a_slope_is_that_of_the_gaps():
     assert fitted_line(found) == (pytest.approx(0.4, abs=1e-3), 0.0)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("scoring", "costs", "rate"),
     [
@@ -126,8 +128,8 @@ def test_the_cut_of_f1_has_the_largest():
 
 
 def test_cuts_follow_counts_that_are_no_line():
-    """Unless noise could be all that makes them differ from it."""
-    rates = np.array([0.01, 0.02, 0.02, 0.03, 0.9, 0.95, 0.95, 0.96])
+    """Unless noise could be all that makes them differ from it; a share that falls is noise."""
+    rates = np.array([0.01, 0.12, 0.02, 0.03, 0.9, 0.95, 0.95, 0.96])
     counts = np.stack([1 - rates, rates]) / 8
     for noise, limits in ((1e-4, (CENTRES[3], 0.0)), (0.2, (-2.3, -2.1))):
         found = Found(ScoreTable(edges=CENTRES), counts, noise, counts, np.zeros(1))

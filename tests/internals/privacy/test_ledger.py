@@ -5,6 +5,7 @@ import fcntl
 import json
 import math
 import os
+import shutil
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,7 @@ from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Approximate, Gaussian, PoissonGaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending import book, filters
-from skdpfl.privacy.spending.book import Budget, Damaged, read, written
+from skdpfl.privacy.spending.book import Budget, Damaged, Entry, read, written
 from skdpfl.privacy.spending.filters import RenyiFilter, failure_share, filter_order, renyi_budget
 from tests.privacy.test_ledger import cost, gaussian
 from tests.privacy.test_ledger_file import SMALL, full, path
@@ -91,6 +92,8 @@ def test_the_gaussian_filter_wastes_nothing_and_refuses_other_fits():
 
 
 __all__ = ["full", "path"]  # fixtures
+#: a fit whose entry is longer than the next one
+LONG = "last" * 400
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-10])
@@ -131,6 +134,13 @@ def test_an_entry_that_this_version_does_not_know_is_refused():
             read(line)
 
 
+def test_a_settled_fit_was_charged_once():
+    fit = Entry("fit", SMALL)
+    for before in ([], [fit, fit]):
+        with pytest.raises(Damaged, match="charged before, once"):
+            read(written(Budget(1.0), *before, fit._replace(settled=True)))
+
+
 def journal_line(plain):
     """Return a file of one entry, with digests that fit."""
     data = book._json(plain)
@@ -147,13 +157,28 @@ def test_who_waits_too_long_is_told(full, monkeypatch):
         ledger.charge("more", SMALL)
 
 
-@pytest.mark.parametrize("kept", [1, 40, 79, 100, 300, None])
+def test_a_file_that_is_replaced_before_it_is_locked_gets_the_entry(full, monkeypatch):
+    copy, flock = shutil.copy(full, f"{full}.copy"), fcntl.flock
+
+    def late(*args):
+        if os.path.exists(copy):
+            os.replace(copy, full)
+        flock(*args)
+
+    with PrivacyLedger(path=full) as ledger:
+        monkeypatch.setattr(fcntl, "flock", late)
+        ledger.charge("more", SMALL)
+    assert len(PrivacyLedger(path=full).entries) == 9
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("kept", [1, 40, 79, 100, 1500, None])
 @pytest.mark.parametrize("opened", [True, False])
 def test_an_entry_that_its_writer_did_not_finish(full, kept, opened):
     """A whole one counts although the header lacks it, a part of one does not; both heal."""
     before = full.read_bytes()
     with PrivacyLedger(path=full) as ledger:
-        ledger.charge("last", SMALL)
+        ledger.charge(LONG, SMALL)
     line = full.read_bytes()[len(before) :]
     cut = before + (line if kept is None else line[:kept] + b"\0" * (kept == 100))
     full.write_bytes(before)
@@ -165,7 +190,7 @@ def test_an_entry_that_its_writer_did_not_finish(full, kept, opened):
         ledger.charge("after", SMALL)
         ledger.charge("after that", SMALL)
     names = [entry.name for entry in PrivacyLedger(path=full).entries]
-    assert names[8:] == ["last"] * (kept is None) + ["after", "after that"]
+    assert names[8:] == [LONG] * (kept is None) + ["after", "after that"]
     for wrong in (b"x", line + b"{", line + line, b"\n", line[:50] + b"\n"):
         full.write_bytes(before + wrong)
         with pytest.raises(LedgerError, match="No fit is admitted"):
