@@ -7,14 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.privacy.mechanisms import (
-    Aggregate,
-    LearntClip,
-    NoPrivacy,
-    PrivUnitMessages,
-    Senders,
-    SiloMessages,
-)
+from skdpfl.privacy import mechanisms
+from skdpfl.privacy.mechanisms import Aggregate, LearntClip, NoPrivacy, PrivUnitMessages, Senders
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.guaranteed import plan_of
 
@@ -64,7 +58,7 @@ def privunit_plan(n_silos, *, clipping=None, **kw):
 @pytest.mark.parametrize("clipping", [None, LearntClip(highest=10.0)])
 def test_silos_noise_on_whole_messages(clipping):
     weights = np.array([0.5, 0.3, 0.2])
-    plan = privunit_plan(3, weights=weights, mechanism=SiloMessages(clipping=clipping))
+    plan = privunit_plan(3, weights=weights, mechanism=mechanisms.SiloMessages(clipping=clipping))
     sent = plan.mechanism.send(plan, np.zeros((3, MANY)), Senders(np.arange(3), 0, KEYS, 0.75))
     released = weights @ sent[:, :MANY]
     stated = plan.mechanism.noise_on_mean(plan)
