@@ -27,7 +27,7 @@ from skdpfl._warnings import warnings_off
 _PLAIN = str, bytes, bool, int, float, complex, type(None), np.generic, np.dtype
 #: code, and what holds other values
 _CODE, _HOLDERS = (FunctionType, type), (list, tuple, set, frozenset, dict)
-#: what dataclasses and classes without code of their own have; constructors see no record
+#: attributes of dataclasses and of classes without code of their own; constructors see no record
 GENERATED = frozenset((
     "__module__", "__qualname__", "__doc__", "__annotations__", "__annotate_func__",
     "__annotations_cache__", "__static_attributes__", "__firstlineno__", "__dict__", "__weakref__",
@@ -75,7 +75,7 @@ def _known(kind: type, unread: frozenset[str]) -> str | None:
     return "ours"
 
 
-#: what a class of this package held when its methods were last looked at, and were its own
+#: attributes of a class of this package when its methods were last checked, and were its own
 _SEEN: dict[type, dict[str, Any]] = {}
 
 

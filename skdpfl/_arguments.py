@@ -188,16 +188,16 @@ def naming_no_values(values: Any, name: str) -> AbstractContextManager[None]:
 @contextmanager
 def _instead(words: Callable[[Exception], str | None]) -> Iterator[None]:
     """Raise errors of conversion in other words, without the original; None: as they are."""
-    told = None
+    message = None
     try:
         with refusing_complex():
             yield
     except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
-        told = words(error)
-        if told is None:
+        message = words(error)
+        if message is None:
             raise
-    if told is not None:
-        raise ValueError(told) from None
+    if message is not None:
+        raise ValueError(message) from None
 
 
 #: how errors begin that go on with a value
@@ -207,11 +207,11 @@ _QUOTING = ("could not convert", "Complex data not supported", "Casting complex"
 
 def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | None:
     """Return an error's text with the value's position instead; None if it quotes no value."""
-    said = str(error)
-    no_table = said.startswith("float() argument") and not hasattr(X, "shape")
-    if not (said.startswith(_QUOTING) or no_table):
+    message = str(error)
+    no_table = message.startswith("float() argument") and not hasattr(X, "shape")
+    if not (message.startswith(_QUOTING) or no_table):
         return None
-    start = "Complex data not supported: " if "omplex" in said else ""
+    start = "Complex data not supported: " if "omplex" in message else ""
     for called, values in ((name, X), ("y", y)):
         table = np.atleast_1d(np.asarray([] if values is None else values, dtype=object))
         for place in zip(*np.nonzero(~np.vectorize(_is_number, otypes=[bool])(table)), strict=True):
@@ -245,13 +245,13 @@ def refuse_dates(X: Any) -> None:
 
 def _advice(X: Any, y: Any, error: Exception, declares: bool) -> str | None:
     """Return advice for an error; None if it needs none."""
-    said = str(error)
-    if said.startswith("at least one array or dtype"):  # a frame without columns
+    message = str(error)
+    if message.startswith("at least one array or dtype"):  # a frame without columns
         return (
             f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required, in "
             "addition to the silo column if there is one."
         )
-    names = [] if said.startswith("The feature names") else getattr(X, "columns", [])
+    names = [] if message.startswith("The feature names") else getattr(X, "columns", [])
     if strange := [name for name in names if not _holds_numbers(X[name])]:
         return (
             f"X has column(s) {strange!r} that hold no numbers. Leave them out, or encode "
@@ -259,18 +259,18 @@ def _advice(X: Any, y: Any, error: Exception, declares: bool) -> str | None:
             "sparse_output=False); if not, skdpfl.preprocessing.DPOneHotEncoder finds them within "
             "its own epsilon. One that says which silo holds a record is silo_column."
         )
-    if "X contains NaN" in said:
+    if "X contains NaN" in message:
         return (
             "Input X contains NaN. Fill missing values with constants that are public, "
             'SimpleImputer(strategy="constant", fill_value=...), or leave such rows out. A mean or '
             "a median would be learnt from the records: skdpfl.preprocessing.DPSimpleImputer "
             "learns it within its own epsilon." + (_gaps_hint(X) if declares else "")
         )
-    of_labels = isinstance(error, TypeError) or "NaN" in said or "label type" in said
+    of_labels = isinstance(error, TypeError) or "NaN" in message or "label type" in message
     if y is not None and of_labels and np.any(pd.isna(_flat(y))):
         return "Input y contains NaN: rows without a label or target must be left out."
-    unlike = isinstance(error, TypeError) and "not supported between" in said
-    if y is not None and (unlike or said.startswith("Unknown label type: unknown")):
+    unlike = isinstance(error, TypeError) and "not supported between" in message
+    if y is not None and (unlike or message.startswith("Unknown label type: unknown")):
         kinds = sorted({type(label).__name__ for label in _flat(y)})
         one = kinds[0] if len(kinds) == 1 else "str"
         if np.asarray(y).dtype == object and (len(kinds) > 1 or not unlike):
@@ -279,7 +279,7 @@ def _advice(X: Any, y: Any, error: Exception, declares: bool) -> str | None:
                 f"{' and '.join(kinds)}; convert them to one type: y.astype({one})."
             )
     of_y = y is not None and np.asarray(X).dtype.kind not in "OUS"
-    if of_y and said.startswith("could not convert string to float"):
+    if of_y and message.startswith("could not convert string to float"):
         return "A regressor needs numbers in y; got labels. Use a classifier for labels."
     return None
 

@@ -143,7 +143,7 @@ def name_of(step: Any) -> str:
     return name
 
 
-#: what to do about a function that may mix; ``public`` is where to declare it
+#: advice on a function that may mix; ``public`` is where to declare it
 WAYS_OUT = (
     "Run it row by row (skdpfl.preprocessing.RowTransformer); fill gaps by DPSimpleImputer, encode "
     "categories by DPOneHotEncoder; or, if each row of its output depends on the same row of its "
@@ -187,9 +187,9 @@ def _mixes(step: FunctionTransformer, rows: Any) -> bool:
 def _called(step: FunctionTransformer, rows: Any) -> np.ndarray | None:
     """Return the function's output for some rows; None if it raises."""
     try:
-        found = step.func(rows.copy(), **(step.kw_args or {}))
-        found = found.toarray() if hasattr(found, "toarray") else found
-        return np.asarray(found)
+        result = step.func(rows.copy(), **(step.kw_args or {}))
+        result = result.toarray() if hasattr(result, "toarray") else result
+        return np.asarray(result)
     except Exception:  # whatever the function does not like about made-up rows
         return None
 

@@ -54,7 +54,7 @@ NOTHING = (
     SparseRandomProjection,
 )
 
-#: what is said of functions that mix records, or choose columns
+#: texts about functions that mix records, or choose columns
 MIXES = "mixes records: in a test on made-up rows, its output for one row changed with the others"
 ROW_BY_ROW = WAYS_OUT.partition("; or")[0] + "."
 CHOSEN = "a function of the records chooses the columns"
@@ -64,7 +64,7 @@ BY_NAME = (
 )
 #: packages whose classes and functions keep rows apart, if all that they hold does
 KNOWN = ("skdpfl", "sklearn", "numpy", "pandas", "scipy", "joblib", "builtins")
-#: what a subclass may have of its own: no fit runs it
+#: overridable by a subclass: no fit runs it
 _AFTER_A_FIT = frozenset((
     "__annotations__", "__dict__", "__doc__", "__firstlineno__", "__init__", "__module__",
     "__qualname__", "__slotnames__", "__static_attributes__", "__weakref__", "decision_function",
@@ -119,17 +119,17 @@ def check_fits_elsewhere(model: Any) -> None:
         raise Refused(f"{name} cannot be fitted with remote silos. {error}") from error
 
 
-def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
+def pool_silos(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
     """Return the costs and trust of steps or members that read the same rows.
 
     A step that was not given the silos took all rows as one silo. It protects against outsiders
     only: whoever holds the rows of all silos is trusted, as with ``trust="server"``. It warns.
     """
-    told = [len(cost.silo_ids or ()) for cost in costs]
-    most = max(told, default=0)
+    n_silos = [len(cost.silo_ids or ()) for cost in costs]
+    most = max(n_silos, default=0)
     pooled = [
         n == 1 < most and cost.trust == "silo" and any(each.composition for each in cost.costs)
-        for n, cost in zip(told, costs, strict=True)
+        for n, cost in zip(n_silos, costs, strict=True)
     ]
     if any(pooled):
         warn(

@@ -143,7 +143,7 @@ class DocLinks:
             spent = row["value"]
             price = f"ε = {at_most(spent.epsilon)}, δ = {at_most(spent.delta, 2)}"
             table["privacy_spent_"] = {**row, "value": _Word(price)}
-            # what an epsilon must be stated with: what is protected, and from whom
+            # an epsilon is stated with its unit, and its trust
             words = {
                 f"privacy_spent_.{n}": getattr(spent, n) for n in ("unit", "trust", "neighbours")
             }

@@ -38,12 +38,12 @@ def read_survival(y: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     with naming_no_values(time, "time"):
         if time.dtype.kind not in "iuf" and not pd.api.types.is_numeric_dtype(time.dtype):
             raise ValueError(f"The time, column {times[0]!r} of y, must be a number; count days.")
-        found = time.to_numpy(np.float64, na_value=np.nan)
-    if not np.isfinite(found).all():
+        numbers = time.to_numpy(np.float64, na_value=np.nan)
+    if not np.isfinite(numbers).all():
         raise ValueError(f"The time, column {times[0]!r} of y, is missing or not finite somewhere.")
-    if (found < 0).any():
+    if (numbers < 0).any():
         raise ValueError(f"The time, column {times[0]!r} of y, must be at least 0; some are below.")
-    return event.to_numpy(bool), found
+    return event.to_numpy(bool), numbers
 
 
 def _columns(y: Any) -> dict[Any, pd.Series]:

@@ -266,10 +266,10 @@ def _one_of(word: str, names: Collection[str]) -> bool:
 def warn_of_people(X: Any) -> None:
     """Warn if a feature is named like an id of people; only the name is looked at."""
     names = [name for name in getattr(X, "columns", ()) if isinstance(name, str)]
-    if found := [name for name in names if _is_person_like(name)]:
+    if matches := [name for name in names if _is_person_like(name)]:
         warn(
-            f"X has a column {found[0]!r}, which is used as a feature. If it identifies people, "
-            f"leave it out: X.drop(columns={found[0]!r}). Note that epsilon protects one row: if "
-            f'people have several, give unit="person" and person_column={found[0]!r}; the page '
+            f"X has a column {matches[0]!r}, which is used as a feature. If it identifies people, "
+            f"leave it out: X.drop(columns={matches[0]!r}). Note that epsilon protects one row: if "
+            f'people have several, give unit="person" and person_column={matches[0]!r}; the page '
             "'People with several rows' shows how."
         )

@@ -324,7 +324,7 @@ def kind_of_labels(labels: Sequence[Any]) -> Kind:
     return "number" if labels and all(is_number) else "category"
 
 
-#: what a date's columns are called, after its name
+#: names of a date's columns, after its own
 _OF_DATE = (
     "days",
     *(f"weekday_{day}" for day in range(1, 8)),

@@ -17,7 +17,7 @@ from skdpfl._warnings import warn
 
 #: secret key of assignment names, never stored
 _KEY = secrets.token_bytes(32)
-#: what missing values become as text
+#: texts of missing values
 _MISSING = ["nan", "NaN", "None", "<NA>", "NaT"]
 
 
@@ -179,8 +179,8 @@ def _read(ids: Any, n_rows: int, X: Any, what: str) -> Silos:
     try:
         codes, distinct = pd.factorize(values, sort=False)
     except TypeError:  # what has no hash
-        said = f"{what}s must be ids that can be compared: text or numbers."
-        raise ValueError(said) from None
+        message = f"{what}s must be ids that can be compared: text or numbers."
+        raise ValueError(message) from None
     if (codes < 0).any():
         raise ValueError(
             f"{what}s has {int((codes < 0).sum())} missing value(s); give each row a {what}, or "

@@ -175,8 +175,8 @@ class ScalingStep:
         elif self.clips:
             scales = scales.clipped_around(_REACH)
         if scales.wide_features and not self.asked:
-            said = _WIDE_CLIPPED if self.clips else _WIDE
-            warn(said.format(values_of(scales.wide_features, self.names)))
+            text = _WIDE_CLIPPED if self.clips else _WIDE
+            warn(text.format(values_of(scales.wide_features, self.names)))
         if scales.coarse_target:
             warn(_COARSE.format(scales.target.scale))
         elif self.remedies is not None and scales.target_error > _DROWNED:

@@ -93,11 +93,11 @@ def _least(facts: PublicFacts) -> float:
 
 def _gaps(facts: PublicFacts) -> np.ndarray:
     """Return which columns (n_features,) say that a value of a frame is missing."""
-    found = np.zeros(facts.n_features, bool)
+    gaps = np.zeros(facts.n_features, bool)
     if facts.encoding is not None:  # the last of each column
         widths = [len(column.names()) for column in facts.encoding.columns]
-        found[np.cumsum(widths) - 1] = True
-    return found
+        gaps[np.cumsum(widths) - 1] = True
+    return gaps
 
 
 def _all_pairs(features: np.ndarray, indicators: np.ndarray) -> np.ndarray:

@@ -85,7 +85,7 @@ class EncodingPlan:
         levels, ranges = dict[Any, Any](), dict[Any, Any]()
         if self.vocabulary is not None:
             source = SiloSource(words, streams, np.dtype(object))
-            counted = self.vocabulary.found(source)
+            counted = self.vocabulary.find(source)
             for column, counts in zip(self._categories, counted, strict=True):
                 most = counts.index[: column.width].tolist()
                 levels[column.name] = tuple(sorted(most, key=in_order))
@@ -165,13 +165,13 @@ def _check_threshold(
     if vocabulary.threshold <= most:
         return
     names = [column.name for column in categories]
-    said = (
+    message = (
         f"No level of {names[:5]!r} can be found: one needs a noisy count of "
         f"{vocabulary.threshold:.0f}, with {most:.0f} records. {_REMEDY}"
     )
     if len(categories) == len(encoding):
-        raise ValueError(said)
-    warn(said)
+        raise ValueError(message)
+    warn(message)
 
 
 def bounds_of(encoding: Encoding) -> Bounds:

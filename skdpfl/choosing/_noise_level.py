@@ -176,10 +176,10 @@ def advice_on_noise(
     worse = "predictions", "the target's mean"
     if task.is_classifier:
         worse = "probabilities", "the classes' shares"
-    said = _DROWNED.format(task.n_records, task.n_parameters, *worse)
+    message = _DROWNED.format(task.n_records, task.n_parameters, *worse)
     if shares is not None and rare > _SELDOM:
-        said += f"The rarest label has about {min(shares):.2g} of the records. "
-    return said + remedies(request, method, settings, excess)
+        message += f"The rarest label has about {min(shares):.2g} of the records. "
+    return message + remedies(request, method, settings, excess)
 
 
 def remedies(request: Request, method: Method, settings: Settings, excess: float) -> str:
@@ -209,7 +209,7 @@ def remedies(request: Request, method: Method, settings: Settings, excess: float
     return f"What helps: {', '.join(ways[:-1])}, or {ways[-1]}. {_CHECK}"
 
 
-#: what other trusts rest on
+#: the assumptions of other trusts
 _TRUSTED: dict[Trust, str] = {
     "secagg": "at most one silo colludes with the server",
     "server": "all silos trust the server",

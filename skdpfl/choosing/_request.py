@@ -62,7 +62,7 @@ class PublicFacts:
     indicators: np.ndarray | None = None
     #: whether records have exposures
     has_exposure: bool = False
-    #: what columns of a frame the features come from, if it holds not only numbers
+    #: the columns of a frame that the features come from, if it holds not only numbers
     encoding: Encoding | None = None
     #: whether records stay where nobody else can look: no trust but in silos can be advised
     elsewhere: bool = False
@@ -257,7 +257,7 @@ class Request:
     target_bounds: Bounds | None
     clips_features: bool
     asks_to_clip: bool
-    # who takes part, with which records
+    # participants, and their records
     taking_part: TakingPart
     sampling: str
     sampling_rate: float | None

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._loading import DataFile, DataSet, Shape, Source, asked, shared_docs
+from skdpfl.datasets._loading import DataFile, DataSet, Shape, Source, shared_docs, split_arguments
 from skdpfl.datasets._synthetic import HOW, split_into_silos
 
 _UNSIGNED_BYTE = 8
@@ -63,7 +63,7 @@ def _bunch(arguments: dict[str, Any], load: Load, target_names: np.ndarray, desc
 
     ``given`` are the arguments of the function that was called.
     """
-    shape, source = asked(arguments)
+    shape, source = split_arguments(arguments)
     images, labels = load(arguments["subset"], source)
     unit_norm, n_silos = arguments["unit_norm"], arguments["n_silos"]
     X, target = images.reshape(len(images), -1), labels.astype(np.int64)

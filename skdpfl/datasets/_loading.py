@@ -101,13 +101,13 @@ class Shape:
 
 
 #: upper limit of silos, of records of each, and of features; larger numbers are errors
-MOST = 10**9
+MOST_COUNT = 10**9
 
 
 def check_sizes(n_records: Any, n_silos: int) -> np.ndarray:
     """Return records per silo from one integer for all or one for each."""
     if np.ndim(n_records) == 0:
-        return np.full(n_silos, check_count("n_records", n_records, high=MOST))
+        return np.full(n_silos, check_count("n_records", n_records, high=MOST_COUNT))
     sizes = np.asarray(n_records)
     if sizes.shape != (n_silos,) or sizes.dtype.kind not in "iu" or sizes.min() < 1:
         raise ValueError(
@@ -279,7 +279,7 @@ def _checked(file: DataFile, raw: bytes, origin: Any) -> bytes:
     return content
 
 
-def asked(arguments: Mapping[str, Any]) -> tuple[Shape, Source]:
+def split_arguments(arguments: Mapping[str, Any]) -> tuple[Shape, Source]:
     """Return the shape and the source that a function was called with, by all its arguments."""
     made: list[Any] = [
         kind(**{each.name: arguments[each.name] for each in fields(kind)})

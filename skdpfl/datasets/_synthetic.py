@@ -43,7 +43,7 @@ from skdpfl._arguments import (
     check_not_negative,
     check_number,
 )
-from skdpfl.datasets._loading import MOST, DataSet, Shape, check_sizes, shared_docs
+from skdpfl.datasets._loading import MOST_COUNT, DataSet, Shape, check_sizes, shared_docs
 
 #: silos drawn at once: bounds the memory for their weight matrices
 BLOCK = 256
@@ -127,10 +127,10 @@ def make_federated_classification(
     [20, 30, 50]
     """
     shape = Shape(as_frame, return_X_y, silo_column)
-    n_silos = check_count("n_silos", n_silos, high=MOST)
+    n_silos = check_count("n_silos", n_silos, high=MOST_COUNT)
     sizes = check_sizes(n_records, n_silos)
-    d = check_count("n_features", n_features, high=MOST)
-    k = check_count("n_classes", n_classes, low=2, high=MOST)
+    d = check_count("n_features", n_features, high=MOST_COUNT)
+    k = check_count("n_classes", n_classes, low=2, high=MOST_COUNT)
     spread = np.sqrt([check_not_negative("alpha", alpha), check_not_negative("beta", beta)])
     check_number("label_noise", label_noise, low=0, high=1)
     check_flags(iid=iid, standardize=standardize, unit_norm=unit_norm)
@@ -273,9 +273,9 @@ def make_federated_regression(
     True
     """
     shape = Shape(as_frame, return_X_y, silo_column)
-    n_silos = check_count("n_silos", n_silos, high=MOST)
+    n_silos = check_count("n_silos", n_silos, high=MOST_COUNT)
     sizes = check_sizes(n_records, n_silos)
-    d = check_count("n_features", n_features, high=MOST)
+    d = check_count("n_features", n_features, high=MOST_COUNT)
     spread = (check_not_negative("alpha", alpha), check_not_negative("beta", beta))
     check_not_negative("noise", noise)
     check_flags(iid=iid)

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._loading import Columns, DataFile, DataSet, Shape, asked, encoded, shared_docs
+from skdpfl.datasets import _loading
+from skdpfl.datasets._loading import Columns, DataFile, DataSet, Shape, encoded, shared_docs
 from skdpfl.datasets._synthetic import split_into_silos
 
 _HEART_ARCHIVE = "https://archive.ics.uci.edu/static/public/45/heart+disease.zip"
@@ -116,7 +117,7 @@ def fetch_heart_disease(
     >>> d.data["hospital"].value_counts(sort=False).to_dict()  # doctest: +SKIP
     {'cleveland': 303, 'hungarian': 261, 'switzerland': 46, 'va': 130}
     """
-    shape, source = asked(locals())
+    shape, source = _loading.split_arguments(locals())
     check_choice("missing", missing, ("drop", "keep"))
     columns, table = HEART_COLUMNS, _stack(source.read(list(HEART_FILES.values())))
     if missing == "drop":
@@ -231,7 +232,7 @@ def fetch_insurance(
     >>> sorted({int(s) for s in d.silos})  # doctest: +SKIP
     [0, 1, 2]
     """
-    shape, source = asked(locals())
+    shape, source = _loading.split_arguments(locals())
     table = pd.read_csv(io.BytesIO(source.read([INSURANCE_FILE])[0]))
     charges = table["charges"].to_numpy()
     silos = split_into_silos(charges, n_silos, how="sorted")
@@ -341,7 +342,7 @@ def fetch_obesity(
     >>> d.data.shape, len(set(d.silos))  # doctest: +SKIP
     ((2111, 23), 7)
     """
-    shape, source = asked(locals())
+    shape, source = _loading.split_arguments(locals())
     table = pd.read_csv(io.BytesIO(source.read([OBESITY_FILE])[0]))
     names = table["NObeyesdad"].to_numpy(dtype=object)
     target = pd.Categorical(names, categories=LEVELS).codes.astype(np.int64)

@@ -119,13 +119,13 @@ def to_plain(model: Any) -> dict[str, Any]:
 
 def _plain_curves(scaling: CurveScaling) -> dict[str, Any]:
     """Return the columns of an additive model."""
-    found = scaling.curves
-    numbers = {name: getattr(found, name) for name in ("low", "high", "center", "scale", "pairs")}
+    curves = scaling.curves
+    numbers = {name: getattr(curves, name) for name in ("low", "high", "center", "scale", "pairs")}
     each = [
         {"feature": curve.column} | {name: getattr(curve, name) for name in CURVE - {"feature"}}
-        for curve in found.curves
+        for curve in curves.curves
     ]
-    more = {"names": scaling.names, "n_bins": found.n_bins, "each": each, "means": found.offset}
+    more = {"names": scaling.names, "n_bins": curves.n_bins, "each": each, "means": curves.offset}
     return _plain(numbers | more)
 
 
@@ -147,8 +147,8 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     more |= {"intervals"} & set(plain) if isinstance(plain, dict) else set()
     keys(plain, KEYS | more, "model")
     schema, version = ADDITIVE if curved else SCHEMA, ENCODED if encoded else VERSION
-    for name, said in (("schema", schema), ("version", version), ("estimator", kind.__name__)):
-        one_of(plain, name, (said,), "model")
+    for name, expected in (("schema", schema), ("version", version), ("estimator", kind.__name__)):
+        one_of(plain, name, (expected,), "model")
     text_or_none(plain, "library")
     loss, known = NAMED[one_of(plain, "loss", kind._losses, "model")](), kind._get_param_names()
     model = kind(loss=loss) if "loss" in known else kind(target_bounds=(0, 1))
@@ -208,14 +208,14 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
 def _encoding(plain: Any, n_columns: int) -> Encoding:
     """Return the encoding of a frame."""
     require(isinstance(plain, list) and len(plain) == n_columns, "encoding", "is not a list")
-    found = Encoding.from_dict(plain)
-    for column in found.columns:
+    encoding = Encoding.from_dict(plain)
+    for column in encoding.columns:
         levels, ends = column.levels or (), column.range or ()
         fine = len(set(levels)) == len(levels) <= column.width <= MOST_LEVELS
         require(fine, "levels", "are not different labels of at most the width")
         finite_numbers(list(ends), "range")  # without scales it may lack one
         require(column.kind != "category" or column.is_known, "encoding", "lacks levels")
-    return found
+    return encoding
 
 
 def _set_curves(model: Any, plain: dict[str, Any], curves: Expansion) -> None:
@@ -244,15 +244,16 @@ def _read_curves(plain: Any, d: int) -> Expansion:
     numbers = {
         name: finite_numbers(plain[name], name, d) for name in ("low", "high", "center", "scale")
     }
-    found = Expansion(
+    expansion = Expansion(
         curves=tuple(curves),
         n_bins=whole(plain, "n_bins", "curves", 0),
         pairs=np.array(pairs, np.int64).reshape(-1, 2),
         **numbers,
     )
-    found.check(d)
-    vars(found)["offset"] = finite_numbers(plain["means"], "means", found.width)  # to the last bit
-    return found
+    expansion.check(d)
+    means = finite_numbers(plain["means"], "means", expansion.width)
+    vars(expansion)["offset"] = means  # to the last bit
+    return expansion
 
 
 def _wholes(values: Any, where: str) -> list[int]:

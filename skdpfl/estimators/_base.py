@@ -303,14 +303,14 @@ class FederatedEstimator(Trained):
 
     def _encoding_elsewhere(self, columns: Any, federation: Federation) -> Encoding:
         """Return the encoding of silos' frames; raise if it cannot be completed there."""
-        found = encoding_elsewhere(columns, self.feature_bounds, self.max_categories)
-        unknown = [column.name for column in found.columns if not column.is_known]
+        encoding = encoding_elsewhere(columns, self.feature_bounds, self.max_categories)
+        unknown = [column.name for column in encoding.columns if not column.is_known]
         if unknown and not federation.reads_frames:
             raise ValueError(
                 f"{type(federation).__name__} has tables of numbers, so levels and ranges of "
                 f"{unknown[:5]!r} cannot be found: declare them in columns or feature_bounds."
             )
-        return found
+        return encoding
 
     def _declare_targets(self) -> float | None:
         """Set the attributes that depend on targets, for remote data; return a horizon of times."""

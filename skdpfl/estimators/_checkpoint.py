@@ -109,7 +109,7 @@ class Resumable(Federation):
 
 declare(Named, Progress)
 
-#: what of a plan follows from the draw of its schedule
+#: fields of a plan that follow from the draw of its schedule
 _DRAWN = "schedule", "noise_multiplier", "sampling"
 
 _OPEN: ContextVar[Checkpoint | None] = ContextVar("skdpfl_checkpoint", default=None)
@@ -367,7 +367,7 @@ def _without_addresses(text: str) -> str:
 def _read(path: Path, fit: str) -> dict[str, Any]:
     """Return the state of a fit in a file; empty if there is no file."""
     try:
-        found = unpack(path.read_bytes())
+        stored = unpack(path.read_bytes())
     except FileNotFoundError:
         return {}
     except WireError as error:
@@ -375,9 +375,9 @@ def _read(path: Path, fit: str) -> dict[str, Any]:
             f"The checkpoint {path} is damaged, so the fit cannot continue. Its cost stays in its "
             "ledgers; delete the file to fit, and pay, again."
         ) from error
-    if not isinstance(found, dict) or found.get("fit") != fit:
+    if not isinstance(stored, dict) or stored.get("fit") != fit:
         raise _other_fit(path)
-    return found
+    return stored
 
 
 def _other_fit(path: Path | None) -> ValueError:
@@ -390,7 +390,7 @@ def _other_fit(path: Path | None) -> ValueError:
 def _digest_of(plan: PrivacyPlan) -> str:
     """Return a digest of the releases of each silo in a plan."""
     groups = plan.groups() if plan.private else None
-    told = None if groups is None else (groups.of_silo.tolist(), groups.compositions)
+    releases = None if groups is None else (groups.of_silo.tolist(), groups.compositions)
     protected = plan.guarantee, plan.spare_rounds
-    words = *protected, plan.delta.tolist(), told
+    words = *protected, plan.delta.tolist(), releases
     return hashlib.blake2b(repr(words).encode(), digest_size=16).hexdigest()

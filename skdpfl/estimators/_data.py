@@ -236,7 +236,7 @@ class DataSource(ABC):
     dtype: np.dtype
     #: whether rounds may end without the messages of some silos
     may_miss = False
-    #: what losses are multiplied by, for each class code; None: 1
+    #: factors of losses, for each class code; None: 1
     class_weights: tuple[float, ...] | None = None
 
     @abstractmethod

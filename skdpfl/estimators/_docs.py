@@ -460,12 +460,12 @@ def documented(cls: type[T]) -> type[T]:
     parameters = "\n".join(f"{name} : {texts[name]}" for name in names)
     summary, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples\n---")
     fitted = _entries(f"{_SHARED['Attributes']}\n{family.get('Attributes', '')}")
-    told = [f"{n} : {text}" for n, text in fitted.items() if _COMES_WITH.get(n, set()) <= {*names}]
+    own = [f"{n} : {text}" for n, text in fitted.items() if _COMES_WITH.get(n, set()) <= {*names}]
     notes = family.get("Notes", _SHARED["Notes"])
     cls.__doc__ = (
         f"{summary}\n\n{about}\n\nParameters\n----------\n{parameters}\n\n"
         "Attributes\n----------\n"
-        + "\n".join(told)
+        + "\n".join(own)
         + f"{see_also(cls.__name__)}\n\nNotes\n-----\n{notes}{mark}{examples}\n"
     )
     return cls

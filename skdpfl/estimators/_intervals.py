@@ -94,19 +94,20 @@ class FittedIntervals:
             "curvature_noise": (),
             "dispersion": (),
         }
-        found = {name: _array(plain, name, shape) for name, shape in shapes.items()}
-        least = min(found["curvature_noise"], found["dispersion"])
+        arrays = {name: _array(plain, name, shape) for name, shape in shapes.items()}
+        least = min(arrays["curvature_noise"], arrays["dispersion"])
         require(least >= 0, "curvature_noise or dispersion", "is below 0")
         noise, each = plain["score_noise"], plain["each"]
-        found["score_noise"] = _array(plain, "score_noise", (k,) if isinstance(noise, list) else ())
+        shape = (k,) if isinstance(noise, list) else ()
+        arrays["score_noise"] = _array(plain, "score_noise", shape)
         if each is not None:
             require(isinstance(each, list) and len(each) == 2, "each", "is not a pair")
             m = len(listed({"each": each[0]}, "each", "intervals"))
             pair = {"scores": each[0], "curvatures": each[1]}
             each = _array(pair, "scores", (m, k)), _array(pair, "curvatures", (m, k, k))
-        step = NewtonStep(**{name: found[name] for name in names - {"each"}}, each=each)
+        step = NewtonStep(**{name: arrays[name] for name in names - {"each"}}, each=each)
         named = tuple(coef_names(model)) + (("intercept",) if rows > n else ())
-        return cls(step, found["to_units"], found["offsets"], named)
+        return cls(step, arrays["to_units"], arrays["offsets"], named)
 
     @property
     def estimate(self) -> np.ndarray:
@@ -127,8 +128,8 @@ class FittedIntervals:
         along = weights @ self.to_units
         if self.step.refused or not along.any():
             return self.step.refused or _IGNORED
-        found = self.step.interval(along, confidence, float(weights @ self.offsets))
-        return found if np.isfinite(found.lower + found.upper) else _UNBOUNDED
+        interval = self.step.interval(along, confidence, float(weights @ self.offsets))
+        return interval if np.isfinite(interval.lower + interval.upper) else _UNBOUNDED
 
     def frame(self, confidence: float) -> pd.DataFrame:
         """Return the intervals, one row a coefficient."""
@@ -144,12 +145,12 @@ class FittedIntervals:
     def contrast(self, weights: Any, confidence: float) -> pd.Series:
         """Return the interval of a linear combination of coefficients."""
         check_number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
-        found = self.interval(self._read(weights), confidence)
-        if isinstance(found, str):
+        interval = self.interval(self._read(weights), confidence)
+        if isinstance(interval, str):
             row = pd.Series(np.nan, index=COLUMNS)
-            row.attrs["refused"] = found
+            row.attrs["refused"] = interval
             return row
-        return pd.Series(list(found), index=COLUMNS)
+        return pd.Series(list(interval), index=COLUMNS)
 
     def _read(self, weights: Any) -> np.ndarray:
         """Return one weight a coefficient, from a mapping by name or an array."""
@@ -179,12 +180,12 @@ def _array(plain: Any, name: str, shape: tuple[int, ...]) -> Any:
     if name == "meat" and plain[name] is None:
         return None
     try:
-        found = np.array(plain[name], dtype=float)
+        array = np.array(plain[name], dtype=float)
     except (TypeError, ValueError, OverflowError):
-        found = np.array(np.nan)
-    fine = found.shape == shape and bool(np.isfinite(found).all())
+        array = np.array(np.nan)
+    fine = array.shape == shape and bool(np.isfinite(array).all())
     require(fine, f"intervals.{name}", f"is not an array of {shape} finite numbers")
-    return found if shape else float(found)
+    return array if shape else float(array)
 
 
 def fitted_intervals(

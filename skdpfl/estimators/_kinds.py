@@ -468,9 +468,9 @@ class FederatedSurvival(FederatedEstimator):
             )
         starts, hazard = np.append(0.0, cuts), self.baseline_hazard_.to_numpy()
         spent = np.clip(asked[:, None] - starts, 0.0, np.append(cuts, horizon) - starts)
-        found = np.exp(risk.astype(np.float64))[:, None] * (spent @ hazard)
+        hazards = np.exp(risk.astype(np.float64))[:, None] * (spent @ hazard)
         index = getattr(X, "index", None)
-        return pd.DataFrame(found, index=index, columns=pd.Index(asked, name="time"))
+        return pd.DataFrame(hazards, index=index, columns=pd.Index(asked, name="time"))
 
     def predict_survival_function(self, X: Any, times: Any = None) -> pd.DataFrame:
         """Return the probabilities that new records have no event until each time.

@@ -169,8 +169,8 @@ def linear_units(model: Model, scales: Scales) -> tuple[np.ndarray, np.ndarray]:
     """Return the map from parameters to coefficients and intercepts in given units, at 0 too."""
 
     def units(params: np.ndarray) -> np.ndarray:
-        found = model.fitted_attributes(params, scales, is_classifier=True)
-        coef, intercept = found["coef_"], found["intercept_"]
+        attributes = model.fitted_attributes(params, scales, is_classifier=True)
+        coef, intercept = attributes["coef_"], attributes["intercept_"]
         one_slope = len(coef) < len(intercept)
         both = [np.append(coef, intercept)] if one_slope else [*np.column_stack([coef, intercept])]
         return np.concatenate(both).astype(np.float64)

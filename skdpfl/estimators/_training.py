@@ -308,7 +308,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
     random_state: Any
     n_jobs: int | None
     verbose: int
-    #: what is protected, if it is not a parameter
+    #: the protected unit, if it is not a parameter
     unit = "record"
 
     # ---- what families, classifiers and regressors define --------------------------------------
@@ -363,8 +363,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             path = Path(fit.work, fit.training.average, fit.kept.progress)
             outcome = self._run(fit, path)
             calibrated = fit.calibrated(outcome.params)
-        said = fit.choice.advise(fit.request.facts.class_shares)
-        if not said and (advice := fit.choice.advise(fit.labels.shares)):
+        earlier = fit.choice.advise(fit.request.facts.class_shares)
+        if not earlier and (advice := fit.choice.advise(fit.labels.shares)):
             warn(advice)
         here = getattr(fit.silos, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, fit.work, here)

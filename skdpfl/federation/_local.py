@@ -222,12 +222,12 @@ class LocalFederation(Federation):
         self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float, among: int | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the messages of groups of silos."""
-        told = round, shared, clip_norm, len(cohort) if among is None else among
+        common = round, shared, clip_norm, len(cohort) if among is None else among
         jobs, of_group = self._jobs(round, len(cohort)), partial(self._group, round, shared)
         for groups in self._parts_of(cohort, jobs):
             each = map(of_group, groups) if jobs == 1 else _on_threads(jobs, of_group, groups)
             for (silos, _), messages in zip(groups, each, strict=True):
-                yield silos, self._finish(*told, silos, messages)
+                yield silos, self._finish(*common, silos, messages)
 
     def _jobs(self, round: int, n_silos: int) -> int:
         """Return the number of threads for a round."""

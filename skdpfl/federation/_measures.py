@@ -80,7 +80,7 @@ UNSURE = 3.0
 class Measure(BoundedSum):
     """A private score: the bounded term of a record, and the score from their noisy mean."""
 
-    #: what predictions it needs
+    #: the predictions that it needs
     reads: ClassVar[Reads]
     #: the shares of mu^2 of its sums, each of which may depend on those before
     parts: ClassVar[tuple[float, ...]] = (1.0,)
@@ -255,7 +255,7 @@ class R2(Measure):
     low: float
     high: float
     reads: ClassVar[Reads] = "targets"
-    #: what is taken off the third number
+    #: subtracted from the third number
     _centre: ClassVar[float] = 0.625
 
     radius: ClassVar[float] = math.sqrt(41) / 8

@@ -78,10 +78,10 @@ from skdpfl.privacy.release import (
 
 #: silos, and what each of them sends
 Answers = Iterator[tuple[np.ndarray, Any]]
-#: what a user's sum may define; everything else that a sum has decides how it is added and noised
+#: definable by a user's sum; all else in a sum decides how it is added and noised
 _OPEN = frozenset(("shape", "radius", "diameter", "terms", "check", "stackable", "of_words"))
 #: records that are added up at once, and the most that are read of a protected silo
-PIECE, MOST = 2**14, 2**25
+PIECE, MOST_ROWS = 2**14, 2**25
 
 
 class Question(ABC):
@@ -302,10 +302,10 @@ class BoundedSum(ABC):
         """A bound on the norm of the rounding error of the sums before noise (n_silos,)."""
         units, n_added = budgets.summed, budgets.n_silos if budgets.as_one else 1
         whole = budgets.unit == "silo"
-        records = np.full(len(units), float(MOST)) if budgets.unit != "record" else units
+        records = np.full(len(units), float(MOST_ROWS)) if budgets.unit != "record" else units
         operations = self.operations(records, n_added) + (whole and self.on_grid)  # a division
         rho = {n: relative_error((n, DOUBLE)) for n in set(operations.tolist())}
-        lost = 0.0 if self.on_grid else underflow(4 * MOST, DOUBLE, math.prod(self.shape))
+        lost = 0.0 if self.on_grid else underflow(4 * MOST_ROWS, DOUBLE, math.prod(self.shape))
         return units * np.array([rho[n] for n in operations.tolist()]) * self.radius + lost
 
     def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> NoisedSum:
@@ -574,7 +574,7 @@ def _joined(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.
     return np.concatenate(persons), np.concatenate(sums)
 
 
-#: what means over a person's records are rounded to: float64 adds up 2^25 without an error
+#: grid of the means over a person's records: float64 adds up 2^25 without an error
 STEP = 2.0**-27
 
 
@@ -606,13 +606,13 @@ def records_read(data: SiloData, budgets: SiloBudgets) -> SiloData:
     if budgets.unit == "person":
         return data
     strides = np.maximum(budgets.strides(data.sizes), 1)
-    if strides.max() == 1 and not (whole and data.sizes.max() > MOST):
+    if strides.max() == 1 and not (whole and data.sizes.max() > MOST_ROWS):
         return data
     within = np.arange(len(data.y)) - np.repeat(data.starts[:-1], data.sizes)
     each = np.repeat(strides, data.sizes)
     kept = within % each == 0
     if whole:
-        kept &= within < MOST * each
+        kept &= within < MOST_ROWS * each
     sizes = np.add.reduceat(np.append(kept, False), data.starts[:-1], dtype=np.int64) * (
         data.sizes > 0
     )

@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 
 from skdpfl.remote import Terms, ask_gate, dial
 
-#: what an operator wrote into the SuperNode's ``--node-config``
+#: the SuperNode's ``--node-config``, by its operator
 Config = Mapping[str, Any]
 _RECORD, _BYTES, _LINE = "skdpfl", "letter", "line"
 

@@ -61,7 +61,7 @@ class FlowerCourier(remote.DirectCourier):
         self._marks, self._came = dict[str, str](), dict[str, bytes]()
         #: of silos, their nodes; when each node is asked for its silo's name
         self._nodes, self._due = dict[str, int](), dict[int, float]()
-        #: who replies to a message: a node, or a silo
+        #: the replier to a message: a node, or a silo
         self._open = dict[str, int | str]()
         self._door = None if line is None else self._opened(line)
 
@@ -261,13 +261,13 @@ def server_app(
         config = context.run_config
         model: Any = estimator(config) if made else estimator
         check_fits_elsewhere(model)
-        courier = FlowerCourier(grid, timeout=timeout, line=_said(line, config))
+        courier = FlowerCourier(grid, timeout=timeout, line=_resolve(line, config))
         federation = remote.RemoteFederation(
             courier,
             facts,
             classes=getattr(model, "classes", None),
             estimator=type(model).__name__,
-            journal=_said(journal, config),
+            journal=_resolve(journal, config),
             **who,
             **how,
         )
@@ -277,6 +277,6 @@ def server_app(
     return app
 
 
-def _said(value: Any, config: Mapping[str, Any]) -> Any:
+def _resolve(value: Any, config: Mapping[str, Any]) -> Any:
     """Return an argument, or what a function returns for a run."""
     return value(config) if callable(value) else value

@@ -191,9 +191,9 @@ class IntervalPlan:
             numbers = 0, 1
         parts = _PARTS[self.kind == "numbers", self.covariance == "robust"]
         of_score, of_curvature = (n * self._noise_of_mean(parts[i]) for i in numbers)
-        noise, told = (2 * score * of_score) ** 2, n * slope * left
-        missed = noise / told**2 * self.k  # |u|^2: the pilot's error, and the step's
-        return math.sqrt(told + noise + (curvature * of_curvature) ** 2 * missed) / told
+        noise, fisher = (2 * score * of_score) ** 2, n * slope * left
+        missed = noise / fisher**2 * self.k  # |u|^2: the pilot's error, and the step's
+        return math.sqrt(fisher + noise + (curvature * of_curvature) ** 2 * missed) / fisher
 
     def check(self, delta: float) -> None:
         """Raise, before a record is read, if the table is too small for the budget."""
@@ -267,11 +267,11 @@ class IntervalPlan:
         n_slopes = len(groups) - (self.intercept if self.kind == "times" else 0)
         while len(groups) > n_slopes + 1:
             own = step.along(_columns(groups, self.k))
-            told = own.curvature.diagonal()[n_slopes:]
-            if told.min() > own.least_curvature and not own.refused:
+            diagonal = own.curvature.diagonal()[n_slopes:]
+            if diagonal.min() > own.least_curvature and not own.refused:
                 break
-            i = int(np.argmin(told))
-            before = i + 1 == len(told) or (i > 0 and told[i - 1] < told[i + 1])
+            i = int(np.argmin(diagonal))
+            before = i + 1 == len(diagonal) or (i > 0 and diagonal[i - 1] < diagonal[i + 1])
             i += n_slopes - before
             groups[i : i + 2] = [np.concatenate(groups[i : i + 2])]
         return _columns(groups, self.k)
@@ -298,10 +298,10 @@ class IntervalPlan:
         size = float(run.total(0, _sums.ResidualSize(*known)).sum()) / run.n
         sigma = float(np.clip(size / _MEAN_SIZE, *_SIGMA))
         what, k = _sums.LinearMoments(*known, run.length, sigma), self.k
-        found = [unpacked(own, k + 1) for own in run.total(1, what)]
-        scores = np.array([own[:k, k] for own in found]) / what.factor
-        curvatures = [own[:k, :k] * (_WITHIN / sigma) for own in found]
-        total, noise = np.sum(found, axis=0), run.noise(1, what)
+        sums = [unpacked(own, k + 1) for own in run.total(1, what)]
+        scores = np.array([own[:k, k] for own in sums]) / what.factor
+        curvatures = [own[:k, :k] * (_WITHIN / sigma) for own in sums]
+        total, noise = np.sum(sums, axis=0), run.noise(1, what)
         weights = total[k - 1, k - 1] if self.intercept else _ROWS_LEFT * run.n
         spread = max(float(total[k, k] / what.factor**2 / weights), 0.0)
         meat = None

@@ -304,11 +304,11 @@ def optimum(
         value, gradient = objective(scaled)
         return value / unit, gradient / unit
 
-    found = minimize(
+    result = minimize(
         in_units,
         model.init(),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-7, "maxcor": 30},
     )
-    return found.x * scale
+    return result.x * scale

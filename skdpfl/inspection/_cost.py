@@ -75,23 +75,23 @@ def steps(obj: Any) -> Parts | None:
     if not (names := _names(obj, STEPS)):
         return _pipelines.steps_inside(obj)
     end = "_" if hasattr(obj, names[0]) else ""
-    found = [(name[:-1], getattr(obj, name[:-1] + end)) for name in names]
-    if not end and len(found) == 2 and found[1][1] is None:
+    parts = [(name[:-1], getattr(obj, name[:-1] + end)) for name in names]
+    if not end and len(parts) == 2 and parts[1][1] is None:
         how = {"inverse_func": obj.inverse_func, "check_inverse": obj.check_inverse}
-        found[1] = ("transformer", FunctionTransformer(obj.func, **how))
-    return found
+        parts[1] = ("transformer", FunctionTransformer(obj.func, **how))
+    return parts
 
 
 def members(obj: Any) -> Parts | None:
     """Return the fitted parts of a meta-estimator, ensemble or pipeline; None of anything else."""
     if not _pipelines.is_as_released(obj) or not (names := _names(obj, MEMBERS)):
         return steps(obj)
-    found: Parts = []
+    parts: Parts = []
     for name in names:
         value = getattr(obj, name, "drop")
         several = enumerate(value) if isinstance(value, list) else [("", value)]
-        found += [(f"{name.rstrip('s_')}{i}", each) for i, each in several]
-    return [(name, each) for name, each in found if not isinstance(each, str)]
+        parts += [(f"{name.rstrip('s_')}{i}", each) for i, each in several]
+    return [(name, each) for name, each in parts if not isinstance(each, str)]
 
 
 def _names(obj: Any, table: dict[Any, tuple[str, ...]]) -> tuple[str, ...]:
@@ -371,8 +371,8 @@ def _sizes(cv: Any, silos: np.ndarray, persons: bool = False) -> list[int]:
     rows = np.zeros((len(silos), 1))
     with warnings_off():
         try:
-            found = splitter.split(rows, rows[:, 0], **owners)
-            return [len(train) for train, _ in found]
+            folds = splitter.split(rows, rows[:, 0], **owners)
+            return [len(train) for train, _ in folds]
         except (ValueError, TypeError, KeyError, IndexError):  # it needs labels or groups
             return []
 
@@ -568,7 +568,7 @@ class _Bill:
     def all_costs(self) -> list[PrivacySpent]:
         """Return all costs; the last one is infinite if not all fits are paid for."""
         paid = all(leak.paid for leak in self.leaks.values())
-        return _pipelines.told_alike(self.costs) + (
+        return _pipelines.pool_silos(self.costs) + (
             [] if paid else [_nothing(self.costs, exact=True)]
         )
 

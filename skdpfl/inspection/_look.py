@@ -320,10 +320,10 @@ class FirstLook(preprocessing.PayingTransformer):
         second = self.products.unpacked(sums + std * drawn).second
         spread, used = np.diag(second).copy(), self.used["products"]
         spread[spread < 2 * std] = np.nan
-        found = np.full((int(used.sum()),) * 2, np.nan)
+        matrix = np.full((int(used.sum()),) * 2, np.nan)
         here = np.flatnonzero(self.products.used[used])
-        found[np.ix_(here, here)] = np.clip(second / np.sqrt(np.outer(spread, spread)), -1.0, 1.0)
-        return found
+        matrix[np.ix_(here, here)] = np.clip(second / np.sqrt(np.outer(spread, spread)), -1.0, 1.0)
+        return matrix
 
     def counts_of_words(self, silo: int | None) -> list[pd.Series]:
         """Return noisy counts of the values of each text column."""

@@ -41,7 +41,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.ledger import PrivacyLedger, Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 
-#: what is declared as text
+#: declarations that are text
 _TEXTS = ("purpose", "period", "contact", "retention")
 #: more silos than this are summed up
 _MANY_SILOS = 30
@@ -337,23 +337,23 @@ class PrivacyReport:
         with_parts = "" if same or not names else f" ({', '.join(dict.fromkeys(names))})"
         first = f"{self.name} of skdpfl {__version__}" if same else f"{self.name}{with_parts}, with"
         first += "" if same else f" skdpfl {__version__},"
-        said = f"{first} was fitted to {self._data()}. "
+        text = f"{first} was fitted to {self._data()}. "
         if math.isinf(spent.epsilon):
-            return " ".join([said + "This is not differentially private.", *self.leaks])
+            return " ".join([text + "This is not differentially private.", *self.leaks])
         budget = f"epsilon = {epsilon_text(spent.epsilon)} and delta = {spent.delta:g}"
         per_silo = spent.per_silo
         if per_silo is not None and per_silo.nunique() > 1:
             each = {silo: epsilon_text(value) for silo, value in per_silo.items()}
             budget += f" (epsilon by silo: {_some(f'{s}: {e}' for s, e in each.items())})"
-        said += (
+        text += (
             f"It is differentially private against {self._seen_by()}, for {self._change()}, with "
             f"{budget}; the releases were composed {COMPOSED[spent.accountant]}. "
         )
-        said += " ".join(self.leaks) if self.leaks else (_ALONE if same else _WHOLE)
-        said += "" if self.ledger is None else f" {self.ledger.words}"
+        text += " ".join(self.leaks) if self.leaks else (_ALONE if same else _WHOLE)
+        text += "" if self.ledger is None else f" {self.ledger.words}"
         if spent.simulation:
-            said += " The noise was simulated from a fixed seed; whoever knows it can remove it."
-        return said
+            text += " The noise was simulated from a fixed seed; whoever knows it can remove it."
+        return text
 
     def _data(self) -> str:
         """Return text with the numbers of records and silos."""
@@ -373,8 +373,8 @@ class PrivacyReport:
         return f"setting the contribution of {what} to zero"
 
     def _seen_by(self) -> str:
-        said = _SEEN_BY[self.spent.trust].format(colluding=self.spent.colluding)
-        return said.replace("record's own silo", "silo") if self.spent.unit == "silo" else said
+        text = _SEEN_BY[self.spent.trust].format(colluding=self.spent.colluding)
+        return text.replace("record's own silo", "silo") if self.spent.unit == "silo" else text
 
     def to_html(self) -> str:
         """Return the page.
@@ -522,8 +522,8 @@ class PrivacyReport:
 
     def _versions(self) -> dict[str, str]:
         names = ("numpy", "scipy", "scikit-learn", "pandas")
-        found = {"skdpfl": __version__, "Python": platform.python_version()}
-        return found | {name: version(name) for name in names} | {"Page made": self.made}
+        versions = {"skdpfl": __version__, "Python": platform.python_version()}
+        return versions | {name: version(name) for name in names} | {"Page made": self.made}
 
 
 _VOUCH = (
@@ -548,7 +548,7 @@ RATES, _EPSILONS = (0.001, 0.01), np.concatenate([[0.0], np.geomspace(0.01, 40.0
 #: the deltas of the table; below the least, prices are not certified
 _DELTAS = 1e-10, 1e-8, 1e-6, 1e-4, 1e-2
 
-#: what a trust rests on
+#: the assumption of each trust
 ASSUMED = {
     "silo": "Each silo runs this software on its own computer, with random numbers that nobody "
     "else knows. Nothing is assumed of the server, the network or other silos.",
@@ -575,12 +575,12 @@ _CORRECT = {
 def attack_rates(spent: PrivacySpent) -> dict[float, float]:
     """Return the largest true positive rate of an attack, by its false positive rate."""
     deltas = np.array([spent.delta_at(float(epsilon)) for epsilon in _EPSILONS])
-    found = {}
+    rates = {}
     for rate in RATES:
         by_ratio = np.exp(_EPSILONS) * rate + deltas
         by_miss = 1 - np.exp(-_EPSILONS) * np.maximum(1 - deltas - rate, 0.0)
-        found[rate] = float(min(1.0, by_ratio.min(), by_miss.min()))
-    return found
+        rates[rate] = float(min(1.0, by_ratio.min(), by_miss.min()))
+    return rates
 
 
 def compared(spent: PrivacySpent) -> dict[str, str]:
@@ -635,17 +635,17 @@ def of_use(utility: Any) -> dict[str, str]:
     scores = utility if isinstance(utility, Mapping) else {"score": utility}
     rows = {}
     for name, score in scores.items():
-        said = f"{float(score):.3g}"
+        text = f"{float(score):.3g}"
         if (noise := getattr(score, "noise", None)) is not None:
-            said += f", with noise of deviation {float(noise):.2g}"
+            text += f", with noise of deviation {float(noise):.2g}"
         if (spent := getattr(score, "privacy_spent", None)) is not None:
-            said += (
+            text += (
                 f"; cost epsilon {epsilon_text(spent.epsilon)} at delta {spent.delta:g}, in "
                 "addition to the fit"
             )
         elif not hasattr(score, "noise"):
-            said += " (as declared: no cost of it is on this page)"
-        rows[str(name)] = said
+            text += " (as declared: no cost of it is on this page)"
+        rows[str(name)] = text
     return rows
 
 

@@ -574,9 +574,9 @@ def private_score(
     plans = held.plans(measures)
     spent = held.spent(plans)
     charge_all(open_ledgers(), "private_score", spent)
-    found = held.release(model, measures, plans)
+    released = held.release(model, measures, plans)
     scores = {
-        name: _score(name, each, held, spent) for name, each in zip(names, found, strict=True)
+        name: _score(name, each, held, spent) for name, each in zip(names, released, strict=True)
     }
     return scores[scoring] if isinstance(scoring, str) else scores
 

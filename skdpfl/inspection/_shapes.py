@@ -285,7 +285,7 @@ def _histograms(model: Any, names: list[Any]) -> dict[Any, tuple[np.ndarray, np.
     return {names[curve.column]: (curve.edges, curve.shares) for curve in each}
 
 
-#: what the exponential of a coefficient is, by the link of the loss
+#: meaning of the exponential of a coefficient, by the link of the loss
 _RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
 #: height of a row and of the axis in inches, and the width: legible at 700 pixels
 _ROW, _AXIS, _FOREST_WIDTH = 0.32, 1.1, 7.0

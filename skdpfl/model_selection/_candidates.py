@@ -220,8 +220,8 @@ class Candidate:
         inner.set_params(random_state=seed, verbose=0)
         if self._labels is not None and inner.classes is None:
             inner.set_params(classes=self._labels)  # public; rare ones may be missing
-        told = {"silos": owners[0], "persons": owners[1]}
-        given = {name: ids for name, ids in told.items() if ids is not None}
+        by_name = {"silos": owners[0], "persons": owners[1]}
+        given = {name: ids for name, ids in by_name.items() if ids is not None}
         alone, charged = model is inner, paying | {"the last step": inner}
         routed = nullcontext() if alone else config_context(enable_metadata_routing=True)
         foreign = nullcontext() if alone else foreign_steps()
@@ -262,7 +262,7 @@ class Candidate:
 
 
 #: a run gets at least this share of the epsilon that the budget was divided for
-_LEAST = 1e-3
+_LEAST_SHARE = 1e-3
 
 #: (epsilon, delta) -> the cost of a candidate's fit
 Price = Callable[[float, float], PrivacySpent]
@@ -321,7 +321,7 @@ def within(
     if repetition is None:
         return budget.epsilon
     epsilon = budget.epsilon
-    while epsilon > _LEAST * budget.epsilon:
+    while epsilon > _LEAST_SHARE * budget.epsilon:
         parts = {cost.composition for cost in price(epsilon, delta).costs}
         if (curve(parts, neighbours) <= budget.curve).all():
             return epsilon

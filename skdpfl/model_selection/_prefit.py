@@ -86,7 +86,7 @@ class ScoreTable(federation.ScoreHistogram):
     reads: ClassVar[Any] = "log_odds"
     n_cells: ClassVar[int] = _CELLS
     below: ClassVar[tuple[float, ...]] = _KNOTS
-    #: what a logistic regression on the scores has, besides a slope
+    #: whether a logistic regression on the scores has an intercept
     intercept: ClassVar[bool] = True
 
     def after(self, mean: np.ndarray, noise: float) -> Self:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdpfl._compat import as_frame
 from skdpfl._functions import Declared
-from skdpfl._pipelines import gives_out_width, told_alike
+from skdpfl._pipelines import gives_out_width, pool_silos
 from skdpfl._surface import not_elsewhere
 from skdpfl._warnings import foreign_steps
 from skdpfl.encoding import typed
@@ -154,8 +154,8 @@ class SharedBudget(Recorded, _wrapped.BestModel, MetaEstimatorMixin, BaseEstimat
         _wrapped.seed_steps(paying, streams)
         last.set_params(random_state=_wrapped.seed_from(streams, "step", len(paying)))
         with config_context(enable_metadata_routing=True):
-            told = {"silos": silos, "persons": persons}
-            routed = {name: ids for name, ids in told.items() if ids is not None}
+            by_name = {"silos": silos, "persons": persons}
+            routed = {name: ids for name, ids in by_name.items() if ids is not None}
             before = model[:-1]
             with foreign_steps():
                 Z = before.fit_transform(
@@ -176,7 +176,7 @@ class SharedBudget(Recorded, _wrapped.BestModel, MetaEstimatorMixin, BaseEstimat
         for each in {id(last): last, id(fitted): fitted}.values():
             del each._schedule_streams
         spent = together(fitted.privacy_spent_)
-        if any(cost.trust == "server" for cost in told_alike([*spents, fitted.privacy_spent_])):
+        if any(cost.trust == "server" for cost in pool_silos([*spents, fitted.privacy_spent_])):
             spent = spent.trusting("server")
         if spent.epsilon > float(self.epsilon):
             raise RuntimeError(

@@ -61,15 +61,15 @@ def protection_of(inner: Any) -> Guarantee:
 def check_protection(models: Iterable[Any], searched: Any) -> None:
     """Raise unless all candidates have the searched estimator's guarantee and silos."""
     columns = "silo_column", "person_column"
-    said = protection_of(searched), [getattr(searched, name, None) for name in columns]
+    protection = protection_of(searched), [getattr(searched, name, None) for name in columns]
     for model in models:
         _, inner = last_step(model)
         own = protection_of(inner), [getattr(inner, name, None) for name in columns]
-        if own != said:
+        if own != protection:
             raise ValueError(
                 f"A candidate has another guarantee than the searched estimator: {own[0]}, "
-                f"columns {own[1]!r} instead of {said[0]}, columns {said[1]!r}. Leave their "
-                "parameters out of param_distributions."
+                f"columns {own[1]!r} instead of {protection[0]}, columns {protection[1]!r}. "
+                "Leave their parameters out of param_distributions."
             )
 
 
@@ -94,14 +94,14 @@ def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
 
 def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, Any]:
     """Return the steps that learn without privacy, by path."""
-    found: dict[str, Any] = {}
+    unpaid: dict[str, Any] = {}
     for model in models:
         path, last = last_step(model)
         if not _pipelines.fits_as_released(last):
-            found[path or "estimator"] = last
-        found |= _unpaid_before_last(model, public, X)
+            unpaid[path or "estimator"] = last
+        unpaid |= _unpaid_before_last(model, public, X)
     public.check()
-    return found
+    return unpaid
 
 
 def _unpaid_before_last(model: Any, public: Declared, X: Any) -> Iterator[tuple[str, Any]]:
@@ -251,7 +251,7 @@ class BestModel:
 
 # ---- the parts of one budget --------------------------------------------------------------------
 
-#: what all steps before the last have together, as a share of the squared Gaussian budget: it
+#: budget of all steps before the last, as a share of the squared Gaussian budget: it
 #: leaves the last step sqrt(0.9) of its own, noise that is 5 % larger
 _BEFORE = 0.1
 
@@ -322,8 +322,8 @@ class TriedSteps:
         check_steps(last, asked)
         for step in asked.values():
             step.set_params(epsilon=math.inf, random_state=None)
-        told = {"silos": silos, "persons": persons} if takes_silos(before) else {}
-        routed = {name: ids for name, ids in told.items() if ids is not None}
+        by_name = {"silos": silos, "persons": persons} if takes_silos(before) else {}
+        routed = {name: ids for name, ids in by_name.items() if ids is not None}
         with warnings_off(), config_context(enable_metadata_routing=True):
             with paid_for(asked, TRIED), foreign_steps():
                 before.fit(X, **routed)
@@ -453,12 +453,12 @@ def check_steps(last: Any, paying: Mapping[str, Any]) -> None:
             f"Transformers protect records, but unit={last.unit!r} of the last step protects "
             "silos, so their costs cannot be added. Use declared bounds, constants and categories."
         )
-    said = _protects(last)
+    protection = _protects(last)
     for path, step in paying.items():
-        if _protects(step) != said:
+        if _protects(step) != protection:
             raise ValueError(
                 f"All steps of a budget protect the same: {path} has {_protects(step)}, the last "
-                f"step {said}. Set unit and silos_per_person of {path}."
+                f"step {protection}. Set unit and silos_per_person of {path}."
             )
     others = [p for p, step in paying.items() if not has_relation(step)]
     if others and _relation(last) != "replace":

@@ -28,7 +28,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.silos import Silos, read_persons, read_silos, split_column, split_silo_column
 from skdpfl.table import check_persons, contributions
 
-#: what has a model inside, and the attribute that holds it
+#: objects with a model inside, and the attribute that holds it
 _INSIDE = ("best_estimator_", "estimator_", "regressor_", "estimator")
 
 

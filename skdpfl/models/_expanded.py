@@ -121,10 +121,10 @@ class ExpandedTable:
         if added:
             m = added // len(where)
             places = self.cells + CELLS * np.arange(len(where))
-            found = levels[:-BEYOND].reshape(-1, m).take(places, axis=0, mode="clip")
+            columns = levels[:-BEYOND].reshape(-1, m).take(places, axis=0, mode="clip")
             lines = np.repeat(self.values[:, where], m, axis=1)
             lines *= slopes[:added]
-            lines += found.reshape(n, added)
+            lines += columns.reshape(n, added)
             out[:, before : before + added] = lines
         return out.astype(self.dtype, copy=False)
 

@@ -138,9 +138,9 @@ def _places_are_alike(d: int, k: int, kind: np.dtype) -> bool:
     made_up = np.random.default_rng(0)
     rows, W = made_up.normal(size=(5, d)).astype(kind), made_up.normal(size=(1, d, k)).astype(kind)
     orders = [np.arange(BLOCK) % 5, np.arange(1, 3 * BLOCK) % 5]
-    found = [_in_blocks(rows[order][None], W)[0] for order in orders]
-    want = found[0][:5]
-    return all(np.array_equal(f, want[order]) for f, order in zip(found, orders, strict=True))
+    results = [_in_blocks(rows[order][None], W)[0] for order in orders]
+    want = results[0][:5]
+    return all(np.array_equal(f, want[order]) for f, order in zip(results, orders, strict=True))
 
 
 def _in_lines(table: NDArray, kind: np.dtype) -> NDArray:

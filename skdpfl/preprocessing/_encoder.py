@@ -71,7 +71,7 @@ class Vocabulary:
         self.std = float(self.plan.noised(0, self.what).std.max())
         self.threshold = threshold(self.std, self.what.d, failure, ones(budgets))
 
-    def found(self, source: SiloSource) -> list[pd.Series]:
+    def find(self, source: SiloSource) -> list[pd.Series]:
         """Return each column's values with their noisy counts, the most frequent first.
 
         Counts are summed over the silos that released the value; a trusted server has one sum.
@@ -285,7 +285,7 @@ class DPOneHotEncoder(PayingTransformer):
     def _learn(self, source: SiloSource) -> str:
         release = self._release
         self._release = None  # silos' sizes
-        every = iter([] if release is None else release.found(source))
+        every = iter([] if release is None else release.find(source))
         self.categories_: list[np.ndarray] = []
         self.counts_: list[np.ndarray | None] = []
         for declared in self._declared:

@@ -125,7 +125,7 @@ class Centres:
             f"noise of the centres is at least {noise:.2g} times half the width of their bounds."
         )
 
-    def found(self, source: _paying.SiloSource) -> tuple[np.ndarray, np.ndarray]:
+    def find(self, source: _paying.SiloSource) -> tuple[np.ndarray, np.ndarray]:
         """Return each column's centre, and which columns have too few values for one."""
         if source.records is not None and self.plan is not None:
             return self._exact(np.asarray(source.records, dtype=np.float64))
@@ -297,9 +297,9 @@ class DPSimpleImputer(_paying.PayingTransformer):
         release = self._release
         del self._release  # silos' sizes
         if self.strategy in _NUMBERS:
-            self.statistics_, lost = release.found(source)
+            self.statistics_, lost = release.find(source)
             return self._doubts(lost, release.far)
-        counted = release.found(source)
+        counted = release.find(source)
         words = [kind == "category" for kind in self._kinds]
         fillers = ["missing_value" if word else 0.0 for word in words]
         tops = [
@@ -312,18 +312,18 @@ class DPSimpleImputer(_paying.PayingTransformer):
 
     def _doubts(self, lost: np.ndarray, far: np.ndarray) -> str:
         """Return warnings about columns with too few values, or with too large ones."""
-        said, names = [], np.asarray(getattr(self, "feature_names_in_", np.arange(len(lost))))
+        doubts, names = [], np.asarray(getattr(self, "feature_names_in_", np.arange(len(lost))))
         if lost.any():
-            said.append(
+            doubts.append(
                 f"Too few values in {names[lost].tolist()!r} to distinguish them from noise; "
                 f"missing ones are filled with {self.statistics_[lost].tolist()!r}. {_REMEDY}"
             )
         if far.any():
-            said.append(
+            doubts.append(
                 f"Values in {names[far].tolist()!r} are beyond 5e11; missing ones are filled with "
                 f"{self.statistics_[far].tolist()!r}. Give feature_bounds, or other units."
             )
-        return " ".join(said)
+        return " ".join(doubts)
 
     def _map(self, X: np.ndarray, inverse: bool) -> np.ndarray:
         missing = pd.isna(X)

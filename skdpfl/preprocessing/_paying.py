@@ -201,10 +201,10 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
         exact = values if self.epsilon == np.inf and of_row is None else None
         source = SiloSource(LocalFederation(data, streams), streams, values.dtype, exact)
         assignment = read.assignment() if self.unit == "record" else None
-        said = self._found(source, sizes, read.ids.tolist(), assignment, mark_of(values))
+        doubts = self._found(source, sizes, read.ids.tolist(), assignment, mark_of(values))
         self._passed = self._owners_in(X) if self.keep_silo_column else ()
         self.silo_ids_ = read.ids.to_numpy()
-        return said
+        return doubts
 
     def _targets(self, n: int) -> np.ndarray:
         """Return the targets of records, for sums that read them."""
@@ -242,11 +242,11 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
             kind: Kind = "category" if facts.dtype == "object" else "number"
             self._kinds = (kind,) * self.n_features_in_
             source = SiloSource(federation, streams, np.dtype(facts.dtype))
-            said = self._found(source, sizes, names, None, None)
+            doubts = self._found(source, sizes, names, None, None)
             federation.end()
             self._passed, self.silo_ids_ = (), np.array(names, dtype=object)
-        if said:
-            warn(said)
+        if doubts:
+            warn(doubts)
         return self
 
     def _found(

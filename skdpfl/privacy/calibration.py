@@ -456,13 +456,13 @@ def n_steps_for(
         return price_epsilon(steps, delta, neighbours) <= epsilon
 
     most = _MOST_STEPS if noise_schedule is None else MOST_STEPS
-    found = largest(fits, most)
-    if found >= most:
+    n_steps = largest(fits, most)
+    if n_steps >= most:
         raise ValueError(
             f"noise_multiplier={noise_multiplier!r} allows more than {most:g} steps at "
             f"epsilon={epsilon!r} and delta={delta!r}."
         )
-    return found
+    return n_steps
 
 
 def _steps(

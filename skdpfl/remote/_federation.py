@@ -157,11 +157,11 @@ class FitJournal:
 
     def rounds(self) -> dict[str, int]:
         """Return the number of rounds in which each silo answered, by the journal."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for name, letter in (pair for kept in self._kept for pair in kept["answers"].items()):
             is_round = isinstance(letter, Answer) and letter.purpose == "round"
-            found[name] = max(found.get(name, 0), letter.number + 1 if is_round else 0)
-        return found
+            counts[name] = max(counts.get(name, 0), letter.number + 1 if is_round else 0)
+        return counts
 
     def exchange(self, letters: Letters, ask: Callable[[], Came], *, final: bool) -> Came:
         """Return the answers to letters: those in the journal, or new ones from ``ask``.
@@ -301,7 +301,7 @@ class RemoteFederation(federation.Federation):
         self._weights, self._clip_norm = np.zeros(0), 1.0
         self._absent, self._width = np.zeros(0, int), 0
         #: where silos share noise: the plan, how many rounds, and sums of each purpose, failed, and
-        #: who did not answer in them
+        #: the silos that did not answer in them
         self._shared: PrivacyPlan | None = None
         self._failed, self._gone = dict[str, int](), np.zeros(0, int)
         #: each silo's price of the last fit, by its own computation, and seconds of its rounds
@@ -506,15 +506,15 @@ class RemoteFederation(federation.Federation):
         Equal letters are one object, which is serialised once.
         """
         made: dict[tuple[bool, bool], _letters.Ask] = {}
-        found = {}
+        letters = {}
         for name in (self.names[i] for i in cohort.tolist()):
             kind = started, keyed = name in self._started, name in self._keyed
             if kind not in made:
                 task = None if started or ask.purpose != "round" else self._task
                 keys = part and replace(part, keys=self._keys, signatures=self._signatures)
                 made[kind] = replace(ask, task=task, part=part if keyed else keys)
-            found[name] = made[kind]
-        return found
+            letters[name] = made[kind]
+        return letters
 
     def _step(self, clip_norm: float) -> float:
         """Return the step of the grid of masked messages, a power of two."""

@@ -411,11 +411,11 @@ class Gate:
             if self.terms.approval:
                 signed_by = None if self.terms.requesters is None else offer.requester
                 question = offer.shown(spent) | {"signed_by": signed_by}
-                said = self._memory.store.verdict(data, question)
-                if said is None:
+                verdict = self._memory.store.verdict(data, question)
+                if verdict is None:
                     reason = "A person at this silo has to approve the fit first."
                     return pack(_letters.Waiting(offer.fit, reason))
-                if not said:
+                if not verdict:
                     raise Refused("A person at this silo refused the fit.")
             kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
             kept |= {"round": -1}
@@ -602,10 +602,10 @@ def _log_error(what: str, error: BaseException) -> None:
 @contextmanager
 def _logging_warnings(name: str) -> Iterator[None]:
     """Log warnings at the silo only; their texts at level DEBUG only."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for each in said:
+    for each in caught:
         kind = each.category.__name__
         _LOG.warning("Silo %s: %s in %s:%s", name, kind, each.filename, each.lineno)
         _LOG.debug("Silo %s: %s", name, each.message)

@@ -111,7 +111,7 @@ class SiloLine:
             self.close()
 
 
-#: what a server asks about a silo: whether it admits its line
+#: a server's question about a silo: whether it admits its line
 Admit = Callable[[bytes, Introduction, str, SiloLine], bool]
 
 

@@ -58,7 +58,7 @@ from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Offer, Part
 from skdpfl.remote._terms import Refused, valid_key
 
-#: what is said where a message leaves the grid's range: it is noised, so this tells of no record
+#: the error where a message leaves the grid's range: it is noised, so this tells of no record
 TOO_LARGE = "A message is too large for a masked sum on this grid."
 #: a sum of fewer messages hides little
 FEWEST = 3

@@ -99,15 +99,15 @@ class SiloStore:
 
     def files(self) -> list[_File]:
         """Return the file of each fit: the one with most answers."""
-        found: dict[str, _File] = {}
+        files: dict[str, _File] = {}
         for path in sorted(self.folder.iterdir()):
             parts = _NAME.fullmatch(path.name)
             if parts is not None:
                 new = _File(path, parts[1], parts[2], int(parts[3] or 0))
-                old = found.get(new.fit)
+                old = files.get(new.fit)
                 if old is None or new.n_answers >= old.n_answers:
-                    found[new.fit] = new
-        return list(found.values())
+                    files[new.fit] = new
+        return list(files.values())
 
     def read(self, fit: str) -> dict[str, Any] | None:
         """Return the stored state of a fit; None if there is none."""
@@ -163,8 +163,8 @@ class SiloStore:
         for old in filter(_is_old, self.folder.glob("*.asked")):
             old.unlink()
         if (known := _question_in(path)) is not None:
-            said: bool | None = known["yes"]
-            return said
+            answer: bool | None = known["yes"]
+            return answer
         others = [q.get("signed_by") for q in self.questions().values()]
         if others.count(question.get("signed_by")) >= LIMITS.waiting_offers:
             raise Refused("Too many fits wait for the approval of a person at this silo.")
@@ -173,8 +173,8 @@ class SiloStore:
 
     def questions(self) -> dict[str, dict[str, Any]]:
         """Return the offers that wait for a person's decision, by their digest."""
-        found = {path.stem: _question_in(path) for path in self.folder.glob("*.asked")}
-        return {digest: each for digest, each in found.items() if each and each["yes"] is None}
+        questions = {path.stem: _question_in(path) for path in self.folder.glob("*.asked")}
+        return {digest: each for digest, each in questions.items() if each and each["yes"] is None}
 
     def say(self, digest: str, yes: bool, who: str) -> None:
         """Store a person's decision on an offer, and who that is."""
@@ -341,8 +341,8 @@ class SiloMemory:
 
     def _paid(self) -> list[str]:
         """Return the start of each fit's digest, in the ledger's order."""
-        found = (_ENTRY.search(entry.name) for entry in self._open().entries)
-        return [each[1][:_SHORT] for each in found if each]
+        entries = (_ENTRY.search(entry.name) for entry in self._open().entries)
+        return [each[1][:_SHORT] for each in entries if each]
 
     def _counted(self) -> tuple[int, int] | None:
         """Return the stored numbers of answers and fits; None if there are none."""
@@ -423,8 +423,8 @@ class AuditLog:
         data = self.path.read_bytes() if self.path.exists() else b""
         for n, line in enumerate(data.splitlines(), start=1):
             try:
-                found = json.loads(line)
-                fine = (found["n"], found["before"]) == (n, digest)
+                entry = json.loads(line)
+                fine = (entry["n"], entry["before"]) == (n, digest)
             except (ValueError, TypeError, KeyError):
                 fine = False
             if not fine:
@@ -432,7 +432,7 @@ class AuditLog:
                     f"{self.path}: line {n} was changed, or lines before it are gone."
                 )
             digest = hashlib.sha256(line).hexdigest()
-            yield found
+            yield entry
 
     def digest(self) -> str:
         """Return the digest of the last line, which stands for the whole log."""

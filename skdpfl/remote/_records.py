@@ -143,15 +143,15 @@ class SiloRecords:
         """Return a number for each record, if any."""
         if given is None:
             return None
-        found, words = np.asarray(given, np.float64), "above" if positive else "of at least"
-        fine = np.isfinite(found) & (found > 0 if positive else found >= 0)
-        if found.shape != self.y.shape or not fine.all():
+        numbers, words = np.asarray(given, np.float64), "above" if positive else "of at least"
+        fine = np.isfinite(numbers) & (numbers > 0 if positive else numbers >= 0)
+        if numbers.shape != self.y.shape or not fine.all():
             raise ValueError(
                 f"{name} must be one finite number {words} 0 for each of the {len(self.y)} records."
             )
         limits = np.finfo(np.float64 if self.X.dtype == object else self.X.dtype)
         low = limits.tiny if positive else 0.0
-        return np.clip(found, low, limits.max).astype(limits.dtype)
+        return np.clip(numbers, low, limits.max).astype(limits.dtype)
 
     def __repr__(self) -> str:
         return f"SiloRecords({self.name!r}, {self.X.shape[1]} features)"
@@ -322,16 +322,16 @@ def _targets_of(y: Any) -> tuple[np.ndarray, bool]:
 
 def _read_neutral(given: Any, names: tuple[str, ...] | None, raw: bool) -> dict[str, Any]:
     """Return the neutral numbers of columns that a silo lacks."""
-    found = {str(name): value for name, value in (given or {}).items()}
-    if found and names is None:
+    neutral = {str(name): value for name, value in (given or {}).items()}
+    if neutral and names is None:
         raise ValueError("neutral needs column names: give feature_names, or X as a frame.")
-    for name, value in found.items():
+    for name, value in neutral.items():
         if name in (names or ()):
             raise ValueError(f"The column {name!r} is both in neutral and in X.")
         number = isinstance(value, int | float) and math.isfinite(value)
         if not (raw and (value is None or isinstance(value, str))) and not number:
             raise ValueError(f"neutral[{name!r}] must be a finite number; got {value!r}.")
-    return found
+    return neutral
 
 
 def _anything(X: Any) -> np.ndarray:

@@ -37,7 +37,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent, cost_of_sums
 from skdpfl.remote._terms import Refused, in_words
 from skdpfl.scaling import AffineScaling, CurveScaling, SquashScaling
 
-#: what a plan in a letter leaves out: cohorts and sums come beside it, the rest is not believed
+#: left out of a plan in a letter: cohorts and sums have own fields, the rest is not believed
 _NAMES = "schedule setup gradients_only silo_fraction expected_width shares"
 _LEFT_OUT = {name: getattr(PrivacyPlan, name) for name in _NAMES.split()}
 

@@ -134,17 +134,17 @@ def score_federation(
     made = partial(Scored, model=predictor)
     federation.encoding = getattr(model, "schema_", None)
     federation.agree_on_sums([plan], made(what), float(delta), random_state)
-    found = ask_score(what, plan, federation, streams_for(random_state), made)
+    score = ask_score(what, plan, federation, streams_for(random_state), made)
     federation.end()
-    each = list(zip(found.means, found.noises.tolist(), strict=True))
-    scores = [found.measure.score(mean, noise) for mean, noise in each]
-    errors = [found.measure.error(mean, noise) for mean, noise in each]
+    each = list(zip(score.means, score.noises.tolist(), strict=True))
+    scores = [score.measure.score(mean, noise) for mean, noise in each]
+    errors = [score.measure.error(mean, noise) for mean, noise in each]
     own = not plan.budgets.as_one
     return Scores(
         dict(zip(federation.names, scores, strict=True)) if own else {},
-        found.score,
+        score.score,
         dict(zip(federation.names, errors, strict=True)) if own else {},
-        found.error,
+        score.error,
         dict(federation.epsilons),
     )
 
@@ -153,10 +153,10 @@ def _measure(given: str | None, classes: Any, bound: float | None, model: Any) -
     """Return the measure, or the default one."""
     name = given or ("neg_mean_absolute_error" if classes is None else "accuracy")
     n_classes, targets = classes and len(classes), getattr(model, "target_bounds", None)
-    found = measure_of(name, n_classes=n_classes, bound=bound, targets=targets)
-    if found.reads == "log_probabilities" and not hasattr(model, "predict_proba"):
+    measure = measure_of(name, n_classes=n_classes, bound=bound, targets=targets)
+    if measure.reads == "log_probabilities" and not hasattr(model, "predict_proba"):
         raise ValueError(f'loss={model.loss!r} has no probabilities; use measure="accuracy".')
-    return found
+    return measure
 
 
 def _predictor(model: Any) -> Predictor:

@@ -266,9 +266,9 @@ class DirectCourier(Courier):
 
         if name in self._met:
             return
-        found = introduction_in(self.ask(name, pack(Hello())))
-        if found is None or found.name != name:
-            who = "no gate" if found is None else repr(found.name)
+        introduction = introduction_in(self.ask(name, pack(Hello())))
+        if introduction is None or introduction.name != name:
+            who = "no gate" if introduction is None else repr(introduction.name)
             raise ValueError(f"What is reached as silo {name!r} must be that; found {who}.")
         self._met.add(name)
 

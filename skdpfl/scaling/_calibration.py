@@ -46,7 +46,7 @@ from skdpfl.scaling._maps import Array
 from skdpfl.scaling._moments import STEP as STEP
 
 #: the largest cut
-MOST = 4.0
+MOST_CUT = 4.0
 #: records whose raw predictions are held at once
 _BLOCK = 2**12
 
@@ -130,7 +130,7 @@ class CalibrationPlan(ABC):
     """
 
     budgets: SiloBudgets
-    #: what the sums are for, how many there are, and the part of mu that each of them spends
+    #: purpose of the sums, their number, and the part of mu that each of them spends
     purpose: ClassVar[str]
     evaluations: ClassVar[int]
     share: ClassVar[float]

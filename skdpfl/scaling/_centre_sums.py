@@ -440,13 +440,13 @@ def edges_by(counts: np.ndarray, noise: float, box: Box, n_bins: int) -> np.ndar
     clear = np.where(counts > _CLEAR * noise, counts, 0.0)
     within = clear[:, :-1].copy()
     within[:, grid.n_positive + 1 - LOWEST] += clear[:, -1]  # a one is in the bin from 1 to 2
-    found = np.empty((len(counts), n_bins + 1))
+    edges = np.empty((len(counts), n_bins + 1))
     for j, (low, high) in enumerate(zip(*box, strict=True)):
         upto = np.append(0.0, within[j].cumsum())
         at = np.unique(np.clip(grid.edges, low, high))
         filled = np.interp(at, grid.edges, upto / max(upto[-1], 1.0))
-        found[j] = np.interp(levels, (filled + (at - low) / (high - low)) / 2, at)
-    return found
+        edges[j] = np.interp(levels, (filled + (at - low) / (high - low)) / 2, at)
+    return edges
 
 
 def quantiles(counts: np.ndarray, edges: np.ndarray, shares: np.ndarray) -> np.ndarray:

@@ -277,10 +277,10 @@ def plan_scaling(
         return plan
     if has_target:
         plan = replace(plan, target="private" if target_bounds is None else "refined bounds")
-    found = _chosen(plan, scaling, shares)
-    if given.unit == "silo" and target_is_hopeless(found):
+    chosen = _chosen(plan, scaling, shares)
+    if given.unit == "silo" and target_is_hopeless(chosen):
         return with_advice(_chosen(replace(plan, target="none"), scaling, shares), "left as it is")
-    return with_advice(found)
+    return with_advice(chosen)
 
 
 def _chosen(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
@@ -402,11 +402,11 @@ def with_advice(plan: ScalingPlan, target: str = "") -> ScalingPlan:
             "will be mostly noise. Give feature_bounds=(low, high)."
         )
     if target or target_is_hopeless(plan):
-        found = f"cannot be estimated privately from {_silos(plan)}, so it is {target}"
+        how = f"cannot be estimated privately from {_silos(plan)}, so it is {target}"
         if not target:
-            found = f"estimated privately from {_silos(plan)} will be mostly noise"
+            how = f"estimated privately from {_silos(plan)} will be mostly noise"
         advice.append(
-            f"The target's scale {found}. Give target_bounds=(low, high), its public range."
+            f"The target's scale {how}. Give target_bounds=(low, high), its public range."
         )
     return replace(plan, advice=" ".join(advice))
 

@@ -67,7 +67,7 @@ N_CELLS = _EVEN + _LADDER
 _ON_EDGE = 1 + 2.0**-21
 #: in deviations of the noise: halves that differ by less from the expected division are divided as
 #: expected; the least of either half
-_ALIKE, _LEAST = 2.0, 0.5
+_ALIKE, _LEAST_HALF = 2.0, 0.5
 
 
 def _ladder(low: float, high: float) -> tuple[float, int]:
@@ -137,8 +137,8 @@ class Histogram(CellCounts):
 
     def cells(self, data: SiloData, rows: Any) -> np.ndarray:
         """See `CellCounts.cells`."""
-        found = cells_of(np.asarray(data.X[rows])[:, self.columns], self.low, self.high)
-        return found + np.arange(len(self.columns)) * (N_CELLS + 2)
+        cells = cells_of(np.asarray(data.X[rows])[:, self.columns], self.low, self.high)
+        return cells + np.arange(len(self.columns)) * (N_CELLS + 2)
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         given, ends = self.columns, (self.low, self.high)
@@ -165,13 +165,14 @@ def denoise_histogram(
     if n == 1:
         return total[..., None]
     left, right = shares[..., :half].sum(axis=-1), shares[..., half:].sum(axis=-1)
-    found = left + (total - left - right) * half / n
+    denoised = left + (total - left - right) * half / n
     expected = total * prior[..., :half].sum(axis=-1) / prior.sum(axis=-1)
     error = noise * math.sqrt(half * (1 - half / n))
-    found = np.where(np.abs(found - expected) <= _ALIKE * error, expected, found)
-    least = np.minimum(expected, _LEAST * error)
-    found = np.minimum(np.maximum(found, least), np.maximum(expected, total - _LEAST * error))
-    ends = (slice(half), found), (slice(half, None), total - found)
+    denoised = np.where(np.abs(denoised - expected) <= _ALIKE * error, expected, denoised)
+    least = np.minimum(expected, _LEAST_HALF * error)
+    most = np.maximum(expected, total - _LEAST_HALF * error)
+    denoised = np.minimum(np.maximum(denoised, least), most)
+    ends = (slice(half), denoised), (slice(half, None), total - denoised)
     each = [denoise_histogram(shares[..., i], prior[..., i], noise, part) for i, part in ends]
     return np.concatenate(each, axis=-1)
 

@@ -211,17 +211,17 @@ def _shapes() -> list[_UnitShape]:
     """
     normals = [(mean, spread, 0.0) for mean in (-1, 1) for spread in _NARROW]
     normals += [(0, 1, zeros) for zeros in _ZEROS]
-    found = []
+    shapes = []
     for mean, spread, zeros in normals:
         near, far = sorted([mean * 2**-0.5, mean * 2**0.5])
         ends = min(mean - 3 * spread, near), max(mean + 3 * spread, far)
-        found.append(_UnitShape(_normal(mean, spread), zeros, *ends))
+        shapes.append(_UnitShape(_normal(mean, spread), zeros, *ends))
     for spread, zeros in [(_SPREAD, zeros) for zeros in _ZEROS] + [(_WIDE, 0.0)]:
         end, wide, cdf = math.exp(2 * spread), spread >= _WIDE, _lognormal(spread)
-        found.append(_UnitShape(cdf, zeros, 0.0, end, wide))
-        found.append(_UnitShape(_both_signs(cdf), zeros, -end, end, wide))
+        shapes.append(_UnitShape(cdf, zeros, 0.0, end, wide))
+        shapes.append(_UnitShape(_both_signs(cdf), zeros, -end, end, wide))
     squares = _UnitShape(lambda x: gammainc(0.5, np.maximum(x, 0.0)), 0.0, 0.0, _GATHERED)
-    return [*found, squares, _UnitShape(_product, 0.0, -_GATHERED, _GATHERED)]
+    return [*shapes, squares, _UnitShape(_product, 0.0, -_GATHERED, _GATHERED)]
 
 
 def _integers() -> list[tuple[Array, Array]]:
@@ -271,8 +271,8 @@ def _two_values(larger: float, scales: Array) -> Array:
 def _of_values(values: Array, parts: Array) -> Array:
     """Share of each bin (bins,) of a column of a few values."""
     grid = MagnitudeGrid()
-    found = np.bincount(grid.bins(values), weights=parts, minlength=grid.n_bins)
-    return found.astype(np.float64)
+    counts = np.bincount(grid.bins(values), weights=parts, minlength=grid.n_bins)
+    return counts.astype(np.float64)
 
 
 #: bins of the target; shares of real targets differ from those of beta distributions by about this

@@ -365,7 +365,7 @@ class Bounds:
         return self.high > self.low
 
 
-#: what exceeds a limit by so many deviations of its noise surely does
+#: deviations of the noise by which a value surely exceeds a limit
 SURE = 4.0
 
 
@@ -397,10 +397,10 @@ def read_feature_bounds(
     if isinstance(feature_bounds, Mapping):
         if known is not None:
             ends = zip(names, *known, strict=True)
-            found = {
+            bounds = {
                 name: (low, high) for name, low, high in ends if np.isfinite((low, high)).all()
             }
-            feature_bounds = found | dict(feature_bounds)
+            feature_bounds = bounds | dict(feature_bounds)
         missing = [name for name in names if name not in feature_bounds]
         if missing:
             raise ValueError(

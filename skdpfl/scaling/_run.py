@@ -61,9 +61,10 @@ def doubts_about(
     names: Sequence[Any] | None = None,
 ) -> list[str]:
     """Return warnings about features that released counts and moments show to be out of range."""
-    said = [_UNSEEN] if unseen else []
-    told = {_FAR_FROM_CENTER: far, _MISSED: missed}
-    return said + [text.format(values_of(which, names)) for text, which in told.items() if which]
+    doubts = [_UNSEEN] if unseen else []
+    for text, features in ((_FAR_FROM_CENTER, far), (_MISSED, missed)):
+        doubts += [text.format(values_of(features, names))] if features else []
+    return doubts
 
 
 def values_of(features: tuple[int, ...], names: Sequence[Any] | None = None) -> str:
@@ -142,15 +143,15 @@ class FoundMoments(NamedTuple):
 def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
     """Return boxes for all columns and moments in them, refined by rows around these."""
     boxes, counted = _boxes(plan, run)
-    found = _first_look(plan, run, boxes)
+    moments = _first_look(plan, run, boxes)
     excess, squared_noise = np.zeros((2, 3, plan.is_feature.size))
     for number, look in enumerate(plan.moments[1:], start=2):
-        around, noise = boxes_around(boxes, found, plan.is_feature), plan.noise(look)
+        around, noise = boxes_around(boxes, moments, plan.is_feature), plan.noise(look)
         noisy = run.mean(number, _moments.RowMoments(plan.columns, around))
-        found = refine(found, noisy, noise, plan.is_feature)
+        moments = refine(moments, noisy, noise, plan.is_feature)
         excess += _excess(noisy[:, 0], noisy[:, 1] / HALF, around, *_declared(plan))
         squared_noise += np.stack([noise, noise, noise / HALF]) ** 2
-    return FoundMoments(boxes, found, counted, _surely_above(excess, squared_noise))
+    return FoundMoments(boxes, moments, counted, _surely_above(excess, squared_noise))
 
 
 def _declared(plan: ScalingPlan) -> tuple[Array, Array]:
@@ -208,14 +209,14 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
         high[~plan.is_feature] = plan.target_bounds.high
     if plan.counts is not None:
         shares, where, noise = run.mean(0, plan.counts.what), plan.counted, plan.noise(plan.counts)
-        found = shape_library().boxes(shares, noise)
+        ranges = shape_library().boxes(shares, noise)
         far = shares[:, [0, 2 * MagnitudeGrid.n_positive]].max(axis=1)  # in the two open bins
         beyond = far > _MANY + _DEVIATIONS * noise
         if not plan.unbounded.any():
-            sure = _has_values(shares, noise, found) & ~beyond
-            return _between(*_narrower(low, high, where, found, sure)), counted
-        low[where], high[where] = found.low, found.high
-        counted.wide[where], counted.beyond[where] = found.wide, beyond
+            sure = _has_values(shares, noise, ranges) & ~beyond
+            return _between(*_narrower(low, high, where, ranges, sure)), counted
+        low[where], high[where] = ranges.low, ranges.high
+        counted.wide[where], counted.beyond[where] = ranges.wide, beyond
         if plan.features == "private":
             zeros = shares[:, MagnitudeGrid.n_positive][plan.is_feature[where]]
             counted = counted._replace(unseen=_all_zero(zeros, float(noise[0])))

@@ -135,8 +135,8 @@ class FactorPosterior:
         likely, steps = softmax(of_labels(away), axis=-1), of_labels(away)
         each = (likely * steps).sum(axis=-1, keepdims=True) - steps
         cut = np.clip(each, -self.cut, self.cut)
-        found: Array = ((self._true - likely) * cut).sum(axis=-1).mean(axis=-1)
-        return found
+        slopes: Array = ((self._true - likely) * cut).sum(axis=-1).mean(axis=-1)
+        return slopes
 
     def expected(self, seen: list[tuple[float, float]], factor: float) -> float:
         """Return the expected slope at a factor, after slopes were seen."""
@@ -147,9 +147,9 @@ class FactorPosterior:
         median = _BEST_FACTOR / (1 + _BY_NOISE * self.level)
         logs = -np.square(np.log(_FACTORS / median) / _WIDE) / 2
         for factor, slope in seen:
-            told = self.slopes(factor)
-            variance = self.noise**2 + np.square(_MISFIT * told[:1])
-            logs = logs - np.square(slope - told) / (2 * variance) - np.log(variance) / 2
+            expected = self.slopes(factor)
+            variance = self.noise**2 + np.square(_MISFIT * expected[:1])
+            logs = logs - np.square(slope - expected) / (2 * variance) - np.log(variance) / 2
         likely = np.exp(logs - logs.max())
         return np.asarray(likely / likely.sum())
 
@@ -165,8 +165,8 @@ class FactorPosterior:
     @cached_property
     def _true(self) -> Array:
         """Probabilities of labels (t*, m, K)."""
-        found: Array = softmax(of_labels(self._raw()), axis=-1)
-        return found
+        probabilities: Array = softmax(of_labels(self._raw()), axis=-1)
+        return probabilities
 
     @cached_property
     def _losses(self) -> Array:
@@ -192,7 +192,7 @@ def of_labels(raw: Any) -> Array:
 
 
 #: V over |w|^2 of a linear model, and at least; V of other models
-_OF_COEFFICIENTS, _LEAST, _TYPICAL = 0.8, 1e-6, 1.5
+_OF_COEFFICIENTS, _LEAST_VARIANCE, _TYPICAL = 0.8, 1e-6, 1.5
 #: the cut is as wide as this noise on the mean slope allows, and at least so wide
 _NOISE, _LEAST_CUT = 0.05, 0.7
 #: S at which an anchor beside slopes is half the log odds; the exponent of R in S
@@ -242,9 +242,9 @@ class Slopes(_calibration.PredictionSum):
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         super().check(n_features, n_classes, work)
         _calibration.finite(self.factor)
-        if not 0 < self.cut <= _calibration.MOST:
+        if not 0 < self.cut <= _calibration.MOST_CUT:
             raise ValueError(
-                f"The clip value of slopes must be in (0, {_calibration.MOST}]; got {self.cut!r}."
+                f"Slopes' clip value must be in (0, {_calibration.MOST_CUT}]; got {self.cut!r}."
             )
 
     def model_params(self, work: Work) -> np.ndarray:
@@ -362,7 +362,7 @@ class TemperaturePlan(ScalePlan):
     def cut(self) -> float:
         """c, a public number."""
         per = self._noise(1.0)
-        most = _calibration.MOST
+        most = _calibration.MOST_CUT
         return min(most, max(_LEAST_CUT, _NOISE / per)) if per > 0 else most
 
     @property
@@ -393,7 +393,7 @@ class TemperaturePlan(ScalePlan):
         mask, intercept, variance = model.output_mask(), model.intercept_mask(), _TYPICAL
         if model.is_linear:
             own = values if intercept is None else values[intercept == 0]
-            variance = max(_OF_COEFFICIENTS * float(own @ own) / model.n_outputs, _LEAST)
+            variance = max(_OF_COEFFICIENTS * float(own @ own) / model.n_outputs, _LEAST_VARIANCE)
         scaled = run.work.penalty if mask is None else run.work.penalty * mask
         penalty = float(np.square(values) @ scaled)
         known = model.n_outputs, level, self.noise, self.cut, penalty

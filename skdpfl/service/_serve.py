@@ -148,7 +148,7 @@ class _Desk:
     def __init__(self, settings: SiloSettings) -> None:
         self._settings, self._gate = settings, make_gate(settings)
         self._pace = settings.terms.pace
-        # who can read the files may ask for its health
+        # readers of the files may ask for its health
         self._users = allowed_users(settings) | {0, os.getuid()}
         self._turn, self._large = threading.Lock(), threading.Semaphore()
 

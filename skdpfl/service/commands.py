@@ -77,7 +77,7 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> None:
     table, terms, records = settings.records, settings.terms, gate.records
     target = "numbers" if records.classes is None else f"classes {list(records.classes)}"
     persons = "" if records.n_persons is None else f", {records.n_persons} persons"
-    said = {
+    lines = {
         "silo": f"{table.name!r}, user {os.getuid()}, socket {settings.socket}",
         "records": f"{len(records.y)} rows of {len(table.features)} features{persons}; target: "
         + ("events and times" if records.survival else target),
@@ -95,8 +95,8 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> None:
     }
     if asked.offer is not None:
         spent = gate.price(asked.offer.read_bytes())
-        said["offer"] = f"would cost epsilon={spent.epsilon:.6g} at delta={spent.delta:g}"
-    for name, words in said.items():
+        lines["offer"] = f"would cost epsilon={spent.epsilon:.6g} at delta={spent.delta:g}"
+    for name, words in lines.items():
         if words:
             print(f"{name:10}{words}")
 
@@ -137,15 +137,15 @@ def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
     """Check that the gate answers."""
     begin = time.monotonic()
     try:
-        said = remote.unpack(_health(settings.socket))
+        reply = remote.unpack(_health(settings.socket))
     except OSError as error:
         print(f"{settings.records.name}: no gate at {settings.socket} ({error.strerror or error})")
         return 1
-    if not isinstance(said, remote.Introduction):
-        print(f"{settings.records.name}: the gate refuses: {said.reason.strip()}")
+    if not isinstance(reply, remote.Introduction):
+        print(f"{settings.records.name}: the gate refuses: {reply.reason.strip()}")
         return 1
     seconds = time.monotonic() - begin
-    print(f"{said.name}: serving at {settings.socket}, answered in {seconds:.2f} s")
+    print(f"{reply.name}: serving at {settings.socket}, answered in {seconds:.2f} s")
     print(f"ledger    {_left(settings)}")
     if waiting := _store(settings).questions():
         print(f"pending   {len(waiting)} fits wait for a person: skdpfl silo pending")
@@ -182,10 +182,10 @@ def _connect(asked: argparse.Namespace) -> int:
     while True:
         try:
             remote.dial(asked.address, certificate, ask)
-            said, status = f"{asked.address} closed the line", 0
+            message, status = f"{asked.address} closed the line", 0
         except ConnectionError as error:
-            said, status = str(error), 1
-        _tell(said)
+            message, status = str(error), 1
+        _tell(message)
         if asked.once:
             return status
         time.sleep(_DIAL)
@@ -341,7 +341,7 @@ def _write(path: Path, template: str, words: dict[str, Any], mode: int) -> None:
 
 _NUMBER = "number", {"help": 'the number of the fit, as in pending; refuse takes "all", too'}
 _NEW = "add a new key, used once it is on the roster; then delete the old line"
-#: what each command does, and its arguments besides the file
+#: purpose of each command, and its arguments besides the file
 _COMMANDS: dict[str, tuple[Any, ...]] = {
     "serve": (serve, "answer letters at the socket, until the process is ended"),
     "check": (

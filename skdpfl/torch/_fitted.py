@@ -142,7 +142,7 @@ def initialised_module(factory: Callable[[], nn.Module], seed: int) -> nn.Module
 def restored(factory: Callable[[], nn.Module], arrays: dict[str, NDArray]) -> FittedModule:
     """Return a fitted module from its arrays."""
     maps = {name: arrays[name] for name in MAPS}
-    # what is drawn and no weight or buffer: as in the fit; the factory may keep what it returns
+    # draws that are no weight or buffer are as in the fit; the factory may keep its module
     module = copy.deepcopy(initialised_module(factory, 0))
     inner = {n.removeprefix("module."): v for n, v in arrays.items() if n.startswith("module.")}
     state = {name: torch.from_numpy(np.array(value)) for name, value in inner.items()}

@@ -28,7 +28,7 @@ from skdpfl.torch._tape import WAYS, Tape
 _PREDICTED = 1024
 #: errors that follow from sizes, not from a record, or after which a device computes no more
 _SCARCE = MemoryError, torch.OutOfMemoryError, torch.AcceleratorError
-#: what is known of a network once its module was made
+#: properties of a network whose module was made
 _PREPARED = {
     "_layout", "_last", "_found", "_module", "_threads", "_blocks",
 }  # fmt: skip

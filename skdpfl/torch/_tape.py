@@ -57,7 +57,7 @@ from skdpfl.torch._products import use_linear_rows
 
 _CONVOLUTIONS = nn.Conv1d, nn.Conv2d, nn.Conv3d
 
-# said again and again where vmap has no rule for an operation, which it then repeats
+# vmap warns, each time, of an operation that it has no rule for
 warnings.filterwarnings("ignore", "There is a performance drop because we have not yet")
 
 
@@ -206,7 +206,7 @@ class Stacked(Mapped):
             self.calls.append(Call(path, entered[0].detach(), left))
             together = self.on_cpu and isinstance(layer, nn.Conv2d)
             order = torch.channels_last if together else torch.preserve_format
-            # what changes the copy in place does not change what was seen
+            # changes of the copy in place do not change the inputs that were seen
             return left.clone(memory_format=order)
 
         return watch

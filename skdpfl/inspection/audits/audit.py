@@ -112,16 +112,16 @@ def judged_numbers(
 
 def fitted_numbers(fitted: Any) -> np.ndarray:
     """Return the numbers of fitted attributes in the order of their names, (k,)."""
-    found = []
+    numbers = []
     for name, value in sorted(vars(fitted).items()):
         if name.endswith("_") and not name.startswith("_"):
             if isinstance(value, int | float | np.floating | np.integer):
-                found.append(np.array([float(value)]))
+                numbers.append(np.array([float(value)]))
             elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
-                found.append(value.astype(float).ravel()[:MANY])
+                numbers.append(value.astype(float).ravel()[:MANY])
             elif name in ("best_estimator_", "scaling_"):
-                found.append(fitted_numbers(value))
-    return np.nan_to_num(np.concatenate([np.zeros(0), *found]))
+                numbers.append(fitted_numbers(value))
+    return np.nan_to_num(np.concatenate([np.zeros(0), *numbers]))
 
 
 def along_coefficients(fitted: Any, direction: np.ndarray) -> list[float]:

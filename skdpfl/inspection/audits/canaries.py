@@ -289,8 +289,8 @@ class Watch(federation.Federation):
         plan, size = self.work.plan, self.work.model.size
         left = Aggregate(self._left, released.sampled, self._clip, len(self._cohort))
         mean = plan.mechanism.release(plan, left, round, self._streams)
-        told = plan.mechanism.statistics(plan, mean[size:], self._clip)
-        return Released(mean[:size] + self._public, released.fraction, released.sampled, *told)
+        more = plan.mechanism.statistics(plan, mean[size:], self._clip)
+        return Released(mean[:size] + self._public, released.fraction, released.sampled, *more)
 
     def _write(self, round: int, who: np.ndarray, messages: np.ndarray, scale: Any) -> None:
         size = self.directions.shape[1]

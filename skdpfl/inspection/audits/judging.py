@@ -51,7 +51,7 @@ from skdpfl.privacy.sampling import Disjoint, Halving
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: larger bounds are not distinguished
-MOST = 60.0
+MOST_EPSILON = 60.0
 
 
 class Rates(NamedTuple):
@@ -80,7 +80,7 @@ def epsilon_from_rates(rates: Rates, delta: float) -> float:
         for gain, loss in ((b, a), (1 - a, 1 - b))
         if gain > delta and loss > 0
     ]
-    return min(MOST, max([0.0, *bounds]))
+    return min(MOST_EPSILON, max([0.0, *bounds]))
 
 
 def mu_from_rates(rates: Rates) -> float:
@@ -133,7 +133,7 @@ def one_run_epsilon(
     """
     if _one_run_p_value(n_canaries, n_guesses, n_correct, 0.0, delta) > error:
         return 0.0
-    low, high = 0.0, MOST
+    low, high = 0.0, MOST_EPSILON
     for _ in range(30):
         middle = (low + high) / 2
         if _one_run_p_value(n_canaries, n_guesses, n_correct, middle, delta) > error:

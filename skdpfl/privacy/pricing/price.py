@@ -154,7 +154,7 @@ _SMALL, _LARGE = 1e-6, 600.0
 _GUESSES = (1.0, 30.0)
 
 #: The least delta at which rounding is accounted for.
-_LEAST = 1e-250
+_LEAST_DELTA = 1e-250
 
 #: Points from 0 to the largest loss: at first, the factor from one grid to the next, at most.
 _FIRST_POINTS, _POINTS_GROWTH, _MOST_POINTS = 2**10, 4, 2**19
@@ -176,10 +176,10 @@ def refined(
     """
     n_releases = sum(n for _, n in pairs)
     surely = sum(n * pair.largest(delta / (4 * n_releases)) for pair, n in pairs)
-    if delta < _LEAST:
+    if delta < _LEAST_DELTA:
         return
-    told = sum(n * pair.infinite for pair, n in pairs if isinstance(pair, AtomsPair))
-    if moves and told <= delta / 2:
+    infinite = sum(n * pair.infinite for pair, n in pairs if isinstance(pair, AtomsPair))
+    if moves and infinite <= delta / 2:
         yield surely
     starts = [min(epsilon, surely) if moves else epsilon]
     if epsilon == math.inf:  # the sum of the largest losses may be far away

@@ -362,7 +362,7 @@ try:
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
-#: which file it is, its size, and when it was written to
+#: number of the file, its size, and the time of its last change
 _State = tuple[int, int, int, int]
 
 #: a folder of files that are never written to a disk, which other processes can open

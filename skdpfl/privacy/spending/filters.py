@@ -78,7 +78,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 ASSUMED = "a fit of full batches (sums with Gaussian noise) at the ledger's delta"
 #: the unit of a filter's second budget
 FAILURES = "failure probabilities, a fixed share of delta"
-#: what is said of fits under a coarser relation than the ledger's, fixed before any output
+#: error of fits under a coarser relation than the ledger's, fixed before any output
 _COARSER = (
     'This ledger has the relation neighbours="add_remove", as given or by its first fit, which '
     'does not cover a fit under "replace". Use one relation for all fits, or open a ledger with '

@@ -577,7 +577,7 @@ def _copy(path: str, mark: Any, budget: Budget, temporary: bool) -> PrivacyLedge
 #: of this process
 _SECRET = os.urandom(16)
 _CARRIED, _MARKS, _WARNED = "_ledgers", "_marks_of_copies", "warned"
-#: what a search or shared budget sets on steps while they run: the list is empty once a search that
+#: set by a search or shared budget on steps while they run: the list is empty once a search that
 #: has charged their fits is over, and covers one fit, as other processes have lists of their own;
 #: the schedule is that of the priced plan
 PAID_FOR, SCHEDULE = "_paid_for", "_schedule_streams"

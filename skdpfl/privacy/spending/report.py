@@ -21,7 +21,7 @@ from skdpfl.privacy.pricing.releases import releases
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
 #: integers of a report are below it
-_MOST = 2**63
+_MOST_INTEGER = 2**63
 
 
 def require(holds: bool, where: str, what: str) -> None:
@@ -49,7 +49,7 @@ def refusing_damage(what: str) -> Iterator[None]:
 def whole(item: dict[str, Any], name: str, where: str = "report", least: int = 0) -> int:
     """Return an integer of at least ``least``."""
     value = item[name]
-    fine = type(value) is int and least <= value < _MOST
+    fine = type(value) is int and least <= value < _MOST_INTEGER
     require(fine, f"{where}.{name}", f"is not an integer from {least} to 2^63 - 1")
     return int(value)
 
@@ -103,7 +103,7 @@ EVENTS: dict[str, type[Event]] = {
 #: the deltas at which a report states epsilon
 REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 #: tolerances for a stated epsilon: prices of other versions differ by less
-_LEAST, _LITTLE = 0.99, 1e-6
+_LEAST_SHARE, _ROUNDING = 0.99, 1e-6
 
 #: :class:`skdpfl.privacy.PrivacySpent`, which is made from this module's functions
 Spent = TypeVar("Spent", bound=SiloCosts)
@@ -175,8 +175,8 @@ def _check_prices(spent: Any) -> None:
 
 def _check_price(stated: float, fresh: float, where: str) -> None:
     """Raise ValueError if a stated epsilon differs from the price now."""
-    require(stated >= _LEAST * fresh, where, "is below the cost of these releases")
-    most = fresh / _LEAST + _LITTLE
+    require(stated >= _LEAST_SHARE * fresh, where, "is below the cost of these releases")
+    most = fresh / _LEAST_SHARE + _ROUNDING
     require(stated <= most, where, "is above the cost of these releases: some are not listed")
 
 

@@ -268,7 +268,7 @@ def _least_epsilon(chain: Chain, delta: float) -> float:
     return high
 
 
-#: said of a cost whose noise can be computed by whoever knows the seed
+#: warning of a cost whose noise can be computed by whoever knows the seed
 SIMULATION = "simulation (seeded)"
 
 
@@ -349,7 +349,7 @@ class PrivacySpent(SiloCosts):
 
     noise_multiplier: float | None
     n_releases: int
-    #: what ``outsider`` returns, or the releases that it is made of
+    #: the result of ``outsider``, or the releases that it is made of
     outside: PrivacySpent | tuple[Composition, ...] | None = None
     group_size: int = 1
     simulation_seeds: frozenset[int] = frozenset()
@@ -517,7 +517,7 @@ class PrivacySpent(SiloCosts):
         return hash((self.epsilon, self.delta, self.guarantee))
 
     def __getstate__(self) -> dict[str, Any]:
-        # what a ledger's filter keeps is no part of the cost
+        # state of a ledger's filter is no part of the cost
         return {name: value for name, value in vars(self).items() if name != "_use"}
 
     def __repr__(self) -> str:

@@ -44,7 +44,7 @@ def test_a_width_whose_half_underflows_makes_no_sum_nan(value):
     """A sum that is no number would tell of the value, whatever the noise."""
     bounds = read_feature_bounds(([-1.0, 0.0], [1.0, 5e-324]), 2)
     centres = Centres(budgets_of([40], 1.0), 1.0, bounds, "mean")
-    found, _ = centres.found(source_of(np.full((40, 2), value), [40]))
+    found, _ = centres.find(source_of(np.full((40, 2), value), [40]))
     assert np.isfinite(found).all() and found[1] == 0
 
 
@@ -64,7 +64,7 @@ def test_the_gaussian_part_pays_for_two_counts_of_each_column(d, relation):
     assert 0.999 * mu <= moved / release.std <= mu
     many = vocabulary(d, (60_000,), relation, kind="number")
     table = np.repeat(np.arange(300), 200)[:, None] * np.ones(d, int)
-    found = many.found(source_of(table, [60_000]))[0]
+    found = many.find(source_of(table, [60_000]))[0]
     low, high = chi2.ppf([5e-8, 1 - 5e-8], 300)
     assert low < ((found - 200) ** 2).sum() / many.std**2 < high
 
