@@ -12,15 +12,15 @@ predictions, depends on its records without noise, so it must not leave either.
 
 Own parts::
 
-    trees       raw + sum over t <= T of 0.1 f_t(raw, x)      Newton boosting, see below
     intercept   raw + B       B = argmin mean_j loss(y_j, raw_j + z_j B) + (l / 2) |B|^2, z = 1
     ridge       raw + z B     z = 1, and the joint scores and columns, standardised within the silo
+    trees       raw + z B + sum over t <= T of 0.1 f_t(raw, x)      a ridge, then Newton boosting
 
 ``l`` is chosen by 5-fold cross-validation among the silo's records, infinity (B = 0) included; T by
-4-fold cross-validation from 0 to 80. With g and h the derivatives of a record's loss, tree f_t of 6
-leaves is fitted to -g / h with weights h, so that a leaf's value is the Newton step -sum g / sum h;
-times sum h / (1 + sum h), as if one more record without error was in it. Labels have log loss,
-numbers squared error.
+4-fold cross-validation from 0 to 80, whose folds fit ridges of their own with the chosen l. With g
+and h the derivatives of a record's loss, tree f_t of 6 leaves is fitted to -g / h with weights h,
+so that a leaf's value is the Newton step -sum g / sum h; times sum h / (1 + sum h), as if one more
+record without error was in it. Labels have log loss, numbers squared error.
 """
 
 from __future__ import annotations
@@ -88,8 +88,9 @@ class Tree(NamedTuple):
 
 
 class BoostedPart(NamedTuple):
-    """Boosted trees: those of each round, one for each output."""
+    """A ridge and boosted trees on top of it: those of each round, one for each output."""
 
+    ridge: LinearPart
     rounds: tuple[tuple[Tree, ...], ...]
 
     def added(self, raw: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -99,7 +100,7 @@ class BoostedPart(NamedTuple):
 
     def staged(self, raw: np.ndarray, columns: np.ndarray) -> Iterator[np.ndarray]:
         """Yield raw predictions (n, k) after each number of rounds, 0 first."""
-        beside, now = _single(raw, columns), raw
+        beside, now = _single(raw, columns), self.ridge.added(raw, columns)
         yield now
         for trees in self.rounds:
             now = now + np.column_stack([tree(beside) for tree in trees])
@@ -157,31 +158,37 @@ def _folds(n: int, number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _boosted(records: OwnRecords) -> BoostedPart:
-    """Return boosted trees, as many as the cross-validation prefers."""
-    losses = np.zeros(MOST_ROUNDS + 1)
+    """Return a ridge and as many boosted trees as the cross-validation prefers."""
+    ridge, losses = _line(records, ridge=True), np.zeros(MOST_ROUNDS + 1)
     for here, out in _folds(len(records.y), TREE_FOLDS):
-        fitted, tried = _trees(records.at(here), MOST_ROUNDS), records.at(out)
+        fit, tried = records.at(here), records.at(out)
+        fitted = _trees(fit, _with(ridge.penalty, fit, ridge=True), MOST_ROUNDS)
         stages = fitted.staged(tried.raw, tried.columns)
         losses += [float(tried.losses(raw).sum()) for raw in stages]
-    return _trees(records, int(losses.argmin()))
+    return _trees(records, ridge, int(losses.argmin()))
 
 
-def _trees(records: OwnRecords, n_rounds: int) -> BoostedPart:
-    """Return so many rounds of boosted trees."""
-    beside, now = _single(records.raw, records.columns), records.raw
-    rounds = []
+def _trees(records: OwnRecords, ridge: LinearPart, n_rounds: int) -> BoostedPart:
+    """Return a ridge and so many rounds of boosted trees."""
+    beside = _single(records.raw, records.columns)
+    now, rounds = ridge.added(records.raw, records.columns), []
     for _ in range(n_rounds):
         steps = zip(*(part.T for part in _derivatives(records, now)), strict=True)
         trees = tuple(_tree(beside, slope, bend) for slope, bend in steps)
         now = now + np.column_stack([tree(beside) for tree in trees])
         rounds.append(trees)
-    return BoostedPart(tuple(rounds))
+    return BoostedPart(ridge, tuple(rounds))
 
 
 def _single(raw: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return joint scores and columns (n, k + d), as trees read them."""
+    return _within_single(np.hstack([raw, columns])).astype(np.float32)
+
+
+def _within_single(values: np.ndarray) -> np.ndarray:
+    """Return values, the largest of them as large as numbers of 32 bits are."""
     largest = np.finfo(np.float32).max
-    return np.clip(np.hstack([raw, columns]), -largest, largest).astype(np.float32)
+    return np.clip(values, -largest, largest)
 
 
 def _tree(columns: np.ndarray, slope: np.ndarray, bend: np.ndarray) -> Tree:
@@ -231,7 +238,8 @@ def _with(penalty: float, records: OwnRecords, ridge: bool) -> LinearPart:
     raw, columns = records.raw, records.columns
     beside = np.hstack([raw, columns]) if ridge else columns[:, :0]
     center, scale = beside.mean(axis=0), beside.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
+    # a column of one value: its mean is rounded, so its deviation may not be 0
+    scale = np.where((scale > 0) & (np.ptp(beside, axis=0) > 0), scale, np.inf)
     design = _design(raw, columns, center, scale, 1 + len(center))
     weights = np.zeros((design.shape[1], raw.shape[1]))
     if np.isfinite(penalty):
@@ -294,9 +302,9 @@ def _has(method: str) -> Any:
 class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
     """A joint model with each silo's own part, which costs nothing because it never leaves.
 
-    After the joint fit each silo fits, on its own records, without noise, boosted trees that start
-    from the joint model, an own intercept, or a ridge on the joint score and the features. Its own
-    cross-validation decides how many trees, or how strong a penalty; the joint model alone is
+    After the joint fit each silo fits, on its own records, without noise, an own intercept, a ridge
+    on the joint score and the features, or such a ridge and boosted trees on top of it. Its own
+    cross-validation decides how strong a penalty, and how many trees; the joint model alone is
     always one of the choices. In one process this is a simulation of all silos. Over a federation
     fit the joint model by ``fit_federation``, then let each silo call :meth:`fit_heads` for itself.
 
@@ -305,10 +313,11 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
     estimator : estimator
         An estimator of this library, or a pipeline that ends in one: the joint model.
     head : {"trees", "intercept", "ridge"} or None, default="trees"
-        What each silo fits for itself; None: nothing. Trees find what a linear joint model cannot;
-        a silo of fewer than 200 records gets an intercept instead. Intercepts help where silos
-        differ in level and have at least ten records; silos with fewer have the joint model. A
-        ridge needs some hundred records, and helps most where the joint model is mostly noise.
+        What each silo fits for itself; None: nothing. Trees, which start from the silo's ridge,
+        find what a linear model cannot; a silo of fewer than 200 records gets an intercept instead.
+        Intercepts help where silos differ in level and have at least ten records; silos with fewer
+        have the joint model. A ridge needs some hundred records, and helps most where the joint
+        model is mostly noise.
 
     Attributes
     ----------
@@ -573,7 +582,7 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         if self.head not in ("ridge", "trees"):
             return np.zeros((len(frame), 0))
         numbers = pd.DataFrame(frame).select_dtypes(["number", "bool"])
-        return np.nan_to_num(numbers.to_numpy(dtype=float))
+        return _within_single(np.nan_to_num(numbers.to_numpy(dtype=float)))
 
     def _adapted(self, X: Any, silos: Any) -> np.ndarray:
         """Return raw predictions (n, k) with each silo's own part."""

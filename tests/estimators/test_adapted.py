@@ -62,6 +62,36 @@ def test_trees_are_for_what_bends_and_none_where_nothing_is_left():
     assert [len(part.rounds) for part in nothing.silo_heads_.values()] == [0]
 
 
+@pytest.mark.parametrize("bend", [0.0, 2.0])
+def test_trees_lose_nothing_on_lines_of_silos_and_find_what_bends(bend):
+    rng = np.random.default_rng(1)
+    X, silos = np.clip(rng.normal(size=(2800, 4)), -4, 4), np.arange(2800) % 2
+    effects = rng.normal(size=(2, 4))
+    y = (X * effects[silos]).sum(axis=1) + bend * (np.abs(X[:, 0]) - 0.8)
+    y += rng.normal(scale=0.7, size=len(y))
+    joint = clone(REGRESSOR).fit(X[:800], y[:800], silos=silos[:800])
+    scores = []
+    for head in ("ridge", "trees"):
+        model = SiloAdapted(joint, head).fit_heads(X[:800], y[:800], silos=silos[:800])
+        scores.append(model.score(X[800:], y[800:], silos=silos[800:]))
+    ridge, trees = scores
+    assert trees > (ridge + 0.03 if bend else ridge - 0.005)
+
+
+@pytest.mark.parametrize("value", [0.1, 1e15 / 3, 1e300])
+def test_columns_of_one_value_and_huge_values_move_no_prediction_far(value):
+    X, y, silos = schools(1, 250)
+    X = np.column_stack([X, np.arange(len(X)) % 2])
+    joint = clone(REGRESSOR).set_params(feature_bounds=(-4, 4)).fit(X, y)
+    X[:, 3] = value
+    X[1:, 3] = 0.0 if value == 1e300 else value
+    elsewhere = X.copy()
+    elsewhere[:, 3] /= 2
+    for head in ("ridge", "trees"):
+        model = SiloAdapted(joint, head).fit_heads(X, y)
+        assert np.abs(model.predict(elsewhere, silos=silos) - joint.predict(elsewhere)).max() < 8
+
+
 def test_no_head_small_silos_and_unknown_silos_get_the_joint_model():
     X, y, silos = schools(4, 30)
     silos[:5] = 99  # too few records for an own part
