@@ -3,7 +3,7 @@
 Tables of mixed columns: 70 % of the records train, the others test; numeric columns have bounds
 rounded outward to one digit, categories are columns of True and False. AUC for two labels, accuracy
 for more, R2 for numbers; means over splits, and the standard error of the difference. The
-thresholds of "auto" (``skdpfl/choosing/_curves.py``) were chosen on other splits of these tables,
+thresholds of "auto" (``skdpfl/choosing/_choose.py``) were chosen on other splits of these tables,
 with seeds below 10 and from 100 on.
 """
 

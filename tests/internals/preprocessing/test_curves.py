@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdpfl import ISRLDPRegressor
-from skdpfl.choosing._curves import _all_pairs
+from skdpfl.choosing._choose import _all_pairs
 from skdpfl.models import Additive
 from skdpfl.scaling._curves import N_CELLS, cells_of, edges_of
 
