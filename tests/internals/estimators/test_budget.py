@@ -1,5 +1,7 @@
 """More of tests/estimators/test_budget.py: what only private names show."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,7 @@ def test_credit_for_other_silos_noise():
     """n = 1000, 100, 50, equal weights, z = 5: not 5 sqrt(3) = 8.66 for each."""
     clf = unequal()
     assert outsider_multipliers(clf.plan_).round(1).tolist() == [111.9, 11.2, 5.6]
+    assert outsider_multipliers(replace(clf.plan_, steps=(1, 2, 1))) is None
     outsider = clf.privacy_spent_.outsider
     assert outsider.trust == "server"
     assert outsider.epsilon < clf.privacy_spent_.epsilon
