@@ -48,7 +48,9 @@ BENCHMARKS = {
     "additive": Benchmark(
         "auto/run.py additive", 4, "docs/models.md", "auto/additive.md", quick="--cases wine"
     ),
-    "alone": Benchmark("auto/run.py alone", 0.5, "docs/measurements.md", quick="--seeds 1"),
+    "alone": Benchmark(
+        "auto/run.py alone", 0.5, "docs/measurements.md", "auto/alone.md", quick="--seeds 1"
+    ),
     "judge": Benchmark(
         "auto/run.py judge", 2, "docs/models.md", "auto/judge.md", quick="--cases 0"
     ),
