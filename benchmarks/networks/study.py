@@ -25,6 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import functools
 import importlib.util
+import itertools
 import sys
 import time
 import warnings
@@ -34,14 +35,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from report import report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import skdpfl
 from benchmarks.problems import NETWORKS as PROBLEMS
 from benchmarks.problems import SMALL, Problem
-from benchmarks.tables import header
+from benchmarks.tables import header, markdown
 from skdpfl.models import MLP
 
 HERE = Path(__file__).parent
@@ -56,6 +56,11 @@ CHANGES: dict[str, dict[str, Any]] = {
     "twice the rounds": {"rounds": 2.0},
     "average of the last half": {"average": 0.5},
 }
+#: trust and model of each column
+COLUMNS = [
+    ("silo", "linear"), ("silo", "MLP(100)"),
+    ("server", "linear"), ("server", "MLP(100)"), ("server", "CNN"),
+]  # fmt: skip
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 KEYS = ["part", "problem", "epsilon", "trust", "method"]
 
@@ -111,43 +116,31 @@ def models(name: str, trust: str) -> Iterator[tuple[str, Any]]:
 
 def auto(names: list[str], seeds: int, done: set[tuple]) -> Iterator[dict[str, Any]]:
     """Yield a row for each problem, budget, trust and model."""
-    for name in names:
-        for epsilon in EPSILONS:
-            for trust in TRUSTS:
-                for label, model in models(name, trust):
-                    if ("auto", name, epsilon, trust, label) in done:
-                        continue
-                    start, scores = time.process_time(), []
-                    for seed in range(seeds):
-                        scores.append(score(name, fit(name, epsilon, trust, model, seed)))
-                    seconds = (time.process_time() - start) / seeds
-                    yield {
-                        "part": "auto",
-                        "problem": name,
-                        "epsilon": epsilon,
-                        "trust": trust,
-                        "method": label,
-                        "score": np.mean(scores),
-                        "seeds": seeds,
-                        "seconds": seconds,
-                    }
+    for name, epsilon, trust in itertools.product(names, EPSILONS, TRUSTS):
+        for label, model in models(name, trust):
+            cell = ("auto", name, epsilon, trust, label)
+            if cell in done:
+                continue
+            start = time.process_time()
+            scores = [score(name, fit(name, epsilon, trust, model, s)) for s in range(seeds)]
+            seconds = (time.process_time() - start) / seeds
+            figures = {"score": np.mean(scores), "seeds": seeds, "seconds": seconds}
+            yield dict(zip(KEYS, cell, strict=True)) | figures
 
 
 def steps(names: list[str], seeds: int, done: set[tuple]) -> Iterator[dict[str, Any]]:
     """Yield the scores of what auto chose and of changes to it."""
-    for name in names:
-        for epsilon in EPSILONS:
-            for trust in TRUSTS:
-                if ("steps", name, epsilon, trust, "auto") in done:
-                    continue
-                chosen = [fit(name, epsilon, trust, MLP((100,)), seed) for seed in range(seeds)]
-                row = {"part": "steps", "problem": name, "epsilon": epsilon, "trust": trust}
-                row |= {"seeds": seeds, "seconds": np.nan}
-                means = np.mean([score(name, one) for one in chosen])
-                yield row | {"method": "auto", "score": means}
-                for label, change in CHANGES.items():
-                    scores = [changed(name, one, change) for one in chosen]
-                    yield row | {"method": label, "score": np.mean(scores)}
+    for name, epsilon, trust in itertools.product(names, EPSILONS, TRUSTS):
+        if ("steps", name, epsilon, trust, "auto") in done:
+            continue
+        chosen = [fit(name, epsilon, trust, MLP((100,)), seed) for seed in range(seeds)]
+        row = {"part": "steps", "problem": name, "epsilon": epsilon, "trust": trust}
+        row |= {"seeds": seeds, "seconds": np.nan}
+        means = np.mean([score(name, one) for one in chosen])
+        yield row | {"method": "auto", "score": means}
+        for label, change in CHANGES.items():
+            scores = [changed(name, one, change) for one in chosen]
+            yield row | {"method": label, "score": np.mean(scores)}
 
 
 def changed(name: str, one: Any, change: dict[str, Any]) -> float:
@@ -162,6 +155,30 @@ def changed(name: str, one: Any, change: dict[str, Any]) -> float:
     }
     args = name, one.epsilon, one.trust, MLP((100,)), one.random_state
     return score(name, fit(*args, **given))
+
+
+def report(frame: pd.DataFrame) -> str:
+    """Return both parts as tables."""
+    parts = []
+    which = frame[frame.part == "auto"].pivot_table(
+        index=["problem", "epsilon"], columns=["trust", "method"], values="score", sort=False
+    )
+    if len(which):
+        columns = [c for c in COLUMNS if c in which.columns]
+        lines = [
+            [name, f"{epsilon:g}", *("" if np.isnan(row[c]) else f"{row[c]:.3f}" for c in columns)]
+            for (name, epsilon), row in which.iterrows()
+        ]
+        heads = [f"{method}, {trust}" for trust, method in columns]
+        parts.append(markdown(["problem", "epsilon", *heads], lines))
+    tried = frame[frame.part == "steps"].pivot_table(
+        index=["problem", "epsilon", "trust"], columns="method", values="score", sort=False
+    )
+    if len(tried):
+        less = tried.sub(tried["auto"], axis=0).groupby("problem", sort=False).mean()
+        lines = [[label, *(f"{m:+.3f}" for m in less[label])] for label in less if label != "auto"]
+        parts.append(f"<!-- steps -->\n\n{markdown(['change', *less.index], lines)}")
+    return "\n\n".join(parts) + "\n"
 
 
 def place(column: pd.Series) -> pd.Series:

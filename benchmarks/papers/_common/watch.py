@@ -8,10 +8,31 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from _common.cells import Fit
 from skdpfl.inspection import ConvergenceDisplay
 
 #: name -> function of the model, the held-out features and targets
 Scores = dict[str, Callable[[Any, Any, Any], float]]
+ACCURACY: Scores = {"accuracy": lambda model, X, y: model.score(X, y)}
+
+
+def tested(model: Any, problem: Any) -> Fit:
+    """Return the score of one fit."""
+    model.fit(problem.X, problem.y, silos=problem.silos)
+    return Fit(model.score(problem.X_test, problem.y_test))
+
+
+def course(
+    model: Any, problem: Any, seed: int, every: int, scores: Scores = ACCURACY
+) -> tuple[Any, Fit]:
+    """Fit a model and return it with its last score and that of rounds; tuning seeds without."""
+    points: tuple[tuple[str, float, float], ...] = ()
+    if seed < 100:
+        model, points = scores_by_round(model, problem, scores, every)
+    else:
+        model.fit(problem.X, problem.y, silos=problem.silos)
+    last = next(iter(scores.values()))
+    return model, Fit(last(model, problem.X_test, problem.y_test), points)
 
 
 def scores_by_round(

@@ -11,13 +11,12 @@ swings.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 from _common.cells import Cell, Figure, Fit
 from _common.emnist import sorted_silos
 from _common.table import chosen
-from _common.watch import scores_by_round
+from _common.watch import ACCURACY, scores_by_round
 from scaffold.methods import model_of
 
 from drift.schemes import STEP
@@ -42,8 +41,7 @@ def late(
         local_steps=3 if quick else 5, learning_rate=learning_rate,
         noise_schedule=None if last == 1 else ("round", beta, start),
     )  # fmt: skip
-    scores: dict[str, Any] = {"accuracy": lambda now, X, y: now.score(X, y)}
-    _, points = scores_by_round(model, problem, scores, every=3, after=22)
+    _, points = scores_by_round(model, problem, ACCURACY, every=3, after=22)
     return Fit(float(np.mean([value for _, _, value in points])))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from _common.cells import Axis, Cell, Figure, Fit
 from _common.claims import claim
 from _common.emnist import sorted_silos
-from _common.watch import scores_by_round
+from _common.watch import course
 from scaffold.methods import model_of
 
 from skdpfl.privacy import epsilon_of
@@ -45,12 +45,7 @@ def accuracy(
         local_steps=steps, learning_rate=learning_rate,
         noise_schedule=schedule(scheme, n_rounds, steps),
     )  # fmt: skip
-    if seed >= 100:
-        model.fit(problem.X, problem.y, silos=problem.silos)
-        return Fit(model.score(problem.X_test, problem.y_test))
-    scores = {"accuracy": lambda now, X, y: now.score(X, y)}
-    model, points = scores_by_round(model, problem, scores, every=max(1, n_rounds // 10))
-    return Fit(model.score(problem.X_test, problem.y_test), points)
+    return course(model, problem, seed, max(1, n_rounds // 10))[1]
 
 
 def sound() -> float:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from _common.cells import Cell, Figure, Fit
 from _common.problem import Problem
-from _common.watch import scores_by_round
+from _common.watch import course
 
 from fedexp.methods import (
     LOCAL_NOISE,
@@ -61,12 +61,8 @@ def accuracy(
         **budget(setting, epsilon), algorithm=how, unit="silo", n_rounds=rounds,
         clip_norm=clip_norm, scaling=None, average=False, random_state=seed,
     )  # fmt: skip
-    if seed >= 100:
-        model.fit(data.X, data.y, silos=data.silos)
-        return Fit(model.score(data.X_test, data.y_test))
-    scores = {"accuracy": lambda now, X, y: now.score(X, y)}
-    model, points = scores_by_round(model, data, scores, every=2)
-    return Fit(model.score(data.X_test, data.y_test), points + steps_of(model))
+    model, fit = course(model, data, seed, every=2)
+    return Fit(fit.value, fit.curves + steps_of(model))
 
 
 def cells(quick: bool) -> list[Cell]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from _common.cells import Cell, Figure, Fit
 from _common.problem import Problem
-from _common.watch import scores_by_round
+from _common.watch import course
 from sklearn.preprocessing import normalize
 
 from fedexp.methods import (
@@ -78,12 +78,9 @@ def distance(
     """Return the last distance to w* and all of them; the server's steps where it has some."""
     data, best = problem(size, seed)
     model = model_of(method, setting, epsilon, size, seed, **chosen)
-    if seed >= 100:
-        model.fit(data.X, data.y, silos=data.silos)
-        return Fit(float(np.linalg.norm(model.coef_ - best)))
     scores = {"distance": lambda now, X, y: float(np.linalg.norm(now.coef_ - best))}
-    model, points = scores_by_round(model, data, scores, every=1)
-    return Fit(float(np.linalg.norm(model.coef_ - best)), points + steps_of(model))
+    model, fit = course(model, data, seed, 1, scores)
+    return Fit(fit.value, fit.curves + steps_of(model))
 
 
 def cells(quick: bool, full: Size = SIZE) -> list[Cell]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from _common.cells import Axis, Cell, Figure, Fit
-from _common.watch import Scores, scores_by_round
+from _common.watch import ACCURACY, Scores, scores_by_round, tested
 from scipy.special import log_softmax
 
 from scaffold.methods import QUICK_SIZE, SIZE, STEP, model_of, synthetic
@@ -102,16 +102,11 @@ def curves(
         setting |= {"n_rounds": rounds + extra, "warm_start_rounds": extra}
     model = model_of(method, epsilon, seed, problem, **setting, **chosen)
     if tuning:
-        model.fit(problem.X, problem.y, silos=problem.silos)
-        return Fit(model.score(problem.X_test, problem.y_test))
+        return tested(model, problem)
     best = optimum(spread, quick, beta)
-    scores: Scores = {
-        "accuracy": lambda now, X, y: now.score(X, y),
-        EXCESS: best.excess,
-        "dissimilarity": best.dissimilarity,
-    }
-    if beta is not None:
-        scores = {EXCESS: best.excess}
+    scores: Scores = {EXCESS: best.excess}
+    if beta is None:
+        scores = ACCURACY | scores | {"dissimilarity": best.dissimilarity}
     model, points = scores_by_round(model, problem, scores, every=rounds // 10)
     apart = [(x, value) for metric, x, value in points if metric == "dissimilarity"]
     points += tuple(("log10 of the dissimilarity", x, math.log10(value)) for x, value in apart)

@@ -15,7 +15,7 @@ from _common.cells import Cell, Figure, Fit
 from _common.emnist import one_class_silos
 from _common.problem import Problem
 from _common.table import chosen
-from _common.watch import scores_by_round
+from _common.watch import ACCURACY, scores_by_round
 
 from scaffold.methods import QUICK_SIZE, model_of
 from skdpfl.inspection import heterogeneity
@@ -40,10 +40,7 @@ def curves(method: str, quick: bool, seed: int) -> Fit:
         method, EPSILON, seed, problem, local_steps=METHODS[method], n_rounds=rounds,
         silo_fraction=0.2, clip_norm=1.0, **step,
     )  # fmt: skip
-    scores = {
-        "dissimilarity": partial(dissimilarity, problem),
-        "accuracy": lambda now, X, y: now.score(X, y),
-    }
+    scores = {"dissimilarity": partial(dissimilarity, problem)} | ACCURACY
     _, points = scores_by_round(model, problem, scores, every=rounds // 10)
     return Fit(points[-2][2], points)
 

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 from _common.cells import Cell, Figure, Fit
 from _common.emnist import one_class_silos
+from _common.watch import tested
 
 from scaffold.methods import STEP, model_of
 
@@ -30,8 +31,7 @@ def accuracy(
     """Return the test accuracy of one fit."""
     problem = one_class_silos(share, seed, quick)
     model = model_of(method, epsilon, seed, problem, clip_norm=1.0, silo_fraction=0.2, **setting)
-    model.fit(problem.X, problem.y, silos=problem.silos)
-    return Fit(model.score(problem.X_test, problem.y_test))
+    return tested(model, problem)
 
 
 def cells(quick: bool) -> list[Cell]:

@@ -17,6 +17,7 @@ import math
 from functools import partial
 
 from _common.cells import Cell, Figure, Fit, known
+from _common.watch import tested
 
 from scaffold.methods import QUICK_SIZE, STEP, accuracy, model_of, sound, synthetic
 from scaffold.protocol import ALPHA, last_of, median_norm
@@ -48,9 +49,7 @@ def same_noise(spread: float, sigma: float, quick: bool, seed: int, **setting: f
     """Return the accuracy of DP-SCAFFOLD with the paper's noise multiplier."""
     problem = synthetic(spread, quick)
     model = model_of("DP-SCAFFOLD", EPSILON, seed, problem, clip_norm=1.0, **setting)
-    model.set_params(epsilon=None, noise_multiplier=2.0 * sigma)
-    model.fit(problem.X, problem.y, silos=problem.silos)
-    return Fit(model.score(problem.X_test, problem.y_test))
+    return tested(model.set_params(epsilon=None, noise_multiplier=2.0 * sigma), problem)
 
 
 def by_protocol(spread: float, sigma: float, quick: bool, seed: int, **setting: float) -> Fit:

@@ -16,6 +16,7 @@ import numpy as np
 from _common.cells import Axis, Cell, Fit
 from _common.claims import claim
 from _common.problem import Problem
+from _common.watch import tested
 
 from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier
 from skdpfl.datasets import make_federated_classification
@@ -86,9 +87,7 @@ def accuracy(
 ) -> Fit:
     """Return the test accuracy of one fit on the synthetic silos."""
     problem = synthetic(spread, quick, scaled)
-    model = model_of(method, epsilon, seed, problem, **setting)
-    model.fit(problem.X, problem.y, silos=problem.silos)
-    return Fit(model.score(problem.X_test, problem.y_test))
+    return tested(model_of(method, epsilon, seed, problem, **setting), problem)
 
 
 def axes(epsilon: float, local_steps: int) -> tuple[Axis, ...]:

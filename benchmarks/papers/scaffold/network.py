@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from _common.cells import Axis, Cell, Figure, Fit
 from _common.problem import Problem, parted
-from _common.watch import scores_by_round
+from _common.watch import course
 
 from scaffold.methods import claimed, model_of
 from skdpfl.datasets import fetch_mnist
@@ -85,14 +85,9 @@ def curves(name: str, share: float, epsilon: float, quick: bool, seed: int, **ch
         setting |= {"n_rounds": rounds + extra, "warm_start_rounds": extra}
     budget = budgets(epsilon, problem.delta)[1]
     model = model_of(method, budget, seed, problem, model=MLP((200,)), **setting, **chosen)
-    if seed >= 100:  # tuning: no curves
-        model.fit(problem.X, problem.y, silos=problem.silos)
-        return Fit(model.score(problem.X_test, problem.y_test))
-    scores = {"accuracy": lambda now, X, y: now.score(X, y)}
-    model, points = scores_by_round(model, problem, scores, every=max(1, rounds // 20))
+    model, fit = course(model, problem, seed, max(1, rounds // 20))
     both = (paid + model.privacy_spent_).epsilon_at(problem.delta)
-    points += (("epsilon of both", float(rounds), both),)
-    return Fit(model.score(problem.X_test, problem.y_test), points)
+    return Fit(fit.value, (*fit.curves, ("epsilon of both", float(rounds), both)))
 
 
 def cells(quick: bool) -> list[Cell]:

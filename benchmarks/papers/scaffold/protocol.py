@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from _common.cells import Cell, Figure, Fit
 from _common.problem import Problem
-from _common.watch import scores_by_round
+from _common.watch import ACCURACY, scores_by_round, tested
 
 from scaffold.methods import QUICK_SIZE, model_of, synthetic
 from skdpfl.papers import noble2022_local_step
@@ -59,9 +59,7 @@ def chosen(method: str, quick: bool) -> float:
         for k in range(1 if quick else FOLDS):
             fit, held = fold != k, fold == k
             part = Problem(data.X[fit], data.y[fit], data.silos[fit], data.X[held], data.y[held])
-            model = unfitted(method, step, part, quick, 100 + k)
-            model.fit(part.X, part.y, silos=part.silos)
-            found.append(model.score(part.X_test, part.y_test))
+            found.append(tested(unfitted(method, step, part, quick, 100 + k), part).value)
         return float(np.mean(found))
 
     return max(STEPS[4:7] if quick else STEPS, key=score)
@@ -77,9 +75,8 @@ def last_tenth(method: str, spread: float, quick: bool, seed: int) -> Fit:
 
 def last_of(model: Any, problem: Problem) -> tuple[float, float]:
     """Fit it; return the mean accuracy over the last tenth of the rounds, and the last one."""
-    scores = {"accuracy": lambda now, X, y: now.score(X, y)}
     after = model.n_rounds - max(1, model.n_rounds // 10)
-    _, points = scores_by_round(model, problem, scores, every=1, after=after)
+    _, points = scores_by_round(model, problem, ACCURACY, every=1, after=after)
     values = [value for _, _, value in points]
     return float(np.mean(values)), values[-1]
 

@@ -20,7 +20,7 @@ from typing import Any
 from _common.cells import Cell, Figure, Fit
 from _common.emnist import one_class_silos
 from _common.problem import Problem
-from _common.watch import scores_by_round
+from _common.watch import ACCURACY, course
 
 from scaffold.methods import QUICK_SIZE, STEP, model_of, synthetic
 from scaffold.network import CLIP_NORM, budgets, projected
@@ -79,13 +79,8 @@ def accuracy(
         epsilon = budgets(epsilon, data.delta)[1]
         setting["model"] = MLP((200,))
     model = model_of(method, epsilon, seed, data, **setting)
-    if seed >= 100:
-        model.fit(data.X, data.y, silos=data.silos)
-        return Fit(model.score(data.X_test, data.y_test))
-    scores = {BY_ROUND: lambda now, X, y: now.score(X, y)}
     every = max(1, setting["n_rounds"] // 10)
-    model, points = scores_by_round(model, data, scores, every)
-    return Fit(model.score(data.X_test, data.y_test), points)
+    return course(model, data, seed, every, {BY_ROUND: ACCURACY["accuracy"]})[1]
 
 
 def row(

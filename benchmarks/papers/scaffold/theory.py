@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from _common.cells import Cell, Figure, Fit
+from _common.watch import tested
 
 from scaffold.curves import ALPHA
 from scaffold.methods import QUICK_SIZE, SIZE, axes, model_of, synthetic
@@ -72,8 +73,7 @@ def accuracy(method: str, epsilon: float, quick: bool, seed: int, **chosen: floa
             sampling_rate=0.2, scaling=None, average="strongly" in method, random_state=seed,
             **setting,
         )  # fmt: skip
-    model.fit(problem.X, problem.y, silos=problem.silos)
-    return Fit(model.score(problem.X_test, problem.y_test))
+    return tested(model, problem)
 
 
 METHODS = (
