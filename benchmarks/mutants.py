@@ -10,7 +10,7 @@ Mutants that change nothing are listed with reasons in ``benchmarks/mutants_equi
 left out; of the others, 95 % have to die. The sample has a share of each folder by its number of
 mutants, at least ``--least``. ``--file PATH`` takes one file's, ``--named FILE`` those whose names
 are in a file (the output of an earlier run; with a larger ``--limit``, survivors meet the tests
-that were left), ``--skip FILE`` all but those.
+that were left).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ import sklearn.model_selection
 import sklearn.pipeline  # noqa: F401
 from scipy.stats import beta
 
-from benchmarks.mutant_parts.judge import Verdict, checked, forked, verdicts
+from benchmarks.mutant_parts.judge import Verdict, checked, forked, pytest_in, verdicts
 from benchmarks.mutant_parts.reach import COLLECTED, MARK, Reach, Recorder, digest_of
 from benchmarks.mutant_parts.sites import ROOT, Mutant, mutants_of_file
 
@@ -72,15 +72,13 @@ def python_files(places: Iterable[str], pattern: str = "*.py") -> list[Path]:
     return found
 
 
-def reach_of(part: str, folder: Path, of_tests: str) -> Reach:
+def reach_of(part: str, folder: Path) -> Reach:
     """Return what the tests of a part reach, recorded anew where something has changed."""
     changed, tests = PARTS[part]
     files = python_files(changed)
     names, of_files = [str(f.relative_to(ROOT)) for f in files], digest_of(files)
     recorded, missing = {}, []
     for test in python_files(tests, "test_*.py"):
-        if not re.search(of_tests, test.name):
-            continue
         kind = "fast" if MARK else "all"
         out = folder / f"{kind}-{of_files[:12]}-{digest_of([test])[:12]}.json"
         if not out.exists():
@@ -90,12 +88,7 @@ def reach_of(part: str, folder: Path, of_tests: str) -> Reach:
     for name, out in missing:
 
         def record(test: str = name, out: Path = out) -> None:
-            import pytest
-
-            pytest.main(
-                ["-q", "-n", "0", "-p", "no:cacheprovider", *MARK, "--tb=no", "-s", test],
-                plugins=[Recorder(names, out)],
-            )
+            pytest_in([test], Recorder(names, out))
 
         print(f"recording what {name} reaches", flush=True)
         forked(record)
@@ -153,9 +146,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a part of the path")
     parser.add_argument("--file")
-    parser.add_argument("--tests", default="", help="a pattern of test files: fewer than all")
     parser.add_argument("--named", type=Path)
-    parser.add_argument("--skip", type=Path)
     parser.add_argument("--limit", type=float, default=5.0, help="CPU seconds for a mutant")
     parser.add_argument("--slow", action="store_true", help="slow tests take part, too")
     parser.add_argument("--reach", type=Path, default=Path("/tmp/skdpfl-mutants"))
@@ -177,16 +168,13 @@ def main() -> int:
     if args.named:
         named = keys_in(args.named)
         run = [m for ms in every.values() for m in ms if m.key in named]
-    if args.skip:
-        named = keys_in(args.skip)
-        run = [m for m in run if m.key not in named]
     print(f"{number} mutants, {len(run)} of them run", flush=True)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for part, mutants in every.items():
         mine = [m for m in mutants if m in set(run)]
         if not mine:
             continue
-        reach, tests = reach_of(part, args.reach, args.tests), PARTS[part][1]
+        reach, tests = reach_of(part, args.reach), PARTS[part][1]
         judged: list[Verdict] = []
         for v in verdicts(mine, reach, tests, args.limit):
             judged.append(v)

@@ -68,9 +68,7 @@ BENCHMARKS = {
     "privunit": Benchmark("privunit.py", 0.1, "docs/whole_silos.md", quick=""),
     "speed": Benchmark("speed.py", None, "docs/measurements.md", "speed.md"),
     "prices": Benchmark("calibration.py", None, "docs/measurements.md", quick="--repeats 1"),
-    "plans": Benchmark(
-        "prices.py", 15, "docs/privacy.md", "random_plans.csv", quick="--chunks 0:1 --only-plans"
-    ),
+    "plans": Benchmark("prices.py", 15, "docs/privacy.md", quick="--chunks 0:1"),
     "audit": Benchmark("audit/run.py", 8, "docs/security.md", "audit/results.csv"),
     "mutants": Benchmark("mutants.py", None, "", quick=None),
     "papers": Benchmark("papers/run.py", None, "docs/papers/index.md"),

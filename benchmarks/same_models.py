@@ -27,6 +27,7 @@ import numpy as np
 import skdpfl
 
 FAMILIES = ("ISRLDP", "DPScaffold", "DPFedAvg", "DPFedEXP", "DPFederated")
+WHOLE = {"unit": "silo", "epsilon": 8.0}
 #: settings that every family knows
 COMMON: dict[str, dict[str, Any]] = {
     "default": {},
@@ -58,15 +59,9 @@ OWN: dict[str, dict[str, Any]] = {
     "without replacement": {"sampling": "without_replacement", "sampling_rate": 0.25},
     "disjoint": {"sampling": "disjoint", "n_rounds": 6},
     "disjoint fractions": {"sampling": "disjoint", "n_rounds": 6, "silo_fraction": 0.5},
-    "silo": {"unit": "silo", "epsilon": 8.0},
-    "silo server": {"unit": "silo", "trust": "server", "epsilon": 8.0},
-    "silo server fractions": {
-        "unit": "silo",
-        "trust": "server",
-        "silo_fraction": 0.5,
-        "epsilon": 8.0,
-        "n_rounds": 6,
-    },
+    "silo": WHOLE,
+    "silo server": WHOLE | {"trust": "server"},
+    "silo server fractions": WHOLE | {"trust": "server", "silo_fraction": 0.5, "n_rounds": 6},
     "steps": {"local_steps": 4, "n_rounds": 6},
     "steps exact": {"local_steps": 4, "n_rounds": 6, "epsilon": np.inf},
     "epochs": {"local_epochs": 2, "sampling_rate": 0.5, "n_rounds": 3},

@@ -2,9 +2,8 @@
 
 Untuned models on held-out records, for three trusts at the same budget; one colluding silo. The
 mean and its standard error over random splits into five parts (and, but for the hospitals, random
-silos). A second table has the noise of the released sum over a trusted server's, and a third whole
-silos' price against that of the rounds they take part in; both follow from plans alone. Half a
-minute on one core. Data are looked for in ``$SKDPFL_DATA``.
+silos). A second table has the noise of the released sum over a trusted server's, from plans alone.
+Half a minute on one core. Data are looked for in ``$SKDPFL_DATA``.
 
 ``--gates 1000`` measures instead what a round over so many gates takes, all of them in this
 process, without masks and with masks and shares: minutes.
@@ -22,11 +21,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import accuracy_score, log_loss, r2_score
+from sklearn.metrics import log_loss
 
-from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor, datasets
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor, datasets
 from skdpfl.federation import Schema
-from skdpfl.privacy import PrivacyLedger, SecureAggregation, epsilon_of
+from skdpfl.privacy import PrivacyLedger, SecureAggregation
 from skdpfl.remote import (
     Courier,
     Gate,
@@ -42,39 +41,23 @@ DELTA, TESTED = 1e-5, 5
 
 
 class Case(NamedTuple):
-    """A data set, the kind of silos (None: its own), a model and what it is scored by."""
+    """A data set, the kind of silos (None: its own), a model and its budgets."""
 
     fetch: Callable[..., Any]
     n_silos: int | None
     model: type
-    score: Callable[[Any, Any, Any], float]
     epsilons: tuple[float, ...]
-
-
-def r2(model: Any, X: Any, y: Any) -> float:
-    """Return the share of the variance that is explained."""
-    return float(r2_score(y, model.predict(X)))
-
-
-def accuracy(model: Any, X: Any, y: Any) -> float:
-    """Return the share of right labels."""
-    return float(accuracy_score(y, model.predict(X)))
-
-
-def loss(model: Any, X: Any, y: Any) -> float:
-    """Return the log loss."""
-    return float(log_loss(y, model.predict_proba(X), labels=model.classes_))
 
 
 CASES = {
     "insurance, ten random silos, R2": Case(
-        datasets.fetch_insurance, 10, ISRLDPRegressor, r2, (0.5, 1.0, 3.0)
+        datasets.fetch_insurance, 10, ISRLDPRegressor, (0.5, 1.0, 3.0)
     ),
     "obesity, ten random silos, accuracy": Case(
-        datasets.fetch_obesity, 10, ISRLDPClassifier, accuracy, (0.5, 1.0, 3.0)
+        datasets.fetch_obesity, 10, ISRLDPClassifier, (0.5, 1.0, 3.0)
     ),
     "heart disease, four hospitals, log loss": Case(
-        datasets.fetch_heart_disease, None, ISRLDPClassifier, loss, (1.0, 3.0)
+        datasets.fetch_heart_disease, None, ISRLDPClassifier, (1.0, 3.0)
     ),
 }
 
@@ -98,7 +81,10 @@ def scores(case: Case, epsilon: float, trust: str, seeds: range) -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # noise that drowns is what is shown
             model.fit(X[~held], y[~held], silos=silos[~held])
-            found.append(case.score(model, X[held], y[held]))
+        if case.n_silos is None:
+            found.append(log_loss(y[held], model.predict_proba(X[held]), labels=model.classes_))
+        else:
+            found.append(model.score(X[held], y[held]))
     return np.array(found)
 
 
@@ -138,26 +124,6 @@ def released(m: int = 10) -> None:
             print(
                 f"| {m}, {t} | {epsilon:g} | {' | '.join(ratios)} | {math.sqrt(m / (m - t)):.4f} |"
             )
-
-
-def participation(n_silos: int = 100, n_rounds: int = 50) -> None:
-    """Print the third table."""
-    print("\n| cohorts | rounds of the busiest silo | epsilon | that of these rounds |")
-    print("|---|---|---|---|")
-    for cohort in ("balanced", "uniform", "poisson"):
-        clf = DPFedAvgClassifier(
-            1.0, unit="silo", trust="secagg", silo_fraction=0.1, n_rounds=n_rounds, cohort=cohort,
-            scaling=None, random_state=0,
-        )  # fmt: skip
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            plan = clf.plan_for(silo_sizes=[100] * n_silos, n_features=10)
-        busiest = int(np.bincount(np.concatenate(plan.schedule)).max())
-        own = epsilon_of(
-            noise_multiplier=plan.noise_multiplier[0], sampling_rate=1.0, n_steps=busiest,
-            delta=float(plan.delta[0]),
-        )  # fmt: skip
-        print(f"| {cohort} | {busiest} | {plan.spent().epsilon:.4f} | {own:.4f} |")
 
 
 class Gates(Courier):
@@ -217,4 +183,3 @@ if __name__ == "__main__":
     else:
         models(2 if asked.quick else 5)
         released()
-        participation()

@@ -209,11 +209,8 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small sizes; writes nothing")
     parser.add_argument("--peers", action="store_true", help="Opacus and pfl as well")
-    parser.add_argument("--calls", action="store_true", help="whole calls")
-    parser.add_argument("--ratios", action="store_true", help="uneven silos, calibration")
-    parser.add_argument("--searches", action="store_true", help="searches over processes, imports")
-    parser.add_argument("--growth", action="store_true", help="how time grows")
-    parser.add_argument("--memory", action="store_true", help="how much memory fits take")
+    for name in SECTIONS:
+        parser.add_argument(f"--{name}", action="store_true", help="this section")
     parser.add_argument("--write", action="store_true", help="into files; all of it: half an hour")
     parser.add_argument("--picture", type=Path, help="where to draw the growth")
     default = Path.home() / ".cache" / "skdpfl-benchmarks"

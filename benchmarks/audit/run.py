@@ -8,7 +8,6 @@ jointly with probability 99.9 %. Rows that ``results.csv`` has are not run again
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 import warnings
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from skdpfl import (
     DPFedAvgClassifier,
@@ -229,18 +229,13 @@ def audited(name: str, quick: bool) -> dict[str, str]:
 
 def kept() -> dict[str, dict[str, str]]:
     """Return the rows of the file."""
-    if not OUT.exists():
-        return {}
-    with OUT.open(encoding="utf-8") as file:
-        return {row["release"]: row for row in csv.DictReader(file)}
+    rows = pd.read_csv(OUT, dtype=str).to_dict("records") if OUT.exists() else []
+    return {row["release"]: row for row in rows}
 
 
 def write(rows: dict[str, dict[str, str]]) -> None:
     """Write the rows that there are, in the order of ROWS."""
-    with OUT.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [*COLUMNS, "CPU s", "date"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[name] for name in ROWS if name in rows)
+    pd.DataFrame([rows[name] for name in ROWS if name in rows]).to_csv(OUT, index=False)
 
 
 def main() -> int:

@@ -20,38 +20,24 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
-import datetime
 import importlib
-import platform
 import sys
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-import sklearn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import skdpfl
 from benchmarks.auto.fits import fitted
 from benchmarks.auto.problems import named
 from benchmarks.problems import Problem
+from benchmarks.tables import header
 from skdpfl.inspection import ShapeDisplay
 from skdpfl.models import Additive
 
 HERE = Path(__file__).parent
 STUDIES = ("additive", "alone", "budgets", "judge", "rare", "unseen")
-
-
-def made(name: str, seeds: int) -> str:
-    """Return what made a page, when, and with what."""
-    versions = f"skdpfl {skdpfl.__version__}, scikit-learn {sklearn.__version__}, NumPy"
-    return (
-        f"`python benchmarks/auto/run.py {name}` on {datetime.date.today()}: {versions} "
-        f"{np.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores; "
-        f"seeds: {seeds}."
-    )
 
 
 def draw() -> None:
@@ -89,7 +75,8 @@ def main() -> None:
         if case.startswith(tuple(options.cases))
         for row in study.rows(case, seeds)
     )
-    text = f"# {study.TITLE}\n\n{made(options.name, seeds)}\n\n{study.page(found)}\n"
+    command = f"`python benchmarks/auto/run.py {options.name}`, seeds: {seeds}"
+    text = f"# {study.TITLE}\n\n{command}; {header()}.\n\n{study.page(found)}\n"
     print(text)
     if len(found["case"].unique()) == len(study.CASES) and seeds == study.SEEDS:
         HERE.joinpath(f"{options.name}.md").write_text(text)

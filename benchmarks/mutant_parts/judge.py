@@ -91,15 +91,10 @@ class Judge:
         os._exit(SURVIVED)
 
 
-def pytest_in(files: list[str], decide: Callable[[Judge], None]) -> int:
-    """Collect the tests of some files and decide."""
-    return int(
-        pytest.main(
-            ["-q", "-n", "0", "-p", "no:cacheprovider", *MARK,
-             "--tb=no", "-s", *files],
-            plugins=[Judge(decide)],
-        )
-    )  # fmt: skip
+def pytest_in(files: list[str], plugin: object) -> None:
+    """Collect the tests of some files, and let the plugin run them."""
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider", *MARK, "--tb=no", "-s"]
+    pytest.main([*options, *files], plugins=[plugin])
 
 
 def forked(work: Callable[[], None]) -> tuple[str, str]:
@@ -170,7 +165,7 @@ def verdicts(
         def work(mutant: Mutant = mutant, tests: list[str] = tests) -> None:
             sys.meta_path.insert(0, Changed(mutant))
             places = sorted({t.split("::")[0] for t in tests})
-            pytest_in(places, lambda judge: judge.run(tests, reach.seconds, limit))
+            pytest_in(places, Judge(lambda judge: judge.run(tests, reach.seconds, limit)))
 
         found, by = forked(work) if tests else ("not run", "")
         yield Verdict(mutant, found, time.monotonic() - start, by)
@@ -203,7 +198,7 @@ def _inside(
                 os.write(writing, line.encode())
             os._exit(0)
 
-        pytest_in(files, decide)
+        pytest_in(files, Judge(decide))
         os._exit(1)
     os.close(writing)
     with os.fdopen(reading) as lines:
@@ -217,15 +212,12 @@ def _inside(
 def checked(found: list[Verdict], reach: Reach, files: list[str]) -> Iterator[Verdict]:
     """Yield the verdicts that do not hold, since their test fails without a change as well."""
     left = sorted({v.by for v in found if v.by})
+    again = Judge(lambda judge: judge.run(left, reach.seconds, 1e9))
     while left:
-        end, by = forked(lambda: void(pytest_in(files, lambda j: j.run(left, reach.seconds, 1e9))))
+        end, by = forked(lambda: pytest_in(files, again))
         if end == "survived":
             return
         if by not in left:
             raise RuntimeError("the tests cannot be collected, or take far too long")
         left.remove(by)
         yield from (replace(v, found="unsure") for v in found if v.by == by)
-
-
-def void(_: object) -> None:
-    """Forget a result."""

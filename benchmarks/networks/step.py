@@ -77,27 +77,21 @@ def opacus(mode: str, make: Callable[[], Any], X: np.ndarray, y: np.ndarray) -> 
     module, setting = make(), {"noise_multiplier": 0.0, "max_grad_norm": CLIP_NORM}
     sgd = torch.optim.SGD(module.parameters(), lr=0.1)
     if mode == "ghost":
-        ghost = GradSampleModuleFastGradientClipping(
+        wrapped = GradSampleModuleFastGradientClipping(
             module, max_grad_norm=CLIP_NORM, use_ghost_clipping=True
         )
-        private = DPOptimizerFastGradientClipping(sgd, expected_batch_size=len(y), **setting)
-        wrapped_loss = DPLossFastGradientClipping(ghost, private, loss, "mean")
+        optimizer = DPOptimizerFastGradientClipping(sgd, expected_batch_size=len(y), **setting)
+        loss = DPLossFastGradientClipping(wrapped, optimizer, loss, "mean")
+    else:
+        wrapped = GradSampleModule(module, force_functorch=mode == "functorch")
+        optimizer = DPOptimizer(sgd, expected_batch_size=len(y), **setting)
 
-        def step() -> None:
-            wrapped_loss(ghost(records), labels).backward()
-            private.step()
-            private.zero_grad()
-
-        return step
-    wrapped = GradSampleModule(module, force_functorch=mode == "functorch")
-    optimizer = DPOptimizer(sgd, expected_batch_size=len(y), **setting)
-
-    def formed() -> None:
+    def step() -> None:
         loss(wrapped(records), labels).backward()
         optimizer.step()
         optimizer.zero_grad()
 
-    return formed
+    return step
 
 
 def contenders(n: int) -> Iterator[Contender]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 import skdpfl
+from benchmarks.tables import markdown
 
 COMMON = {
     "epsilon": None,
@@ -47,14 +48,13 @@ class Growth(NamedTuple):
 
     def table(self) -> str:
         """Return the numbers as markdown."""
-        lines = ["| grows | number | seconds | X, MB | beside it at most, MB |", "|---" * 5 + "|"]
         names = ("rounds", "rows", "silos (records protected)", "silos (whole silos protected)")
-        for name, points in zip(names, self, strict=True):
-            lines += [
-                f"| {name} | {p.number:,} | {p.seconds:.3g} | {_mb(p.data)} | {_mb(p.memory)} |"
-                for p in points
-            ]
-        return "\n".join(lines)
+        lines = [
+            [name, f"{p.number:,}", f"{p.seconds:.3g}", _mb(p.data), _mb(p.memory)]
+            for name, points in zip(names, self, strict=True)
+            for p in points
+        ]
+        return markdown(["grows", "number", "seconds", "X, MB", "beside it at most, MB"], lines)
 
 
 def measure_growth(quick: bool) -> Growth:

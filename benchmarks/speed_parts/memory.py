@@ -23,6 +23,7 @@ import numpy as np
 import skdpfl
 from benchmarks.speed_parts.growth import COMMON
 from benchmarks.speed_parts.workloads import Sizes, fit_w3, many_silos
+from benchmarks.tables import markdown
 
 STATUS = Path("/proc/self/status")
 #: silos, records of each, features
@@ -76,10 +77,7 @@ def measure_memory(quick: bool) -> str:
     """Return a table of all fits."""
     if not STATUS.exists():
         return "Memory is measured on Linux only."
-    lines = [
-        "| data | fit | seconds | anonymous memory before | at most |",
-        "|---|---|---|---|---|",
-    ]
+    lines = []
     shape = SMALL if quick else LARGE
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / "X", shape)
@@ -89,7 +87,7 @@ def measure_memory(quick: bool) -> str:
     sizes = Sizes(w3_silos=500, w3_rounds=10) if quick else Sizes()
     name = f"W3, {sizes.w3_silos * 20 * 20 * 4 / 1e6:.2g} MB in memory"
     lines.append(_row(name, "W3", [str(sizes.w3_silos), str(sizes.w3_rounds)]))
-    return "\n".join(lines)
+    return markdown(["data", "fit", "seconds", "anonymous memory before", "at most"], lines)
 
 
 def write(path: Path, shape: tuple[int, int, int]) -> None:
@@ -101,12 +99,12 @@ def write(path: Path, shape: tuple[int, int, int]) -> None:
             rng.standard_normal((n, d), dtype=np.float32).tofile(file)
 
 
-def _row(data: str, fit: str, arguments: list[str]) -> str:
+def _row(data: str, fit: str, arguments: list[str]) -> list[str]:
     command = [sys.executable, "-m", "benchmarks.speed_parts.memory", *arguments]
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
     seconds, before, most = map(float, done.stdout.split())
-    return f"| {data} | {fit} | {seconds:.3g} | {_mega(before)} | {_mega(most)} |"
+    return [data, fit, f"{seconds:.3g}", _mega(before), _mega(most)]
 
 
 def _large(folder: str, n_silos: int, n: int, d: int, order: str, fit: str) -> Callable:

@@ -19,6 +19,7 @@ from sklearn.model_selection import GridSearchCV
 
 import skdpfl
 from benchmarks.speed_parts.growth import COMMON
+from benchmarks.tables import markdown
 
 Fit = Callable[[], object]
 
@@ -151,7 +152,7 @@ _LONG = 15.0
 def measure_ratios(quick: bool) -> str:
     """Return a table of all pairs."""
     by, repeats = (20, 1) if quick else (1, 7)
-    lines = ["| fits | ratio | seconds |", "|---|---|---|"]
+    lines = []
     for name, pair in PAIRS.items():
         taken: list[list[float]] = [[], []]
         fits = pair(by)
@@ -163,5 +164,5 @@ def measure_ratios(quick: bool) -> str:
                 fit()
                 times += [time.process_time() - start] if number else []
         first, second = map(min, taken)
-        lines.append(f"| {name} | {first / second:.2f} | {first:.3f} / {second:.3f} |")
-    return "\n".join(lines)
+        lines.append([name, f"{first / second:.2f}", f"{first:.3f} / {second:.3f}"])
+    return markdown(["fits", "ratio", "seconds"], lines)

@@ -27,6 +27,7 @@ from sklearn.model_selection import GridSearchCV, ShuffleSplit
 import skdpfl
 from benchmarks.speed_parts.timing import ROOT, Times, short
 from benchmarks.speed_parts.workloads import insurance
+from benchmarks.tables import markdown
 
 GRID = {
     "clip_norm": [0.25, 0.5, 1, 2, 4],
@@ -102,13 +103,12 @@ def measure_searches(quick: bool) -> str:
     medians = {name: tuple(np.median(times, axis=0)) for name, times in taken.items()}
     medians["GridSearchCV, n_jobs=2, a process's first"] = first
     half = medians["fits and scores by hand"][0] / 2
+    heads = [f"{n} candidates", "wall", "processor", "wall / half of the fits"]
     lines = [
-        f"| {n} candidates | wall | processor | wall / half of the fits |",
-        "|---|---|---|---|",
+        [name, short(wall), short(cpu), f"{wall / half:.2f}"]
+        for name, (wall, cpu) in medians.items()
     ]
-    for name, (wall, cpu) in medians.items():
-        lines.append(f"| {name} | {short(wall)} | {short(cpu)} | {wall / half:.2f} |")
-    return "\n".join(lines) + "\n\n" + _imports(1 if quick else 9)
+    return f"{markdown(heads, lines)}\n\n{_imports(1 if quick else 9)}"
 
 
 def _imports(repeats: int) -> str:
@@ -118,14 +118,12 @@ def _imports(repeats: int) -> str:
         command = [sys.executable, "-c", line]
         taken[line].append(_timed(partial(subprocess.run, command, check=True, cwd=ROOT)))
     medians = {line: np.median(times[1:], axis=0) for line, times in taken.items()}
-    lines = [
-        "| a process that runs | wall | processor | processor / the last |",
-        "|---|---|---|---|",
-    ]
-    for line, (wall, cpu) in medians.items():
-        ratio = cpu / medians[THEIRS][1]
-        lines.append(f"| `{line}` | {short(wall)} | {short(cpu)} | {ratio:.2f} |")
-    return "\n".join(lines)
+    heads = ["a process that runs", "wall", "processor", "processor / the last"]
+    last = medians[THEIRS][1]
+    return markdown(heads, [
+        [f"`{line}`", short(wall), short(cpu), f"{cpu / last:.2f}"]
+        for line, (wall, cpu) in medians.items()
+    ])  # fmt: skip
 
 
 def _timed(work: Callable[[], object]) -> Times:

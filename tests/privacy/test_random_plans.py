@@ -17,7 +17,7 @@ from skdpfl.privacy.sampling import Disjoint, PoissonSampling
 KINDS = [ISRLDPClassifier, DPScaffoldClassifier, DPFedAvgClassifier, DPFedEXPClassifier]
 
 #: A chunk's plans, and the chunks: 600 plans with the slow ones. `python benchmarks/prices.py` runs
-#: 200 chunks, 2,000 plans; benchmarks/random_plans.csv has the results.
+#: 200 chunks, 2,000 plans.
 PER_CHUNK, CHUNKS = 10, 60
 
 

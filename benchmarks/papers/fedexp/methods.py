@@ -71,6 +71,21 @@ class WatchedClassifier(_Watched, DPFederatedClassifier):
     """DPFederatedClassifier with the server's steps."""
 
 
+def model_of(
+    kind: type, method: str, setting: str, epsilon: float, seed: int, *, n_silos: int, size: int,
+    n_rounds: int, local_steps: int, clip_norm: float | str = "auto", fit_intercept: bool = True,
+    **chosen: float,
+) -> Any:  # fmt: skip
+    """Return the unfitted model of a method."""
+    noise = LOCAL_NOISE * clip_norm if setting == OWN else 0.0
+    rate = scaffold_rate(setting, epsilon, n_silos, n_rounds, size)
+    return kind(
+        **budget(setting, epsilon), unit="silo", n_rounds=n_rounds, clip_norm=clip_norm,
+        algorithm=algorithm(method, size, local_steps, noise, control_rate=rate, **chosen),
+        fit_intercept=fit_intercept, scaling=None, average=False, random_state=seed,
+    )  # fmt: skip
+
+
 def steps_of(model: Any) -> tuple[tuple[str, float, float], ...]:
     """Return the points (metric, round, step) of FedEXP's steps; none of other methods."""
     steps = getattr(model, "global_step_sizes_", ())

@@ -16,15 +16,12 @@ from _common.problem import Problem
 from _common.watch import course
 
 from fedexp.methods import (
-    LOCAL_NOISE,
     OWN,
     WatchedClassifier,
-    algorithm,
     axes,
-    budget,
     claims,
+    model_of,
     panels,
-    scaffold_rate,
     steps_of,
 )
 from skdpfl.datasets import fetch_mnist
@@ -52,15 +49,9 @@ def accuracy(
     **chosen: float,
 ) -> Fit:  # fmt: skip
     """Return the last accuracy, that of every second round, and the server's steps."""
-    data, clip_norm = problem(seed, quick, images), chosen.pop("clip_norm", "auto")
-    noise = LOCAL_NOISE * clip_norm if setting == OWN else 0.0
-    rounds = 5 if quick else ROUNDS
-    rate = scaffold_rate(setting, epsilon, 1000, rounds, 7850)
-    how = algorithm(method, 7850, LOCAL_STEPS, noise, control_rate=rate, **chosen)
-    model = WatchedClassifier(
-        **budget(setting, epsilon), algorithm=how, unit="silo", n_rounds=rounds,
-        clip_norm=clip_norm, scaling=None, average=False, random_state=seed,
-    )  # fmt: skip
+    data, how = problem(seed, quick, images), {"n_silos": 1000, "size": 7850}
+    how |= {"n_rounds": 5 if quick else ROUNDS, "local_steps": LOCAL_STEPS}
+    model = model_of(WatchedClassifier, method, setting, epsilon, seed, **how, **chosen)
     model, fit = course(model, data, seed, every=2)
     return Fit(fit.value, fit.curves + steps_of(model))
 

@@ -18,16 +18,13 @@ from _common.watch import course
 from sklearn.preprocessing import normalize
 
 from fedexp.methods import (
-    LOCAL_NOISE,
     OWN,
     TRUSTED,
     WatchedRegressor,
-    algorithm,
     axes,
-    budget,
     claims,
+    model_of,
     panels,
-    scaffold_rate,
     steps_of,
 )
 
@@ -58,26 +55,15 @@ def problem(size: Size, seed: int) -> tuple[Problem, np.ndarray]:
     return Problem(X, y, np.repeat(np.arange(size.silos), 10), X[:10], y[:10]), best
 
 
-def model_of(
-    method: str, setting: str, epsilon: float, size: Size, seed: int, **chosen: float
-) -> WatchedRegressor:
-    """Return the unfitted model of a method."""
-    clip_norm = chosen.pop("clip_norm", "auto")
-    noise = LOCAL_NOISE * clip_norm if setting == OWN else 0.0
-    rate = scaffold_rate(setting, epsilon, size.silos, size.rounds, size.features)
-    how = algorithm(method, size.features, LOCAL_STEPS, noise, control_rate=rate, **chosen)
-    return WatchedRegressor(
-        **budget(setting, epsilon), algorithm=how, unit="silo", n_rounds=size.rounds,
-        clip_norm=clip_norm, fit_intercept=False, scaling=None, average=False, random_state=seed,
-    )  # fmt: skip
-
-
 def distance(
     method: str, setting: str, epsilon: float, size: Size, seed: int, **chosen: float
 ) -> Fit:
     """Return the last distance to w* and all of them; the server's steps where it has some."""
     data, best = problem(size, seed)
-    model = model_of(method, setting, epsilon, size, seed, **chosen)
+    model = model_of(
+        WatchedRegressor, method, setting, epsilon, seed, n_silos=size.silos, size=size.features,
+        n_rounds=size.rounds, local_steps=LOCAL_STEPS, fit_intercept=False, **chosen,
+    )  # fmt: skip
     scores = {"distance": lambda now, X, y: float(np.linalg.norm(now.coef_ - best))}
     model, fit = course(model, data, seed, 1, scores)
     return Fit(fit.value, fit.curves + steps_of(model))

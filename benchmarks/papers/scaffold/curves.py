@@ -26,7 +26,7 @@ from _common.cells import Axis, Cell, Figure, Fit
 from _common.watch import ACCURACY, Scores, scores_by_round, tested
 from scipy.special import log_softmax
 
-from scaffold.methods import QUICK_SIZE, SIZE, STEP, model_of, synthetic
+from scaffold.methods import QUICK_SIZE, SIZE, STEP, dissimilarity, model_of, synthetic
 from skdpfl.inspection import heterogeneity
 
 ALPHA, K, FRACTION, EPSILON, CLIP_NORM = 5e-3, 50, 0.2, 13.0, 9.0
@@ -67,13 +67,6 @@ class Optimum:
         """Return log10(F(x) - F*)."""
         return math.log10(self.objective(model.coef_, model.intercept_) - self.loss)
 
-    def dissimilarity(self, model: Any, *_: Any) -> float:
-        """Return the mean squared gradient of the silos less that of all of them."""
-        X, y, silos, _, _ = self.problem
-        at = {"coef": model.coef_, "intercept": model.intercept_}
-        found = heterogeneity(X, y, silos=silos, loss="log_loss", alpha=ALPHA, **at)
-        return found.gradient_dissimilarity
-
 
 @functools.lru_cache(maxsize=4)
 def optimum(spread: float, quick: bool, beta: float | None) -> Optimum:
@@ -106,7 +99,8 @@ def curves(
     best = optimum(spread, quick, beta)
     scores: Scores = {EXCESS: best.excess}
     if beta is None:
-        scores = ACCURACY | scores | {"dissimilarity": best.dissimilarity}
+        apart = {"dissimilarity": lambda now, X, y: dissimilarity(problem, now, ALPHA)}
+        scores = ACCURACY | scores | apart
     model, points = scores_by_round(model, problem, scores, every=rounds // 10)
     apart = [(x, value) for metric, x, value in points if metric == "dissimilarity"]
     points += tuple(("log10 of the dissimilarity", x, math.log10(value)) for x, value in apart)

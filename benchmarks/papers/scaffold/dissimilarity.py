@@ -9,26 +9,16 @@ training records and is not paid for. ``scaffold/curves`` has the same of the sy
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from _common.cells import Cell, Figure, Fit
 from _common.emnist import one_class_silos
-from _common.problem import Problem
 from _common.table import chosen
 from _common.watch import ACCURACY, scores_by_round
 
-from scaffold.methods import QUICK_SIZE, model_of
-from skdpfl.inspection import heterogeneity
+from scaffold.methods import QUICK_SIZE, dissimilarity, model_of
 
 EPSILON, ROUNDS = 11.4, 400
 METHODS = {"DP-SCAFFOLD": 50, "DP-FedAvg": 50, "DP-FedSGD": 1}
-
-
-def dissimilarity(problem: Problem, model: Any, *_: Any) -> float:
-    """Return that of a model."""
-    at = {"coef": model.coef_, "intercept": model.intercept_}
-    found = heterogeneity(problem.X, problem.y, silos=problem.silos, loss="log_loss", **at)
-    return found.gradient_dissimilarity
 
 
 def curves(method: str, quick: bool, seed: int) -> Fit:
@@ -40,7 +30,7 @@ def curves(method: str, quick: bool, seed: int) -> Fit:
         method, EPSILON, seed, problem, local_steps=METHODS[method], n_rounds=rounds,
         silo_fraction=0.2, clip_norm=1.0, **step,
     )  # fmt: skip
-    scores = {"dissimilarity": partial(dissimilarity, problem)} | ACCURACY
+    scores = {"dissimilarity": lambda now, X, y: dissimilarity(problem, now)} | ACCURACY
     _, points = scores_by_round(model, problem, scores, every=rounds // 10)
     return Fit(points[-2][2], points)
 

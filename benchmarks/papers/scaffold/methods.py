@@ -20,6 +20,7 @@ from _common.watch import tested
 
 from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier
 from skdpfl.datasets import make_federated_classification
+from skdpfl.inspection import heterogeneity
 from skdpfl.papers import noble2022_local_step
 from skdpfl.privacy import epsilon_of
 
@@ -88,6 +89,15 @@ def accuracy(
     """Return the test accuracy of one fit on the synthetic silos."""
     problem = synthetic(spread, quick, scaled)
     return tested(model_of(method, epsilon, seed, problem, **setting), problem)
+
+
+def dissimilarity(problem: Problem, model: Any, alpha: float = 0.0) -> float:
+    """Return the mean squared gradient of the silos less that of all of them, at a model."""
+    at = {"coef": model.coef_, "intercept": model.intercept_}
+    found = heterogeneity(
+        problem.X, problem.y, silos=problem.silos, loss="log_loss", alpha=alpha, **at
+    )
+    return found.gradient_dissimilarity
 
 
 def axes(epsilon: float, local_steps: int) -> tuple[Axis, ...]:
