@@ -176,6 +176,8 @@ def _read(ids: Any, n_rows: int, X: Any, what: str) -> Silos:
             f"{what}s must have one id per row: X has {n_rows} rows, {what}s {len(values)}."
         )
     check_index(ids, X, f"{what}s")
+    if isinstance(values, np.ndarray) and (read := _of_integers(values)) is not None:
+        return read
     try:
         codes, distinct = pd.factorize(values, sort=False)
     except TypeError:  # what has no hash
@@ -193,6 +195,20 @@ def _read(ids: Any, n_rows: int, X: Any, what: str) -> Silos:
     else:
         _refuse_mixed(named)
     return _sorted(codes, named)
+
+
+def _of_integers(values: np.ndarray) -> Silos | None:
+    """Return codes and ids of integers that lie close together; None if they do not."""
+    if values.dtype.kind not in "iu" or not values.dtype.isnative or not len(values):
+        return None
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values) or high > np.iinfo(np.intp).max:
+        return None
+    places = np.subtract(values, low, dtype=np.intp, casting="unsafe")
+    present = np.zeros(high - low + 1, bool)
+    present[places] = True
+    ids = np.flatnonzero(present) + low
+    return Silos((present.cumsum() - 1)[places], pd.Index(ids.astype(values.dtype)))
 
 
 def _warn_of_missing(ids: pd.Index) -> None:

@@ -44,12 +44,19 @@ NAME(expand)(const struct curves *of, const void *values, const uint8_t *cells, 
     memcpy(after + of->count * of->m, x + of->before, (of->stored - of->before) * sizeof(REAL));
 }
 
-/* Add the products of a vector of features of `rows` records and of `count` outputs. */
-INLINE void NAME(add)(NAME(vector) sum[][FEW], const NAME(vector) *x, const NAME(vector) *w,
+/* Add the products of a vector of features of `rows` records, cut to limits if there are any, with
+   weights of `count` outputs. */
+INLINE void NAME(add)(NAME(vector) sum[][FEW], const REAL *const *x, ptrdiff_t i, const int whole,
+                      __m256i left, const REAL *low, ptrdiff_t apart, const NAME(vector) *w,
                       const int rows, const int count)
 {
-    _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
-        _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) sum[r][c] += x[r] * w[c];
+    _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) {
+        NAME(vector) v = whole ? (NAME(vector)) * (const NAME(unaligned) *)(x[r] + i)
+                               : (NAME(vector))MASKED(x[r] + i, left);
+        if (low) v = CUT(v, *(const NAME(unaligned) *)(low + i),
+                         *(const NAME(unaligned) *)(low + apart + i));
+        _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) sum[r][c] += v * w[c];
+    }
 }
 
 /* The sum of the lanes: the first half and the second, then pairs. */
@@ -70,14 +77,6 @@ INLINE __m256i NAME(tail)(ptrdiff_t d)
     return _mm256_loadu_si256((const void *)((const REAL *)words + LANES - d % LANES));
 }
 
-/* Cut a vector of features of `rows` records to their limits. */
-INLINE void NAME(cut)(NAME(vector) *x, const REAL *low, ptrdiff_t apart, const int rows)
-{
-    const NAME(vector) a = *(const NAME(unaligned) *)low;
-    const NAME(vector) b = *(const NAME(unaligned) *)(low + apart);
-    _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) x[r] = CUT(x[r], a, b);
-}
-
 /* `rows` records at a time; the last ones are filled up. `w` holds LANES features of each output in
    turn, zeros at the end. */
 INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, ptrdiff_t n, const NAME(vector) *w,
@@ -91,23 +90,14 @@ INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, ptrdiff_t n, con
         const ptrdiff_t height = n - j < rows ? n - j : rows;
         const NAME(vector) *weights = w;
         const REAL *at[8];
-        NAME(vector) sum[8][FEW], part[8];
+        NAME(vector) sum[8][FEW];
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
             _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) sum[r][c] = none;
         for (int r = 0; r < rows; r++) at[r] = row(X, j + (r < height ? r : 0));
         ptrdiff_t i = 0;
-        for (; i + LANES <= d; i += LANES, weights += count) {
-            _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
-                part[r] = *(const NAME(unaligned) *)(at[r] + i);
-            if (low) NAME(cut)(part, low + i, d + BEYOND, rows);
-            NAME(add)(sum, part, weights, rows, count);
-        }
-        if (i < d) {
-            _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
-                part[r] = (NAME(vector))MASKED(at[r] + i, left);
-            if (low) NAME(cut)(part, low + i, d + BEYOND, rows);
-            NAME(add)(sum, part, weights, rows, count);
-        }
+        for (; i + LANES <= d; i += LANES, weights += count)
+            NAME(add)(sum, at, i, 1, left, low, d + BEYOND, weights, rows, count);
+        if (i < d) NAME(add)(sum, at, i, 0, left, low, d + BEYOND, weights, rows, count);
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
             _Pragma("GCC unroll 4") for (int c = 0; c < count; c++)
                 if (r < height) out[c * wide + j + r] = NAME(total)(sum[r][c]);
@@ -118,7 +108,8 @@ INLINE void NAME(dots)(const struct records *X, ptrdiff_t from, ptrdiff_t n, con
 static void NAME(pack)(const REAL *params, ptrdiff_t d, ptrdiff_t k, REAL *w)
 {
     memset(w + d / LANES * LANES * k, 0, LANES * k * sizeof(REAL));
-    for (ptrdiff_t i = 0; i < d; i++)
+    if (k == 1) memcpy(w, params, d * sizeof(REAL));
+    for (ptrdiff_t i = 0; k > 1 && i < d; i++)
         for (ptrdiff_t c = 0; c < k; c++)
             w[(i / LANES * k + c) * LANES + i % LANES] = params[i * k + c];
 }
@@ -235,10 +226,11 @@ WITH_32 static void NAME(sum)(const struct records *X, const void *params, ptrdi
     memset(to, 0, (d + X->intercept) * k * sizeof(REAL));
     if (of) NAME(pack)(params, d, 1, space);
     for (ptrdiff_t p = 0; p < parts * k; p++) {
-        const ptrdiff_t c = p % k, end = (large)X->n * (p / k + 1) / parts;
+        const ptrdiff_t c = p % k, q = p / k;
+        const ptrdiff_t end = q + 1 < parts ? (large)X->n * (q + 1) / parts : X->n;
         REAL *z = (REAL *)slopes + c * wide, *sum = SUM_OF(space, d), rest = 0;
         NAME(vector) lanes = {0};
-        ptrdiff_t j = (large)X->n * (p / k) / parts, q = j;
+        ptrdiff_t j = q ? (large)X->n * q / parts : 0, from = j;
         memset(sum, 0, (d + LANES) * sizeof(REAL));
         for (; j < end; j += block.n) {
             ptrdiff_t i = 0;
@@ -250,8 +242,8 @@ WITH_32 static void NAME(sum)(const struct records *X, const void *params, ptrdi
             for (; i < block.n; i++) NAME(gather)(&block, i, z + j, space, left, 1);
         }
         for (ptrdiff_t i = 0; i < d; i++) to[i * k + c] += sum[i];
-        for (; q + LANES <= end; q += LANES) lanes += *(const NAME(unaligned) *)(z + q);
-        for (; q < end; q++) rest += z[q];
+        for (; from + LANES <= end; from += LANES) lanes += *(const NAME(unaligned) *)(z + from);
+        for (; from < end; from++) rest += z[from];
         if (X->intercept) to[d * k + c] += NAME(total)(lanes) + rest;
     }
 }
@@ -348,16 +340,19 @@ NAME(move)(const struct descent *by, ptrdiff_t s, ptrdiff_t size, const REAL *at
 static void NAME(steps)(const struct call *call, const struct slopes *of, const struct descent *by,
                         const Py_buffer *params, const Py_buffer *out, void *space, void *more)
 {
-    const ptrdiff_t size = call->X.d + call->X.intercept;
+    const ptrdiff_t size = call->X.d + call->X.intercept, every = by ? by->steps : 1;
     REAL *z = more, *at = z + (call->n / LANES + 2) * LANES;
     REAL *sum = at + size, *velocity = sum + size;
     for (ptrdiff_t s = 0; s < call->silos; s++) {
         const REAL *from = ROW_OF(params, s);
         REAL *to = ROW_OF(out, s);
         const struct records X = silo(call, s);
+        const ptrdiff_t end = call->edges[s + 1], later = end + X.n < call->n ? end + X.n : call->n;
         memset(to, 0, size * sizeof(REAL));
         memset(velocity, 0, size * sizeof(REAL));
-        for (ptrdiff_t t = 0; t < (by ? by->steps : 1); t++) {
+        for (ptrdiff_t t = 0; t < every; t++) {
+            for (ptrdiff_t j = end + t; j < later && (j - end) * X.stride < AHEAD; j += every)
+                fetch(&call->X, j);
             for (ptrdiff_t i = 0; by && i < size; i++) at[i] = from[i] + to[i];
             NAME(sum)(&X, by ? at : from, 1, of, call->edges[s], z, 0, call->chunk, by ? sum : to,
                       space);

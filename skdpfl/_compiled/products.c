@@ -9,6 +9,7 @@
 /* What makes d columns of `stored` values and of `count` cells: `before` values times factors; for
    each curve its value, at `where`, times m slopes plus m levels of its cell; the other values. */
 #define CELLS 256 /* those that each curve has room for */
+#define AHEAD 8192 /* bytes of the next silo that are fetched */
 #define BEYOND 16 /* numbers after the last one that may be read, or written */
 struct curves {
     const void *factors, *slopes, *levels;
@@ -36,7 +37,7 @@ struct records {
 static inline void fetch(const struct records *X, ptrdiff_t j)
 {
     for (ptrdiff_t i = 0; i < X->stride; i += 64) __builtin_prefetch((const char *)ROW(X, j) + i);
-    __builtin_prefetch(ROW_OF(X->of.cells, X->rows[j]));
+    if (X->of.cells) __builtin_prefetch(ROW_OF(X->of.cells, X->rows[j]));
 }
 
 /* All columns of a record: in the table, or in one of 8 lines, where it stays for the next 7. */

@@ -180,13 +180,15 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         return True
 
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        kind = type_of_target(y)
-        if kind not in ("binary", "multiclass"):
+        present = np.unique(y) if y.ndim == 1 and y.dtype.kind in "biuf" else None
+        with np.errstate(invalid="ignore"):  # whole numbers are labels
+            whole = present is not None and (present == present.astype(np.int64)).all()
+        if not whole and type_of_target(y) not in ("binary", "multiclass"):
             check_classification_targets(y)  # raises for other targets, except multilabels
             raise ValueError("y must be one label per row; got a multilabel indicator.")
-        present = np.unique(y)
+        present = np.unique(y) if present is None else present
         self.classes_ = present if self.classes is None else self._labels()
-        strange = np.setdiff1d(present, self.classes_)
+        strange = present[:0] if self.classes is None else np.setdiff1d(present, self.classes_)
         if strange.size:
             first = int(np.flatnonzero(np.isin(y, strange))[0])
             raise ValueError(

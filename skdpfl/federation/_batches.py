@@ -522,17 +522,25 @@ class GroupBatches:
         self._kept: Kept = {}
         self._clip = clip
 
+    @cached_property
+    def _numbers(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """How many numbers a step of each silo needs; which are in parts; the largest number."""
+        numbers = self._most * self._of_record + 4.0 * self._model.size
+        alone = self._most > self._at_once
+        return numbers, alone, math.inf if alone.any() else float(numbers.max(initial=0))
+
     def cut(self, silos: np.ndarray, jobs: int) -> list[np.ndarray]:
         """Split silos into groups of about equal work; their number is a multiple of ``jobs``.
 
         A silo whose batches are split into parts forms its own group.
         """
-        model, most = self._model, self._most[silos]
-        numbers = most * self._of_record + 4.0 * model.size
+        numbers, alone, largest = self._numbers
+        each = self._batches.dtype.itemsize * self._share
+        if jobs == 1 and largest * len(silos) * each <= GROUP:
+            return [silos]
+        numbers, alone = numbers[silos], alone[silos]
         total = numbers.sum()
-        size = total * self._batches.dtype.itemsize * self._share
-        count = jobs * math.ceil(size / (GROUP * jobs))
-        alone = most > self._at_once
+        count = jobs * math.ceil(total * each / (GROUP * jobs))
         if count == 1 and not alone.any():
             return [silos]
         # by the middle of each silo's share of the cumulative work

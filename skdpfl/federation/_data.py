@@ -375,13 +375,13 @@ class SiloData:
 
     def rows_together(self, silos: np.ndarray) -> tuple[Rows, np.ndarray]:
         """Return all rows of some silos, one silo after the other, and the silos' edges."""
-        edges = np.zeros(len(silos) + 1, np.int64)
-        np.cumsum(self.sizes[silos], out=edges[1:])
-        starts, n = self.starts[silos], int(edges[-1])
-        if self.order is None and (starts - edges[:-1] == starts[0]).all():
-            return slice(int(starts[0]), int(starts[0]) + n), edges
-        rows = np.arange(n)
-        rows += np.repeat(starts - edges[:-1], edges[1:] - edges[:-1])
+        edges, sizes = np.zeros(len(silos) + 1, np.int64), self.sizes[silos]
+        sizes.cumsum(out=edges[1:])
+        moves, n = self.starts[silos] - edges[:-1], int(edges[-1])
+        if self.order is None and (moves == moves[0]).all():
+            return slice(int(moves[0]), int(moves[0]) + n), edges
+        rows = moves.repeat(sizes)
+        rows += np.arange(n)
         return rows if self.order is None else self.order[rows].astype(np.intp), edges
 
     def alike(self, most: int) -> Iterator[tuple[np.ndarray, Rows]]:

@@ -50,6 +50,8 @@ from skdpfl.federation._batches import (
 )
 from skdpfl.federation._data import BLOCK, LARGE, SiloData, keep_freed_memory
 from skdpfl.federation._sums import Named, Question
+from skdpfl.losses import LogLoss, SquaredError
+from skdpfl.models import LinearModel
 from skdpfl.privacy.mechanisms import Mechanism, Senders
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -169,10 +171,10 @@ class LocalFederation(Federation):
         self._terms = terms = plan.mechanism.gradient_terms(plan, work.model.size, work.dtype)
         later = plan.mechanism.noised_later  # exact sums, without the penalty
         self._dtype = DOUBLE if later else work.dtype
+        self._clips = bool(np.isfinite(terms.clip).any())
         norms, deals = self._squared_norms(work), self.kept.deals
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
         self._typical = float(plan.expected_sizes.mean()) * work.model.work_per_record
-        self._clips = bool(np.isfinite(terms.clip).any())
         group = GroupBatches if self._data.people is None else PersonBatches
         self._groups = group(batches, terms.clip if self._clips else None)
         self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
@@ -334,7 +336,16 @@ class LocalFederation(Federation):
         return room and _passes(self._work.plan) >= MANY_PASSES
 
     def _squared_norms(self, work: Work) -> np.ndarray:
-        n = len(self._data.y)
+        """Return the records' squared norms; any finite ones where finite records do not need them.
+
+        These are records of losses that do not read norms, in fits without clipping.
+        """
+        data, n = self._data, len(self._data.y)
+        plain = type(work.model) is LinearModel and type(work.loss) in (LogLoss, SquaredError)
+        if plain and not self._clips and data.transform is None and data.is_by_row:
+            with np.errstate(all="ignore"):  # larger than any of its rows' norms, if it is finite
+                if data.X.dtype == work.dtype and np.isfinite(2 * np.vdot(data.X, data.X)):
+                    return np.broadcast_to(work.dtype.type(1), n)
         rows = max(1, AT_ONCE // work.model.n_features)
         norms = np.empty(n, dtype=work.dtype)
         for i in range(0, n, rows):

@@ -189,6 +189,11 @@ class PublicNumbers(Guaranteed):
         return float(self.weights.max())
 
     @cached_property
+    def total_weight(self) -> float:
+        """The sum of the silos' weights."""
+        return float(self.weights.sum())
+
+    @cached_property
     def cohort_sizes(self) -> np.ndarray:
         """The numbers of silos in rounds, one for each round that has any."""
         if self.schedule is None:

@@ -55,6 +55,23 @@ def test_no_silo_reads_another_silos_records():
         assert np.array_equal(messages[0][i], messages[1][i])
 
 
+@pytest.mark.parametrize("bad", [1e200, np.inf])
+@pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
+def test_without_clipping_only_a_record_of_infinite_norm_is_left_out(loss, bad):
+    p, messages = problem(loss, sizes=SIZES), []
+    s = setting(z=None, steps=[1] * 4)
+    for value in (0.5, bad):
+        p.silos[2][0][0] = value
+        federation, work = federation_of(p), work_of("fedavg", p, s)
+        federation.start(work)
+        shared, out = work.algorithm.init(np.full(p.size, 0.1)), np.zeros((5, p.size))
+        for silos, sent in federation.round(0, work.algorithm.broadcast(shared), np.arange(5), 1.0):
+            out[silos] = sent
+        messages.append(out)
+    assert np.isfinite(messages).all()
+    assert [np.array_equal(*each) for each in zip(*messages, strict=True)] == [1, 1, 0, 1, 1]
+
+
 # ---- precision ----------------------------------------------------------------------------------
 
 

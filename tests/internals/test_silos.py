@@ -49,6 +49,16 @@ def test_ids_of_any_kind(given, ids):
         assert silos.ids.tolist() == ids
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+@pytest.mark.parametrize("far", [False, True])
+def test_integers_are_read_by_their_values(dtype, far):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    ids = np.array([high, low if far else high - 3, high, high - 1], dtype)
+    silos = read_silos(ids, 4)
+    assert silos.codes.tolist() == [2, 0, 2, 1]
+    assert silos.ids.tolist() == sorted(set(ids.tolist()))
+
+
 WRONG = {
     "a string": ("hospital", r"got the string 'hospital'.*silo_column='hospital'"),
     "a number": (3, r"one id per row.*got 3"),

@@ -280,11 +280,11 @@ class ServerMessages(WholeMessages):
         return compose((PoissonGaussian(level, rate), count) for level, count in levels)
 
     def noise_on_mean(self, plan: PublicNumbers) -> float:
-        std = float(plan.noise_multiplier[0] * plan.weights.max()) * plan.clip_norm
+        std = float(plan.noise_multiplier[0] * plan.largest_weight) * plan.clip_norm
         return std * self._radius / plan.silo_fraction * plan.excess_of_shares
 
     def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
-        most = float(plan.weights.sum() / plan.weights.max())  # in units of the largest weight
+        most = plan.total_weight / plan.largest_weight  # in units of the largest weight
         return self._noised(plan, clip_norm, size, plan.n_silos, most)
 
     def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:

@@ -86,10 +86,10 @@ def _by_gaps(n: int, q: float, next_words: Next) -> np.ndarray:
         gaps = np.log(words * 2.0**-64 + 2.0**-65) / np.log1p(-q)
         # a gap beyond n ends the sample: clip it before it overflows
         steps = np.minimum(gaps, n).astype(np.int64) + 1
-        found.append(last + np.cumsum(steps))
+        found.append(last + steps.cumsum())
         last = int(found[-1][-1])
     indices = np.concatenate(found)
-    return indices[indices < n]
+    return indices[: indices.searchsorted(n)]
 
 
 def subset(n: int, b: int, next_words: Next) -> np.ndarray:
