@@ -143,21 +143,21 @@ class Table:
 def read_new(
     X: Any,
     *,
-    validate: Callable[[Any], np.ndarray],
+    validate: Callable[[Any], Any],
     without: Sequence[Any] = (),
-    encoding: Encoding | None = None,
-) -> np.ndarray:
+    encodes: bool = False,
+) -> Any:
     """Return the features of new records; columns in ``without`` (silos, persons) are left out.
 
-    With an encoding ``validate`` checks the columns of X, and values become numbers by it.
+    ``encodes``: whether an encoding makes numbers of them, so that only columns are validated.
     """
     refuse_sparse(X)
     X = as_frame(X)
     for column in without:
         X = without_column(X, column)
     X = with_names(X)
-    if encoding is not None:
-        return encoding.encode(validate(X))
+    if encodes:
+        return validate(X)
     with advising(X):
         values = validate(X)
     refuse_dates(X)

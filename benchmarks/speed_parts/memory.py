@@ -5,6 +5,7 @@ it (RssAnon), looked at every 5 ms; the whole of Python and its packages is part
 
 large      float32 X in a file, memory-mapped, 4 GB: 20 silos x 50,000 records x 1,000 features;
            in order and mixed, batches and everybody, scales given and found
+curves     1,000,000 records of 20 single-precision numbers in memory, ten silos
 W3         as :mod:`benchmarks.speed_parts.workloads` has it, all data in memory
 """
 
@@ -84,6 +85,8 @@ def measure_memory(quick: bool) -> str:
         for order, fit in CASES:
             name = f"{4 * np.prod(shape) / 1e9:.2g} GB on disk, {order}"
             lines.append(_row(name, fit, [folder, *map(str, shape), order, fit]))
+    n = 20_000 if quick else 1_000_000
+    lines.append(_row(f"{n * 20 * 4 / 1e6:.2g} MB in memory", "curves", [str(n)]))
     sizes = Sizes(w3_silos=500, w3_rounds=10) if quick else Sizes()
     name = f"W3, {sizes.w3_silos * 20 * 20 * 4 / 1e6:.2g} MB in memory"
     lines.append(_row(name, "W3", [str(sizes.w3_silos), str(sizes.w3_rounds)]))
@@ -118,9 +121,19 @@ def _large(folder: str, n_silos: int, n: int, d: int, order: str, fit: str) -> C
     return lambda: FITS[fit]().fit(X, y, silos=silos)
 
 
+def _curves(n: int) -> Callable:
+    """Return an additive fit to records in memory."""
+    X = np.random.default_rng(0).standard_normal((n, 20), dtype=np.float32)
+    model = skdpfl.ISRLDPClassifier(3.0, model="additive", feature_bounds=(-4, 4), trust="server")
+    model.set_params(random_state=0)
+    return lambda: model.fit(X, X[:, 0] > 0, silos=np.arange(n) % 10)
+
+
 def main() -> None:
     """Fit once and print seconds, anonymous memory before and at most."""
-    if len(sys.argv) == 3:
+    if len(sys.argv) == 2:
+        fit = _curves(int(sys.argv[1]))
+    elif len(sys.argv) == 3:
         sizes = Sizes(w3_silos=int(sys.argv[1]), w3_rounds=int(sys.argv[2]))
         data = many_silos(sizes)
 

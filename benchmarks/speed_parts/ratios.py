@@ -45,10 +45,10 @@ def _auto(n: int, m: int, *, even: bool, **options: Any) -> Fit:
     return partial(model.fit, X, y, silos=_ids(n, m, even=even))
 
 
-def _rounds(n: int, m: int, rate: float, *, even: bool) -> Fit:
-    """Return a fit of a hundred rounds."""
+def _rounds(n: int, m: int, rate: float, *, even: bool = True, n_rounds: int = 100) -> Fit:
+    """Return a fit whose scales and noise are given."""
     X, y = _records(n)
-    model = skdpfl.ISRLDPClassifier(n_rounds=100, sampling_rate=rate, **COMMON)
+    model = skdpfl.ISRLDPClassifier(n_rounds=n_rounds, sampling_rate=rate, **COMMON)
     return partial(model.fit, X, y, silos=_ids(n, m, even=even))
 
 
@@ -78,12 +78,51 @@ def _additive(n: int, dtype: type, m: int, by: int) -> tuple[Fit, Fit]:
     return _bounded(n // by, "additive", dtype, m), _bounded(n // by, "linear", dtype, m)
 
 
+def _wide(n: int, d: int) -> tuple[Fit, Fit]:
+    """Return a fit that could have curves, but for its columns, and one that could not."""
+    X = np.random.default_rng(0).uniform(-1, 1, (n, d))
+    given = {"feature_bounds": (-1, 1), "n_rounds": 10, "learning_rate": 0.1, "random_state": 0}
+    return tuple(
+        partial(skdpfl.ISRLDPClassifier(3.0, model=model, **given).fit, X, X[:, 0] > 0)
+        for model in ("additive", "linear")
+    )
+
+
+def _drawn_sizes(n: int, m: int) -> tuple[Fit, Fit]:
+    """Return fits of silos whose sizes are drawn, from few records to thousands, and of even ones.
+
+    The shares are those of a Dirichlet distribution with all parameters .1.
+    """
+    X, y = _records(n)
+    rng = np.random.default_rng(1)
+    drawn = rng.choice(m, n, p=rng.dirichlet(np.full(m, 0.1)))
+    model = skdpfl.ISRLDPClassifier(n_rounds=100, sampling_rate=1.0, **COMMON)
+    return tuple(partial(model.fit, X, y, silos=ids) for ids in (drawn, _ids(n, m, even=True)))
+
+
 def _predictions(n: int, dtype: type) -> tuple[Fit, Fit]:
     """Return predictions of clipped records, and LogisticRegression's."""
-    X, y = _records(n)
+    X, y = _records(max(n, 20_000))
     X, ours = X.astype(dtype), _bounded(20_000, "linear", dtype)()
     theirs = LogisticRegression().fit(X[:20_000], y[:20_000])
-    return partial(ours.predict, X), partial(theirs.predict, X)
+    return partial(ours.predict, X[:n]), partial(theirs.predict, X[:n])
+
+
+def _one_row(times: int) -> tuple[Fit, Fit]:
+    """Return many predictions of one record, and LogisticRegression's."""
+    each = _predictions(1, np.float64)
+    return tuple(lambda one=one: [one() for _ in range(times)] for one in each)
+
+
+def _groups(by: int) -> tuple[Fit, Fit]:
+    """Return the price of two records under a sampled plan, and that plan, each time another."""
+    epsilons = (2 + k / 1000 for k in range(10_000))
+
+    def plan() -> Any:
+        model = skdpfl.ISRLDPClassifier(next(epsilons), sampling_rate=0.1, scaling=None)
+        return model.plan_for(silo_sizes=[2000 // by] * 10, n_features=20)
+
+    return lambda: plan().spent().group(2), lambda: plan().spent()
 
 
 def _grid(n: int, penalties: int, folds: int) -> tuple[Fit, Fit]:
@@ -138,6 +177,16 @@ PAIRS: dict[str, Callable[[int], tuple[Fit, Fit]]] = {
         for n, dtype in ((30_000, np.float64), (1_000_000, np.float32))
         for m in (1, 10)
     },
+    "additive / linear, 2,000 x 5,000": lambda by: _wide(2000 // by, 5000 // by),
+    "sizes by Dirichlet(.1) / even, 300 silos, 30,000": lambda by: _drawn_sizes(
+        30_000 // by, 300 // by
+    ),
+    "100,000 silos of 10 / 1,000 silos of 1,000": lambda by: (
+        _rounds(1_000_000 // by, 100_000 // by, 1.0, n_rounds=10),
+        _rounds(1_000_000 // by, 1000 // by, 1.0, n_rounds=10),
+    ),
+    "a plan and its group(2) / the plan, 10 silos of 2,000, a tenth of the records": _groups,
+    "1,000 predictions of one record / LogisticRegression": lambda by: _one_row(1000 // by),
     "predictions / LogisticRegression, 1,000,000 of float32": lambda by: _predictions(
         1_000_000 // by, np.float32
     ),

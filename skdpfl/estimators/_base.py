@@ -5,13 +5,15 @@ Everything before the run uses public numbers only. Records are read by validati
 """
 
 import copy
+from collections.abc import Callable
 from dataclasses import field, fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from skdpfl import _warnings
 from skdpfl._compat import as_frame, fitting, with_callbacks, with_names
@@ -559,16 +561,28 @@ class FederatedEstimator(Trained):
         how = {"dtype": FLOATS} if schema is None else {"skip_check_array": True}
         known = partial(validate_data, self, reset=False, **how)
         without = self.silo_column, self.person_column
-        values = read_new(X, validate=known, without=without, encoding=schema)
+        values = read_new(X, validate=known, without=without, encodes=schema is not None)
+        if schema is None:
+            return self._raw_of_numbers(values)
+        return self._by_blocks(
+            lambda rows: self._raw_of_numbers(schema.encode(_safe_indexing(values, rows))),
+            _num_samples(values),
+        )
+
+    def _raw_of_numbers(self, values: np.ndarray) -> np.ndarray:
+        """Return raw predictions of checked numbers."""
         if type(self.model_) is LinearModel and isinstance(self.scaling_, AffineScaling):
             raw = self.model_.raw_within(vars(self), values, self.scaling_.low, self.scaling_.high)
             if raw is not None:
                 return raw
+        return self._by_blocks(lambda rows: self._raw_of(values[rows]), len(values))
+
+    def _by_blocks(self, function: Callable[[slice], np.ndarray], n: int) -> np.ndarray:
+        """Return raw predictions of all rows, some at a time where rows are predicted alone."""
         rows = 2 ** max(0, min(_MOST_ROWS, _NUMBERS - self.model_.n_features.bit_length()))
         if not self.model_.fitted_by_rows:
-            rows = max(1, len(values))
-        blocks = (values[i : i + rows] for i in range(0, max(1, len(values)), rows))
-        each = [self._raw_of(block) for block in blocks]
+            rows = max(1, n)
+        each = [function(slice(i, i + rows)) for i in range(0, max(1, n), rows)]
         return each[0] if len(each) == 1 else np.concatenate(each)
 
     def _raw_of(self, values: np.ndarray) -> np.ndarray:

@@ -11,6 +11,8 @@ from collections import Counter
 from functools import lru_cache
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
@@ -106,6 +108,23 @@ def test_predictions_do_not_copy_the_records():
     assert peak < 2 * found[0].nbytes + 2**22
     some = [fitted.decision_function(X[i : i + 9000]) for i in range(0, len(X), 9000)]
     np.testing.assert_array_equal(found[0], np.concatenate(some))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_predictions_do_not_encode_a_whole_frame(kind):
+    """Of 68 columns 22 MB for all rows; a block has at most 2^13 rows, 4.5 MB."""
+    n, codes = 40_000, np.random.default_rng(0).integers(0, 20, (3, 40_000)).astype(str)
+    frame = pd.DataFrame(dict(zip("abc", codes, strict=True))).assign(age=np.arange(n) / n)
+    known = {"age": (0, 1)} | {name: [str(k) for k in range(20)] for name in "abc"}
+    fitted = ISRLDPClassifier(model="linear", feature_bounds=known, random_state=0)
+    fitted.fit(frame[:3000], np.arange(3000) % 2)
+    given = pl.from_pandas(frame) if kind == "polars" else frame
+    found = []
+    peak = peak_of(lambda: found.append(fitted.decision_function(given)))
+    assert peak < 1.5e7
+    some = [fitted.decision_function(given[i : i + 900]) for i in range(0, n, 900)]
+    np.testing.assert_array_equal(found[0], np.concatenate(some))
+    assert len(found[0]) == n
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
