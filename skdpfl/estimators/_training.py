@@ -80,7 +80,7 @@ class Slope(NamedTuple):
     squared: float
 
 
-def shrunk(params: NDArray, work: Work, scales: Scales, average: bool | float) -> NDArray:
+def shrunk(params: NDArray, work: Work, scales: Scales, n_last: int | None) -> NDArray:
     """Return the parameters with the coefficients of curves shrunk; as they are without any."""
     columns, plan, step = scales.features, work.plan, work.algorithm.heavy_ball()
     known = isinstance(work.loss, (LogLoss, SquaredError)) and plan.unit != "silo"
@@ -89,7 +89,6 @@ def shrunk(params: NDArray, work: Work, scales: Scales, average: bool | float) -
     if not (np.abs(params) < _DIVERGED).all():  # it diverged
         return params
     assert isinstance(work.model, LinearModel)
-    n_last = None if average is True else last_rounds(average, plan.n_rounds)
     weights, at_zero = work.model.split(np.array(params, np.float64))
     for number, block in enumerate(columns.blocks):  # columns of 0 have coefficients of noise
         weights[columns.curves.places(number)] *= np.asarray(block.any(axis=0))[:, None]
@@ -261,9 +260,12 @@ class Agreed:
         measure = partial(self.data.curvature, scales)
         committed = Committed(*known, largest_square=scales.features.largest_square)
         training = final_training(committed, self.method, measure)
+        model = self.request.model.started(scales)
+        if plan is not None and isinstance(model, LinearModel):
+            model = replace(model, start=plan.start(labels, self.work.class_weights))
         work = replace(
             self.work,
-            model=self.request.model.started(scales),
+            model=model,
             loss=training.loss.of_scaled(scales.target.scale),
             algorithm=training.algorithm,
             features=scales.features_map,
@@ -294,11 +296,13 @@ class Started(Agreed):
 
     def calibrated(self, params: np.ndarray) -> Calibrated:
         """Return parameters after shrinking and calibration, which may ask the silos once more."""
-        params = shrunk(params, self.work, self.scales, self.training.average)
+        average = self.training.average
+        n_last = None if average is True else last_rounds(average, self.work.plan.n_rounds)
+        params = shrunk(params, self.work, self.scales, n_last)
         if (plan := self.choice.calibration) is None:
             return Calibrated(params)
         asked = self.silos, self.work, params, self.noise, self.labels
-        return plan.calibrated(CalibrationRun(plan, *asked))
+        return plan.calibrated(CalibrationRun(plan, *asked, n_last))
 
 
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):

@@ -59,12 +59,15 @@ class LinearModel(Model):
         Number k of raw predictions of a record.
     fit_intercept : bool, default=True
         Whether there is an intercept (a last row of parameters).
+    start : float, default=0.0
+        The intercept before the first round.
     """
 
     is_linear: ClassVar[bool] = True
     n_features: int
     n_outputs: int
     fit_intercept: bool = True
+    start: float = 0.0
 
     @property
     def size(self) -> int:
@@ -77,8 +80,10 @@ class LinearModel(Model):
         return self.n_features + self.n_outputs
 
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
-        """Return the starting point: zeros, independent of the stream."""
-        return np.zeros(self.size, dtype=dtype)
+        """Return the starting point, independent of the stream: zeros but for the intercept."""
+        params = np.zeros(self.size, dtype=dtype)
+        params[self.n_features * self.n_outputs :] = self.start
+        return params
 
     def split(self, params: NDArray) -> tuple[NDArray, NDArray]:
         """Return views: weights (..., d, k) and intercept (..., k), zeros without one."""

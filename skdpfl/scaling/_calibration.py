@@ -152,6 +152,10 @@ class CalibrationPlan(ABC):
         """Return the labels' shares, which may be counted; before anything else is asked."""
         return LabelShares()
 
+    def start(self, labels: LabelShares, weights: Any) -> float:
+        """Return the raw prediction at which rounds begin; ``weights`` are those of classes."""
+        return 0.0
+
     @cached_property
     def sums(self) -> SumPlan:
         """The plan of the sums; each costs at most mu = 1."""
@@ -169,7 +173,10 @@ class CalibrationPlan(ABC):
 
 
 class CalibrationRun(NamedTuple):
-    """A plan, a trained model, the silos, the server's random streams, and labels' shares."""
+    """A plan, a trained model, the silos, the server's random streams, and labels' shares.
+
+    The model is the average of ``n_last`` rounds' models; None: of the second half.
+    """
 
     plan: CalibrationPlan
     federation: Federation
@@ -177,6 +184,7 @@ class CalibrationRun(NamedTuple):
     params: np.ndarray
     streams: Streams
     labels: LabelShares = LabelShares()
+    n_last: int | None = None
 
     def mean(self, value: Any, number: int) -> float:
         """Return the noisy mean term."""

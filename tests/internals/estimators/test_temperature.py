@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 import skdpfl
 from skdpfl import scaling
+from skdpfl.algorithms import Scaffold
 from skdpfl.federation import SiloData, Work
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
@@ -18,7 +19,7 @@ from skdpfl.scaling._temperature import (
     FactorPosterior,
     ShrinkPlan,
     log_odds,
-    part_of_errors,
+    part_of_signal,
     posterior_share,
     rescale_towards_anchor,
 )
@@ -117,37 +118,54 @@ def test_a_penalty_counts():
 @pytest.mark.parametrize("clip", [0.01, 20.0])
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.9, 0.1)])
 @pytest.mark.parametrize("mu", [0.01, 0.3, 5.0])
-def test_two_classes_are_shrunk_by_noise_and_errors_alone(mu, shares, clip):
-    """By 1 / (1 + 12 S + (30 S)^2), or the part that is no error, to public shares' log odds."""
+def test_two_classes_are_shrunk_by_noise_and_coefficients_alone(mu, shares, clip):
+    """To public shares' log odds; rounds that are not plain steps have the noise of their end."""
     budgets = budgets_of((100, 300, 50), [mu] * 3)
     plan, model = ShrinkPlan(budgets, shares=shares), LinearModel(2, 1)
     params = np.array([1.0, -2.0, 0.5])
     own = mechanism_for("record", "silo")
     trained = SimpleNamespace(clip_norm=clip, mechanism=own, unit="record", trust="silo")
-    work = Work(model, LogLoss(label_free=True), None, trained, params.dtype)
+    work = Work(model, LogLoss(label_free=True), Scaffold(0.1), trained, params.dtype)
     run = scaling.CalibrationRun(plan, None, work, params, None, plan.counted(None, None))
     found = plan.calibrated(run)
     assert plan.sums.mus == plan.labels.mus == ()
     assert plan.level == pytest.approx(2 / (mu * 450) * np.sqrt(3), rel=0.01)
-    noise, bend = plan.level * scaling.rarity(shares) ** 1.5, shares[0] * shares[1]
-    longest = max(clip, np.sqrt(3) * max(shares))
-    error = (plan.level * longest / bend) ** 2 + 1 / (450 * bend)
-    known, kept = 1 / (1 + 12 * noise + (30 * noise) ** 2), 1 - part_of_errors(2, 5.0 / error)
-    assert found.factor == pytest.approx(min(known, kept))
+    longest, bend = max(clip, np.sqrt(3) * max(shares)), shares[0] * shares[1]
+    known = 2, 2, 5.0, 1.0, (plan.level * longest / bend) ** 2, 1 / (450 * bend)
+    assert found.factor == pytest.approx(part_of_signal(*known))
     odds = np.array([0, 0, *log_odds(shares)])
     np.testing.assert_allclose(found.params - odds, found.factor * (params - odds))
+    assert plan.start(run.labels, None) == odds[2]
+    trained.mechanism = SimpleNamespace()  # whose noise nobody knows
+    prior = plan.calibrated(run).factor
+    assert prior == plan.calibrated(run._replace(params=3 * params)).factor
+    assert found.factor != prior
 
 
-def test_the_part_of_errors_is_a_posterior_mean():
-    """Of beta in (0, 1), where n squares of variance 1 / beta sum to x: by numbers on a grid."""
-    beta = (np.arange(20_000) + 0.5) / 20_000
-    for n, x in ((1, 0.5), (5, 2.0), (5, 30.0), (40, 45.0), (300, 400.0)):
-        likely = np.exp(n / 2 * np.log(beta) - beta * x / 2 + x / 4)
-        expected = (likely * beta).sum() / likely.sum()
-        assert part_of_errors(n, x) == pytest.approx(expected, rel=1e-3)
-    assert part_of_errors(7, 0.0) == pytest.approx(4.5 / 5.5) == part_of_errors(7, 1e-200)
-    assert part_of_errors(7, 1e30) < 1e-9
-    assert 0 < part_of_errors(1000, 1.0) < 1
+@pytest.mark.parametrize("squared", [0.5, 2.0, 8.0])
+def test_the_part_of_signal_is_the_best_factor(squared):
+    """Among drawn coefficients with this sum of squares, none leaves smaller errors."""
+    rng, n, a, noise, sampled = np.random.default_rng(0), 5, 0.7, 0.2, 0.05
+    share = rng.random(2_000_000)
+    V, within = 0.3 * share / (1 - share), rng.choice([1 / 1.6, 1, 1.6], len(share))
+    true = np.sqrt(V / n)[:, None] * rng.normal(size=(len(V), n))
+    w = a * (true + np.sqrt(sampled) * rng.normal(size=true.shape))
+    w += np.sqrt(noise * within)[:, None] * rng.normal(size=true.shape)
+    here = np.abs(np.square(w).sum(axis=1) / squared - 1) < 0.05
+    best = (true[here] * w[here]).sum() / np.square(w[here]).sum()
+    found = part_of_signal(n, n, squared, a, noise, sampled)
+    assert found == pytest.approx(best, rel=0.05)
+    assert part_of_signal(n, n, 1e30, a, noise, sampled) <= 1
+    assert 0 < part_of_signal(1000, 1000, 1.0, a, noise, sampled) < 0.1
+
+
+def test_a_fit_of_rare_labels_begins_at_their_counted_share():
+    """Else gradients of columns whose mean is not 0 do the work of the intercept."""
+    X, y, silos, *_ = rare(0)
+    clf = skdpfl.ISRLDPClassifier(8.0, random_state=1, **BOUNDS).fit(X, y, silos=silos)
+    first = clf.model_.init()
+    assert first[-1] == pytest.approx(log_odds(tuple(clf.class_shares_))[0])
+    assert not first[:-1].any()
 
 
 def test_rare_labels_that_noise_drowns_are_told_of_and_others_not():
