@@ -6,6 +6,7 @@ An estimator's HTML representation shows its cost.
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -35,6 +36,11 @@ _PARAMETERS = {
     random_state : int, RandomState, Generator or None, default=None
         None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
 }
+
+
+def forwarded(path: str) -> Any:
+    """Return a property that is another attribute, such as "model.size"."""
+    return property(attrgetter(path))
 
 
 def filled_docs(own: Mapping[str, str] = MappingProxyType({})) -> Callable[[T], T]:

@@ -27,13 +27,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from skdpfl._apart import anew, attempted, is_stackable
+from skdpfl._surface import forwarded
 from skdpfl._warnings import warnings_off
 
 
@@ -290,7 +290,7 @@ class Weighted(Loss):
     """
 
     loss: Loss
-    is_classifier = property(attrgetter("loss.is_classifier"))  # type: ignore[assignment]
+    is_classifier = forwarded("loss.is_classifier")
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         value = self.loss.value(y["target"], raw, squared_norms=squared_norms)
@@ -358,8 +358,8 @@ class RecordByRecord(Loss):
 
     loss: Loss
     raises: bool = False
-    is_classifier = property(attrgetter("loss.is_classifier"))  # type: ignore[assignment]
-    quantile_level = property(attrgetter("loss.quantile_level"))  # type: ignore[assignment]
+    is_classifier = forwarded("loss.is_classifier")
+    quantile_level = forwarded("loss.quantile_level")
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         out, fixed = np.empty(raw.shape[:-1], raw.dtype), np.array(np.nan, raw.dtype)

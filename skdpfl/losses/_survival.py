@@ -30,7 +30,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from math import inf, log
-from operator import attrgetter
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -38,6 +37,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from skdpfl._arguments import check_number, check_positive
+from skdpfl._surface import forwarded
 from skdpfl.losses._base import Loss, Weighted
 
 #: the smallest positive number: targets of at least this are those above 0
@@ -261,7 +261,7 @@ class Tweedie(_Power):
         """From 0; above 0 for power 2."""
         return (_ABOVE_ZERO if self.power == 2 else 0.0), inf
 
-    _p = property(attrgetter("power"))  # type: ignore[assignment]
+    _p = forwarded("power")
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ class Offset(Loss):
     """
 
     loss: Loss
-    is_classifier = property(attrgetter("loss.is_classifier"))  # type: ignore[assignment]
+    is_classifier = forwarded("loss.is_classifier")
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         return self.loss.value(y["target"], _moved(y, raw, None), squared_norms=squared_norms)

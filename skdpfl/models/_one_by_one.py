@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdpfl._apart import anew, attempted, is_stackable
+from skdpfl._surface import forwarded
 from skdpfl._warnings import warnings_off
 from skdpfl.losses import Loss
 from skdpfl.models._base import Model
@@ -52,18 +52,18 @@ class OneByOne(Model):
     model: Model
     raises: bool = False
 
-    n_features = property(attrgetter("model.n_features"))  # type: ignore[assignment]
-    n_outputs = property(attrgetter("model.n_outputs"))  # type: ignore[assignment]
-    size = property(attrgetter("model.size"))  # type: ignore[assignment]
-    rules = property(attrgetter("model.rules"))  # type: ignore[assignment]
-    numbers_per_record = property(attrgetter("model.numbers_per_record"))  # type: ignore[assignment]
-    work_per_record = property(attrgetter("model.work_per_record"))  # type: ignore[assignment]
-    init = property(attrgetter("model.init"))  # type: ignore[assignment]
-    penalty_mask = property(attrgetter("model.penalty_mask"))  # type: ignore[assignment]
-    output_mask = property(attrgetter("model.output_mask"))  # type: ignore[assignment]
-    intercept_mask = property(attrgetter("model.intercept_mask"))  # type: ignore[assignment]
-    rescaled = property(attrgetter("model.rescaled"))  # type: ignore[assignment]
-    fitted_attributes = property(attrgetter("model.fitted_attributes"))  # type: ignore[assignment]
+    n_features = forwarded("model.n_features")
+    n_outputs = forwarded("model.n_outputs")
+    size = forwarded("model.size")
+    rules = forwarded("model.rules")
+    numbers_per_record = forwarded("model.numbers_per_record")
+    work_per_record = forwarded("model.work_per_record")
+    init = forwarded("model.init")
+    penalty_mask = forwarded("model.penalty_mask")
+    output_mask = forwarded("model.output_mask")
+    intercept_mask = forwarded("model.intercept_mask")
+    rescaled = forwarded("model.rescaled")
+    fitted_attributes = forwarded("model.fitted_attributes")
 
     def raw_of_fitted(self, attributes: Mapping[str, Any], X: NDArray) -> NDArray:
         new, fitted = anew(self.model), anew(dict(attributes), attributes)

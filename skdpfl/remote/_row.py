@@ -19,12 +19,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from skdpfl._apart import anew, rows_apart
+from skdpfl._surface import forwarded
 from skdpfl.federation import BoundedSum, Measure, SumPlan, SumQuestion
 from skdpfl.losses import LogLoss
 from skdpfl.models import Model, fitted_one_by_one
@@ -416,10 +416,10 @@ class Scored(BoundedSum):
     measure: Measure
     model: Predictor
 
-    on_grid = property(attrgetter("measure.on_grid"))  # type: ignore[assignment]
-    shape = property(attrgetter("measure.shape"))  # type: ignore[assignment]
-    radius = property(attrgetter("measure.radius"))  # type: ignore[assignment]
-    diameter = property(attrgetter("measure.diameter"))  # type: ignore[assignment]
+    on_grid = forwarded("measure.on_grid")
+    shape = forwarded("measure.shape")
+    radius = forwarded("measure.radius")
+    diameter = forwarded("measure.diameter")
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         self.measure.check(n_features, n_classes, work)

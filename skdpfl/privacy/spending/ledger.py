@@ -36,7 +36,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate
-from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
@@ -44,7 +43,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import at_least, at_most
-from skdpfl._surface import DocLinks
+from skdpfl._surface import DocLinks, forwarded
 from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours
@@ -445,10 +444,10 @@ class PrivacyLedger:
         return True
 
     #: the budget of the file
-    epsilon = property(attrgetter("_budget.epsilon"))
-    delta = property(attrgetter("_budget.delta"))
-    method = property(attrgetter("_budget.method"))
-    neighbours = property(attrgetter("_budget.neighbours"))
+    epsilon = forwarded("_budget.epsilon")
+    delta = forwarded("_budget.delta")
+    method = forwarded("_budget.method")
+    neighbours = forwarded("_budget.neighbours")
 
     def __enter__(self) -> PrivacyLedger:
         if self._closed:
