@@ -87,12 +87,13 @@ def _loaded(table: RecordsTable, folder: Path) -> tuple[np.ndarray, pd.DataFrame
     return X, pd.concat(rest[1:], ignore_index=True)
 
 
-def read_features(settings: SiloSettings, rows: Path) -> pd.DataFrame:
-    """Return the features of the rows of a CSV file."""
+def features_of(settings: SiloSettings, rows: Path) -> Iterator[pd.DataFrame]:
+    """Yield the features of a file's rows, some at a time."""
     table = settings.records
-    frame = pd.concat(read_file(rows, table.separator, table.encoding))
-    _check_has(frame, table.features, str(rows))
-    return pd.DataFrame({n: _numbers(table, frame[n]) for n in table.features}).astype(table.dtype)
+    for frame in read_file(rows, table.separator, table.encoding):
+        _check_has(frame, table.features, str(rows))
+        columns = {name: _numbers(table, frame[name]) for name in table.features}
+        yield pd.DataFrame(columns).astype(table.dtype)
 
 
 def _check_has(frame: pd.DataFrame, columns: Sequence[str], source: str) -> None:

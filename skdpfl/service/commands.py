@@ -25,7 +25,7 @@ from skdpfl.privacy import PrivacyLedger
 from skdpfl.service import _settings
 from skdpfl.service._serve import allowed_users, make_gate, serve
 from skdpfl.service._settings import BadFile, SiloSettings, read_settings
-from skdpfl.service._tables import read_features, read_file, read_records
+from skdpfl.service._tables import features_of, read_file, read_records
 
 #: seconds within which a gate that is well says so; between two attempts; until the next dial
 _HEALTH, _AGAIN, _DIAL = 15.0, 0.2, 5.0
@@ -241,23 +241,30 @@ def _audit(settings: SiloSettings, asked: argparse.Namespace) -> None:
     print(f"the log is whole; its digest is {log.digest()}")
 
 
+def _predictions(model: SiloAdapted, rows: Any) -> pd.DataFrame:
+    """Return predictions of some rows, with this silo's own part."""
+    here = np.zeros(len(rows), int)
+    predictions = pd.DataFrame({"prediction": model.predict(rows, silos=here)})
+    if hasattr(model, "predict_proba"):
+        shares = model.predict_proba(rows, silos=here)
+        predictions[[f"probability of {label}" for label in model.classes_]] = shares
+    return predictions
+
+
 def _predict(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Fit this silo's own part on its own records, and predict new ones with it."""
     records, features = read_records(settings), list(settings.records.features)
     try:
         plain = json.loads(asked.model.read_text())
         joint = getattr(estimators, str(plain["estimator"])).from_dict(plain)
-        own, rows = pd.DataFrame(records.X, columns=features), read_features(settings, asked.rows)
-        if not hasattr(joint, "feature_names_in_"):
-            own, rows = own.to_numpy(), rows.to_numpy()
+        own, named = pd.DataFrame(records.X, columns=features), hasattr(joint, "feature_names_in_")
         model = SiloAdapted(joint, None if asked.head == "none" else asked.head).fit_heads(
-            own, records.y
+            own if named else own.to_numpy(), records.y
         )
-        here = np.zeros(len(rows), int)
-        predictions = pd.DataFrame({"prediction": model.predict(rows, silos=here)})
-        if hasattr(model, "predict_proba"):
-            shares = model.predict_proba(rows, silos=here)
-            predictions[[f"probability of {label}" for label in model.classes_]] = shares
+        blocks = features_of(settings, asked.rows)
+        predictions = pd.concat(
+            [_predictions(model, rows if named else rows.to_numpy()) for rows in blocks]
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadFile(f"{asked.model}, {asked.rows}: {error}") from None
     with open(os.open(asked.to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:

@@ -168,6 +168,20 @@ def predict(hospital, model, *words, rows=None):
     return pd.read_csv(hospital.folder / "to.csv")
 
 
+def test_new_rows_are_predicted_some_at_a_time(hospital, monkeypatch):
+    """As many as are read in a block, however long the file is."""
+    whole, seen, predict_some = predict(hospital, joint()), [], SiloAdapted.predict
+
+    def watched(self, rows, **given):
+        seen.append(len(rows))
+        return predict_some(self, rows, **given)
+
+    monkeypatch.setattr(_tables, "_ROWS", 7)
+    monkeypatch.setattr(SiloAdapted, "predict", watched)
+    pd.testing.assert_frame_equal(predict(hospital, joint()), whole)
+    assert (max(seen), sum(seen)) == (7, len(whole))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("head", ["intercept", "ridge", "none"])
