@@ -52,6 +52,7 @@ FITS = {
     "survival": ("ISRLDPSurvival", INTERVALS | {"target_bounds": (0, 4), "breaks": 3}),
     "rates": ("ISRLDPRegressor", INTERVALS | {"loss": "poisson", "target_bounds": (0, 50)}),
     "multistage": ("ISRLDPClassifier", {"solver": "multistage", "n_rounds": 6, "alpha": 0.1}),
+    "phases": ("ISRLDPClassifier", {"solver": "localized", "n_rounds": 6}),
 }  # fmt: skip
 FAST = ["bounds", "clipped features", "curves", "a quantile", "intervals", "survival", "rates",
         "private scales", "target in bins", "scaffold", "learnt clip", "network"]  # fmt: skip
@@ -80,7 +81,7 @@ def test_the_model_is_that_of_one_process(tmp_path, name):
     kind, options = FITS[name]
     target = next(k for k in ("Regressor", "Survival", "Classifier") if k in kind)
     target = "Rates" if name == "rates" else target
-    data = problem(target, n=4000 if target in ("Survival", "Rates") else 160)
+    data = problem(target, n=4000 if target in ("Survival", "Rates") or name == "phases" else 160)
     own = {"exposure": exposures(4000)} if target == "Rates" else {}
     model, here = estimator(kind, **options), Here(tmp_path, data, **own)
     if model.unit == "silo":
