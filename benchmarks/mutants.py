@@ -8,9 +8,8 @@ its tests changes.
 
 Mutants that change nothing are listed with reasons in ``benchmarks/mutants_equivalent.txt`` and
 left out; of the others, 95 % have to die. The sample has a share of each folder by its number of
-mutants, at least ``--least``. ``--file PATH`` takes one file's, ``--named FILE`` those whose names
-are in a file (the output of an earlier run; with a larger ``--limit``, survivors meet the tests
-that were left).
+mutants, at least ``--least``. ``--named FILE`` takes those whose names are in a file (the output of
+an earlier run; with a larger ``--limit``, survivors meet the tests that were left).
 """
 
 from __future__ import annotations
@@ -145,7 +144,6 @@ def main() -> int:
     parser.add_argument("--least", type=int, default=20, help="mutants of each folder, at least")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a part of the path")
-    parser.add_argument("--file")
     parser.add_argument("--named", type=Path)
     parser.add_argument("--limit", type=float, default=5.0, help="CPU seconds for a mutant")
     parser.add_argument("--slow", action="store_true", help="slow tests take part, too")
@@ -154,9 +152,8 @@ def main() -> int:
     if args.slow:
         MARK.clear()
     equivalent, every = known_equivalents(), {}
-    some = args.file or args.only
     for part, (places, _) in PARTS.items():
-        files = [f for f in python_files(places) if some in str(f)]
+        files = [f for f in python_files(places) if args.only in str(f)]
         found = [m for f in files for m in mutants_of_file(f)]
         for file in files:  # every reason has to have its mutant
             here = {k for k in equivalent if k.startswith(f"{file.relative_to(ROOT)} ")}
@@ -164,7 +161,7 @@ def main() -> int:
                 print(f"no longer in the code: {key}")
         every[part] = [m for m in found if m.key not in equivalent]
     number = sum(map(len, every.values()))
-    run = chosen(every, number if args.file else args.sample, args.least, args.seed)
+    run = chosen(every, args.sample, args.least, args.seed)
     if args.named:
         named = keys_in(args.named)
         run = [m for ms in every.values() for m in ms if m.key in named]

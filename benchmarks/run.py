@@ -36,24 +36,17 @@ class Benchmark(NamedTuple):
 
 
 BENCHMARKS = {
-    "budgets": Benchmark(
-        "auto/run.py budgets", 15, "docs/raw_frames.md", quick="--seeds 1 --cases A"
-    ),
-    "unseen": Benchmark(
-        "auto/run.py unseen", 1, "docs/auto.md", "auto/unseen.md", quick="--cases 00 01"
-    ),
-    "rare": Benchmark(
-        "auto/run.py rare", 0.5, "docs/measurements.md", "auto/rare.md", quick="--seeds 2"
-    ),
-    "additive": Benchmark(
-        "auto/run.py additive", 4, "docs/models.md", "auto/additive.md", quick="--cases wine"
-    ),
-    "alone": Benchmark(
-        "auto/run.py alone", 0.5, "docs/measurements.md", "auto/alone.md", quick="--seeds 1"
-    ),
-    "judge": Benchmark(
-        "auto/run.py judge", 2, "docs/models.md", "auto/judge.md", quick="--cases 0"
-    ),
+    **{
+        name: Benchmark(f"auto/run.py {name}", minutes, page, f"auto/{name}.md", quick)
+        for name, minutes, page, quick in (
+            ("budgets", 15, "docs/raw_frames.md", "--seeds 1 --cases A"),
+            ("unseen", 1, "docs/auto.md", "--cases 00 01"),
+            ("rare", 0.5, "docs/measurements.md", "--seeds 2"),
+            ("additive", 4, "docs/models.md", "--cases wine"),
+            ("alone", 0.5, "docs/measurements.md", "--seeds 1"),
+            ("judge", 2, "docs/models.md", "--cases 0"),
+        )
+    },
     "shuffler": Benchmark("shuffler.py", 1, "docs/measurements.md", quick=""),
     "shares": Benchmark("shared_noise.py", 0.5, "docs/measurements.md"),
     "networks": Benchmark("networks/study.py", 20, "docs/models.md", "networks/results.md"),

@@ -2,8 +2,7 @@
 
 Untuned models on held-out records, for three trusts at the same budget; one colluding silo. The
 mean and its standard error over random splits into five parts (and, but for the hospitals, random
-silos). A second table has the noise of the released sum over a trusted server's, from plans alone.
-Half a minute on one core. Data are looked for in ``$SKDPFL_DATA``.
+silos). Half a minute on one core. Data are looked for in ``$SKDPFL_DATA``.
 
 ``--gates 1000`` measures instead what a round over so many gates takes, all of them in this
 process, without masks and with masks and shares: minutes.
@@ -25,7 +24,7 @@ from sklearn.metrics import log_loss
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor, datasets
 from skdpfl.federation import Schema
-from skdpfl.privacy import PrivacyLedger, SecureAggregation
+from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import (
     Courier,
     Gate,
@@ -89,7 +88,7 @@ def scores(case: Case, epsilon: float, trust: str, seeds: range) -> np.ndarray:
 
 
 def models(n_seeds: int) -> None:
-    """Print the first table."""
+    """Print the table."""
     print(f"| | epsilon | {' | '.join(TRUSTS)} |\n|---|---|---|---|---|")
     for name, case in CASES.items():
         for epsilon in case.epsilons:
@@ -99,31 +98,6 @@ def models(n_seeds: int) -> None:
                 error = found.std(ddof=1) / math.sqrt(n_seeds)
                 cells.append(f"{found.mean():.3f} ± {error:.3f}")
             print(f"| {name} | {epsilon:g} | {' | '.join(cells)} |", flush=True)
-
-
-def released(m: int = 10) -> None:
-    """Print the second table."""
-    kinds: dict[str, dict[str, Any]] = {
-        "rounds alone": {"scaling": None, "calibrate": False},
-        "in bounds": {"feature_bounds": (-1, 1)},
-        "without bounds": {},
-    }
-    columns = "silos, colluding", "epsilon", *kinds, "sqrt(m / (m - t))"
-    print("\nNoise over a trusted server's\n")
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-    for t in (1, 3):
-        for epsilon in (0.5, 1.0, 3.0):
-            ratios = []
-            for options in kinds.values():
-                noise = []
-                for trust in (SecureAggregation(t), "server"):
-                    clf = ISRLDPClassifier(epsilon, delta=DELTA, trust=trust, **options)
-                    plan = clf.plan_for(silo_sizes=[200] * m, n_features=10)
-                    noise.append(plan.mechanism.noise_on_mean(plan) / plan.clip_norm)
-                ratios.append(f"{noise[0] / noise[1]:.4f}")
-            print(
-                f"| {m}, {t} | {epsilon:g} | {' | '.join(ratios)} | {math.sqrt(m / (m - t)):.4f} |"
-            )
 
 
 class Gates(Courier):
@@ -182,4 +156,3 @@ if __name__ == "__main__":
         over_gates(asked.gates)
     else:
         models(2 if asked.quick else 5)
-        released()

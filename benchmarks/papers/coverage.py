@@ -171,14 +171,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, help="default: the screen")
     parser.add_argument("--tables", type=Path, default=ITEMS.parent, help="where the tables are")
-    options = parser.parse_args()
-    made = page(options.tables, all_items=True) + "\n"
-    if options.out is None:
-        print(made)
-    else:
-        options.out.write_text(made)
+    print(page(parser.parse_args().tables, all_items=True))
 
 
 if __name__ == "__main__":
