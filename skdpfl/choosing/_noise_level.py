@@ -31,7 +31,6 @@ large, k N records are needed, or the epsilon of k mu.
 
 import dataclasses
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -40,12 +39,10 @@ from skdpfl.algorithms import sends_one_gradient
 from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._request import Request
 from skdpfl.models import RuleTask
-from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.events import Trust
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule, noise_factors
-from skdpfl.privacy.release import distinct
 from skdpfl.scaling import rarity
 
 #: a larger (D / z)^2 is no privacy, and exp((D / z)^2) is to be computed
@@ -96,12 +93,8 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
         hits = rate * n_steps  # the expected number of steps that use a record
         often = min(n_steps, hits + 4 * math.sqrt(hits) + 3)
         return np.array([min(rate * math.sqrt(n_steps * growth), change * math.sqrt(often) / z)])
-    epsilon = shared_budgets(np.asarray(promise.epsilon, dtype=float))
-    epsilons, deltas = np.broadcast_arrays(epsilon, promise.delta)
-    first, code = distinct(epsilons, deltas)
-    pairs = zip(epsilons[first].tolist(), deltas[first].tolist(), strict=True)
     share = request.left * promise.guarantee.share_in_silo(request.facts.n_silos)
-    return share * np.array([_mu(e, d) for e, d in pairs])[code]
+    return share * promise.mu
 
 
 def _level(request: Request, rate: float, n_noised: int) -> NoiseLevel:
@@ -134,11 +127,6 @@ def noise_of_plan(plan: PrivacyPlan) -> float:
     scheduled = math.sqrt(np.square(np.concatenate(plan.factors)).mean())
     noise = plan.mechanism.noise_on_mean(plan) / plan.clip_norm
     return noise * scheduled / math.sqrt(n_noised)
-
-
-@lru_cache(maxsize=4096)
-def _mu(epsilon: float, delta: float) -> float:
-    return gaussian_mu(epsilon, delta)
 
 
 _DROWNED = (

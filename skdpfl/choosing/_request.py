@@ -33,10 +33,11 @@ from skdpfl.federation import SiloBudgets
 from skdpfl.inference import PART, Covariance
 from skdpfl.losses import LogLoss, Loss, Ordinal
 from skdpfl.models import Additive, Architecture, LinearModel, Model, OneSlope, RuleTask
-from skdpfl.privacy.calibration import automatic_delta
+from skdpfl.privacy.calibration import automatic_delta, shared_budgets
 from skdpfl.privacy.events import Guarantee, Guaranteed, read_guarantee, spare_rounds_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule
+from skdpfl.privacy.release import distinct
 from skdpfl.scaling import Bounds, CurvePlan, read_feature_bounds, read_target_bounds
 
 
@@ -233,6 +234,15 @@ class Promise(Guaranteed):
     def is_exact(self) -> bool:
         """Whether the fit is not private: every budget is infinite."""
         return self.epsilon is not None and bool(np.all(np.isinf(self.epsilon)))
+
+    @cached_property
+    def mu(self) -> np.ndarray:
+        """mu of each silo's budget, or one for all (1,)."""
+        epsilon = shared_budgets(np.asarray(self.epsilon, dtype=float))
+        epsilons, deltas = np.broadcast_arrays(epsilon, self.delta)
+        first, code = distinct(epsilons, deltas)
+        pairs = zip(epsilons[first].tolist(), deltas[first].tolist(), strict=True)
+        return np.array([gaussian_mu(e, d) for e, d in pairs])[code]
 
 
 @dataclass(frozen=True, eq=False)
