@@ -254,16 +254,17 @@ def _columns_to_plain(step: ColumnTransformer, path: str) -> dict[str, Any]:
     }
 
 
-def _step_from_plain(plain: Any) -> Any:
-    """Return a fitted step."""
+def _step_from_plain(plain: Any, words: tuple[Any, ...] = ("passthrough", None)) -> Any:
+    """Return a fitted step, or one of the words that may stand for it."""
     if isinstance(plain, str) or plain is None:
-        require(plain in ("passthrough", "drop", None), "step", "is unknown")
+        require(plain in words, "step", "is unknown")
         return plain
     require(isinstance(plain, dict) and "kind" in plain, "step", "has no kind")
     kind = one_of(plain, "kind", ("Pipeline", "ColumnTransformer", *STEPS), "step")
     if kind == "Pipeline":
         keys(plain, ("kind", "steps"), "step")
         pairs = [_named(pair) for pair in listed(plain, "steps", "step")]
+        require(bool(pairs), "steps", "are none")
         return Pipeline([(name, _step_from_plain(step)) for name, step in pairs])
     return _columns_from_plain(plain) if kind == "ColumnTransformer" else _own_step(plain)
 
@@ -277,7 +278,7 @@ def _columns_from_plain(plain: dict[str, Any]) -> ColumnTransformer:
         require(isinstance(part, list) and len(part) == 3, "parts", "are not triples")
         name, step = _named(part[:2])
         require(isinstance(part[2], list), "parts", "have no list of columns")
-        parts.append((name, _step_from_plain(step), part[2]))
+        parts.append((name, _step_from_plain(step, ("passthrough", "drop")), part[2]))
     empty = [(name, "passthrough", columns) for name, _, columns in parts]
     made = ColumnTransformer(empty, verbose_feature_names_out=bool(plain["prefixed"]))
     d, named = _columns_in(plain)

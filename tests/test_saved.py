@@ -111,8 +111,15 @@ def test_damaged_files_raise_errors():
         with pytest.raises(ValueError):
             skdpfl.from_dict(plain)
         words[field] = kept
+    for part in (None, {"kind": "Pipeline", "steps": []}):
+        plain["steps"][0][1]["parts"][1][1] = part
+        with pytest.raises(ValueError, match="step"):
+            skdpfl.from_dict(plain)
+    plain["steps"][0][1]["parts"][1][1] = words
     skdpfl.from_dict(plain)
     with pytest.raises(ValueError, match="n_features is above"):
         skdpfl.from_dict(plain | {"steps": [["columns", WIDE]]})
+    with pytest.raises(ValueError, match="step is unknown"):
+        skdpfl.from_dict(plain | {"steps": [["columns", "drop"]]})
     with pytest.raises(ValueError, match="names no estimator"):
         skdpfl.from_dict({})

@@ -214,6 +214,7 @@ def _encoding(plain: Any, n_columns: int) -> Encoding:
         fine = len(set(levels)) == len(levels) <= column.width <= MOST_LEVELS
         require(fine, "levels", "are not different labels of at most the width")
         finite_numbers(list(ends), "range")  # without scales it may lack one
+        finite_numbers([column.start], "start")
         require(column.kind != "category" or column.is_known, "encoding", "lacks levels")
     return encoding
 
