@@ -6,8 +6,8 @@ _magnitudes  ranges from noisy counts of octaves, by a library of shapes
 _moments     sums over columns (the guarantee), and the means and spreads that they show
 _run         ScalingPlan, data -> Scales
 _curves      which columns bend a linear model: one noisy histogram -> Expansion
-_calibration what is found after training: the scale of a classifier's raw predictions
-             (``_temperature``), the level of a quantile's
+_calibration what is found after training: the scale of a classifier's raw predictions, the
+             level of a quantile's
 _centre_sums, _value_counts
              sums of columns with gaps and words, for transformers and looks
 """
@@ -17,8 +17,13 @@ from skdpfl.scaling._calibration import (
     Calibrated,
     CalibrationPlan,
     CalibrationRun,
+    Labels,
     LabelShares,
     ShiftPlan,
+    ShrinkPlan,
+    Slopes,
+    TemperaturePlan,
+    rarity,
 )
 from skdpfl.scaling._centre_sums import (
     Bins,
@@ -76,5 +81,4 @@ from skdpfl.scaling._run import (
     run_scaling,
     values_of,
 )
-from skdpfl.scaling._temperature import Labels, ShrinkPlan, Slopes, TemperaturePlan, rarity
 from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, ones, threshold

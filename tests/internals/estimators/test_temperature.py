@@ -15,7 +15,7 @@ from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.models._network import ACTIVATIONS, Network
 from skdpfl.privacy.mechanisms import mechanism_for
-from skdpfl.scaling._temperature import (
+from skdpfl.scaling._calibration import (
     FactorPosterior,
     ShrinkPlan,
     log_odds,
@@ -241,7 +241,7 @@ def test_what_is_known_after_slopes_is_bayes_rule():
     for factor, slope in seen:
         told = known.slopes(factor)
         likely = likely * norm.pdf(
-            slope, told, np.hypot(0.05, scaling._temperature._MISFIT * told[:1])
+            slope, told, np.hypot(0.05, scaling._calibration._MISFIT * told[:1])
         )
     after = (likely * known.slopes(0.7)).sum() / likely.sum()
     assert known.expected(seen, 0.7) == pytest.approx(after, rel=1e-9)
@@ -261,7 +261,7 @@ def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
     def mean(at, number):
         raw = at * x
         slopes = (LogLoss().gradient(y, raw) * raw).sum(axis=-1)
-        return scaling._temperature.centred_slopes(raw, slopes, plan.cut).mean()
+        return scaling._calibration.centred_slopes(raw, slopes, plan.cut).mean()
 
     factor, error = plan.find(mean, known_of(plan, variance))
     assert abs(factor - best) * np.sqrt(variance) < 0.5
@@ -273,7 +273,7 @@ def test_the_factor_is_found_however_far_predictions_reach(variance, reach):
 def test_the_factors_error_is_that_of_fits_repeated_with_other_noise(reach):
     plan, rng = plan_of(mu=[20.0] * 3), np.random.default_rng(0)
     posterior = known_of(plan)
-    nearest = np.abs(scaling._temperature._FACTORS - reach).argmin()
+    nearest = np.abs(scaling._calibration._FACTORS - reach).argmin()
 
     def found(noise):
         def mean(at, number):
@@ -292,7 +292,7 @@ def test_slopes_that_are_expected_are_those_of_such_predictions(n_outputs):
     raw = 0.8 * np.sqrt(1.5) * rng.normal(size=(10**5, n_outputs))
     y = rng.integers(0, n_labels, len(raw))
     slopes = (LogLoss().gradient(y, raw) * raw).sum(axis=-1)
-    found = scaling._temperature.centred_slopes(raw, slopes, 0.7).mean()
+    found = scaling._calibration.centred_slopes(raw, slopes, 0.7).mean()
     told = posterior.slopes(0.8)[0]  # of labels that do not follow predictions
     np.testing.assert_allclose(told, found, atol=0.03 if n_outputs > 1 else 0.01)
 
