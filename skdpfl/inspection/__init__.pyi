@@ -3,7 +3,6 @@ from skdpfl.inspection._before_fit import (
     affordable_features as affordable_features,
     heterogeneity as heterogeneity,
 )
-from skdpfl.inspection._shapes import CoefficientDisplay as CoefficientDisplay
 from skdpfl.inspection._score_displays import (
     DPCalibrationDisplay as DPCalibrationDisplay,
 )
@@ -21,8 +20,10 @@ from skdpfl.inspection._local_comparison import (
     local_comparison as local_comparison,
 )
 from skdpfl.inspection._display import (
+    CoefficientDisplay as CoefficientDisplay,
     CountsDisplay as CountsDisplay,
     QuantilesDisplay as QuantilesDisplay,
+    ShapeDisplay as ShapeDisplay,
 )
 from skdpfl.inspection._score_displays import (
     PrivateScore as PrivateScore,
@@ -33,7 +34,6 @@ from skdpfl.inspection._score_displays import (
     DPConfusionMatrixDisplay as DPConfusionMatrixDisplay,
     DPRocCurveDisplay as DPRocCurveDisplay,
 )
-from skdpfl.inspection._shapes import ShapeDisplay as ShapeDisplay
 from skdpfl.inspection._utility import PrivacySpentDisplay as PrivacySpentDisplay
 from skdpfl.inspection._survival import (
     SurvivalDisplay as SurvivalDisplay,
