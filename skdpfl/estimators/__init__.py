@@ -1,9 +1,8 @@
-"""The estimators: one module per family, with a constructor and a docstring for each class."""
+"""The estimators: a constructor and a docstring for each class, by families."""
 
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._checkpoint import Checkpoint
-from skdpfl.estimators._isrl import ISRLDPClassifier, ISRLDPRegressor, ISRLDPSurvival
-from skdpfl.estimators._local_steps import (
+from skdpfl.estimators._families import (
     DPFedAvgClassifier,
     DPFedAvgRegressor,
     DPFedAvgSurvival,
@@ -14,4 +13,7 @@ from skdpfl.estimators._local_steps import (
     DPFedEXPRegressor,
     DPScaffoldClassifier,
     DPScaffoldRegressor,
+    ISRLDPClassifier,
+    ISRLDPRegressor,
+    ISRLDPSurvival,
 )
