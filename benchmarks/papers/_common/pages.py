@@ -62,7 +62,7 @@ def compared(asked: re.Match[str], folder: Path) -> str:
     Printed values and the claim are cells of their own, see ``_common.claims``. "not run" is a cell
     of the full run that the table on disk lacks, a dash one that there is not; rows without any
     value are named below, columns without any are left out, and so are settings without cells at
-    the published epsilon.
+    the published epsilon. Where there is one setting, it heads the methods.
     """
     name, published = asked["name"], float(asked["epsilon"])
     figure = figure_of(name)
@@ -97,6 +97,8 @@ def compared(asked: re.Match[str], folder: Path) -> str:
         else:
             lines.append(line)
     shown = [column for column in zip(*lines, strict=True) if set(column[2:]) != {"–"}]
+    if len(there) == 1:
+        shown[:2] = [(*there, *shown[1][1:])]
     body = "\n".join("| " + " | ".join(line) + " |" for line in zip(*shown, strict=True))
     body = f"{body}\n\n" if len(lines) > 2 else ""
     rest = "; ".join(f"{s} ({idle[s]} methods)" for s in idle if idle[s])

@@ -17,16 +17,7 @@ from _common.problem import Problem
 from _common.watch import course
 from sklearn.preprocessing import normalize
 
-from fedexp.methods import (
-    OWN,
-    TRUSTED,
-    WatchedRegressor,
-    axes,
-    claims,
-    model_of,
-    panels,
-    steps_of,
-)
+from fedexp import methods
 
 LOCAL_STEPS = 5
 
@@ -60,23 +51,24 @@ def distance(
 ) -> Fit:
     """Return the last distance to w* and all of them; the server's steps where it has some."""
     data, best = problem(size, seed)
-    model = model_of(
-        WatchedRegressor, method, setting, epsilon, seed, n_silos=size.silos, size=size.features,
-        n_rounds=size.rounds, local_steps=LOCAL_STEPS, fit_intercept=False, **chosen,
+    model = methods.model_of(
+        methods.WatchedRegressor, method, setting, epsilon, seed, n_silos=size.silos,
+        size=size.features, n_rounds=size.rounds, local_steps=LOCAL_STEPS, fit_intercept=False,
+        **chosen,
     )  # fmt: skip
     scores = {"distance": lambda now, X, y: float(np.linalg.norm(now.coef_ - best))}
     model, fit = course(model, data, seed, 1, scores)
-    return Fit(fit.value, fit.curves + steps_of(model))
+    return Fit(fit.value, fit.curves + methods.steps_of(model))
 
 
 def cells(quick: bool, full: Size = SIZE) -> list[Cell]:
     """Return the cells."""
     size = QUICK if quick else full
-    found = claims(size.silos, size.rounds, OWN)
-    for setting, method, epsilon in panels(size.silos, size.rounds):
-        if quick and setting == TRUSTED and epsilon != 3.0:
+    found = methods.claims(size.silos, size.rounds, methods.OWN)
+    for setting, method, epsilon in methods.panels(size.silos, size.rounds):
+        if quick and setting == methods.TRUSTED and epsilon != 3.0:
             continue
-        tuned = axes(method, epsilon < np.inf)
+        tuned = methods.axes(method, epsilon < np.inf)
         fit = partial(distance, method, setting, epsilon, size)
         found.append(Cell(method, epsilon, fit, tuned, setting, metric="last distance"))
     return found

@@ -19,23 +19,8 @@ from functools import partial
 
 from _common.cells import Figure, known
 
-from skdpfl import ISRLDPClassifier
+from skdpfl import ISRLDPClassifier, papers
 from skdpfl.algorithms.theory import acsa_scale, lowy2023_one_pass_rounds, multistage
-from skdpfl.papers import (
-    acsa_bound,
-    gradient_variance,
-    lowy2023_accelerated_rounds,
-    lowy2023_batch,
-    lowy2023_bound,
-    lowy2023_lower_bound,
-    lowy2023_multistage_rounds,
-    lowy2023_rate,
-    lowy2023_regularisation,
-    lowy2023_rounds,
-    lowy2023_sigma,
-    lowy2023_step,
-    stich2019_bound,
-)
 
 N, D, SILOS, DELTA = 1238, 51, 25, 1 / 1238**2
 LIPSCHITZ, SMOOTHNESS, DIAMETER, MODULUS, EXCESS = 1.0, 0.25, 10.0, 0.01, math.log(2)
@@ -50,27 +35,29 @@ def noise(epsilon: float, n_rounds: int) -> tuple[float, int]:
     setting = {"epsilon": epsilon, "delta": DELTA, "n_records": N, "n_rounds": n_rounds}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        batch = min(N, math.ceil(lowy2023_batch(**setting, form="theory")))
-        return lowy2023_sigma(**setting, batch=batch, lipschitz=LIPSCHITZ, form="theory"), batch
+        batch = min(N, math.ceil(papers.lowy2023_batch(**setting, form="theory")))
+        sigma = papers.lowy2023_sigma(**setting, batch=batch, lipschitz=LIPSCHITZ, form="theory")
+    return sigma, batch
 
 
 def variance(sigma: float, batch: int) -> float:
     """Return s^2 of the mean of all silos' noisy gradients."""
-    return gradient_variance(lipschitz=LIPSCHITZ, batch=batch, noise=sigma, n_parameters=D, **ALL)
+    known = {"lipschitz": LIPSCHITZ, "n_parameters": D} | ALL
+    return papers.gradient_variance(batch=batch, noise=sigma, **known)
 
 
 def minibatch(epsilon: float) -> float:
     """Return the bound of noisy minibatch SGD."""
-    n_rounds = lowy2023_rounds(**CONVEX, **BUDGET, n_silos=SILOS, epsilon=epsilon)
+    n_rounds = papers.lowy2023_rounds(**CONVEX, **BUDGET, n_silos=SILOS, epsilon=epsilon)
     _, batch = noise(epsilon, n_rounds)
     known = {"n_silos": SILOS, "n_rounds": n_rounds, "batch": batch, "epsilon": epsilon} | BUDGET
-    step = lowy2023_step(**CONVEX, **known)
-    return lowy2023_bound(step, lipschitz=LIPSCHITZ, diameter=DIAMETER, **known)
+    step = papers.lowy2023_step(**CONVEX, **known)
+    return papers.lowy2023_bound(step, lipschitz=LIPSCHITZ, diameter=DIAMETER, **known)
 
 
 def accelerated(epsilon: float) -> float:
     """Return the bound of accelerated minibatch SGD on the loss with the theorem's penalty."""
-    rounds = partial(lowy2023_accelerated_rounds, **CONVEX, **BUDGET, **ALL, epsilon=epsilon)
+    rounds = partial(papers.lowy2023_accelerated_rounds, **CONVEX, **BUDGET, **ALL, epsilon=epsilon)
     _, batch = noise(epsilon, rounds(batch=N))
     n_rounds = rounds(batch=batch)
     return smooth(n_rounds, variance(noise(epsilon, n_rounds)[0], batch))
@@ -81,7 +68,7 @@ def one_pass(epsilon: float) -> float:
     n_rounds = lowy2023_one_pass_rounds(**CONVEX, **BUDGET, n_silos=SILOS, epsilon=epsilon)
     setting = {"epsilon": epsilon, "delta": DELTA, "n_records": N, "n_rounds": n_rounds}
     batch = N // n_rounds
-    sigma = lowy2023_sigma(**setting, batch=batch, lipschitz=LIPSCHITZ, form="one pass")
+    sigma = papers.lowy2023_sigma(**setting, batch=batch, lipschitz=LIPSCHITZ, form="one pass")
     return smooth(n_rounds, variance(sigma, batch))
 
 
@@ -105,7 +92,7 @@ def minibatch_shuffled(epsilon: float) -> float:
         noise = shuffled(epsilon, n_rounds)
         known = {"n_silos": SILOS, "n_rounds": n_rounds, "batch": N, "epsilon": epsilon} | BUDGET
         bound = partial(
-            lowy2023_bound, lipschitz=LIPSCHITZ, diameter=DIAMETER, noise=noise, **known
+            papers.lowy2023_bound, lipschitz=LIPSCHITZ, diameter=DIAMETER, noise=noise, **known
         )
         slope = bound(1.0) - DIAMETER**2 / (2 * n_rounds)  # D^2 / (2 eta R) + slope eta
         best = DIAMETER / math.sqrt(2 * n_rounds * slope)
@@ -125,24 +112,24 @@ def least(epsilon: float, setting: str, noise_by: str | None) -> float:
     known = {"strong_convexity": MODULUS} if "strongly" in setting else {"diameter": DIAMETER}
     known |= {"lipschitz": LIPSCHITZ, "n_records": N, "n_silos": SILOS, "n_parameters": D}
     if noise_by is None:
-        return lowy2023_lower_bound(epsilon=epsilon, delta=DELTA, **known)
-    return lowy2023_rate(epsilon=epsilon, noise_by=noise_by, **known)
+        return papers.lowy2023_lower_bound(epsilon=epsilon, delta=DELTA, **known)
+    return papers.lowy2023_rate(epsilon=epsilon, noise_by=noise_by, **known)
 
 
 def smooth(n_rounds: int, s2: float) -> float:
     """Return AC-SA's bound, and what the penalty costs at most."""
-    penalty = lowy2023_regularisation(variance=s2, diameter=DIAMETER, n_rounds=n_rounds)
+    penalty = papers.lowy2023_regularisation(variance=s2, diameter=DIAMETER, n_rounds=n_rounds)
     problem = {"n_rounds": n_rounds, "variance": s2, "squared_distance": DIAMETER**2}
     scale = acsa_scale(smoothness=SMOOTHNESS + penalty, **problem)
-    return acsa_bound(scale=scale, **problem) + penalty * DIAMETER**2 / 2
+    return papers.acsa_bound(scale=scale, **problem) + penalty * DIAMETER**2 / 2
 
 
 def strongly_convex(epsilon: float) -> float:
     """Return the bound of minibatch SGD with Stich's steps."""
-    n_rounds = lowy2023_rounds(**CONVEX, **BUDGET, n_silos=SILOS, epsilon=epsilon)
+    n_rounds = papers.lowy2023_rounds(**CONVEX, **BUDGET, n_silos=SILOS, epsilon=epsilon)
     sigma, _ = noise(epsilon, n_rounds)
     moment = LIPSCHITZ**2 + D * sigma**2 / SILOS
-    return stich2019_bound(
+    return papers.stich2019_bound(
         n_rounds=n_rounds, strong_convexity=MODULUS, largest_step=1 / (2 * SMOOTHNESS),
         squared_distance=DIAMETER**2, noise=moment,
     )  # fmt: skip
@@ -151,9 +138,8 @@ def strongly_convex(epsilon: float) -> float:
 def stages(epsilon: float) -> float:
     """Return the bound of the multi-stage solver: half for each stage that fits in."""
     curved = {"smoothness": SMOOTHNESS, "strong_convexity": MODULUS, "excess": EXCESS}
-    rounds = partial(
-        lowy2023_multistage_rounds, lipschitz=LIPSCHITZ, **curved, **BUDGET, **ALL, epsilon=epsilon
-    )
+    rounds = partial(papers.lowy2023_multistage_rounds, lipschitz=LIPSCHITZ, **curved, **ALL)
+    rounds = partial(rounds, **BUDGET, epsilon=epsilon)
     _, batch = noise(epsilon, rounds(batch=N))
     n_rounds = rounds(batch=batch)
     s2 = variance(noise(epsilon, n_rounds)[0], batch)
