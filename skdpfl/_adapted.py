@@ -25,11 +25,12 @@ record without error was in it. Labels have log loss, numbers squared error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn import config_context
@@ -45,6 +46,7 @@ from skdpfl._compat import as_frame
 from skdpfl._pipelines import learns_nothing, private_step, silos_argument
 from skdpfl._survival_times import refuse_survival
 from skdpfl._warnings import warn
+from skdpfl.encoding import canonical, column_values
 from skdpfl.silos import read_silos, without_column
 
 #: penalties that a silo tries, the strongest first: that of no own part
@@ -108,7 +110,12 @@ class BoostedPart(NamedTuple):
 
 
 class SiloHeads(dict[Any, LinearPart | BoostedPart]):
-    """Silos' own parts by silo id. The repr shows no values; it cannot be pickled."""
+    """Silos' own parts by silo id. The repr shows no values; it cannot be pickled.
+
+    ``places``: those of the columns that the parts take.
+    """
+
+    places: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         return f"<own parts of {len(self)} silos>"
@@ -165,7 +172,7 @@ def _boosted(records: OwnRecords) -> BoostedPart:
         fitted = _trees(fit, _with(ridge.penalty, fit, ridge=True), MOST_ROUNDS)
         stages = fitted.staged(tried.raw, tried.columns)
         losses += [float(tried.losses(raw).sum()) for raw in stages]
-    return _trees(records, ridge, int(losses.argmin()))
+    return _trees(records, ridge, _place_of_least(losses))
 
 
 def _trees(records: OwnRecords, ridge: LinearPart, n_rounds: int) -> BoostedPart:
@@ -183,6 +190,14 @@ def _trees(records: OwnRecords, ridge: LinearPart, n_rounds: int) -> BoostedPart
 def _single(raw: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return joint scores and columns (n, k + d), as trees read them."""
     return _within_single(np.hstack([raw, columns])).astype(np.float32)
+
+
+def _numbers(frame: pd.DataFrame, places: Sequence[int]) -> np.ndarray:
+    """Return columns of a frame (n, d) as numbers, 0 for gaps, which may make objects of them."""
+    columns = np.zeros((len(frame), len(places)))
+    for j, place in enumerate(places):
+        columns[:, j] = np.nan_to_num(canonical(column_values(frame.iloc[:, place]), "number"))
+    return _within_single(columns)
 
 
 def _within_single(values: np.ndarray) -> np.ndarray:
@@ -222,6 +237,11 @@ def _hits(y: np.ndarray, raw: np.ndarray) -> np.ndarray:
 # ---- intercepts and ridges -------------------------------------------------------------------
 
 
+def _place_of_least(losses: np.ndarray) -> int:
+    """Return the place of the least loss; numbers that overflowed are none."""
+    return int(np.nan_to_num(losses, nan=np.inf, posinf=np.inf).argmin())
+
+
 def _line(records: OwnRecords, ridge: bool) -> LinearPart:
     """Return an intercept or a ridge with the penalty that the cross-validation prefers."""
     losses = np.zeros(len(PENALTIES))
@@ -230,7 +250,7 @@ def _line(records: OwnRecords, ridge: bool) -> LinearPart:
         for at, penalty in enumerate(PENALTIES):
             line = _with(penalty, records.at(here), ridge)
             losses[at] += tried.losses(line.added(tried.raw, tried.columns)).sum()
-    return _with(PENALTIES[int(losses.argmin())], records, ridge)
+    return _with(PENALTIES[_place_of_least(losses)], records, ridge)
 
 
 def _with(penalty: float, records: OwnRecords, ridge: bool) -> LinearPart:
@@ -431,20 +451,23 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         for name in ("classes_", "n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        raw, columns = self._raw(X), self._columns(X)
-        targets = np.asarray(y)
+        raw, frame, heads = self._raw(X), self._features(X), SiloHeads()
+        if self.head in ("ridge", "trees"):
+            numeric = map(is_numeric_dtype, frame.dtypes)
+            heads.places = tuple(np.flatnonzero(list(numeric)).tolist())
+        columns, targets = _numbers(frame, heads.places), np.asarray(y)
         if is_classifier(self):
             targets = codes_of(targets, self.classes_)
         where = self._silos(X, silos, len(raw))
-        heads = {}
         for number, silo in enumerate(where.ids.tolist()):
             own = np.flatnonzero(where.codes == number)
             if self.head is None:
                 continue
             records = OwnRecords(raw[own], columns[own], targets[own], is_classifier(self))
-            if (part := own_part(self.head, records)) is not None:
-                heads[silo] = part
-        self.silo_heads_ = SiloHeads(heads)
+            with np.errstate(all="ignore"):  # what overflows would warn of a record
+                if (part := own_part(self.head, records)) is not None:
+                    heads[silo] = part
+        self.silo_heads_ = heads
         return self
 
     def predict(self, X: Any, *, silos: Any = None) -> np.ndarray:
@@ -576,13 +599,9 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
         raw = joint.decision_function(X) if is_classifier(self) else joint.predict(X)
         return np.asarray(raw, dtype=float).reshape(len(raw), -1)
 
-    def _columns(self, X: Any) -> np.ndarray:
-        """Return the numeric columns that an own part may take (n, d)."""
-        frame = without_column(as_frame(X), self._silo_column())
-        if self.head not in ("ridge", "trees"):
-            return np.zeros((len(frame), 0))
-        numbers = pd.DataFrame(frame).select_dtypes(["number", "bool"])
-        return _within_single(np.nan_to_num(numbers.to_numpy(dtype=float)))
+    def _features(self, X: Any) -> pd.DataFrame:
+        """Return the features as a frame of pandas."""
+        return pd.DataFrame(without_column(as_frame(X), self._silo_column()))
 
     def _adapted(self, X: Any, silos: Any) -> np.ndarray:
         """Return raw predictions (n, k) with each silo's own part."""
@@ -599,7 +618,7 @@ class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
             return raw
         if not named or not heads:
             return raw
-        where, columns = self._silos(X, silos, len(raw)), self._columns(X)
+        where, columns = self._silos(X, silos, len(raw)), _numbers(self._features(X), heads.places)
         for number, silo in enumerate(where.ids.tolist()):
             if silo in heads:
                 own = np.flatnonzero(where.codes == number)

@@ -92,6 +92,33 @@ def test_columns_of_one_value_and_huge_values_move_no_prediction_far(value):
         assert np.abs(model.predict(elsewhere, silos=silos) - joint.predict(elsewhere)).max() < 8
 
 
+@pytest.mark.parametrize("head", ["ridge", "trees"])
+def test_gaps_do_not_change_the_columns_of_an_own_part(head):
+    """One turns a column of True and False into objects, which are no numbers by their type."""
+    X, y, silos = schools(2, 250)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(flag=np.arange(500) % 3 == 0)
+    bounds = dict.fromkeys("abc", (-4, 4)) | {"flag": "flag"}
+    joint = clone(REGRESSOR).set_params(feature_bounds=bounds)
+    model = SiloAdapted(joint, head).fit(frame, y + frame.flag, silos=silos)
+    expected = model.predict(frame, silos=silos)
+    np.testing.assert_array_equal(model.predict(frame.astype(object), silos=silos), expected)
+    gap = frame.astype({"flag": object})
+    gap.iloc[7, 3] = None
+    found = model.predict(gap, silos=silos)
+    assert set(np.flatnonzero(found != expected)) <= {7}
+
+
+@pytest.mark.parametrize("head", ["intercept", "ridge", "trees"])
+def test_a_target_that_overflows_leaves_its_silo_the_joint_model(head):
+    X, y, silos = schools(2, 250)
+    joint = clone(REGRESSOR).fit(X, y, silos=silos)
+    y[silos == 0] = np.where(np.arange(250) % 2, 1.7e308, -1.7e308)
+    model, first = SiloAdapted(joint, head).fit_heads(X, y, silos=silos), silos == 0
+    own, plain = model.predict(X, silos=silos), joint.predict(X)
+    np.testing.assert_array_equal(own[first], plain[first])
+    assert np.isfinite(own).all() and (own != plain)[~first].any()
+
+
 def test_no_head_small_silos_and_unknown_silos_get_the_joint_model():
     X, y, silos = schools(4, 30)
     silos[:5] = 99  # too few records for an own part
