@@ -63,8 +63,8 @@ class Cell:
     """One method in one setting at one epsilon; ``measure(seed, **point)`` fits it once.
 
     ``auto``: the library's own choice, ``measure(seed)``, is tried beside the lattice. ``like``:
-    the key of a cell before it that has the same fits, whose rows it takes. ``starts``: in place of
-    the figure's.
+    the key of a cell before it that has the same fits, whose rows it takes. ``starts`` and
+    ``seeds``: in place of the figure's.
     """
 
     method: str
@@ -78,6 +78,7 @@ class Cell:
     auto: bool = False
     like: tuple[str, str, float, float] | None = None
     starts: tuple[tuple[int, ...], ...] | None = None
+    seeds: tuple[int, ...] | None = None
 
     @property
     def key(self) -> tuple[str, str, float, float]:
@@ -136,7 +137,7 @@ class Tuned(NamedTuple):
 
 def seeds_of(figure: Figure, cell: Cell, quick: bool) -> tuple[int, ...]:
     """Return the seeds that a cell is reported on."""
-    seeds = QUICK_SEEDS if quick else figure.seeds
+    seeds = QUICK_SEEDS if quick else cell.seeds or figure.seeds
     return seeds[:1] if cell.fixed else seeds
 
 

@@ -15,15 +15,7 @@ from _common.cells import Cell, Figure, Fit
 from _common.problem import Problem
 from _common.watch import course
 
-from fedexp.methods import (
-    OWN,
-    WatchedClassifier,
-    axes,
-    claims,
-    model_of,
-    panels,
-    steps_of,
-)
+from fedexp import methods
 from skdpfl.datasets import fetch_mnist
 
 LOCAL_STEPS, ROUNDS = 5, 20
@@ -51,18 +43,20 @@ def accuracy(
     """Return the last accuracy, that of every second round, and the server's steps."""
     data, how = problem(seed, quick, images), {"n_silos": 1000, "size": 7850}
     how |= {"n_rounds": 5 if quick else ROUNDS, "local_steps": LOCAL_STEPS}
-    model = model_of(WatchedClassifier, method, setting, epsilon, seed, **how, **chosen)
+    model = methods.model_of(
+        methods.WatchedClassifier, method, setting, epsilon, seed, **how, **chosen
+    )
     model, fit = course(model, data, seed, every=2)
-    return Fit(fit.value, fit.curves + steps_of(model))
+    return Fit(fit.value, fit.curves + methods.steps_of(model))
 
 
 def cells(quick: bool) -> list[Cell]:
     """Return the cells."""
-    found = claims(1000, ROUNDS, OWN)
-    for setting, method, epsilon in panels(1000, ROUNDS):
+    found = methods.claims(1000, ROUNDS, methods.OWN)
+    for setting, method, epsilon in methods.panels(1000, ROUNDS):
         if quick and epsilon < np.inf:
             continue
-        tuned = axes(method, epsilon < np.inf)
+        tuned = methods.axes(method, epsilon < np.inf)
         fit = partial(accuracy, method, setting, epsilon, quick)
         found.append(Cell(method, epsilon, fit, tuned, setting, metric="last accuracy"))
     return found

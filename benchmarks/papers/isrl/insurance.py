@@ -20,15 +20,7 @@ from _common.claims import claim
 from _common.problem import Problem, parted
 from _common.table import chosen
 
-from isrl.methods import (
-    HETEROGENEITY,
-    apart,
-    cell,
-    compared,
-    fitted,
-    one_record,
-    sound,
-)
+from isrl import methods
 from skdpfl import ISRLDPRegressor
 from skdpfl.datasets import fetch_insurance
 from skdpfl.inspection import Heterogeneity, heterogeneity
@@ -57,7 +49,7 @@ def relative_rmse(
     """Return the error of one fit on its test records; without a share half of the silos answer."""
     data = problem(n_silos, seed)
     bounds = records(n_silos).feature_bounds
-    model = fitted(
+    model = methods.fitted(
         ISRLDPRegressor, method, epsilon, data, feature_bounds=bounds, target_bounds=CHARGES,
         delta=(n_silos / len(data.y)) ** 2, silo_fraction=share or -(-n_silos // 2) / n_silos,
         random_state=seed, **chosen,
@@ -88,18 +80,18 @@ def cells(quick: bool) -> list[Cell]:
     for n_silos in silos:
         n = -(-1338 // n_silos)
         size = 4 * n // 5, 35, int(n * (3 / 140) ** 0.5)  # records, rounds, batch of the paper
-        found.append(claim(3.0, partial(sound, 3.0, *size), f"{n_silos} silos"))
+        found.append(claim(3.0, partial(methods.sound, 3.0, *size), f"{n_silos} silos"))
         for epsilon in (*epsilons, np.inf):
             everything = n_silos == 10 and epsilon in (1.0, 3.0, np.inf)
-            for method in compared(epsilon, everything, once=True):
+            for method in methods.compared(epsilon, everything, once=True):
                 fit = partial(relative_rmse, method, epsilon, n_silos)
-                found.append(cell(method, epsilon, fit, f"{n_silos} silos"))
+                found.append(methods.cell(method, epsilon, fit, f"{n_silos} silos"))
             if n_silos < 15 and epsilon <= 3 and not quick:
                 named = f"{n_silos} silos"
-                found.append(one_record(relative_rmse, epsilon, n_silos, named, size))
+                found.append(methods.one_record(relative_rmse, epsilon, n_silos, named, size))
     if quick:
         return found
-    found += [apart(partial(spread, n), f"{n} silos") for n in N_SILOS]
+    found += [methods.apart(partial(spread, n), f"{n} silos") for n in N_SILOS]
     for answering, n_rounds, epsilon in itertools.product((2, 5, 10), (35, 50), (1.0, 3.0, 0.5)):
         for method in ("minibatch", "local, 5 steps"):
             fit = partial(untuned, method, epsilon, answering, n_rounds)
@@ -111,5 +103,5 @@ def cells(quick: bool) -> list[Cell]:
 FIGURE = Figure(
     "Insurance, half of the silos a round, or as said", "relative RMSE", cells,
     higher_is_better=False, seeds=tuple(range(40)), tuning=tuple(range(101, 141)),
-    leave_out=(HETEROGENEITY,),
+    leave_out=(methods.HETEROGENEITY,),
 )  # fmt: skip
