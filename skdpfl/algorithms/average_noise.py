@@ -34,7 +34,7 @@ than the estimate, by up to a half for a column with 1 % of ones.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,12 +226,13 @@ def average_responses(
     """
     n, m, eta = n_rounds, momentum, rate
     slopes = np.clip(slopes, 0, 1.5 * (1 + m) / eta)
-    x, v = np.zeros_like(slopes), np.ones_like(slopes)
-    after = np.zeros((n + 1, len(slopes)))  # what noise has moved the models by, added up
+    each: Any = slopes.item() if len(slopes) == 1 else slopes  # numbers are faster than arrays
+    x, v, moved = 0.0, 1.0, np.zeros((n + 1, len(slopes)))
     for k in range(n):
-        v = m * v + slopes * x if k else v
+        v = m * v + each * x if k else v
         x = x - eta * v
-        after[k + 1] = after[k] + x
+        moved[k + 1] = x
+    after = np.add.accumulate(moved)  # what noise has moved the models by, added up
     first, sent = n // 2 if n_last is None else max(0, n - n_last), np.arange(n)
     responses = after[n - sent] - after[np.maximum(0, first - sent)]
     return np.asarray(responses / (n - first))

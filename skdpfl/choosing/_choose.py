@@ -493,6 +493,8 @@ def _gaps(facts: PublicFacts) -> np.ndarray:
 
 def _all_pairs(features: np.ndarray, indicators: np.ndarray) -> np.ndarray:
     """Return all pairs (n, 2) of features, but those of two indicators, of which many may be."""
+    if not features.size:
+        return np.zeros((0, 2), np.int64)
     numbers = features[~indicators[features]]
     pairs = np.stack(np.meshgrid(numbers, features, indexing="ij"), axis=-1).reshape(-1, 2)
     return np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)

@@ -572,24 +572,34 @@ def _clips(sums: GradientSums, precision: Precision) -> np.ndarray:
     """Return the reduced clip norms; raises where the precision is too coarse."""
     columns = sums.records, sums.batches, sums.std, sums.apart
     first, of_silo = distinct(*columns)
+    common = precision, sums.clip_norm, sums.least, sums.most, sums.size, sums.neighbours
     keys = zip(*(column[first].tolist() for column in columns), strict=True)
-    return np.asarray([_clip(sums, precision, *key) for key in keys])[of_silo]
+    return np.asarray([_clip(*common, *key) for key in keys])[of_silo]
 
 
+@lru_cache(maxsize=256)
 def _clip(
-    sums: GradientSums, precision: Precision, records: float, batch: float, std: float, apart: float
+    precision: Precision,
+    clip: float,
+    least: float,
+    most: float,
+    size: int,
+    neighbours: str,
+    records: float,
+    batch: float,
+    std: float,
+    apart: float,
 ) -> float:
-    clip, release = sums.clip_norm, precision.release
     # raises unless the sum fits
-    grid_for(std * sums.least or clip, batch * clip, release)
-    widest = grid_for(std * sums.most or clip, 0.0, release)
+    grid_for(std * least or clip, batch * clip, precision.release)
+    widest = grid_for(std * most or clip, 0.0, precision.release)
     return reduced_clip(
         clip,
         widest,
-        sums.size,
-        sums.neighbours,
+        size,
+        neighbours,
         rounding=precision.rounding(int(batch), int(records)),
-        apart=apart + precision.underflow(int(records), sums.size),
+        apart=apart + precision.underflow(int(records), size),
     )
 
 

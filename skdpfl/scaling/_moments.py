@@ -292,28 +292,30 @@ def _units(found: Estimate, is_feature: np.ndarray) -> Array:
 
 
 def contributions(columns: Array, boxes: Boxes, ball: RowBall) -> Array:
-    """``(a, b)`` of each row (n, d, 2), for any values."""
+    """``a`` and ``b`` of each row (2, n, d), for any values."""
     both = np.empty((2, *columns.shape))
     v, squares = both
     with np.errstate(invalid="ignore", over="ignore"):
-        np.multiply(columns - boxes.center, 1 / boxes.half, out=v)
+        np.subtract(columns, boxes.center, out=v)
+        v *= 1 / boxes.half
     np.clip(v, -_LONGEST, _LONGEST, out=v)
-    v[np.isnan(v)] = 0.0
-    np.multiply(HALF, np.minimum(v * v, _SQUARE), out=squares)
+    if np.isnan(v.sum()):
+        v[np.isnan(v)] = 0.0
+    np.minimum(np.multiply(v, v, out=squares), _SQUARE, out=squares)
+    squares *= HALF
     lengths = np.maximum(np.sqrt(np.einsum("knd,knd->kn", both, both)), 1e-300)
     limits = _BELOW * np.array([ball.radius, ball.squares])[:, None]
-    both *= np.minimum(1.0, limits / lengths)[..., None]
-    both /= STEP
+    both *= np.minimum(1.0, limits / lengths)[..., None] / STEP
     np.trunc(both, out=both)
     both *= STEP
-    return np.moveaxis(both, 0, -1)
+    return both
 
 
 def sums_of_rows(columns: Array, first: np.ndarray, boxes: Boxes, ball: RowBall) -> Array:
     """Sums of contributions over the rows from each of ``first`` to the next (m, columns, 2)."""
     d = ball.n_features
     features = contributions(columns[:, :d], Boxes(boxes.center[:d], boxes.half[:d]), ball)
-    total = [np.add.reduceat(features, first, axis=0)]
+    total = [np.moveaxis(np.add.reduceat(features, first, axis=1), 0, -1)]
     if columns.shape[1] > d:
         u = levels(columns[:, d:], Boxes(boxes.center[d:], boxes.half[d:]))
         counts = np.diff(np.append(first, len(columns)))[:, None]

@@ -28,7 +28,8 @@ def test_points_of_the_curve_are_no_further_apart_than_the_diameter():
 def test_the_sensitivity_to_a_row_is_nearly_attained(neighbours):
     """Opposite long rows: 2 R apart; a row alone: both its parts are as long as they may be."""
     rows = RowMoments(Columns(np.ones(3, bool), False), Boxes(np.zeros(3), np.ones(3)))
-    one, other = contributions(np.array([[9.0, 0, 0], [0, -9.0, 9.0]]), rows.boxes, rows.ball)
+    records = np.array([[9.0, 0, 0], [0, -9.0, 9.0]])
+    one, other = contributions(records, rows.boxes, rows.ball).swapaxes(0, 1)
     far = np.linalg.norm(one - other) if neighbours == "replace" else np.linalg.norm(one)
     parts = {"replace": np.sqrt(2) * rows.ball.norm, "add_remove": rows.ball.norm}
     assert far == pytest.approx(parts[neighbours], rel=1e-5)
