@@ -70,7 +70,7 @@ def make_federated_classification(
     """Generate a classification problem in silos.
 
     The synthetic (alpha, beta) set-up of the DP-SCAFFOLD experiments [1]_, after FedProx [2]_:
-    every silo has its own linear model and its own feature means. DataSet of a silo stand
+    every silo has its own linear model and its own feature means. Records of a silo stand
     together, silo 0 first.
 
     Parameters
@@ -212,7 +212,7 @@ def make_federated_regression(
 ) -> Any:
     """Generate a regression problem in silos.
 
-    DataSet of a silo stand together, silo 0 first.
+    Records of a silo stand together, silo 0 first.
 
     Parameters
     ----------

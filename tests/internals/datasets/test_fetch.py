@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from skdpfl import datasets
-from skdpfl.datasets import _images, _tables
+from skdpfl.datasets import _published
+from skdpfl.datasets._loading import DataFile
 
 INSURANCE = b"""age,sex,bmi,children,smoker,region,charges
 19,female,27.9,0,yes,southwest,400.5
@@ -62,16 +63,13 @@ def fake(tmp_path, monkeypatch):
     """A data folder with tiny files."""
     monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
     monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "none"))
-    monkeypatch.setattr(_tables, "INSURANCE_FILE", put(tmp_path, _tables.INSURANCE_FILE, INSURANCE))
-    monkeypatch.setattr(_tables, "OBESITY_FILE", put(tmp_path, _tables.OBESITY_FILE, OBESITY))
-    heart = {name: put(tmp_path, _tables.HEART_FILES[name], text) for name, text in HEART.items()}
-    monkeypatch.setattr(_tables, "HEART_FILES", heart)
-    for name in ("MNIST", "FASHION_MNIST"):
-        parts = {
-            part: (put(tmp_path, images, idx(IMAGES)), put(tmp_path, labels, idx(LABELS)))
-            for part, (images, labels) in getattr(_images, name).items()
-        }
-        monkeypatch.setattr(_images, name, parts)
+    contents = {"insurance": [INSURANCE], "obesity": [OBESITY], "fed_heart_disease": HEART.values()}
+    contents |= dict.fromkeys(("mnist", "fashion_mnist"), [idx(IMAGES), idx(LABELS)] * 2)
+    for name, own in contents.items():
+        pairs = zip(_published.files_of(name), own, strict=True)
+        sums = [put(tmp_path, file, content).sha256 for file, content in pairs]
+        row = replace(_published.PUBLISHED[name], sha256=sums, addresses=())
+        monkeypatch.setitem(_published.PUBLISHED, name, row)
     return tmp_path
 
 
@@ -153,24 +151,26 @@ class TestIdxImages:
 @pytest.mark.parametrize("content", [b"\x00\x00\x0d\x01\x00\x00\x00\x00", idx(IMAGES)[:-1], b""])
 def test_damaged_idx(content):
     with pytest.raises(OSError, match=r"is not an idx file|is damaged: 11 values for shape"):
-        _images.parse_idx(content, "x")
+        _published.parse_idx(content, DataFile("x", None, ()))
 
 
 def test_emnist_from_the_archive_is_turned_upright(tmp_path, monkeypatch):
     monkeypatch.delenv("SKDPFL_DATA", raising=False)
     monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "cache"))
-    files = {f.member: f for f in _images.EMNIST_SUBSETS["balanced_test"][0]}
+    files = _published.files_of("emnist", "balanced_test")
     with zipfile.ZipFile(tmp_path / "gzip.zip", "w") as archive:
-        for member, array in zip(files, (IMAGES, LABELS), strict=True):
-            archive.writestr(member, gzip.compress(idx(array)))
+        for file, array in zip(files, (IMAGES, LABELS), strict=True):
+            archive.writestr(file.member, gzip.compress(idx(array)))
     sha256 = hashlib.sha256((tmp_path / "gzip.zip").read_bytes()).hexdigest()
     urls = (f"file://localhost{tmp_path}/gzip.zip",)
-    pair = tuple(replace(f, urls=urls, archive_sha256=sha256) for f in files.values())
-    monkeypatch.setitem(_images.EMNIST_SUBSETS, "balanced_test", (pair, 3))
+    row = replace(_published.PUBLISHED["emnist"], addresses=urls, archive_sha256=sha256)
+    monkeypatch.setitem(_published.PUBLISHED, "emnist", row)
+    name = files[0].name.removeprefix("emnist/")
+    monkeypatch.setitem(_published.EMNIST_SIZES, name, 3)
     bunch = datasets.fetch_emnist(subset="balanced_test", n_silos=3)
     np.testing.assert_array_equal(bunch.data[0], [0, 2, 1, 3])
     assert bunch.target.tolist() == [2, 0, 1]
-    monkeypatch.setitem(_images.EMNIST_SUBSETS, "balanced_test", (pair, 4))
+    monkeypatch.setitem(_published.EMNIST_SIZES, name, 4)
     with pytest.raises(OSError, match="has 3 images, 3 labels, not 4"):
         datasets.fetch_emnist(subset="balanced_test", n_silos=3)
     with pytest.raises(ValueError, match=r"subset must be one of .*got 'letters'"):
@@ -183,10 +183,10 @@ class TestCifar:
         """Six files of three records each."""
         monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
         monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "none"))
-        monkeypatch.setattr(_images, "_RECORDS", 3)
+        monkeypatch.setattr(_published, "_RECORDS", 3)
         (tmp_path / "cifar10").mkdir()
         planes = np.arange(3 * 3 * 1024, dtype=np.uint32).reshape(3, 3072) // 1024
-        for i, file in enumerate(_images.CIFAR_SUBSETS["all"]):
+        for i, file in enumerate(_published.files_of("cifar10")):
             labels = np.array([i, 9, 0])[:, None]
             content = np.concatenate([labels, planes], axis=1).astype(np.uint8)
             (tmp_path / file.name).write_bytes(content.tobytes())
@@ -204,6 +204,16 @@ class TestCifar:
         assert bunch.target_names[bunch.target[1]] == "truck"
         test = datasets.fetch_cifar10(subset="test", n_silos=1)
         assert test.target.tolist() == [5, 9, 0]
+
+    def test_damage_is_of_a_file(self, files):
+        path = files / "data_batch_2.bin"
+        content = path.read_bytes()
+        path.write_bytes(content[:3073] + bytes([10]) + content[3074:])
+        with pytest.raises(OSError, match=r"data_batch_2.bin is damaged: it has the label 10"):
+            datasets.fetch_cifar10(subset="train", n_silos=1)
+        path.write_bytes(content[:-1])
+        with pytest.raises(OSError, match=r"data_batch_2.bin has 9218 bytes, expected 9219"):
+            datasets.fetch_cifar10(subset="train", n_silos=1)
 
 
 real = pytest.mark.skipif("SKDPFL_DATA" not in os.environ, reason="SKDPFL_DATA is not set")
