@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import skdpfl
 from skdpfl import scaling
-from skdpfl.algorithms import Scaffold
+from skdpfl.algorithms import MinibatchSGD, Scaffold
 from skdpfl.federation import SiloData, Work
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
@@ -140,6 +140,32 @@ def test_two_classes_are_shrunk_by_noise_and_coefficients_alone(mu, shares, clip
     prior = plan.calibrated(run).factor
     assert prior == plan.calibrated(run._replace(params=3 * params)).factor
     assert found.factor != prior
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_the_shrink_knows_what_rounds_reach_and_the_noise_of_each(momentum, monkeypatch):
+    """By a loop with curvature 1/4, whose optimum is 1, and one for each round's noise."""
+    budgets, own = budgets_of((450,), [0.5]), mechanism_for("record", "silo")
+    plan = ShrinkPlan(budgets, shares=(0.5, 0.5))
+    monkeypatch.setattr(type(own), "noise_on_mean", lambda *_: 0.1)
+    params, factors = np.array([1.0, -2.0, 0.5]), np.linspace(1, 2, 12)
+    trained = SimpleNamespace(clip_norm=20.0, mechanism=own, unit="record", trust="silo")
+    trained.n_rounds, trained.factors = 12, (factors[:5], factors[5:])
+    method, loss = MinibatchSGD(0.3, momentum), LogLoss(label_free=True)
+    work = Work(LinearModel(2, 1), loss, method, trained, params.dtype)
+    run = scaling.CalibrationRun(plan, None, work, params, None, plan.counted(None, None), 4)
+
+    def end(optimum, noise):
+        x, v, models = 0.0, 0.0, []
+        for moved in noise:
+            v = momentum * v + (x - optimum) / 4 + moved
+            x -= 0.3 * v
+            models.append(x)
+        return np.mean(models[-4:])
+
+    variance = sum(end(0.0, row) ** 2 for row in np.diag(0.1 * factors))
+    expected = part_of_signal(2, 2, 5.0, end(1.0, np.zeros(12)), variance, 4 / 450)
+    assert plan.calibrated(run).factor == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("squared", [0.5, 2.0, 8.0])
