@@ -9,7 +9,7 @@ privacy, not to the nearest.
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -177,20 +177,22 @@ def advising(X: Any, y: Any = None, *, declares: bool = False) -> AbstractContex
     NumPy and scikit-learn quote the value that they cannot read. A record's values must not appear
     in an error, nor in its ``__cause__``. So the error names positions, and has no cause.
     """
-    return _instead(lambda error: _advice(X, y, error, declares) or _without_values(X, y, error))
+    given = (X,) if y is None else (X, y)
+    return _instead(lambda e: _advice(X, y, e, declares) or _without_values(X, y, e), *given)
 
 
 def naming_no_values(values: Any, name: str) -> AbstractContextManager[None]:
     """Raise conversion errors without the values that NumPy quotes."""
-    return _instead(lambda error: _without_values(values, None, error, name))
+    return _instead(lambda error: _without_values(values, None, error, name), values)
 
 
 @contextmanager
-def _instead(words: Callable[[Exception], str | None]) -> Iterator[None]:
+def _instead(words: Callable[[Exception], str | None], *given: Any) -> Iterator[None]:
     """Raise errors of conversion in other words, without the original; None: as they are."""
+    real = all(type(each) is np.ndarray and each.dtype.kind in "biuf" for each in given)
     message = None
     try:
-        with refusing_complex():
+        with nullcontext() if real else refusing_complex():
             yield
     except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
         message = words(error)

@@ -591,6 +591,10 @@ class FederatedEstimator(Trained):
         X = scaling.within(values) if scaling.affine else scaling.transform(values)
         return self.model_.raw_of_fitted(vars(self), X)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return what scikit-learn would find, but from the attribute that was set last."""
+        return any(name.endswith("_") and name[:2] != "__" for name in reversed(vars(self)))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False

@@ -80,12 +80,12 @@ def products_within(
     alike = coef.dtype == intercept.dtype == kind and kind.char in "fd"
     if compiled is None or k > FEW or not alike:
         return None
-    limits, flat = np.zeros((2, d + BEYOND), kind), np.append(coef.T, intercept)[None]
+    limits, flat = np.zeros((2, d + BEYOND), kind), np.concatenate([coef.T.ravel(), intercept])
     limits[:, :d] = low, high
     out, rows = np.empty((k, n), kind), np.arange(min(n, _IN_ONE_CALL))
     for start in range(0, n, _IN_ONE_CALL):
         some = _in_lines(X[start : start + _IN_ONE_CALL], kind)
-        where = some, rows[: len(some)], np.array([0, len(some)]), flat
+        where = some, rows[: len(some)], np.array([0, len(some)]), flat[None]
         compiled.raw(*where, out[:, start : start + len(some)], None, True, limits.ravel())
     return out.T
 
