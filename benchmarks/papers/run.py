@@ -161,10 +161,11 @@ def pictures(names: list[str], out: Path) -> None:
     """Draw what has a table; of those kept beside the scripts what a page shows."""
     pages = "".join(page.read_text() for page in DOCS.glob("*.md"))
     for name in names:
-        table, file = Store(out, name).read(), picture(name, out)
-        if len(table) and (out != HERE or file.name in pages):
-            figure = figure_of(name)
-            draw(figure, in_order(table, figure.cells(out != HERE)), file)
+        table, figure = Store(out, name).read(), figure_of(name)
+        for suffix, shown in {"": figure, **figure.more}.items():
+            file = picture(f"{name}{suffix}", out)
+            if len(table) and (out != HERE or file.name in pages):
+                draw(shown, in_order(table, figure.cells(out != HERE)), file)
     if out == HERE:
         fill_pages(HERE)
 

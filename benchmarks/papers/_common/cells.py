@@ -102,7 +102,9 @@ class Figure:
     that of an earlier search. ``facts``: what all its runs share and no column says, for the page
     of what is here of the papers. ``panels`` and ``lines`` are columns
     of the table that tell a picture's panels and a panel's lines apart; ``leave_out`` has the
-    metrics that are not drawn; ``xlabels`` names the axis of a panel by its first name.
+    metrics that are not drawn; a line has ``least`` places on the axis, or none; ``more`` are
+    further pictures of the table, by what ends their names; ``xlabels`` names the axis of a panel
+    by its first name.
     """
 
     title: str
@@ -119,6 +121,8 @@ class Figure:
     panels: tuple[str, ...] = ("setting",)
     lines: tuple[str, ...] = ("method",)
     leave_out: tuple[str, ...] = field(default=())
+    least: int = 1
+    more: dict[str, Figure] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
 
 

@@ -37,9 +37,15 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path) -> None:
     table = table[~table["metric"].isin((*figure.leave_out, CLAIM))]
     if not len(table):
         return
-    lines = [label(names) for names, _ in table.groupby(list(figure.lines), sort=False)]
+    if "at" in figure.panels:
+        table = table.sort_values("at", kind="stable")
+        table = table.assign(at=table["at"].map("{:g}".format))
     others: list[str] = []
-    styles = {name: style_of(name, others) for name in dict.fromkeys(lines)}
+    styles: dict[str, dict[str, Any]] = {}
+    for names, line in table.groupby(list(figure.lines), sort=False):
+        name = label(names)
+        once = line["seed"].nunique() == 1 < len(figure.seeds) and line["seconds"].max() > 1
+        styles[name] = style_of(name, others) | {"label": name + (" (one seed)" if once else "")}
     panels = in_groups(list(table.groupby(list(figure.panels), sort=False)))
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
@@ -76,11 +82,11 @@ def panel(figure: Figure, ax: Axes, part: pd.DataFrame, styles: dict[str, dict[s
     """Draw one panel; a method without an x of its own is a horizontal line."""
     groups = list(part.groupby(list(figure.lines), sort=False))
     for at, (names, line) in enumerate(groups):
-        name = label(names)
-        once = len(set(line["seed"])) == 1 and len(figure.seeds) > 1 and line["seconds"].max() > 1
-        style = styles[name] | {"label": f"{name} (one seed)" if once else name}
+        style = styles[label(names)]
         over = line.dropna(subset=["x"]).groupby("x")["value"].agg(["mean", "sem"])
         over = over[np.isfinite(over.index)]
+        if 0 < len(over) < figure.least:
+            continue
         if figure.logx and len(over) < 12:  # marks beside each other
             over.index = over.index * np.exp(0.02 * (at - (len(groups) - 1) / 2))
         if len(over) < 2:

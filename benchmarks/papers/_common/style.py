@@ -47,8 +47,8 @@ STYLES = (
     (r"^scattering, CNN", "#009E73", "^", "-"),
     (r"^pixels", "#888888", "d", "-"),
     (r"^ours, the paper's noise", "#0072B2", "o", "-"),
-    (r"^ours, by the paper", "#009E73", "^", "-"),
-    (r"^ours, epsilon", "#CC79A7", "P", "-"),
+    (r"^ours, by the paper", "#661100", "X", "-"),
+    (r"^ours, epsilon", "#999933", "*", "-"),
 )
 #: for names that none of them matches, in their order
 OTHERS = ("#332288", "#88CCEE", "#117733", "#DDCC77", "#882255")

@@ -18,15 +18,7 @@ import numpy as np
 from _common.cells import Axis, Cell, known
 from _common.claims import CLAIM
 
-from skdpfl import DPFedAvgClassifier, DPFederatedClassifier, DPFederatedRegressor
-from skdpfl.algorithms import (
-    Algorithm,
-    FedAvg,
-    FedExp,
-    Released,
-    Scaffold,
-    whole_silo_control_rate,
-)
+from skdpfl import DPFedAvgClassifier, DPFederatedClassifier, DPFederatedRegressor, algorithms
 from skdpfl.papers import takakura2025
 from skdpfl.privacy.mechanisms import PrivUnitMessages
 
@@ -41,7 +33,7 @@ METHODS = ("DP-FedAvg", "DP-FedAvg, server step tuned", "DP-FedEXP", "FedEXP, na
 
 
 @dataclass(frozen=True)
-class PlusFedExp(FedExp):
+class PlusFedExp(algorithms.FedExp):
     """FedEXP; ``excess`` is added to the numerator.
 
     The naive rule takes the noised messages' mean squared norm as it is: the true one and
@@ -50,7 +42,7 @@ class PlusFedExp(FedExp):
 
     excess: float = 0.0
 
-    def aggregate(self, state: Any, released: Released) -> Any:
+    def aggregate(self, state: Any, released: algorithms.Released) -> Any:
         more = released.squared_norm + self.excess
         return super().aggregate(state, dataclasses.replace(released, squared_norm=more))
 
@@ -101,14 +93,14 @@ def axes(method: str, private: bool) -> tuple[Axis, ...]:
 def algorithm(
     method: str, size: int, local_steps: int, noise: float, *, learning_rate: float,
     server_step: float = 1.0, control_rate: float = 1.0,
-) -> Algorithm:  # fmt: skip
+) -> algorithms.Algorithm:  # fmt: skip
     """Return the algorithm; ``noise`` is the standard deviation on a message."""
     if "EXP" in method:
         excess = size * noise**2 if "naive" in method else 0.0
         return PlusFedExp(learning_rate, local_steps, excess=excess)
     if "SCAFFOLD" in method:
-        return Scaffold(learning_rate, local_steps, control_rate=control_rate)
-    return FedAvg(learning_rate, local_steps, server_step)
+        return algorithms.Scaffold(learning_rate, local_steps, control_rate=control_rate)
+    return algorithms.FedAvg(learning_rate, local_steps, server_step)
 
 
 def budget(setting: str, epsilon: float) -> dict[str, Any]:
@@ -132,11 +124,11 @@ def scaffold_rate(setting: str, epsilon: float, n_silos: int, n_rounds: int, siz
     if math.isinf(epsilon):
         return 1.0
     model = DPFederatedRegressor(
-        **budget(setting, epsilon), algorithm=FedAvg(1.0), unit="silo", n_rounds=n_rounds,
-        clip_norm=1.0, scaling=None, fit_intercept=False,
+        **budget(setting, epsilon), algorithm=algorithms.FedAvg(1.0), unit="silo",
+        n_rounds=n_rounds, clip_norm=1.0, scaling=None, fit_intercept=False,
     )  # fmt: skip
     plan = model.plan_for(silo_sizes=[10] * n_silos, n_features=size)
-    return whole_silo_control_rate(n_rounds, 1.0, plan.mechanism.noise_norm(plan, size))
+    return algorithms.whole_silo_control_rate(n_rounds, 1.0, plan.mechanism.noise_norm(plan, size))
 
 
 #: where the noise is -> epsilons; what that of silos' own costs depends on the rounds

@@ -137,10 +137,14 @@ def cells(quick: bool) -> list[Cell]:
 LABELS = {"alpha, beta=0": "alpha", "beta, alpha=0": "beta"}
 LABELS |= {f"{data}, l": "share l of the silos" for data in SWEPT}
 LABELS |= {f"{data}, s": "share s of the records" for data in SWEPT}
+CURVES = Figure(
+    "Shares of silos and of records, over the rounds", BY_ROUND, cells, xlabel="round", logx=False,
+    panels=("setting", "at"), leave_out=("accuracy",),
+)  # fmt: skip
 FIGURE = Figure(
     "One thing changed at a time", "accuracy", cells, logx=False,
     xlabels=LABELS,
     starts=((0,),),
-    leave_out=(BY_ROUND,),
+    leave_out=(BY_ROUND,), more={"-rounds": CURVES},
     facts={"K": 10},
 )  # fmt: skip
