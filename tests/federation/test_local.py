@@ -75,15 +75,16 @@ def test_without_clipping_only_a_record_of_infinite_norm_is_left_out(loss, bad):
 
 def test_without_clipping_losses_that_read_norms_read_those_of_the_records():
     """Norms that others do not need are not computed."""
-    p, s = problem("squared_error", sizes=SIZES), setting(z=None, steps=[1] * 4)
-    federation, work = federation_of(p), replace(work_of("fedavg", p, s), loss=AbsoluteError())
+    p, loss = problem("squared_error", sizes=SIZES), AbsoluteError(smoothing=0.1)
+    work = work_of("fedavg", p, setting(z=None, steps=[1] * 4))
+    federation, work = federation_of(p), replace(work, loss=loss)
     federation.start(work)
     params, out = np.full(p.size, 0.1), np.zeros((5, p.size))
     shared = work.algorithm.broadcast(work.algorithm.init(params))
     for silos, sent in federation.round(0, shared, np.arange(5), 1.0):
         out[silos] = sent
     for message, (X, y) in zip(out, p.silos, strict=True):
-        step = -0.4 * work.model.gradient_sum(params, X, y, AbsoluteError()) / len(y)
+        step = -0.4 * work.model.gradient_sum(params, X, y, loss) / len(y)
         np.testing.assert_allclose(message, step, rtol=1e-12)
 
 
