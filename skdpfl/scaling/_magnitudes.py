@@ -10,8 +10,10 @@
                            sigma^2 + misfit^2
 
 The result for a column is a box [low, high], the 15 % and 85 % posterior quantiles of the shapes'
-ends, which is wider the larger the noise. All of this uses only noisy shares and public numbers: it
-is post-processing and costs nothing.
+ends, which is wider the larger the noise. Where whole silos are hidden, features whose bins the
+noise drowns have one box if, by all their counts, one shape at one scale is more probable than
+shapes of their own. All of this uses only noisy shares and public numbers: it is post-processing
+and costs nothing.
 
 The library of shapes depends on no data. A shape is a distribution at scale 1 (normal around 1, 0
 or -1, lognormal of one sign or both, without and with zeros, squares and products of normals, two
@@ -64,7 +66,7 @@ from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import betainc, gammainc, iti0k0, ndtr
+from scipy.special import betainc, gammainc, iti0k0, logsumexp, ndtr
 
 from skdpfl.federation import CellCounts, Federation, SiloBudgets, SiloData, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -124,12 +126,22 @@ class ShapeLibrary(NamedTuple):
     prior: Array
     wide: Array  # which of them spread over many powers of ten
 
-    def boxes(self, noisy: Array, noise: Array) -> Ranges:
-        """Boxes of columns, from noisy shares (columns, bins) and their noise (columns,)."""
+    def boxes(self, noisy: Array, noise: Array, unclear: np.ndarray) -> Ranges:
+        """Boxes of columns, from noisy shares (columns, bins) and their noise (columns,).
+
+        The ``unclear`` columns (columns,) are one column's repetitions if that is more probable.
+        """
         variance = (noise**2 + _MISFIT**2).astype(np.float32)[:, None]
         logs = noisy.astype(np.float32) @ self.shares.T
         logs -= np.square(self.shares).sum(axis=1) / 2
         logs /= variance
+        if unclear.any():
+            of_each, before = logs[unclear].astype(np.float64), np.log(self.prior)
+            of_one = of_each.sum(axis=0)
+            of_one[self.wide > 0] = -np.inf  # as wide as many columns of unlike scales
+            own = logsumexp(of_each + before, axis=1).sum()
+            if logsumexp(of_one + before) > max(own, 0.0):  # 0: noise alone
+                logs[unclear] = of_one
         likely = np.exp(logs - logs.max(axis=1, keepdims=True))
         likely[likely < _NEGLIGIBLE] = 0.0
         prior, nonzero = self.prior, np.clip(1 - noisy[:, MagnitudeGrid.n_positive], 0.0, 1.0)

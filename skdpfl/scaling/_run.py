@@ -209,9 +209,11 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
         high[~plan.is_feature] = plan.target_bounds.high
     if plan.counts is not None:
         shares, where, noise = run.mean(0, plan.counts.what), plan.counted, plan.noise(plan.counts)
-        ranges = shape_library().boxes(shares, noise)
-        far = shares[:, [0, 2 * MagnitudeGrid.n_positive]].max(axis=1)  # in the two open bins
-        beyond = far > _MANY + _DEVIATIONS * noise
+        drowned = deviations_of_all(_DEVIATIONS, MagnitudeGrid.n_bins) * noise > _MANY
+        unclear = drowned & plan.is_feature[where] & (plan.budgets.unit == "silo")
+        ranges = shape_library().boxes(shares, noise, unclear)
+        far = shares[:, [0, 2 * MagnitudeGrid.n_positive]]  # the two open bins
+        beyond = far.max(axis=1) > _MANY + deviations_of_all(_DEVIATIONS, far.size) * noise
         if not plan.unbounded.any():
             sure = _has_values(shares, noise, ranges) & ~beyond
             return _between(*_narrower(low, high, where, ranges, sure)), counted

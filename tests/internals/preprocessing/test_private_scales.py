@@ -7,6 +7,7 @@ from skdpfl.federation import SiloBudgets
 from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._choice import plan_scaling
+from skdpfl.scaling._magnitudes import MagnitudeGrid, shape_library
 from skdpfl.scaling._maps import AffineScaling, read_feature_bounds, read_target_bounds
 from tests.internals.preprocessing.held import scales_of
 
@@ -83,3 +84,21 @@ def test_of_many_records_a_part_is_read_and_paid_for():
     two = scales_of(plan, Z, None, codes, streams_for(0)).features
     np.testing.assert_array_equal(one.center, two.center)
     np.testing.assert_array_equal(one.scale, two.scale)
+
+
+def test_columns_that_noise_drowns_have_one_box_if_they_are_alike():
+    """60 normal columns, of one scale or over five decades, and columns without values."""
+    rng, library = np.random.default_rng(0), shape_library()
+    noise, unclear = np.full(60, 0.2), np.ones(60, bool)
+    for decades, values, shared in ((0, 1.0, True), (5, 1.0, False), (0, 0.0, False)):
+        scales = 0.07 * 10 ** rng.uniform(0, decades or 1e-9, 60)
+        columns = values * scales * rng.normal(size=(3000, 60))
+        bins = MagnitudeGrid().bins(columns.copy())
+        shares = (bins[:, :, None] == np.arange(MagnitudeGrid.n_bins)).mean(axis=0)
+        noisy = shares * values + 0.2 * rng.normal(size=shares.shape)
+        own, found = (library.boxes(noisy, noise, which) for which in (~unclear, unclear))
+        assert (len(set(found.high)) == 1) == shared
+        if shared:
+            assert 1 < found.high[0] / 0.07 < 6 and len(set(own.high)) > 5
+        else:
+            assert (found.high == own.high).all()
