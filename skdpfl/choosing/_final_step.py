@@ -248,10 +248,10 @@ def _with_step(committed: Committed, method: Method, measure: Measure) -> Commit
         return measure(committed, method.algorithm(request, committed.settings))
     if not request.chooses_step:
         return committed
-    return replace(committed, settings=_with_rate(committed))
+    return replace(committed, settings=_with_rate(committed, method))
 
 
-def _with_rate(committed: Committed) -> Settings:
+def _with_rate(committed: Committed, method: Method) -> Settings:
     """Return the settings with the model's rules' step and momentum, for the noise of the plan."""
     request, now, noise = committed.request, committed.settings, noise_of_plan(committed.plan)
     task = request.task(committed.squared_row - request.fit_intercept, committed.largest_square)
@@ -259,7 +259,7 @@ def _with_rate(committed: Committed) -> Settings:
     if now.falls and not now.momentum:  # longer at first, stable before they end
         task = task._replace(steepest=(task.steepest or task.squared_row) / _FALLING)
     if request.promise.hides_silos:
-        eta = rules.silo_learning_rate(now.steps, noise, task)
+        eta = method.silo_learning_rate(committed, noise, task)
         rate = rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
         return replace(now, learning_rate=rate)
     split = request.global_learning_rate is None and server > 1

@@ -28,6 +28,7 @@ from skdpfl.algorithms import Algorithm, FedAvg, MinibatchSGD, whole_silo_contro
 from skdpfl.algorithms.theory import lowy2023_smoothing
 from skdpfl.choosing._request import PublicFacts, Request
 from skdpfl.losses import Loss
+from skdpfl.models import RuleTask
 from skdpfl.privacy.mechanisms import Mechanism, WholeMessages, mechanism_for
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Sampling
@@ -293,6 +294,12 @@ class Method:
     def has_momentum(self, request: Request) -> bool:
         """Whether "auto" uses momentum at the server."""
         return False
+
+    def silo_learning_rate(self, committed: Committed, noise: float, task: RuleTask) -> float:
+        """Return the local step of whole silos for "auto"."""
+        return committed.request.model.rules.silo_learning_rate(
+            committed.settings.steps, noise, task
+        )
 
     def mechanism(self, request: Request) -> Mechanism:
         """Return the mechanism, which determines where noise is added."""

@@ -19,6 +19,7 @@ from skdpfl.estimators._intervals import check_inference
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor, FederatedSurvival
 from skdpfl.estimators._noise_error import Path
 from skdpfl.estimators._training import Started
+from skdpfl.models import RuleTask
 from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
 from skdpfl.privacy.mechanisms.privunit import MOST_EPSILON, largest_error, split_epsilon
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -576,6 +577,23 @@ class _Extrapolation(choosing.Method):
         """Return the mechanism."""
         return PrivUnitMessages() if self.privunit else super().mechanism(request)
 
+    def silo_learning_rate(
+        self, committed: choosing.Committed, noise: float, task: RuleTask
+    ) -> float:
+        """Return the local step: of a quadratic loss longer, where messages may be long.
+
+        K steps of a share e of the way to the silo's own optimum go ``1 - (1 - e)^K`` of it, with
+        slopes of 1/3. If a message may be longer than the whole way, only curvature limits e.
+        """
+        step = super().silo_learning_rate(committed, noise, task)
+        request, steps = committed.request, committed.settings.steps
+        if not request.loss.is_quadratic:
+            return step
+        message = request.model.rules.message_clip_norm(steps, noise, task)
+        of_way = min(1.0, 3 * task.curvature * task.norm * message)
+        share = 1 - (1 - of_way) ** (1 / max(steps))
+        return max(step, share / (task.curvature * task.squared_row))
+
     def training(self, algorithm: Algorithm, committed: choosing.Committed) -> choosing.Training:
         """Return the training, with a bound on the server's steps.
 
@@ -598,6 +616,7 @@ class _Extrapolation(choosing.Method):
             moved = min(settings.learning_rate * task.curvature * committed.squared_row, 1.0)
             covered = 1 - (1 - moved) ** max(settings.steps)
             largest = 1.5 / covered if covered > 0 else 1.0
+            _warn_of_few_steps(settings, moved, committed.request.facts.n_features)
         assert isinstance(algorithm, FedExp)
         algorithm = replace(algorithm, largest_step=max(1.0, largest))
         return training._replace(algorithm=algorithm)
@@ -673,12 +692,13 @@ class _DPFedEXP(FederatedEstimator):
         self.global_step_sizes_ = np.asarray(outcome.state.step_sizes)  # type: ignore[attr-defined]
 
 
-#: learnt clip norm, and distance, in messages that the rules expect, of fits that stand still
-STILL_CLIP, STILL_DISTANCE = 0.1, 3.0
+#: learnt clip norm in updates of standardised rows, and distance in messages that the rules expect,
+#: of fits that stand still
+STILL_CLIP, STILL_DISTANCE = 0.03, 3.0
 
 
 def _warn_if_still(outcome: Progress, fit: Started) -> None:
-    """Warn if messages were far shorter than the rules expect, and the model hardly moved.
+    """Warn if updates were far shorter than those of standardised rows, and the model hardly moved.
 
     The learnt clip norm follows the messages' median and is paid for. Where features' scales are
     unknown, learning rate and first clip norm are those for standardised rows.
@@ -687,14 +707,31 @@ def _warn_if_still(outcome: Progress, fit: Started) -> None:
     if not plan.private or not fit.request.chooses_step or not math.isfinite(plan.clip_norm):
         return
     row = fit.request.task(fit.choice.scaling.squared_row).norm
-    expected = min(plan.clip_norm, settings.learning_rate * max(settings.steps) * row / 3)
-    short = outcome.clip_norm < STILL_CLIP * expected
-    if short and np.linalg.norm(outcome.params) < STILL_DISTANCE * expected:
+    usual = settings.learning_rate * max(settings.steps) * row / 3
+    short = outcome.clip_norm < STILL_CLIP * usual
+    if short and np.linalg.norm(outcome.params) < STILL_DISTANCE * min(plan.clip_norm, usual):
         warn(
             "The model has hardly moved: the silos' updates are about "
-            f"{expected / outcome.clip_norm:.0f} times shorter than those of standardised "
+            f"{usual / outcome.clip_norm:.0f} times shorter than by the slopes of standardised "
             f"features, for which the learning rate of {settings.learning_rate:.2g} was chosen. "
             "Give feature_bounds (and target_bounds), or a larger learning_rate."
+        )
+
+
+def _warn_of_few_steps(settings: choosing.Settings, moved: float, n_features: int) -> None:
+    """Warn if steps that curvature bounds, not noise, are too few for so many features.
+
+    A step goes the share ``moved`` of the way along a row, so on average ``moved / n_features``
+    along each of uncorrelated features: all together less than once the way.
+    """
+    n_steps = sum(settings.steps)
+    if moved * max(settings.steps) < 1 or settings.n_rounds == 1:
+        return
+    if moved * n_steps < n_features:
+        warn(
+            f"{n_steps} local steps of each silo in all are few for {n_features} features, so the "
+            "model will be short of the optimum. Increase n_rounds or local_steps, or leave them "
+            '"auto".'
         )
 
 
