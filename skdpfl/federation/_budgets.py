@@ -177,9 +177,9 @@ class CohortSum:
             self._total += self._weights @ np.ascontiguousarray(messages, np.float64)
             return
         places = self._places(silos)
-        pieces = places // self._rows
+        pieces, rising = places // self._rows, (places[1:] > places[:-1]).all()
         for piece in np.unique(pieces).tolist():
-            mine = pieces == piece
+            mine = slice(*pieces.searchsorted([piece, piece + 1])) if rising else pieces == piece
             self._fill(piece, places[mine] - piece * self._rows, messages[mine])
 
     @property
@@ -210,10 +210,12 @@ class CohortSum:
     def _fill(self, piece: int, rows: np.ndarray, messages: np.ndarray) -> None:
         """Put messages into their piece; add it, and those that waited for it, once complete."""
         weights = self._weights[piece * self._rows : (piece + 1) * self._rows]
-        if piece not in self._open:
-            self._open[piece] = np.empty((len(weights), self._width)), len(weights)
-        table, missing = self._open.pop(piece)
-        table[rows] = messages
+        if piece not in self._open and np.array_equal(rows, np.arange(len(weights))):
+            table, missing = np.ascontiguousarray(messages, np.float64), len(weights)
+        else:
+            empty = np.empty((len(weights), self._width)), len(weights)
+            table, missing = self._open.pop(piece, empty)
+            table[rows] = messages
         if missing > len(rows):
             self._open[piece] = table, missing - len(rows)
             return

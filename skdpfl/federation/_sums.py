@@ -315,8 +315,9 @@ class BoundedSum(ABC):
         if budgets.shares_noise and std.any():
             shared = self.shares(budgets, mu, budgets.n_silos)
             return NoisedSum(np.full(len(std), shared.std_of_total), np.full(len(std), shared.grid))
-        pairs = zip(std.tolist(), bounds.tolist(), strict=True)
-        return NoisedSum(std, np.array([grid_for(s, b) if s else 0.0 for s, b in pairs]))
+        pairs = list(zip(std.tolist(), bounds.tolist(), strict=True))
+        grids = {(s, b): grid_for(s, b) if s else 0.0 for s, b in set(pairs)}
+        return NoisedSum(std, np.array([grids[pair] for pair in pairs]))
 
     def shares(self, budgets: SiloBudgets, mu: np.ndarray, among: int) -> SharedNoise:
         """Return each silo's share of the noise of a sum that costs ``mu`` (n_silos,)."""
@@ -525,12 +526,12 @@ class SumQuestion(Question):
         self, noised: NoisedSum, silos: np.ndarray, exact: np.ndarray, streams: Streams
     ) -> np.ndarray:
         """Return sums (n, *shape) plus noise; those with infinite budgets stay exact."""
-        noisy, out = noised.std > 0, exact * self.what.weight
+        noisy, out = noised.std > 0, (exact * self.what.weight).reshape(len(exact), -1)
         if noisy.any():
-            shape = exact.shape[1:]
-            units = streams.units_block(self.purpose, silos, self.number, shape, np.float64)
-            out[noisy] = noised.of(noisy).added(out[noisy], units[noisy])
-        return out
+            width, who = out.shape[1], slice(None) if noisy.all() else noisy
+            units = streams.units_block(self.purpose, silos, self.number, width, np.float64)
+            out[who] = noised.of(who).added(out[who], units[who])
+        return out.reshape(exact.shape)
 
 
 def exact_sums(

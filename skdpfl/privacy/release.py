@@ -437,7 +437,7 @@ class NoisedSum(NamedTuple):
     clip: Any = None
     dtype: np.dtype = DOUBLE
 
-    def of(self, silos: np.ndarray) -> NoisedSum:
+    def of(self, silos: np.ndarray | slice) -> NoisedSum:
         """Return the sums of some of the silos."""
         clip = None if self.clip is None else self.clip[silos]
         return NoisedSum(self.std[silos], self.grid[silos], clip, self.dtype)
