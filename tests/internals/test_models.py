@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from skdpfl import _adapted
 from skdpfl.losses import LogLoss
 from skdpfl.models import MLP, LinearModel, _products, public
 from skdpfl.models._clipping import clip_slopes, row_norms
@@ -75,3 +76,19 @@ def test_a_start_is_scaled_and_chance_is_not():
     with pytest.raises(ValueError, match="give a stream"):
         chance.init()
     assert chance.init(streams_for(0).stream("init")).any()
+
+
+def test_trees_are_tried_on_top_of_ridges_of_the_other_folds(monkeypatch):
+    """The whole silo's ridge has read the records on which the trees are tried."""
+    trees, of, rng = _adapted._trees, [], np.random.default_rng(0)
+
+    def spied(records, ridge, n_rounds):
+        of.append(len(records.y))
+        beside = np.hstack([records.raw, records.columns])
+        np.testing.assert_array_equal(ridge.center, beside.mean(axis=0))
+        return trees(records, ridge, n_rounds)
+
+    monkeypatch.setattr(_adapted, "_trees", spied)
+    columns = rng.normal(size=(200, 2))
+    _adapted.own_part("trees", _adapted.OwnRecords(columns[:, :1], columns, columns[:, 1], False))
+    assert of == [150] * 4 + [200]

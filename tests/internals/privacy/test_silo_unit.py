@@ -140,6 +140,8 @@ def test_no_silo_sends_more_than_is_priced(mechanism, dtype):
     assert norms.max() > radius * (1 - NORMALS - 1e-6)  # and nothing more is given away
     quiet = plan_of(mechanism, n_silos=1, z=1e-3)  # each of a billion numbers is rounded twice
     assert mechanism.noised(quiet, C, 10**9).clip < C * (1 - NORMALS - 2e9 * 2.0**-53)
+    many = plan_of(ServerMessages(), n_silos=M)  # each message is rounded M times
+    assert ServerMessages().noised(many, C, D).clip < C * (1 - NORMALS - M**2 * 2.0**-53)
 
 
 def test_messages_that_are_not_finite_count_as_zero():
