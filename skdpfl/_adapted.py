@@ -193,11 +193,14 @@ def _single(raw: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def _numbers(frame: pd.DataFrame, places: Sequence[int]) -> np.ndarray:
-    """Return columns of a frame (n, d) as numbers, 0 for gaps, which may make objects of them."""
+    """Return columns of a frame (n, d) as numbers, 0 for gaps, which may make objects of them.
+
+    Infinity is a gap, as it is for joint models of frames; others refuse it.
+    """
     columns = np.zeros((len(frame), len(places)))
     for j, place in enumerate(places):
-        columns[:, j] = np.nan_to_num(canonical(column_values(frame.iloc[:, place]), "number"))
-    return _within_single(columns)
+        columns[:, j] = canonical(column_values(frame.iloc[:, place]), "number")
+    return _within_single(np.where(np.isfinite(columns), columns, 0.0))
 
 
 def _within_single(values: np.ndarray) -> np.ndarray:

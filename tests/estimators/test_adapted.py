@@ -106,6 +106,13 @@ def test_gaps_do_not_change_the_columns_of_an_own_part(head):
     gap.iloc[7, 3] = None
     found = model.predict(gap, silos=silos)
     assert set(np.flatnonzero(found != expected)) <= {7}
+    joint.set_params(feature_bounds={"a": (-4, 4), "kind": ["u", "v"]})
+    words, ends = frame[["a"]].assign(kind="u"), []
+    model = SiloAdapted(joint, head).fit(words, y, silos=silos)
+    for end in (np.nan, np.inf, -np.inf):
+        words.loc[7, "a"] = end
+        ends.append(model.fit_heads(words, y, silos=silos).predict(words, silos=silos))
+    assert (ends[0] == ends[1]).all() and (ends[1] == ends[2]).all()
 
 
 @pytest.mark.parametrize("head", ["intercept", "ridge", "trees"])
