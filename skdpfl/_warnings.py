@@ -207,8 +207,10 @@ def warn_of_unseen_silos(model: Any, X: Any) -> None:
     name = model.silo_column
     if name is None or model._told_of_silos or name not in list(getattr(X, "columns", ())):
         return
-    unseen = _ids(X[name])
-    unseen = unseen[~unseen.isin(model.silo_ids_)].tolist()
+    unseen, known = _ids(X[name]), model.silo_ids_
+    if known.dtype == object:  # integers beyond 64 bits may be among them
+        unseen = unseen.astype(object)
+    unseen = unseen[~unseen.isin(known)].tolist()
     if not unseen or _EXPECTED.get() or _left_out_on_purpose():
         return
     model._told_of_silos.append(True)  # in place: predicting sets no attribute

@@ -21,6 +21,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skdpfl import __version__
 from skdpfl.encoding import Encoding
@@ -196,7 +197,12 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     if curves is not None:
         _set_curves(model, plain["curves"], curves)
     model._noise_error = NoiseError("plain data do not contain noise errors")
-    model.silo_ids_ = np.asarray(listed(plain, "silo_ids", "model"))
+    ids = listed(plain, "silo_ids", "model")
+    require(
+        all(isinstance(each, str | int | float | list) for each in ids), "silo_ids", "are no ids"
+    )
+    pairs = [tuple(each) if isinstance(each, list) else each for each in ids]
+    model.silo_ids_ = pd.Index(pairs, tupleize_cols=False).to_numpy()
     model.privacy_spent_ = PrivacySpent.from_dict(plain["privacy_spent"])
     model._told_of_silos = []
     if "intervals" in plain:

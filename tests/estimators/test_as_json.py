@@ -8,6 +8,7 @@ import pytest
 
 import skdpfl
 from skdpfl import DPFedAvgRegressor, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.exceptions import UnseenSiloWarning
 from skdpfl.losses import Quantile
 from skdpfl.models import MLP, Additive
 
@@ -72,6 +73,18 @@ def test_predictions_and_price_are_the_same_bit_for_bit(name, dtype):
     assert again.privacy_spent_.epsilon == model.privacy_spent_.epsilon
     assert again.silo_ids_.tolist() == ["north", "south", "west"]
     assert skdpfl.privacy_spent(again).epsilon == model.privacy_spent_.epsilon
+
+
+@pytest.mark.parametrize("ids", [[2**64, 2**65], [("a", 1), ("b", 1)], [1, True]])
+def test_ids_of_any_kind_come_back(ids):
+    frame = pd.DataFrame(X, columns=list("abc")).assign(silo=pd.Series(ids * 60, dtype=object))
+    model = ISRLDPClassifier(3.0, silo_column="silo", random_state=0, **BOUNDS)
+    plain = json.loads(json.dumps(model.fit(frame, X[:, 0] > 0).to_dict()))
+    again = ISRLDPClassifier.from_dict(plain)
+    assert again.silo_ids_.tolist() == model.silo_ids_.tolist()
+    again.predict(frame)
+    with pytest.warns(UnseenSiloWarning, match="elsewhere"):
+        again.predict(frame.assign(silo="elsewhere"))
 
 
 WRONG = {"pilot": [1.0], "curvature": "x", "offsets": [0.0], "each": [1], "dispersion": 10**400}
@@ -151,6 +164,7 @@ def test_the_formula_of_the_page_gives_curves_as_well():
         ({"classes": ["a"]}, "classes must be two labels"),
         ({"classes": ["a", ["b"]]}, "classes must be two labels"),
         ({"parameters": None}, "saved model is damaged"),
+        ({"silo_ids": [{}]}, "silo_ids are no ids"),
         ({"feature_names": ["a"]}, "feature_names are 1, not 3"),
         ({"map": "cube"}, "model.map must be one of"),
         ({"limits": None}, "limits must be a pair for map 'limits'"),
