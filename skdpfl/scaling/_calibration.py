@@ -17,8 +17,8 @@ nothing. For P scaled, uncorrelated columns whose true coefficients have varianc
 early reach a part of these, and coefficients w have the variance T::
 
     f, b     min(1, C / (rho max(p, 1 - p))), p (1 - p)   gradients keep the part f of their slopes
-    c_r      what noise in round r does to a coefficient, where the curvature is f b
-    v, a     sum (s_r c_r)^2, -f b sum c_r                variance by noise, the part reached
+    c_r      what noise in round r does to a coefficient, where the curvature is h = f b + alpha
+    v, a     sum (s_r c_r)^2, -h sum c_r                  variance by noise, the part reached
     T        a^2 (A + 1 / (n b)) + k v                    k = 1/1.6, 1 or 1.6, alike
     P A      = V, V / (V + 0.3) uniform in (0, 1)         the variance of true log odds
     t        = E(a A / T | |w|^2),  |w|^2 ~ T chi^2 of P degrees of freedom;  at most 1
