@@ -583,7 +583,9 @@ class _Extrapolation(choosing.Method):
         """Return the local step: of a quadratic loss longer, where messages may be long.
 
         K steps of a share e of the way to the silo's own optimum go ``1 - (1 - e)^K`` of it, with
-        slopes of 1/3. If a message may be longer than the whole way, only curvature limits e.
+        slopes of 1/3. If a message may be longer than the whole way, only curvature limits e, to
+        1/2: a silo's own may be more than that of rows of the expected norm, the more so where
+        noise makes scales too small and columns are correlated.
         """
         step = super().silo_learning_rate(committed, noise, task)
         request, steps = committed.request, committed.settings.steps
@@ -591,7 +593,7 @@ class _Extrapolation(choosing.Method):
             return step
         message = request.model.rules.message_clip_norm(steps, noise, task)
         of_way = min(1.0, 3 * task.curvature * task.norm * message)
-        share = 1 - (1 - of_way) ** (1 / max(steps))
+        share = min(0.5, 1 - (1 - of_way) ** (1 / max(steps)))
         return max(step, share / (task.curvature * task.squared_row))
 
     def training(self, algorithm: Algorithm, committed: choosing.Committed) -> choosing.Training:
