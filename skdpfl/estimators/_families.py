@@ -566,8 +566,8 @@ class _Extrapolation(choosing.Method):
         return FedExp(settings.learning_rate, settings.steps)
 
     def local_steps(self, request: choosing.Request) -> int:
-        """Return the number of local steps for "auto"."""
-        return 10
+        """Return the number of local steps for "auto"; of a quadratic loss, half-long ones."""
+        return 20 if request.loss.is_quadratic else 10
 
     def n_rounds(self, request: choosing.Request, default: int) -> int:
         """Return the number of rounds; fewer for PrivUnit, which splits epsilon over them."""
@@ -615,8 +615,7 @@ class _Extrapolation(choosing.Method):
             largest = 1.5 / pace if pace > 0 else 1.0
         elif committed.plan.private:
             task = committed.request.task(committed.squared_row)
-            moved = min(settings.learning_rate * task.curvature * committed.squared_row, 1.0)
-            covered = 1 - (1 - moved) ** max(settings.steps)
+            moved, covered = _parts_of_way(settings, task)
             largest = 1.5 / covered if covered > 0 else 1.0
             _warn_of_few_steps(settings, moved, committed.request.facts.n_features)
         assert isinstance(algorithm, FedExp)
@@ -696,7 +695,13 @@ class _DPFedEXP(FederatedEstimator):
 
 #: learnt clip norm in updates of standardised rows, and distance in messages that the rules expect,
 #: of fits that stand still
-STILL_CLIP, STILL_DISTANCE = 0.03, 3.0
+STILL_CLIP, STILL_DISTANCE = 0.13, 3.0
+
+
+def _parts_of_way(settings: choosing.Settings, task: RuleTask) -> tuple[float, float]:
+    """Return how much of the way along a row one local step goes, and all of a round."""
+    moved = min(settings.learning_rate * task.curvature * task.squared_row, 1.0)
+    return moved, 1 - (1 - moved) ** max(settings.steps)
 
 
 def _warn_if_still(outcome: Progress, fit: Started) -> None:
@@ -708,8 +713,8 @@ def _warn_if_still(outcome: Progress, fit: Started) -> None:
     plan, settings = fit.work.plan, fit.training.settings
     if not plan.private or not fit.request.chooses_step or not math.isfinite(plan.clip_norm):
         return
-    row = fit.request.task(fit.choice.scaling.squared_row).norm
-    usual = settings.learning_rate * max(settings.steps) * row / 3
+    task = fit.request.task(fit.choice.scaling.squared_row)
+    usual = _parts_of_way(settings, task)[1] / (3 * task.curvature * task.norm)
     short = outcome.clip_norm < STILL_CLIP * usual
     if short and np.linalg.norm(outcome.params) < STILL_DISTANCE * min(plan.clip_norm, usual):
         warn(
