@@ -52,6 +52,7 @@ def test_the_whole_search_costs_its_budget(kind, trust):
     assert fitted.best_estimator_.privacy_spent_.epsilon <= fitted.fit_epsilon_ < 6
 
 
+@pytest.mark.filterwarnings("ignore:2 local steps of each silo:UserWarning")
 def test_privunit_composes_too():
     model = skdpfl.DPFedEXPClassifier(mechanism="privunit", n_rounds=2, feature_bounds=(-1, 1))
     spent = search(model, epsilon=20.0).fit(X, y, silos=SILOS).privacy_spent_
