@@ -737,8 +737,7 @@ def _warn_of_few_steps(settings: choosing.Settings, moved: float, n_features: in
     if moved * n_steps < n_features:
         warn(
             f"{n_steps} local steps of each silo in all are few for {n_features} features, so the "
-            "model will be short of the optimum. Increase n_rounds or local_steps, or leave them "
-            '"auto".'
+            "model will be short of the optimum. Increase n_rounds or local_steps."
         )
 
 
