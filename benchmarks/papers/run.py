@@ -7,7 +7,8 @@
 
 Each writes ``<out>/<paper>/<figure>.csv`` and a picture (without ``--out``: beside the scripts and,
 where a page shows it, into docs/papers, whose tables are then made anew). A full run goes on where
-the last one stopped, seed by seed; what a cell's first seed chose holds for the others. With
+the last one stopped, seed by seed; what a cell's first seed chose holds for the others, and a
+search that ended at an edge goes on. With
 ``--again`` the rows that are there are forgotten first. ``--minutes`` starts nothing
 further after that time; ``--cells "10 silos.* 1$"`` runs cells whose setting, method, epsilon and,
 if it has one, place on the x axis (``at 5``) match. A search that was stopped goes on, too:

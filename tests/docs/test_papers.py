@@ -73,6 +73,27 @@ def test_a_run_goes_on_with_the_whole_number_of_rounds_that_was_chosen(papers, t
     assert row["value"] == measure(1, 0.9, 8)
 
 
+def test_a_search_that_ended_at_an_edge_goes_on_from_there(papers, tmp_path):
+    tried = []
+
+    def measure(seed, step):
+        tried.append(step)
+        return -abs(step - 729)
+
+    axis = papers("_common.cells").Axis("step", 1, 3)
+    cells, fig, narrow = figure(papers, measure, (axis._replace(high=9.0),))
+    store = papers("_common.table").Store(tmp_path, "a/b")
+    store.append(list(cells.run_cell(fig, narrow, quick=False)))
+    ended = store.tuned(narrow.key)
+    assert (ended.point, ended.inside, store.seeds()) == ({"step": 9.0}, False, {})
+    tried.clear()
+    wide = figure(papers, measure, (axis,))[2]
+    store.append(list(cells.run_cell(fig, wide, quick=False, seeds=(0,), chosen=ended)))
+    assert sorted(tried) == [3.0, 9.0, 27.0, 81.0, 243.0, 729.0, 729.0, 2190.0]
+    assert store.tuned(wide.key) == cells.Tuned({"step": 729.0}, True, ended.fits + 7)
+    assert set(*store.seeds().values()) == {0}
+
+
 @pytest.mark.slow
 def test_kept_tables_have_the_columns_of_now_and_seeds_of_their_own(papers):
     table = papers("_common.table")

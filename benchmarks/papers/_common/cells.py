@@ -5,8 +5,8 @@ several hills, so the search walks from three starts, far from each other on the
 the best of three on the second. It walks over the lattice {start * factor^k}: along one axis after
 the other, uphill, and on two at once where that ends, until no neighbour is better; the best end
 is taken. So the optimum lies inside the points that were
-tried, or at an end that the axis has by itself (one local step), or ``inside`` says that the tries
-ran out, or that it lies at an end that was only set. What "auto" chooses is tried as well where a
+tried, or at an end that the axis has by itself (one local step), or ``inside`` says that it lies at
+an end that was only set: the next run goes on there. What "auto" chooses is tried as well where a
 cell says so. It is chosen on seeds (splits, cohorts, noise) of their own and is not paid for:
 figures compare methods.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,8 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: fits that a cell may spend on choosing, and the seeds it does so on
-MOST, QUICK_MOST, TUNING = 60, 6, (101,)
+#: fits that a small cell may spend on choosing, and the seeds that all do so on
+QUICK_MOST, TUNING = 6, (101,)
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
 #: where a full search starts on its first two axes, in steps of the lattice
 STARTS = ((0, -4, 4), (0, -2, 2))
@@ -49,6 +50,10 @@ class Axis(NamedTuple):
     def ends_before(self, k: int) -> bool:
         """Return whether there is no such value at all: less than one of what is counted."""
         return self.whole and self.at(k) is None and self.start * self.factor**k < 1
+
+    def place(self, value: float) -> int:
+        """Return the k of a value."""
+        return round(math.log(value / self.start) / math.log(self.factor))
 
 
 class Fit(NamedTuple):
@@ -154,10 +159,11 @@ def run_cell(
 ) -> Iterator[dict[str, Any]]:
     """Fit a cell on the seeds, or all reported ones, and yield the rows of the table.
 
-    ``chosen``: what was tuned before; None tunes it.
+    ``chosen``: what was tuned before; None tunes it, and a search that ended at an edge goes on.
     """
     seeds = seeds_of(figure, cell, quick) if seeds is None else seeds
-    chosen = tune(figure, cell, quick) if chosen is None else chosen
+    if chosen is None or not chosen.inside:
+        chosen = tune(figure, cell, quick, chosen)
     told = {
         "setting": cell.setting,
         "method": cell.method,
@@ -183,11 +189,11 @@ def as_fit(result: Fit | float) -> Fit:
     return result if isinstance(result, Fit) else Fit(float(result))
 
 
-def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
-    """Walk over the lattice uphill, one axis after the other."""
+def tune(figure: Figure, cell: Cell, quick: bool, ended: Tuned | None = None) -> Tuned:
+    """Walk over the lattice uphill, one axis after the other; on from where a search ended."""
     if not cell.axes:
         return Tuned({}, True, 0)
-    most, tuning = (QUICK_MOST, TUNING) if quick else (MOST, figure.tuning)
+    most, tuning = (QUICK_MOST, TUNING) if quick else (math.inf, figure.tuning)
     sign = 1.0 if figure.higher_is_better else -1.0
     seen: dict[tuple[int, ...], float] = {}
 
@@ -203,7 +209,9 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
         return seen.get(place, -np.inf)
 
     begins = [(0,) * len(cell.axes)]
-    if not quick:  # the best start for each of those on the first axis
+    if ended:
+        begins = [tuple(axis.place(ended.point[axis.name]) for axis in cell.axes)]
+    elif not quick:  # the best start for each of those on the first axis
         places = itertools.groupby(starts(figure, cell), key=lambda place: place[0])
         begins = [max(near, key=score) for _, near in places]
     best = max([walk(score, begin) for begin in begins], key=score)
@@ -213,7 +221,8 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
     )
     if cell.auto and worth({}) > score(best):
         return Tuned({}, True, len(seen) + 1)
-    return Tuned(point_at(cell.axes, best) or {}, inside, len(seen) + cell.auto)
+    fits = len(seen) + cell.auto + (ended.fits if ended else 0)
+    return Tuned(point_at(cell.axes, best) or {}, inside, fits)
 
 
 def starts(figure: Figure, cell: Cell) -> list[tuple[int, ...]]:

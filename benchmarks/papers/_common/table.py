@@ -102,20 +102,21 @@ class Store:
         return rows.assign(setting=cell.setting, at=cell.x, x=x).to_dict("records")
 
     def tuned(self, cell: tuple[str, str, float, float]) -> Tuned | None:
-        """Return what was chosen for a cell, named by its key, if any of its seeds is there."""
+        """Return what was chosen last for a cell, named by its key, if a seed of it is there."""
         table = self.read()
         rows = [at for at, (there, _) in enumerate(fits(table)) if there == key(*cell)]
         if not rows:
             return None
-        row = table.iloc[rows[0]]
+        row = table.iloc[rows[-1]]  # the newest
         pairs = (pair.split("=") for pair in row["chosen"].split())
         point = {name: int(value) if value.isdigit() else float(value) for name, value in pairs}
         return Tuned(point, bool(row["inside"]), int(row["fits"]))
 
     def seeds(self) -> dict[tuple[str, str, str, str], set[int]]:
-        """Return the cells that are there, named as :func:`key` does, with their seeds."""
+        """Return the cells whose search ended, named as :func:`key` does, with their seeds."""
         found: dict[tuple[str, str, str, str], set[int]] = {}
-        for cell, seed in fits(self.read()):
+        table = self.read()
+        for cell, seed in fits(table[table["inside"].astype(bool)]):
             found.setdefault(cell, set()).add(seed)
         return found
 

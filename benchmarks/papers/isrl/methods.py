@@ -27,7 +27,7 @@ from skdpfl.privacy import epsilon_of
 
 STEP = Axis("learning_rate", 0.3, 3.0, 1e-4, 1e4)
 CLIP = Axis("clip_norm", 0.5, 2.0, 1e-2, 1e3)
-ROUNDS = Axis("n_rounds", 50, 2.0, 1, 400, whole=True)
+ROUNDS = Axis("n_rounds", 50, 2.0, 1, whole=True)
 ONE_RECORD = "local, one record a step"
 LOCALIZED = "localized, all silos"
 SHUFFLED = {"trust": "shuffler", "sampling": "without_replacement"}

@@ -6,7 +6,6 @@ models on pixels are not in the paper.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -93,15 +92,13 @@ def cells_of(names: Iterable[str], quick: bool) -> list[Cell]:
 def splits(name: str, method: str, relation: str, quick: bool) -> Iterator[tuple[float, int]]:
     """Yield the epsilons and local epochs that are run.
 
-    At the published epsilon all splits; at the others the two ends. Of networks only under
-    add/remove; without privacy all splits there.
+    Under add/remove all of them; under "replace" all at the published epsilon, at the others the
+    two ends, of linear models only.
     """
     for epsilon in budgets(name):
         for epochs in PRINTED[name]:
             published, end = epsilon == PUBLISHED[name], epochs in ENDS
-            others = end
-            if method in NETWORKS:
-                others = relation == "add/remove" and (end or math.isinf(epsilon))
+            others = relation == "add/remove" or (end and method not in NETWORKS)
             wanted = (published and end) if quick else (published or others)
             if wanted:
                 yield epsilon, epochs

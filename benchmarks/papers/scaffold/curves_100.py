@@ -38,8 +38,7 @@ def steps(name: str, setting: str) -> Axis:
     method, epsilon, _ = curves.ALGORITHMS[name]
     axis = curves.step(method, epsilon)
     tuned = Store(KEPT, "scaffold/curves").tuned((setting, name, epsilon, float("nan")))
-    start = tuned.point["learning_rate"] if tuned else axis.start
-    return axis._replace(start=start, low=start / 10, high=start * 10)
+    return axis._replace(start=tuned.point["learning_rate"]) if tuned else axis
 
 
 FIGURE = dataclasses.replace(
