@@ -1,4 +1,4 @@
-"""Resolution of "auto": from a request to the numbers with which a fit runs.
+"""Resolution of "auto": from what is asked to the numbers with which a fit runs.
 
 :func:`choose` decides rounds, steps, clip norm and learning rate from public numbers, and where the
 scales of features and target come from: bounds, a part of the budget, or none. Private scales, and
@@ -26,28 +26,18 @@ labels of 4.5 %. By experiment on tables that do not judge.
 """
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from skdpfl._arguments import is_auto
 from skdpfl._warnings import warn
-from skdpfl.choosing._encoding import EncodingPlan, bounds_of, plan_encoding
-from skdpfl.choosing._method import Method, Settings
-from skdpfl.choosing._noise_level import (
-    NoiseLevel,
-    advice_on_noise,
-    budgets,
-    noise_level,
-    remedies,
-)
-from skdpfl.choosing._request import PublicFacts, Request
+from skdpfl.choosing._encoding import bounds_of, plan_encoding
+from skdpfl.choosing._noise_level import NoiseLevel, budgets, noise_level, remedies
+from skdpfl.choosing._recipe import PublicFacts, Recipe, Settings
 from skdpfl.encoding import Encoding
-from skdpfl.federation import Federation, SumPlan
+from skdpfl.federation import Federation
 from skdpfl.inference import IntervalPlan, Kind
 from skdpfl.losses import LogLoss, PiecewiseExponential, SquaredError
 from skdpfl.models import FEW_STEPS, STEPS, Additive, LinearModel, RuleTask
@@ -68,11 +58,9 @@ from skdpfl.scaling import (
     CurvePlan,
     ExposurePlan,
     Scales,
-    ScalingPlan,
     ShiftPlan,
     ShrinkPlan,
     TemperaturePlan,
-    affine_from_bounds,
     doubts_about,
     plan_scaling,
     rarity,
@@ -107,10 +95,6 @@ _WIDE_CLIPPED = (
 _REACH = 4.0
 #: warn above this error of the target's mean: most such fits end below the mean
 _DROWNED = 0.15
-#: mean square of a value uniform on [-1, 1], and of a squashed one: expected of public maps
-_MEAN_SQUARE = 1 / 3
-#: the same of a column of 0 and 1 in units of half its range: most are rarer categories
-_OF_FLAG = 0.3
 #: the part of mu squared for the histogram
 _CURVES_SHARE = 0.1
 #: the least 2 / s for curves, see above, and R of shares that are not public
@@ -122,147 +106,100 @@ _OF_INDICATORS, _FEW = 50.0, 12
 _KNOTS, _PER_BIN = 8, 2
 
 
-@dataclass(frozen=True, eq=False)
-class ScalingStep:
-    """How scales are estimated before training; decided without data.
+def encoded(recipe: Recipe, encoding: Encoding) -> Recipe:
+    """Return the recipe for a frame's encoding, found within the budget.
 
-    ``asked``: whether the user asked for clipped features, which are then clipped to the bounds.
-    ``remedies`` returns advice for noise that is too large by a factor; None: no warning for a
-    target dominated by noise.
+    Columns without a level are read no longer. That lowers the noise of the others: each sum has
+    the same part of mu, and is of fewer columns.
     """
-
-    plan: ScalingPlan
-    shifts_target: bool = True
-    clips: bool = False
-    asked: bool = False
-    remedies: Callable[[float], str] | None = None
-    curves: CurvePlan | None = None
-    #: features whose ranges were found, so that no declaration can be wrong
-    found: tuple[int, ...] = ()
-    exposure: ExposurePlan | None = None
-    #: of the columns; None if they have none
-    names: Sequence[str] | None = None
-
-    @property
-    def squared_row(self) -> float:
-        """The expected mean square norm of a scaled row, from public numbers."""
-        of_curves = 0.0 if self.curves is None else self.curves.squared
-        return of_curves + self._squared_others
-
-    @property
-    def _squared_others(self) -> float:
-        features, bounds = self.plan.features, self.plan.feature_bounds
-        if features == "bounds" and bounds is not None and not self.plan.centred:
-            return float(affine_from_bounds(bounds, centred=False).row_norm or 0.0) ** 2
-        if features in ("bounds", "squash"):
-            return _MEAN_SQUARE * float(self._n_used)
-        flags = self.plan.indicators
-        if flags is None or bounds is None:
-            return float(self._n_used)
-        n_flags = int((flags & bounds.used).sum())
-        return self._n_used - n_flags + _OF_FLAG * n_flags
-
-    @property
-    def _n_used(self) -> int:
-        bounds = self.plan.feature_bounds
-        return self.plan.n_features if bounds is None else int(bounds.used.sum())
-
-    def within(self, encoding: Encoding) -> "ScalingStep":
-        """Return the step for a frame's encoding, found within the budget.
-
-        Columns without a level are read no longer. That lowers the noise of the others: each sum
-        has the same part of mu, and is of fewer columns.
-        """
-        bounds, curves = bounds_of(encoding), self.curves
-        if curves is not None:
-            curves = dataclasses.replace(curves, bounds=bounds)
-            bounds = curves.expanded
-        plan = self.plan.within(bounds)
-        paid = [column.paid for column in encoding.columns for _ in column.names()]
-        learnt = tuple(np.flatnonzero(paid).tolist())
-        named = dataclasses.replace(self, names=encoding.names())
-        return dataclasses.replace(named, plan=plan, curves=curves, found=learnt)
-
-    def find(self, federation: Federation, streams: Streams) -> Scales:
-        """Return the scales; warn if the budget is too small to estimate them."""
-        if self.plan.advice:
-            warn(self.plan.advice)
-        curves, beyond = None, tuple[int, ...]()
-        if self.curves is not None:
-            curves, beyond = self.curves.find(federation, streams)
-        scales = run_scaling(self.plan, federation, streams)
-        missed = sorted({*scales.missed_features, *beyond} - {*self.found})
-        seen = scales.far_features, scales.unseen_features, tuple(missed), self.names
-        for doubt in doubts_about(*seen):
-            warn(doubt)
-        if not self.shifts_target:
-            unit = 1.0 if self.exposure is None else self.exposure.typical(federation, streams)
-            scales = scales.without_shift(unit)
-        if self.asked and self.plan.feature_bounds is not None:
-            scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
-        elif self.clips:
-            scales = scales.clipped_around(_REACH)
-        if scales.wide_features and not self.asked:
-            text = _WIDE_CLIPPED if self.clips else _WIDE
-            warn(text.format(values_of(scales.wide_features, self.names)))
-        if scales.coarse_target:
-            warn(_COARSE.format(scales.target.scale))
-        elif self.remedies is not None and scales.target_error > _DROWNED:
-            helps = self.remedies(scales.target_error / _DROWNED)
-            warn(_UNKNOWN.format(scales.target_error) + helps)
-        if self.curves is None or curves is None:
-            return scales
-        features = self.curves.scaling_of(curves, scales.features)
-        return dataclasses.replace(scales, features=features)
+    facts = dataclasses.replace(recipe.facts, encoding=encoding, feature_names=encoding.names())
+    bounds, curves = bounds_of(encoding), recipe.curves
+    if curves is not None:
+        curves = dataclasses.replace(curves, bounds=bounds)
+        bounds = curves.expanded
+    plan = recipe.scaling_plan.within(bounds)
+    now: dict[str, Any] = {"curves": curves, "feature_bounds": bounds, "scaling_plan": plan}
+    return dataclasses.replace(recipe, facts=facts, **now)
 
 
-def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
+def find_scales(recipe: Recipe, federation: Federation, streams: Streams) -> Scales:
+    """Return the scales; warn if the budget is too small to estimate them."""
+    plan, curves, facts = recipe.scaling_plan, recipe.curves, recipe.facts
+    if plan.advice:
+        warn(plan.advice)
+    expansion, beyond = None, tuple[int, ...]()
+    if curves is not None:
+        expansion, beyond = curves.find(federation, streams)
+    scales = run_scaling(plan, federation, streams)
+    columns = () if facts.encoding is None else facts.encoding.columns
+    paid = [column.paid for column in columns for _ in column.names()]  # no declaration is wrong
+    missed = {*scales.missed_features, *beyond} - set(np.flatnonzero(paid).tolist())
+    seen = scales.far_features, scales.unseen_features, tuple(sorted(missed)), facts.feature_names
+    for doubt in doubts_about(*seen):
+        warn(doubt)
+    if recipe.loss.link == "log":
+        unit = 1.0 if recipe.exposure is None else recipe.exposure.typical(federation, streams)
+        scales = scales.without_shift(unit)
+    clips = recipe.clips_features and curves is None
+    if recipe.asks_to_clip and plan.feature_bounds is not None:
+        scales = scales.clipped(plan.feature_bounds.low, plan.feature_bounds.high)
+    elif clips:
+        scales = scales.clipped_around(_REACH)
+    if scales.wide_features and not recipe.asks_to_clip:
+        text = _WIDE_CLIPPED if clips else _WIDE
+        warn(text.format(values_of(scales.wide_features, facts.feature_names)))
+    if scales.coarse_target:
+        warn(_COARSE.format(scales.target.scale))
+    elif scales.target_error > _DROWNED and not recipe.takes_no_advice:
+        helps = remedies(recipe, scales.target_error / _DROWNED)
+        warn(_UNKNOWN.format(scales.target_error) + helps)
+    if curves is None or expansion is None:
+        return scales
+    features = curves.scaling_of(expansion, scales.features)
+    return dataclasses.replace(scales, features=features)
+
+
+def _with_scales(recipe: Recipe, mu: np.ndarray) -> Recipe:
     """Decide, from public numbers, how scales are obtained.
 
     ``mu`` are the budgets of the whole fit: one per silo, shape (n_silos,), or one for all, (1,).
     """
-    facts, budget = request.facts, request.budgets_of(mu)
-    shares = GIVEN_NOISE if request.promise.epsilon is None else TRAINING
-    if request.curves is not None:  # whose columns have about the same scale
+    facts, budget = recipe.facts, recipe.budgets_of(mu)
+    shares = GIVEN_NOISE if recipe.promise.epsilon is None else TRAINING
+    if recipe.curves is not None:  # whose columns have about the same scale
         shares = dataclasses.replace(shares, counts_in_bounds=0.0)
-    if request.intervals is not None:  # one column without a scale costs all their intervals
+    if recipe.intervals is not None:  # one column without a scale costs all their intervals
         shares = dataclasses.replace(shares, clear=shares.enough)
-    return ScalingStep(
-        plan_scaling(
-            budget,
-            facts.n_features,
-            scaling=request.scaling,  # type: ignore[arg-type]
-            feature_bounds=request.feature_bounds,
-            target_bounds=request.target_bounds,
-            has_target=not facts.is_classifier and request.loss.scales_target,
-            shares=shares,
-            centred=request.fit_intercept,
-            indicators=facts.indicators,
-        ),
-        shifts_target=request.loss.link != "log",
-        clips=request.clips_features and request.curves is None,
-        asked=request.asks_to_clip,
-        curves=request.curves,
-        exposure=ExposurePlan(budget) if facts.has_exposure and request.scaling else None,
-        names=facts.feature_names,
+    plan = plan_scaling(
+        budget,
+        facts.n_features,
+        scaling=recipe.scaling,  # type: ignore[arg-type]
+        feature_bounds=recipe.feature_bounds,
+        target_bounds=recipe.target_bounds,
+        has_target=not facts.is_classifier and recipe.loss.scales_target,
+        shares=shares,
+        centred=recipe.fit_intercept,
+        indicators=facts.indicators,
     )
+    exposure = ExposurePlan(budget) if facts.has_exposure and recipe.scaling else None
+    return dataclasses.replace(recipe, scaling_plan=plan, exposure=exposure)
 
 
-def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None:
+def plan_calibration(recipe: Recipe) -> CalibrationPlan | None:
     """Return the plan of the calibration; None if there is none."""
-    promise, model, loss = request.promise, request.model, request.loss
-    chosen = request.calibrates and request.chooses_step and not method.has_own_step
+    promise, model, loss = recipe.promise, recipe.model, recipe.loss
+    chosen = recipe.calibrates and recipe.chooses_step and not recipe.method.has_own_step
     paid = promise.epsilon is not None and not promise.is_exact
     records = promise.unit != "silo" and promise.trust != "shuffler"
-    if not (chosen and paid and records and request.radius is None):
+    if not (chosen and paid and records and recipe.radius is None):
         return None
-    budget = request.budgets_of(budgets(request, 1.0, 1))
+    budget = recipe.budgets_of(budgets(recipe, 1.0, 1))
     if loss.link == "logit" and model.output_mask() is not None:
         has_intercept = model.intercept_mask() is not None
-        shares = request.facts.class_shares if has_intercept else None
-        if not request.label_free:
+        shares = recipe.facts.class_shares if has_intercept else None
+        if not recipe.label_free:
             return TemperaturePlan(budget, shares)
-        two = request.facts.n_outputs == 1
+        two = recipe.facts.n_outputs == 1
         return ShrinkPlan(budget, shares, has_intercept and shares is None and two)
     if loss.quantile_level is not None and model.intercept_mask() is not None:
         return ShiftPlan(budget, loss.quantile_level)
@@ -279,162 +216,120 @@ _SILO_STEPS = 5
 _SPLIT = 30.0
 
 
-#: names in costs of purposes that have other names in sums
-_NAMED = {"vocabulary": "levels"}
-
-
-class Choice(NamedTuple):
-    """The choices of a fit: settings of the training, scales and calibration (None: there is none).
-
-    ``advise`` returns the text of a warning, or "", for label shares that are public or were
-    counted within the budget.
-    """
-
-    settings: Settings
-    scaling: ScalingStep
-    advise: Callable[[tuple[float, ...] | None], str]
-    calibration: CalibrationPlan | None = None
-    intervals: IntervalPlan | None = None
-    encoding: EncodingPlan | None = None
-    #: the whole fit's budget: one per silo, or one for all
-    mu: np.ndarray | None = None
-
-    @property
-    def shares(self) -> tuple[tuple[str, float], ...]:
-        """The part of mu squared of each purpose; that of the rounds is the last."""
-        if self.mu is None or not np.isfinite(self.mu).all() or not self.sums:
-            return ()
-        parts = [
-            (_NAMED.get(plan.purpose, plan.purpose), float((plan.squared / self.mu**2).max()))
-            for plan in self.sums
-        ]
-        return (*parts, ("rounds", 1 - sum(part for _, part in parts)))
-
-    @property
-    def sums(self) -> tuple[SumPlan, ...]:
-        """The noised sums that are released in addition to the rounds."""
-        curves = self.scaling.curves
-        scales = () if self.scaling.plan.is_free else (self.scaling.plan.sums,)
-        scales = scales if curves is None else (*curves.sums, *scales)
-        scales = scales if self.encoding is None else (*self.encoding.sums, *scales)
-        if self.scaling.exposure is not None:
-            scales = (*scales, self.scaling.exposure.sums)
-        own = self.calibration
-        both = () if own is None else (own.labels, own.sums)
-        last = () if self.intervals is None else (self.intervals.sums,)
-        return (*scales, *(sums for sums in both if sums.mus), *last)
-
-
-def choose(request: Request, method: Method) -> Choice:
+def choose(recipe: Recipe) -> Recipe:
     """Resolve all parameters that are "auto", from public numbers only."""
-    rate, steps, level = _level(request, method)
-    scaling = plan_scales(request, level.mu)
-    task = request.task(scaling.squared_row)
-    settings = _settings(request, method, rate, steps, level.noise, task)
-    advise = functools.partial(advice_on_noise, request, method, settings, level.noise, task)
-    if not request.takes_no_advice:
-        helps = functools.partial(remedies, request, method, settings)
-        scaling = dataclasses.replace(scaling, remedies=helps)
-    intervals = plan_intervals(request, scaling)
-    after = plan_calibration(request, method), intervals
-    return Choice(settings, scaling, advise, *after, request.encoding, level.mu / request.left)
+    rate, steps, level = _level(recipe)
+    recipe = _with_scales(recipe, level.mu)
+    recipe = dataclasses.replace(
+        recipe,
+        noise=level.noise,
+        mu=level.mu / recipe.left,
+        expected=recipe.task(recipe.expected_row),
+    )
+    recipe = dataclasses.replace(
+        recipe,
+        settings=_settings(recipe, rate, steps),
+        interval_plan=plan_intervals(recipe),
+        calibration=plan_calibration(recipe),
+    )
+    return dataclasses.replace(recipe, algorithm=recipe.method.algorithm(recipe))
 
 
-def plan_intervals(request: Request, scaling: ScalingStep) -> IntervalPlan | None:
+def plan_intervals(recipe: Recipe) -> IntervalPlan | None:
     """Return the plan of intervals; None without. Raise for fits that have none."""
-    if request.intervals is None:
+    if recipe.intervals is None:
         return None
-    facts, promise = request.facts, request.promise
-    times = isinstance(request.loss, PiecewiseExponential)
+    facts, promise = recipe.facts, recipe.promise
+    times = isinstance(recipe.loss, PiecewiseExponential)
     if facts.n_outputs > 1 and not times:
         raise ValueError(
             f'inference="intervals" is for two classes; got {facts.n_outputs}. Fit each class '
             "against the others, or a class against one other, with a part of the budget each."
         )
-    if scaling.plan.features == "squash":
+    if recipe.scaling_plan.features == "squash":
         raise ValueError(
             'inference="intervals" needs coefficients in the units of X, and this budget is too '
             "small to find the features' scales. Give feature_bounds=(low, high), public ranges."
         )
-    budget = request.budgets_of(budgets(request, 1.0, 1) / request.left)
-    kind: Kind = "times" if times else _KINDS_OF_LINK[request.loss.link]
-    cuts = request.loss.cuts if isinstance(request.loss, PiecewiseExponential) else ()
-    own = facts.n_outputs if times else int(request.fit_intercept)
-    k = request.model.size
-    plan = IntervalPlan(budget, kind, k, own, request.intervals, scaling.asked, cuts)
+    budget = recipe.budgets_of(budgets(recipe, 1.0, 1) / recipe.left)
+    kind: Kind = "times" if times else _KINDS_OF_LINK[recipe.loss.link]
+    cuts = recipe.loss.cuts if isinstance(recipe.loss, PiecewiseExponential) else ()
+    own = facts.n_outputs if times else int(recipe.fit_intercept)
+    k = recipe.model.size
+    plan = IntervalPlan(budget, kind, k, own, recipe.intervals, recipe.asks_to_clip, cuts)
     plan.check(float(promise.delta.min()))
     return plan
 
 
-def clipped_without_labels(request: Request, method: Method) -> Request:
-    """Return the request with clipping that does not depend on labels, where "auto" chooses it.
+def clipped_without_labels(recipe: Recipe) -> Recipe:
+    """Return the recipe with clipping that does not depend on labels, where "auto" chooses it.
 
     It does for linear models of two classes, of ordered labels and of survival times, whose clip
     norm and steps are both "auto"; with a given clip norm, gradients are clipped as published.
     """
-    promise = request.promise
-    chosen = request.clip_norm is None and request.chooses_step and method.takes_plain_steps
+    promise = recipe.promise
+    chosen = recipe.clip_norm is None and recipe.chooses_step and recipe.method.takes_plain_steps
     protects = promise.unit != "silo" and not promise.is_exact and promise.trust != "shuffler"
-    two = (request.model.is_linear and request.facts.n_outputs == 1) or request.loss.one_slope
-    if not (chosen and protects and two and request.radius is None):
-        return request
-    return dataclasses.replace(request, loss=request.loss.without_labels())
+    two = (recipe.model.is_linear and recipe.facts.n_outputs == 1) or recipe.loss.one_slope
+    if not (chosen and protects and two and recipe.radius is None):
+        return recipe
+    return dataclasses.replace(recipe, loss=recipe.loss.without_labels())
 
 
-def with_encoding(request: Request, method: Method, model: Any) -> Request:
-    """Return the request with the plan of the levels and ranges that its frame does not declare.
+def with_encoding(recipe: Recipe, model: Any) -> Recipe:
+    """Return the recipe with the plan of the levels and ranges that its frame does not declare.
 
     Ranges are needed by scales, and by curves.
     """
-    promise, facts = request.promise, request.facts
+    promise, facts = recipe.promise, recipe.facts
     if facts.encoding is None or facts.encoding.is_known:
-        return request
-    budget = request.budgets_of(_level(request, method)[2].mu)
-    ranged = request.scaling is not None or _takes_curves(request, model)
+        return recipe
+    budget = recipe.budgets_of(_level(recipe)[2].mu)
+    ranged = recipe.scaling is not None or _takes_curves(recipe, model)
     plan = plan_encoding(facts.encoding, budget, float(promise.delta.min()), ranged=ranged)
-    return dataclasses.replace(request, encoding=plan)
+    return dataclasses.replace(recipe, encoding=plan)
 
 
-def with_curves(request: Request, method: Method, model: Any) -> Request:
-    """Return the request with an additive model's columns; unchanged for any other ``model``.
+def with_curves(recipe: Recipe, model: Any) -> Recipe:
+    """Return the recipe with an additive model's columns; unchanged for any other ``model``.
 
     The columns follow from public numbers. "auto" has none where there are intervals, other losses
     than log loss and squared error, no bounds, no scaling, no privacy, or given noise, whose cost
     would grow by theirs.
     """
-    if not _takes_curves(request, model):
-        return request
-    if request.feature_bounds is None:
+    if not _takes_curves(recipe, model):
+        return recipe
+    if recipe.feature_bounds is None:
         raise ValueError(
             'model="additive" needs feature_bounds=(low, high), public ranges of the columns, '
             'within which curves are fitted; give them, or use model="linear".'
         )
-    level = _level(request, method)[2]
+    level = _level(recipe)[2]
     asked = model if isinstance(model, Additive) else Additive()
-    curves = plan_curves(request, level, asked)
+    curves = plan_curves(recipe, level, asked)
     if curves is None:
-        return request
+        return recipe
     names = curves.names
-    facts = request.facts.widened(names)
-    linear = LinearModel(len(names), facts.n_outputs, request.fit_intercept)
+    facts = recipe.facts.widened(names)
+    linear = LinearModel(len(names), facts.n_outputs, recipe.fit_intercept)
     return dataclasses.replace(
-        request, facts=facts, model=linear, feature_bounds=curves.expanded, curves=curves
+        recipe, facts=facts, model=linear, feature_bounds=curves.expanded, curves=curves
     )
 
 
-def _takes_curves(request: Request, model: Any) -> bool:
+def _takes_curves(recipe: Recipe, model: Any) -> bool:
     """Whether a model has curves, or may have some."""
     wanted = isinstance(model, Additive) or model == "additive"
-    plain = request.intervals is None and isinstance(request.loss, LogLoss | SquaredError)
-    scaled = request.feature_bounds is not None and request.scaling is not None
-    paid = request.promise.epsilon is not None and not request.promise.is_exact
+    plain = recipe.intervals is None and isinstance(recipe.loss, LogLoss | SquaredError)
+    scaled = recipe.feature_bounds is not None and recipe.scaling is not None
+    paid = recipe.promise.epsilon is not None and not recipe.promise.is_exact
     return wanted or (model == "auto" and plain and scaled and paid)
 
 
-def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePlan | None:
-    """Return the plan of the columns added to those of a request; None for none."""
+def plan_curves(recipe: Recipe, level: NoiseLevel, asked: Additive) -> CurvePlan | None:
+    """Return the plan of the columns added to those of a recipe; None for none."""
     asked.check()
-    facts, bounds = request.facts, request.feature_bounds
+    facts, bounds = recipe.facts, recipe.feature_bounds
     assert bounds is not None
     used = bounds.used
     indicators = np.zeros(used.size, bool) if facts.indicators is None else facts.indicators
@@ -462,7 +357,7 @@ def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePl
     names = facts.feature_names
     features = [f"x{j}" for j in range(used.size)] if names is None else [str(n) for n in names]
     return CurvePlan(
-        request.budgets_of(level.mu),
+        recipe.budgets_of(level.mu),
         tuple(features),
         bounds,
         columns,
@@ -521,43 +416,43 @@ def _column_of(feature: Any, names: Any) -> int:
     )
 
 
-def _level(request: Request, method: Method) -> tuple[float, tuple[int, ...], NoiseLevel]:
+def _level(recipe: Recipe) -> tuple[float, tuple[int, ...], NoiseLevel]:
     """Return the sampling rate, the steps of each round, and the noise of such a fit."""
-    task = request.task(float(request.facts.n_features))  # rows count as standardised
-    rate = _sampling_rate(request, task)
-    steps = _steps(request, method, rate, task)
-    return rate, steps, noise_level(request, rate, steps)
+    task = recipe.task(float(recipe.facts.n_features))  # rows count as standardised
+    rate = _sampling_rate(recipe, task)
+    steps = _steps(recipe, rate, task)
+    return rate, steps, noise_level(recipe, rate, steps)
 
 
-def _sampling_rate(request: Request, task: RuleTask) -> float:
-    if request.sampling_rate is not None:
-        return request.sampling_rate
-    sizes = request.facts.public_sizes
+def _sampling_rate(recipe: Recipe, task: RuleTask) -> float:
+    if recipe.sampling_rate is not None:
+        return recipe.sampling_rate
+    sizes = recipe.facts.public_sizes
     if sizes is None:  # sizes are protected, and the rate must be the same for all silos
         return 1.0
-    noise_given = request.promise.epsilon is None
-    mu = 0.0 if noise_given else float(budgets(request, 1.0, 1).min())
-    return request.model.rules.sampling_rate(float(np.median(sizes)), mu, task)
+    noise_given = recipe.promise.epsilon is None
+    mu = 0.0 if noise_given else float(budgets(recipe, 1.0, 1).min())
+    return recipe.model.rules.sampling_rate(float(np.median(sizes)), mu, task)
 
 
 # ---- rounds, and the steps of each -----------------------------------------------------------
 
 
-def _steps(request: Request, method: Method, rate: float, task: RuleTask) -> tuple[int, ...]:
+def _steps(recipe: Recipe, rate: float, task: RuleTask) -> tuple[int, ...]:
     """Return the number of gradient steps of each round.
 
     E epochs at sampling rate q are round(E / q) steps.
     """
-    name, steps = "local_steps", request.local_steps
-    if request.local_epochs is not None:
-        name, epochs = "local_epochs", np.asarray(request.local_epochs, dtype=float)
+    name, steps = "local_steps", recipe.local_steps
+    if recipe.local_epochs is not None:
+        name, epochs = "local_epochs", np.asarray(recipe.local_epochs, dtype=float)
         counted = np.clip(np.round(epochs / rate), 1, 2 * MOST_STEPS).astype(int)
         steps = tuple(counted.tolist()) if counted.ndim else int(counted)
     if steps is None:
-        steps = _automatic_steps(request, method)
+        steps = _automatic_steps(recipe)
     if isinstance(steps, int):
-        return (steps,) * _n_rounds(request, method, steps, rate, task)
-    n_rounds = len(steps) if request.n_rounds is None else request.n_rounds
+        return (steps,) * _n_rounds(recipe, steps, rate, task)
+    n_rounds = len(steps) if recipe.n_rounds is None else recipe.n_rounds
     if len(steps) != n_rounds:
         raise ValueError(
             f"{name} as a sequence must have one entry per round; got {len(steps)} entries for "
@@ -566,73 +461,67 @@ def _steps(request: Request, method: Method, rate: float, task: RuleTask) -> tup
     return steps
 
 
-def _automatic_steps(request: Request, method: Method) -> int:
+def _automatic_steps(recipe: Recipe) -> int:
     """Return the number of local steps; 1 for a single round.
 
     Without privacy, rounds cost no budget, and local steps would only move silos to their own
     optima.
     """
-    if request.promise.is_exact or request.n_rounds == 1:
+    if recipe.promise.is_exact or recipe.n_rounds == 1:
         return 1
-    own = method.local_steps(request)
-    return max(own, _SILO_STEPS) if request.promise.hides_silos else own
+    own = recipe.method.local_steps(recipe)
+    return max(own, _SILO_STEPS) if recipe.promise.hides_silos else own
 
 
-def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: RuleTask) -> int:
-    if request.n_rounds is not None:
-        return request.n_rounds
-    exact, plain = request.promise.is_exact, not method.has_momentum(request)
-    per_message = 1 if request.promise.hides_silos else steps
-    rules = request.model.rules
+def _n_rounds(recipe: Recipe, steps: int, rate: float, task: RuleTask) -> int:
+    if recipe.n_rounds is not None:
+        return recipe.n_rounds
+    exact, plain = recipe.promise.is_exact, not recipe.method.has_momentum(recipe)
+    per_message = 1 if recipe.promise.hides_silos else steps
+    rules = recipe.model.rules
     default = rules.n_rounds(per_message, rate, task, exact=exact, plain=plain)
-    if rate >= 1 and not plain and _may_be_short(request):
-        enough = rules.enough_steps(noise_level(request, rate, (steps,)).noise, task) / per_message
+    if rate >= 1 and not plain and _may_be_short(recipe):
+        enough = rules.enough_steps(noise_level(recipe, rate, (steps,)).noise, task) / per_message
         default = math.ceil(min(default, enough))
-    if _may_split(request, steps):
+    if _may_split(recipe, steps):
         # more where few silos take part in each: a silo pays for its own rounds only
-        least = max(default, FEW_STEPS) / request.taking_part.silo_fraction
+        least = max(default, FEW_STEPS) / recipe.taking_part.silo_fraction
         default = max(default, min(STEPS, math.ceil(least)))
-    if request.sampling == "disjoint":
-        most = min(_DISJOINT_STEPS, int(request.facts.silo_sizes.min()))
+    if recipe.sampling == "disjoint":
+        most = min(_DISJOINT_STEPS, int(recipe.facts.silo_sizes.min()))
         default = max(1, min(default, most // steps))
-    return method.n_rounds(request, default)
+    return recipe.method.n_rounds(recipe, default)
 
 
-def _may_be_short(request: Request) -> bool:
+def _may_be_short(recipe: Recipe) -> bool:
     """Whether the noise is the same for any number of rounds, and fewer were tried (log loss)."""
-    paid = request.promise.epsilon is not None and not request.promise.is_exact
-    whole = request.taking_part.silo_fraction >= 1 and request.taking_part.cohorts is None
-    plain = request.noise_schedule is None and request.curves is None and request.radius is None
+    paid = recipe.promise.epsilon is not None and not recipe.promise.is_exact
+    whole = recipe.taking_part.silo_fraction >= 1 and recipe.taking_part.cohorts is None
+    plain = recipe.noise_schedule is None and recipe.curves is None and recipe.radius is None
     return (
-        paid and whole and plain and request.sampling != "disjoint" and request.loss.link == "logit"
+        paid and whole and plain and recipe.sampling != "disjoint" and recipe.loss.link == "logit"
     )
 
 
 # ---- clip norm, momentum and step ------------------------------------------------------------
 
 
-def _settings(
-    request: Request,
-    method: Method,
-    rate: float,
-    steps: tuple[int, ...],
-    noise: float,
-    task: RuleTask,
-) -> Settings:
+def _settings(recipe: Recipe, rate: float, steps: tuple[int, ...]) -> Settings:
     """Return the training's settings, except for an automatic learning rate."""
-    rules, clip, momentum = request.model.rules, request.clip_norm, request.momentum
-    if clip is None and request.promise.hides_silos:
+    rules, clip, momentum = recipe.model.rules, recipe.clip_norm, recipe.momentum
+    noise, task = recipe.noise, recipe.expected
+    if clip is None and recipe.promise.hides_silos:
         clip = rules.message_clip_norm(steps, noise, task)
     elif clip is None:
-        clip = rules.clip_norm(noise, task, request.alpha)
+        clip = rules.clip_norm(noise, task, recipe.alpha)
     if momentum is None:
-        momentum = rules.momentum(sum(steps)) if method.has_momentum(request) else 0.0
-    sampling = method.sampling(request, sum(steps))
+        momentum = rules.momentum(sum(steps)) if recipe.method.has_momentum(recipe) else 0.0
+    sampling = recipe.method.sampling(recipe, sum(steps))
     if sampling is None:
-        sampling = sampling_of(request.sampling, rate, sum(steps))
-    server = _server_step(request, steps)
-    falls = server > 1 and request.global_learning_rate is None and rules.averages
-    step = request.learning_rate or 1.0
+        sampling = sampling_of(recipe.sampling, rate, sum(steps))
+    server = _server_step(recipe, steps)
+    falls = server > 1 and recipe.global_learning_rate is None and rules.averages
+    step = recipe.learning_rate or 1.0
     return Settings(steps, step, clip, rate, sampling, momentum, server, falls)
 
 
@@ -647,20 +536,20 @@ def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
     return Everyone() if rate >= 1 else PoissonSampling(rate)
 
 
-def _may_split(request: Request, local_steps: int) -> bool:
+def _may_split(recipe: Recipe, local_steps: int) -> bool:
     """Whether silos may use a small learning rate and the server a large one.
 
     Later local steps evaluate gradients at a model that has moved by the silo's own noise. With a
     small local learning rate they are evaluated near the common model.
     """
-    chooses = request.chooses_step and request.global_learning_rate is None
-    private = not (request.promise.is_exact or request.promise.hides_silos)
+    chooses = recipe.chooses_step and recipe.global_learning_rate is None
+    private = not (recipe.promise.is_exact or recipe.promise.hides_silos)
     return chooses and private and local_steps > 1
 
 
-def _server_step(request: Request, steps: tuple[int, ...]) -> float:
+def _server_step(recipe: Recipe, steps: tuple[int, ...]) -> float:
     """Return the server's learning rate for the silos' mean update; 1 unless the step is split."""
-    if request.global_learning_rate is not None:
-        return request.global_learning_rate
-    split = len(steps) > 1 and _may_split(request, max(steps))
+    if recipe.global_learning_rate is not None:
+        return recipe.global_learning_rate
+    split = len(steps) > 1 and _may_split(recipe, max(steps))
     return _SPLIT * max(steps) if split else 1.0

@@ -35,12 +35,11 @@ from functools import cached_property
 import numpy as np
 
 from skdpfl._warnings import warn
-from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
-from skdpfl.choosing._choose import plan_calibration
-from skdpfl.choosing._method import Committed, Measured, Method, Settings, Training, smoothed
+from skdpfl.algorithms import FedExp, GradientMethod, Scaffold
+from skdpfl.choosing._method import smoothed, warn_of_noise
 from skdpfl.choosing._noise_level import noise_of_plan
+from skdpfl.choosing._recipe import Recipe, Settings
 from skdpfl.federation import PIECE
-from skdpfl.losses import Loss
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos
@@ -53,19 +52,18 @@ _FALLING = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """The largest curvatures of the objective, computed from the data."""
+    """The largest curvatures of the objective with a smooth loss, computed from the data."""
 
     X: np.ndarray
     silos: Silos
     scales: Scales
-    loss: Loss
-    committed: Committed
+    recipe: Recipe
     factors: np.ndarray | None = None  # what the records' losses are multiplied by
 
     @cached_property
     def whole(self) -> float:
         """L."""
-        weights = self.committed.plan.weights / self._sizes
+        weights = self.recipe.plan.weights / self._sizes
 
         def blocks() -> Iterator[np.ndarray]:
             for i in range(0, len(self.X), PIECE):
@@ -89,7 +87,7 @@ class Curvature:
     @cached_property
     def drawn(self) -> float:
         """V."""
-        plan, curvature = self.committed.plan, 0.0
+        plan, curvature = self.recipe.plan, 0.0
         if self.missing:
             heaviest = float((plan.weights / self._sizes).max())
             curvature = self.missing / plan.silo_fraction * heaviest * self._longest
@@ -101,11 +99,8 @@ class Curvature:
     @property
     def missing(self) -> float:
         """(1 - q) / q."""
-        sampling = self.committed.plan.sampling
-        rate = (
-            1 / sampling.n_parts if isinstance(sampling, Disjoint) else self.committed.settings.rate
-        )
-        return 1 / rate - 1
+        sampling, rate = self.recipe.plan.sampling, self.recipe.settings.rate
+        return 1 / (1 / sampling.n_parts if isinstance(sampling, Disjoint) else rate) - 1
 
     @property
     def steepest(self) -> float:
@@ -115,7 +110,7 @@ class Curvature:
 
     @cached_property
     def _sizes(self) -> np.ndarray:
-        return np.bincount(self.silos.codes, minlength=self.committed.request.facts.n_silos)
+        return np.bincount(self.silos.codes, minlength=self.recipe.facts.n_silos)
 
     @cached_property
     def _longest(self) -> float:
@@ -123,23 +118,19 @@ class Curvature:
         starts = range(0, len(self.X), PIECE)
         blocks = (self._rows(slice(i, i + PIECE)) for i in starts)
         longest = max(float(np.square(rows).sum(axis=1).max()) for rows in blocks)
-        return (
-            self._curvature_along(longest) - self.committed.request.alpha
-        )  # penalties are not sampled
+        return self._curvature_along(longest) - self.recipe.alpha  # penalties are not sampled
 
     def _curvature_along(self, squared: float) -> float:
         """Return the objective's curvature along rows of this mean square."""
-        return (
-            self.loss.smoothness(self.committed.request.facts.n_outputs, 1.0) * squared
-            + self.committed.request.alpha
-        )
+        recipe = self.recipe
+        return recipe.loss.smoothness(recipe.facts.n_outputs, 1.0) * squared + recipe.alpha
 
     def _rows(self, which: slice | np.ndarray) -> np.ndarray:
         """Return the rows a, with the intercept's 1; normalised for smoothed losses."""
         rows = self.scales.features.transform(self.X[which]).astype(np.float64, copy=False)
-        if self.committed.request.fit_intercept:
+        if self.recipe.fit_intercept:
             rows = np.column_stack([rows, np.ones(len(rows))])
-        if math.isinf(self.loss.curvature(self.committed.request.facts.n_outputs)):
+        if math.isinf(self.recipe.loss.curvature(self.recipe.facts.n_outputs)):
             norms = np.linalg.norm(rows, axis=1, keepdims=True)
             rows = rows / np.maximum(norms, np.finfo(np.float64).tiny)
         if self.factors is not None:
@@ -148,36 +139,34 @@ class Curvature:
 
 
 def with_curvature(
-    committed: Committed,
-    algorithm: Algorithm,
+    recipe: Recipe,
     X: np.ndarray,
     silos: Silos,
     scales: Scales,
     factors: np.ndarray | None = None,
-) -> Committed:
-    """Return ``committed`` with the curvature on the data and, if "auto", the learning rate.
+) -> Recipe:
+    """Return the recipe with the curvature on the data and, if "auto", the learning rate.
 
     ``factors`` (n,) are the records' weights; None: 1.
     """
-    request, settings = committed.request, committed.settings
-    loss = smoothed(request.loss, committed)
-    curvature = Curvature(X, silos, scales, loss, committed, factors)
-    if request.chooses_step:
-        eta = bearable_step(algorithm, settings.server_step, curvature)
-        settings = replace(settings, learning_rate=eta)
-    measured = Measured(curvature.whole, curvature.drawn)
-    return replace(committed, settings=settings, measured=measured)
+    smooth = replace(recipe, loss=smoothed(recipe))
+    curvature, settings = Curvature(X, silos, scales, smooth, factors), recipe.settings
+    if recipe.chooses_step:
+        settings = replace(settings, learning_rate=bearable_step(curvature))
+    return replace(recipe, settings=settings, measured=(curvature.whole, curvature.drawn))
 
 
-def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> float:
+def bearable_step(curvature: Curvature) -> float:
     """Return the largest learning rate that converges; see the module."""
-    settings, plan = curvature.committed.settings, curvature.committed.plan
+    recipe = curvature.recipe
+    settings, plan, algorithm = recipe.settings, recipe.plan, recipe.algorithm
+    server = settings.server_step
     n_steps, at_server = max(settings.steps), isinstance(algorithm, GradientMethod)
     if curvature.steepest == 0.0:  # all features are 0, and there is no intercept
         return 1.0
     if at_server or (n_steps == 1 and not isinstance(algorithm, FedExp)):
         momentum = settings.momentum if at_server else 0.0
-        plain = curvature.loss.is_quadratic or not momentum
+        plain = recipe.loss.is_quadratic or not momentum
         pace = 1.8 * (1 + momentum) if plain else 1.0  # longer steps may cycle
         drawn = curvature.drawn * (3 if isinstance(algorithm, Scaffold) else 1)
         return 1 / (curvature.whole / pace + drawn / (1 - momentum)) / server
@@ -216,89 +205,86 @@ def largest_eigenvalue(blocks: Callable[[], Iterable[np.ndarray]]) -> float:
 
 
 #: asks the silos for the curvature of their records
-Measure = Callable[[Committed, Algorithm], Committed]
+Measure = Callable[[Recipe], Recipe]
 
 
-def final_training(committed: Committed, method: Method, measure: Measure) -> Training:
-    """Return the training to run; a given learning rate is kept.
+def finish_recipe(recipe: Recipe, measure: Measure) -> Recipe:
+    """Return the recipe of the rounds, with all constants; a given learning rate is kept.
 
     The releases do not depend on it: the plan is already priced.
     """
-    committed = _with_step(committed, method, measure)
-    committed = with_clipped_quantile(committed, method)
-    request = committed.request
-    algorithm = method.algorithm(request, committed.settings)
-    average = request.average
-    helps = request.model.rules.averages or request.promise.hides_silos
-    if average is True and (committed.is_deterministic or not helps or committed.settings.falls):
+    recipe = with_clipped_quantile(_with_step(recipe, measure))
+    helps = recipe.model.rules.averages or recipe.promise.hides_silos
+    exact = recipe.measured is not None and not recipe.measured[1]  # nor are silos sampled
+    average = recipe.average
+    if average is True and (exact or not helps or recipe.settings.falls):
         average = False  # there is no noise to average, or steps that fall have done it
-    return method.training(algorithm, committed)._replace(average=average)
+    warn_of_noise(recipe)
+    algorithm, loss = recipe.method.algorithm(recipe), smoothed(recipe)
+    recipe = replace(recipe, algorithm=algorithm, loss=loss, average=average)
+    return recipe.method.with_constants(recipe)
 
 
-def _with_step(committed: Committed, method: Method, measure: Measure) -> Committed:
-    """Return the training with an automatic learning rate, by the plan's noise or the curvature.
+def _with_step(recipe: Recipe, measure: Measure) -> Recipe:
+    """Return the recipe with an automatic learning rate, by the plan's noise or the curvature.
 
     The curvature is available for linear models only; others use the rule for no noise.
     """
-    request, private = committed.request, committed.plan.private
-    if request.learning_rate is not None and not method.has_own_step:
-        _warn_if_penalty_diverges(committed)
-    measured = not (private or method.has_own_step) and request.model.is_linear
-    if measured and request.learning_rate is None:
-        return measure(committed, method.algorithm(request, committed.settings))
-    if not request.chooses_step:
-        return committed
-    return replace(committed, settings=_with_rate(committed, method))
+    own = recipe.method.has_own_step
+    if recipe.learning_rate is not None and not own:
+        _warn_if_penalty_diverges(recipe)
+    measured = not (recipe.plan.private or own) and recipe.model.is_linear
+    if measured and recipe.learning_rate is None:
+        return measure(recipe)
+    return replace(recipe, settings=_with_rate(recipe)) if recipe.chooses_step else recipe
 
 
-def _with_rate(committed: Committed, method: Method) -> Settings:
+def _with_rate(recipe: Recipe) -> Settings:
     """Return the settings with the model's rules' step and momentum, for the noise of the plan."""
-    request, now, noise = committed.request, committed.settings, noise_of_plan(committed.plan)
-    task = request.task(committed.squared_row - request.fit_intercept, committed.largest_square)
-    rules, server = request.model.rules, now.server_step
+    now, noise = recipe.settings, noise_of_plan(recipe.plan)
+    task = recipe.task(recipe.squared_row - recipe.fit_intercept, recipe.largest_square)
+    rules, server = recipe.model.rules, now.server_step
     if now.falls and not now.momentum:  # longer at first, stable before they end
         task = task._replace(steepest=(task.steepest or task.squared_row) / _FALLING)
-    if request.promise.hides_silos:
-        eta = method.silo_learning_rate(committed, noise, task)
-        rate = rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
+    if recipe.promise.hides_silos:
+        eta = recipe.method.silo_learning_rate(recipe, noise, task)
+        rate = rules.with_penalty(eta / server, recipe.alpha, max(1.0, server), now.momentum)
         return replace(now, learning_rate=rate)
-    split = request.global_learning_rate is None and server > 1
+    split = recipe.global_learning_rate is None and server > 1
     most = max(now.steps) if split else 1
     # a round's gradients near one model are one step, or few, which the curvature bounds as a whole
     together = max(1.0, most / rules.steps_at_once(now.clip_norm, len(now.steps), task))
     n_steps = sum(now.steps) / together
     momentum = now.momentum
-    if request.momentum is None:
+    if recipe.momentum is None:
         momentum = min(momentum, rules.needed_momentum(now.clip_norm, n_steps, noise, task))
     eta = rules.learning_rate(now.clip_norm, n_steps, momentum, noise, task) / together
-    rate = rules.with_penalty(eta / server, request.alpha, max(1.0, server * most), momentum)
+    rate = rules.with_penalty(eta / server, recipe.alpha, max(1.0, server * most), momentum)
     return replace(now, learning_rate=rate, momentum=momentum)
 
 
-def _warn_if_penalty_diverges(committed: Committed) -> None:
+def _warn_if_penalty_diverges(recipe: Recipe) -> None:
     """Warn of a learning rate that diverges because of the penalty alone."""
-    request, rate = committed.request, committed.settings.learning_rate
-    pace = rate * request.alpha * max(1.0, committed.settings.server_step)
-    if pace > 2 * (1 + committed.settings.momentum):
+    settings, rate = recipe.settings, recipe.settings.learning_rate
+    pace = rate * recipe.alpha * max(1.0, settings.server_step)
+    if pace > 2 * (1 + settings.momentum):
         warn(
-            f"learning_rate={rate:g} with alpha={request.alpha:g} diverges: the penalty subtracts "
+            f"learning_rate={rate:g} with alpha={recipe.alpha:g} diverges: the penalty subtracts "
             f'{pace:.3g} times the weights in a step. Give a smaller learning_rate, or "auto".'
         )
 
 
-def with_clipped_quantile(committed: Committed, method: Method) -> Committed:
-    """Return ``committed`` with the quantile of clipped slopes, if the level is calibrated.
+def with_clipped_quantile(recipe: Recipe) -> Recipe:
+    """Return the recipe with the quantile of clipped slopes, if the level is calibrated.
 
     Slopes -q and 1 - q that are clipped to kappa balance at q' = a / (a + b), a = min(q, kappa) and
     b = min(1 - q, kappa), instead of q. The loss at q' differs from that at q by a slope that is
     the same for all records; with it all gradients would be clipped. It is for linear models; kappa
     is that of a typical row.
     """
-    request, clip = committed.request, committed.settings.clip_norm
-    q = request.loss.quantile_level
-    if q is None or not request.model.is_linear or plan_calibration(request, method) is None:
-        return committed
-    kappa = clip / math.sqrt(committed.squared_row)
+    q, clip = recipe.loss.quantile_level, recipe.settings.clip_norm
+    if q is None or not recipe.model.is_linear or recipe.calibration is None:
+        return recipe
+    kappa = clip / math.sqrt(recipe.squared_row)
     low, high = min(q, kappa), min(1 - q, kappa)
-    loss = request.loss.at_quantile(low / (low + high))
-    return replace(committed, request=replace(request, loss=loss))
+    return replace(recipe, loss=recipe.loss.at_quantile(low / (low + high)))

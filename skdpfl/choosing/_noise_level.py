@@ -36,9 +36,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.algorithms import sends_one_gradient
-from skdpfl.choosing._method import Method, Settings
-from skdpfl.choosing._request import Request
-from skdpfl.models import RuleTask
+from skdpfl.choosing._recipe import Recipe
 from skdpfl.privacy.events import Trust
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
@@ -58,17 +56,17 @@ class NoiseLevel(NamedTuple):
     noise: float
 
 
-def noise_level(request: Request, rate: float, steps: tuple[int, ...]) -> NoiseLevel:
+def noise_level(recipe: Recipe, rate: float, steps: tuple[int, ...]) -> NoiseLevel:
     """Return the noise level of a fit with these steps per round, at a sampling rate.
 
     Each step over disjoint batches averages fewer records.
     """
-    n_noised = len(steps) if request.promise.hides_silos else sum(steps)
-    decay = cost_of_decay(request.noise_schedule, steps)
-    if request.sampling != "disjoint":
-        level = _level(request, rate, n_noised)
+    n_noised = len(steps) if recipe.promise.hides_silos else sum(steps)
+    decay = cost_of_decay(recipe.noise_schedule, steps)
+    if recipe.sampling != "disjoint":
+        level = _level(recipe, rate, n_noised)
         return level._replace(noise=level.noise * decay)
-    level = _level(request, 1.0, 1)
+    level = _level(recipe, 1.0, 1)
     return level._replace(noise=level.noise * decay * math.sqrt(n_noised))
 
 
@@ -82,9 +80,9 @@ def cost_of_decay(schedule: NoiseSchedule, steps: tuple[int, ...]) -> float:
     return min(cost, _MOST_DECAY)
 
 
-def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
+def budgets(recipe: Recipe, rate: float, n_steps: int) -> np.ndarray:
     """Return mu of each silo, or one for all (1,), without the part for a histogram of columns."""
-    promise, change = request.promise, request.promise.change
+    promise, change = recipe.promise, recipe.promise.change
     if promise.epsilon is None:
         z = promise.noise_multiplier
         if rate >= 1:
@@ -93,29 +91,29 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
         hits = rate * n_steps  # the expected number of steps that use a record
         often = min(n_steps, hits + 4 * math.sqrt(hits) + 3)
         return np.array([min(rate * math.sqrt(n_steps * growth), change * math.sqrt(often) / z)])
-    share = request.left * promise.guarantee.share_in_silo(request.facts.n_silos)
+    share = recipe.left * promise.guarantee.share_in_silo(recipe.facts.n_silos)
     return share * promise.mu
 
 
-def _level(request: Request, rate: float, n_noised: int) -> NoiseLevel:
-    mu, sizes = budgets(request, rate, n_noised), request.facts.public_sizes
-    exposed = request.weights / (1.0 if sizes is None else sizes)
-    least, change = float(mu.min()), request.promise.change
-    if request.promise.trust == "silo":
+def _level(recipe: Recipe, rate: float, n_noised: int) -> NoiseLevel:
+    mu, sizes = budgets(recipe, rate, n_noised), recipe.facts.public_sizes
+    exposed = recipe.weights / (1.0 if sizes is None else sizes)
+    least, change = float(mu.min()), recipe.promise.change
+    if recipe.promise.trust == "silo":
         return NoiseLevel(mu, change * float(np.sqrt(np.square(exposed / mu).sum())))
-    share = request.taking_part.silo_fraction
-    if request.promise.hides_silos and not request.promise.shares_noise:
+    share = recipe.taking_part.silo_fraction
+    if recipe.promise.hides_silos and not recipe.promise.shares_noise:
         share = 1.0
     noise = change * float(exposed.max()) / least / math.sqrt(share)
-    return NoiseLevel(mu, noise * _excess_of_shares(request))
+    return NoiseLevel(mu, noise * _excess_of_shares(recipe))
 
 
-def _excess_of_shares(request: Request) -> float:
+def _excess_of_shares(recipe: Recipe) -> float:
     """Return the noise of all shares over the priced noise; 1 if silos do not share noise."""
-    promise = request.promise
+    promise = recipe.promise
     if not promise.shares_noise:
         return 1.0
-    size = max(1, round(request.taking_part.silo_fraction * request.facts.n_silos))
+    size = max(1, round(recipe.taking_part.silo_fraction * recipe.facts.n_silos))
     return math.sqrt(size / max(1, size - promise.colluding))
 
 
@@ -141,25 +139,19 @@ _CHECK = (
 )
 
 
-def advice_on_noise(
-    request: Request,
-    method: Method,
-    settings: Settings,
-    noise: float,
-    task: RuleTask,
-    shares: tuple[float, ...] | None = None,
-) -> str:
+def advice_on_noise(recipe: Recipe, shares: tuple[float, ...] | None = None) -> str:
     """Return the warning for a model whose noise hides the signal, "" if it does not.
 
     Noise is proportional to the clip norm, so a clip norm above the norm of scaled rows increases
-    it by that factor. Rare labels have less signal: ``shares`` are the labels' shares, if known.
+    it by that factor. Rare labels have less signal: ``shares`` are the labels' shares, if they are
+    public or were counted within the budget.
     """
-    beyond = 1.0
-    if request.clip_norm is not None and request.scaling is not None:
-        beyond = max(1.0, request.clip_norm / task.norm)
+    task, beyond = recipe.expected, 1.0
+    if recipe.clip_norm is not None and recipe.scaling is not None:
+        beyond = max(1.0, recipe.clip_norm / task.norm)
     rare = 1.0 if shares is None else rarity(shares)
-    excess = request.model.rules.excess_noise(noise * beyond * rare, task)
-    if request.takes_no_advice or excess <= 1:
+    excess = recipe.model.rules.excess_noise(recipe.noise * beyond * rare, task)
+    if recipe.takes_no_advice or excess <= 1:
         return ""
     worse = "predictions", "the target's mean"
     if task.is_classifier:
@@ -167,12 +159,12 @@ def advice_on_noise(
     message = _DROWNED.format(task.n_records, task.n_parameters, *worse)
     if shares is not None and rare > _SELDOM:
         message += f"The rarest label has about {min(shares):.2g} of the records. "
-    return message + remedies(request, method, settings, excess)
+    return message + remedies(recipe, excess)
 
 
-def remedies(request: Request, method: Method, settings: Settings, excess: float) -> str:
+def remedies(recipe: Recipe, excess: float) -> str:
     """Return advice that reduces the noise by a factor ``excess``, and on using the model."""
-    facts, promise = request.facts, request.promise
+    facts, promise = recipe.facts, recipe.promise
     budget = "larger budgets"
     if isinstance(promise.epsilon, float):
         delta = float(promise.delta.min())
@@ -184,14 +176,14 @@ def remedies(request: Request, method: Method, settings: Settings, excess: float
         "fewer columns",
     ]
     wanted = {
-        "feature_bounds": request.feature_bounds,
-        "target_bounds": facts.is_classifier or request.target_bounds,
+        "feature_bounds": recipe.feature_bounds,
+        "target_bounds": facts.is_classifier or recipe.target_bounds,
     }
     missing = [name for name, value in wanted.items() if value is None]
-    if missing and request.scaling is not None:
+    if missing and recipe.scaling is not None:
         ways.append(f"{' and '.join(missing)} (ranges that are public knowledge)")
     for trust, condition in _TRUSTED.items():
-        gain = _gain_of(trust, request, method, settings)
+        gain = _gain_of(trust, recipe)
         if gain > 1:
             ways.append(f'trust="{trust}", if {condition} ({gain:.2g} times less noise)')
     return f"What helps: {', '.join(ways[:-1])}, or {ways[-1]}. {_CHECK}"
@@ -204,18 +196,18 @@ _TRUSTED: dict[Trust, str] = {
 }
 
 
-def _gain_of(trust: Trust, request: Request, method: Method, settings: Settings) -> float:
+def _gain_of(trust: Trust, recipe: Recipe) -> float:
     """Return the factor by which another trust reduces noise; 0 if it cannot be used."""
-    promise, shares = request.promise, trust == "secagg"
-    own = method.given_mechanism is not None or not isinstance(promise.epsilon, float)
-    if promise.trust != "silo" or own or request.facts.elsewhere:
+    promise, shares, settings = recipe.promise, trust == "secagg", recipe.settings
+    own = recipe.method.given_mechanism is not None or not isinstance(promise.epsilon, float)
+    if promise.trust != "silo" or own or recipe.facts.elsewhere:
         return 0.0
-    if shares and request.facts.n_silos * request.taking_part.silo_fraction < 2:
+    if shares and recipe.facts.n_silos * recipe.taking_part.silo_fraction < 2:
         return 0.0
-    if not sends_one_gradient(method.algorithm(request, settings)):
+    if not sends_one_gradient(recipe.algorithm):
         return 0.0
-    trusted = dataclasses.replace(request, promise=promise.trusting(trust, int(shares)))
-    noise = [noise_level(each, settings.rate, settings.steps).noise for each in (request, trusted)]
+    trusted = dataclasses.replace(recipe, promise=promise.trusting(trust, int(shares)))
+    noise = [noise_level(each, settings.rate, settings.steps).noise for each in (recipe, trusted)]
     return noise[0] / noise[1]
 
 

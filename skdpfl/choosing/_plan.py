@@ -6,10 +6,9 @@ import math
 import numpy as np
 
 from skdpfl._warnings import warn
-from skdpfl.algorithms import Algorithm, sends_one_gradient
-from skdpfl.choosing._choose import Choice, choose
-from skdpfl.choosing._method import Method, Settings
-from skdpfl.choosing._request import PublicFacts, Request
+from skdpfl.algorithms import sends_one_gradient
+from skdpfl.choosing._choose import choose
+from skdpfl.choosing._recipe import PublicFacts, Recipe
 from skdpfl.independence import check_declared
 from skdpfl.privacy.calibration import largest
 from skdpfl.privacy.events import Composition, compose
@@ -23,39 +22,38 @@ from skdpfl.privacy.sampling import Disjoint, Sampling, draw_cohorts
 Schedule = tuple[np.ndarray, ...] | None
 
 
-def make_plan(request: Request, method: Method, choice: Choice, streams: Streams) -> PrivacyPlan:
+def make_plan(recipe: Recipe, streams: Streams) -> PrivacyPlan:
     """Return the calibrated plan; no data are needed."""
-    facts, promise, settings = request.facts, request.promise, choice.settings
-    algorithm = method.algorithm(request, settings)
-    _check_server(request, algorithm)
-    check_declared(algorithm, request.loss, request.model)
+    facts, promise, settings = recipe.facts, recipe.promise, recipe.settings
+    algorithm = recipe.algorithm
+    _check_server(recipe)
+    check_declared(algorithm, recipe.loss, recipe.model)
     steps = tuple(algorithm.n_gradients(r) for r in range(settings.n_rounds))
-    schedule = _schedule(request, settings.n_rounds, streams)
+    schedule = _schedule(recipe, streams)
     sampling = _dealt(settings.sampling, steps, schedule, facts, promise.spare_rounds)
-    exact, size = promise.is_exact, request.model.size
-    mechanism = NoPrivacy() if exact else method.mechanism(request)
+    exact, size = promise.is_exact, recipe.model.size
     plan = PrivacyPlan(
         silo_ids=facts.silo_ids,
         silo_sizes=facts.public_sizes,
         steps=steps,
-        clip_norm=first_clip_norm(request, settings),
+        clip_norm=first_clip_norm(recipe),
         noise_multiplier=np.asarray(promise.noise_multiplier, dtype=float),
         delta=promise.delta,
         guarantee=promise.guarantee,
         spare_rounds=promise.spare_rounds,
         sampling=sampling,
-        weights=_weights(request, sampling),
+        weights=_weights(recipe, sampling),
         schedule=schedule,
-        cohort=request.taking_part.cohort,
-        silo_fraction=request.taking_part.silo_fraction,
-        noise_schedule=request.noise_schedule,
-        setup=() if exact else _setup(choice),
+        cohort=recipe.taking_part.cohort,
+        silo_fraction=recipe.taking_part.silo_fraction,
+        noise_schedule=recipe.noise_schedule,
+        setup=() if exact else _setup(recipe),
         gradients_only=sends_one_gradient(algorithm),
         size=size,
         contribution=promise.contribution,
-        mechanism=adapted(mechanism, request, algorithm, settings),
-        expected_width=choice.intervals.expected_width() if choice.intervals else None,
-        shares=() if exact or promise.epsilon is None else choice.shares,
+        mechanism=_mechanism(recipe),
+        expected_width=recipe.interval_plan.expected_width() if recipe.interval_plan else None,
+        shares=() if exact or promise.epsilon is None else recipe.shares,
     )
     return plan if exact else _noised(plan, promise.epsilon, size)
 
@@ -64,40 +62,38 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
 MOST_ROUNDS = 100_000
 
 
-def within_budget(request: Request, method: Method, streams: Streams) -> Request:
-    """Return the request with as many rounds of its noise as its budget allows.
+def choose_within_budget(recipe: Recipe, streams: Streams) -> Recipe:
+    """Return the recipe with all choices, and as many rounds of given noise as a budget allows.
 
-    Formal guarantee: the plan of the result was priced, at no more than the budget. Unchanged
-    without a budget for given noise.
+    Formal guarantee: the plan of the result was priced, at no more than the budget.
     """
-    if request.budget is None:
-        return request
-    budget = request.budget
+    if recipe.budget is None:
+        return choose(recipe)
+    budget, noise = recipe.budget, recipe.promise.noise_multiplier
 
-    def of(n_rounds: int) -> Request:
-        return dataclasses.replace(request, n_rounds=n_rounds)
+    def of(n_rounds: int) -> Recipe:
+        return choose(dataclasses.replace(recipe, n_rounds=n_rounds))
 
     def fits(n_rounds: int) -> bool:
-        asked = of(n_rounds)
-        return make_plan(asked, method, choose(asked, method), streams).spent().epsilon <= budget
+        return make_plan(of(n_rounds), streams).spent().epsilon <= budget
 
     most = largest(fits, MOST_ROUNDS)
     if not most:
         raise ValueError(
-            f'n_rounds="budget": one round at noise_multiplier={request.promise.noise_multiplier:g}'
-            f" costs more than epsilon={budget:g}. Give more noise, or a larger budget."
+            f'n_rounds="budget": one round at noise_multiplier={noise:g} costs more than '
+            f"epsilon={budget:g}. Give more noise, or a larger budget."
         )
     if most == MOST_ROUNDS:
         raise ValueError(
-            f'n_rounds="budget": noise_multiplier={request.promise.noise_multiplier:g} allows '
-            f"{MOST_ROUNDS:,} rounds and more at epsilon={budget:g}. Give less noise, or n_rounds."
+            f'n_rounds="budget": noise_multiplier={noise:g} allows {MOST_ROUNDS:,} rounds and more '
+            f"at epsilon={budget:g}. Give less noise, or n_rounds."
         )
     return of(most)
 
 
-def _setup(choice: Choice) -> tuple[Composition, ...]:
+def _setup(recipe: Recipe) -> tuple[Composition, ...]:
     """Return the releases of the silos before training: one entry if all silos have the same."""
-    sums = choice.sums
+    sums = recipe.sums
     if not sums:
         return ()
     alike = all((mu == mu[0]).all() for part in sums for mu in part.mus)
@@ -128,9 +124,9 @@ def _check_noise(plan: PrivacyPlan, size: int) -> None:
         ) from error
 
 
-def _check_server(request: Request, algorithm: Algorithm) -> None:
+def _check_server(recipe: Recipe) -> None:
     """Raise if noise on the sum of messages would not protect records."""
-    promise = request.promise
+    promise, algorithm = recipe.promise, recipe.algorithm
     summed = promise.unit != "silo" and promise.trust in ("server", "secagg")
     if summed and not sends_one_gradient(algorithm):
         raise ValueError(
@@ -160,24 +156,24 @@ def _dealt(
     return dataclasses.replace(sampling, n_parts=max(1, busiest))
 
 
-def _weights(request: Request, sampling: Sampling) -> np.ndarray:
+def _weights(recipe: Recipe, sampling: Sampling) -> np.ndarray:
     """Return the silos' weights; shuffled messages all have the same."""
-    if request.promise.trust != "shuffler":
-        return request.weights
-    sizes = request.facts.silo_sizes.tolist()
+    if recipe.promise.trust != "shuffler":
+        return recipe.weights
+    sizes = recipe.facts.silo_sizes.tolist()
     values = np.array([sampling.expected_size(n) for n in sizes])
     return values / values.sum()
 
 
-def _schedule(request: Request, n_rounds: int, streams: Streams) -> Schedule:
+def _schedule(recipe: Recipe, streams: Streams) -> Schedule:
     """Return the public schedule of a record-level fit; None if all take part or it is secret."""
-    cohort, fraction, cohorts = request.taking_part
+    cohort, fraction, cohorts = recipe.taking_part
     if cohorts is not None:
         return cohorts
-    secret = request.promise.hides_silos and not request.promise.shares_noise
+    secret = recipe.promise.hides_silos and not recipe.promise.shares_noise
     if secret or fraction >= 1:
         return None
-    n_silos = request.facts.n_silos
+    n_silos, n_rounds = recipe.facts.n_silos, recipe.settings.n_rounds
     return tuple(draw_cohorts(cohort, fraction, n_silos, n_rounds, streams.stream("cohorts")))
 
 
@@ -206,38 +202,34 @@ def _warn_if_shuffling_is_useless(plan: PrivacyPlan, epsilon: float | np.ndarray
 START = 0.3
 
 
-def first_clip_norm(request: Request, settings: Settings) -> float:
+def first_clip_norm(recipe: Recipe) -> float:
     """Return the clip norm of gradients (unit "silo": of messages in the first round).
 
     Fits without privacy clip as well if a norm was given, but not with "auto".
     """
-    if request.promise.is_exact and request.clip_norm is None:
+    if recipe.promise.is_exact and recipe.clip_norm is None:
         return math.inf
-    if learns_clip_norm(request):
-        return START * settings.clip_norm
-    return settings.clip_norm
+    return recipe.settings.clip_norm * (START if learns_clip_norm(recipe) else 1.0)
 
 
-def learns_clip_norm(request: Request) -> bool:
+def learns_clip_norm(recipe: Recipe) -> bool:
     """Whether the clip norm of messages is learnt during training."""
-    return request.promise.hides_silos and request.clip_norm is None
+    return recipe.promise.hides_silos and recipe.clip_norm is None
 
 
-def adapted(
-    mechanism: Mechanism, request: Request, algorithm: Algorithm, settings: Settings
-) -> Mechanism:
-    """Return the mechanism adapted to the algorithm and to an automatic clip norm."""
+def _mechanism(recipe: Recipe) -> Mechanism:
+    """Return the mechanism, adapted to the algorithm and to an automatic clip norm."""
+    squared = recipe.algorithm.reads_squared_norm
+    mechanism = NoPrivacy() if recipe.promise.is_exact else recipe.method.mechanism(recipe)
     if isinstance(mechanism, NoPrivacy):
-        return dataclasses.replace(mechanism, squared_norms=algorithm.reads_squared_norm)
+        return NoPrivacy(squared_norms=squared)
     if isinstance(mechanism, WholeMessages):
-        return dataclasses.replace(
-            mechanism,
-            squared_norms=algorithm.reads_squared_norm,
-            clipping=LearntClip(highest=settings.clip_norm) if learns_clip_norm(request) else None,
-        )
-    if algorithm.reads_squared_norm:
+        highest = recipe.settings.clip_norm
+        clipping = LearntClip(highest=highest) if learns_clip_norm(recipe) else None
+        return dataclasses.replace(mechanism, squared_norms=squared, clipping=clipping)
+    if squared:
         raise ValueError(
-            f"{type(algorithm).__name__} needs the squared norms of the messages, which are "
-            f'released only with unit="silo"; got unit={request.promise.unit!r}.'
+            f"{type(recipe.algorithm).__name__} needs the squared norms of the messages, which are "
+            f'released only with unit="silo"; got unit={recipe.promise.unit!r}.'
         )
     return mechanism

@@ -29,8 +29,7 @@ from skdpfl import algorithms
 from skdpfl.algorithms import theory
 from skdpfl.choosing import _method
 from skdpfl.choosing._noise_level import noise_level
-from skdpfl.choosing._request import Request
-from skdpfl.losses import Loss
+from skdpfl.choosing._recipe import Method, Recipe, Settings
 from skdpfl.models import STEPS
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.mechanisms import Mechanism, ShuffledSums, mechanism_for
@@ -43,7 +42,7 @@ PHASE_RECORDS = 16
 
 
 @dataclass(frozen=True)
-class Solver(_method.Method):
+class Solver(Method):
     """Noisy distributed SGD by one of the solvers."""
 
     name: str
@@ -53,74 +52,72 @@ class Solver(_method.Method):
         """Whether "auto" chooses the steps by a model's rules."""
         return self.name in ("minibatch", "local")
 
-    def algorithm(self, request: Request, settings: _method.Settings) -> algorithms.Algorithm:
+    def algorithm(self, recipe: Recipe) -> algorithms.Algorithm:
         """Return the algorithm for planning; its releases do not change afterwards."""
-        self._check_batches(request, settings)
-        ball = algorithms.Ball() if request.radius is None else algorithms.Ball(request.radius)
+        settings = recipe.settings
+        _check_batches(recipe)
+        ball = algorithms.Ball() if recipe.radius is None else algorithms.Ball(recipe.radius)
         if self.name == "local":
             return algorithms.LocalSGD(settings.learning_rate, settings.steps, ball)
         if self.name == "accelerated":
             return algorithms.AcceleratedSGD(
-                1 / settings.learning_rate, request.alpha, ball, request.average is True
+                1 / settings.learning_rate, recipe.alpha, ball, recipe.average is True
             )
         if isinstance(settings.sampling, Halving):
-            return unfitted_phases(request, settings, settings.sampling.n_phases)
+            return unfitted_phases(recipe, settings.sampling.n_phases)
         if self.name == "multistage":
             stage = theory.Stage(settings.n_rounds, 1 / settings.learning_rate)
-            return algorithms.MultistageSGD((stage,), request.alpha, ball, request.average is True)
+            return algorithms.MultistageSGD((stage,), recipe.alpha, ball, recipe.average is True)
         return algorithms.MinibatchSGD(settings.learning_rate, settings.momentum, ball)
 
-    def sampling(self, request: Request, n_steps: int) -> Sampling | None:
-        """Return the phases' batches for solver="localized"; None: what the request says."""
+    def sampling(self, recipe: Recipe, n_steps: int) -> Sampling | None:
+        """Return the phases' batches for solver="localized"; None: as asked."""
         if self.name != "localized":
             return None
-        return Halving(min(n_steps, n_phases(request)), n_steps)
+        return Halving(min(n_steps, n_phases(recipe)), n_steps)
 
-    def local_steps(self, request: Request) -> int:
+    def local_steps(self, recipe: Recipe) -> int:
         """Return 5 for solver="local", else 1."""
         return 5 if self.name == "local" else 1
 
-    def has_momentum(self, request: Request) -> bool:
+    def has_momentum(self, recipe: Recipe) -> bool:
         """Whether steps are plain SGD with an automatic learning rate."""
-        return self.name == "minibatch" and request.chooses_step
+        return self.name == "minibatch" and recipe.chooses_step
 
-    def mechanism(self, request: Request) -> Mechanism:
+    def mechanism(self, recipe: Recipe) -> Mechanism:
         """Return the mechanism: shuffled sums for the accelerated solvers behind a shuffler."""
-        unit, trust = request.promise.unit, request.promise.trust
+        unit, trust = recipe.promise.unit, recipe.promise.trust
         sums = trust == "shuffler" and self.name in ("accelerated", "multistage")
         return ShuffledSums() if sums else mechanism_for(unit, trust)
 
-    def n_rounds(self, request: Request, default: int) -> int:
+    def n_rounds(self, recipe: Recipe, default: int) -> int:
         """Return the papers' number of rounds for accelerated steps and for one pass."""
-        one_pass = request.sampling == "disjoint"
+        one_pass = recipe.sampling == "disjoint"
         accelerated = self.name in ACCELERATED
-        if not one_pass and (request.promise.is_exact or not accelerated):
+        if not one_pass and (recipe.promise.is_exact or not accelerated):
             return default
-        rounds = _published_rounds(request)
+        rounds = _published_rounds(recipe)
         if not one_pass:
             return min(STEPS, max(20, round(rounds**1.25)))
-        smallest = int(request.facts.silo_sizes.min())
+        smallest = int(recipe.facts.silo_sizes.min())
         return max(1, min(STEPS, max(8, round(0.6 * rounds)), smallest))
 
-    def training(
-        self, algorithm: algorithms.Algorithm, committed: _method.Committed
-    ) -> _method.Training:
-        """Return the training with constants from the plan's noise and the scales."""
-        request, settings = committed.request, committed.settings
-        rate, published = request.learning_rate, request.published_step
-        loss = _method.smoothed(request.loss, committed)
+    def with_constants(self, recipe: Recipe) -> Recipe:
+        """Return the recipe with constants from the plan's noise and the scales."""
+        algorithm, settings, published = recipe.algorithm, recipe.settings, recipe.published_step
+        rate = recipe.learning_rate
         if rate is not None and self.name not in ("multistage", "localized"):
-            return _method.Training(algorithm, loss, settings)
-        constants = _method.constants_of(loss, committed)
-        if committed.measured is not None:
-            constants = measured_constants(constants, committed, algorithm)
-        if not published and committed.plan.private:
-            constants = for_longer_steps(constants, committed)
+            return recipe
+        constants = _method.constants_of(recipe)
+        if recipe.measured is not None:
+            constants = measured_constants(constants, recipe)
+        if not published and recipe.plan.private:
+            constants = for_longer_steps(constants, recipe)
         if isinstance(algorithm, algorithms.MultistageSGD):
             stages = staged(constants, settings.n_rounds, rate)
             algorithm, rate = replace(algorithm, stages=stages), 1 / stages[0].scale
         elif isinstance(algorithm, algorithms.LocalizedSGD):
-            phases = phased(algorithm, constants, committed, loss)
+            phases = phased(algorithm, constants, recipe)
             algorithm, rate = replace(algorithm, phases=phases), 1 / phases[0].stages[0].scale
         elif isinstance(algorithm, algorithms.AcceleratedSGD):
             algorithm = replace(algorithm, scale=best_scale(constants, settings.n_rounds))
@@ -128,30 +125,33 @@ class Solver(_method.Method):
         elif published:
             algorithm, rate = _optimal(algorithm, constants, settings)
         else:
-            return _method.Training(algorithm, loss, settings)
-        return _method.Training(algorithm, loss, replace(settings, learning_rate=rate))
-
-    def _check_batches(self, request: Request, settings: _method.Settings) -> None:
-        if request.promise.trust == "shuffler" and isinstance(settings.sampling, PoissonSampling):
-            raise ValueError(
-                'trust="shuffler" needs batches of a fixed size, since the number of messages is '
-                f'visible; got sampling="poisson" at sampling_rate={settings.rate:.3g}. Use '
-                'sampling="without_replacement" or "disjoint", or sampling_rate=1.'
-            )
+            return recipe
+        settings = replace(settings, learning_rate=rate)
+        return replace(recipe, algorithm=algorithm, settings=settings)
 
 
-def _published_rounds(request: Request) -> float:
+def _check_batches(recipe: Recipe) -> None:
+    rate, sampling = recipe.settings.rate, recipe.settings.sampling
+    if recipe.promise.trust == "shuffler" and isinstance(sampling, PoissonSampling):
+        raise ValueError(
+            'trust="shuffler" needs batches of a fixed size, since the number of messages is '
+            f'visible; got sampling="poisson" at sampling_rate={rate:.3g}. Use '
+            'sampling="without_replacement" or "disjoint", or sampling_rate=1.'
+        )
+
+
+def _published_rounds(recipe: Recipe) -> float:
     """Return the papers' number of rounds for one pass over standardised rows."""
-    facts, squared_row = request.facts, request.facts.n_features + 1.0
-    n_silos = max(1.0, request.taking_part.silo_fraction * facts.n_silos)
+    facts, squared_row = recipe.facts, recipe.facts.n_features + 1.0
+    n_silos = max(1.0, recipe.taking_part.silo_fraction * facts.n_silos)
     return theory.lowy2023_one_pass_rounds(
         lipschitz=1.0,
         smoothness=squared_row * (0.25 if facts.is_classifier else 1.0),
         diameter=2 * _method.ordinary_distance(facts, squared_row),
         n_records=facts.n_records,
         n_silos=1 / n_silos,  # n_records is that of all silos: n sqrt(M) = n_records / sqrt(M)
-        n_parameters=request.model.size,
-        epsilon=_least_epsilon(request.promise.epsilon),
+        n_parameters=recipe.model.size,
+        epsilon=_least_epsilon(recipe.promise.epsilon),
         delta=automatic_delta(facts.n_records),
     )
 
@@ -161,32 +161,24 @@ def _least_epsilon(epsilon: float | np.ndarray | None) -> float:
     return 1.0 if epsilon is None else min(100.0, float(np.min(epsilon)))
 
 
-def for_longer_steps(
-    constants: _method.Constants, committed: _method.Committed
-) -> _method.Constants:
+def for_longer_steps(constants: _method.Constants, recipe: Recipe) -> _method.Constants:
     """Return constants for larger steps than the proofs allow; see the module."""
-    clipped = math.sqrt(committed.squared_row) / committed.plan.clip_norm
-    slack = 2 * max(1.0, min(4.0, clipped))
-    data = constants.smoothness - committed.request.alpha  # the penalty is not clipped
-    return replace(
-        constants,
-        smoothness=data / slack + committed.request.alpha,
-        variance=constants.variance / 4,
-    )
+    slack = 2 * max(1.0, min(4.0, math.sqrt(recipe.squared_row) / recipe.plan.clip_norm))
+    data = constants.smoothness - recipe.alpha  # the penalty is not clipped
+    variance = constants.variance / 4
+    return replace(constants, smoothness=data / slack + recipe.alpha, variance=variance)
 
 
-def measured_constants(
-    constants: _method.Constants, committed: _method.Committed, algorithm: algorithms.Algorithm
-) -> _method.Constants:
+def measured_constants(constants: _method.Constants, recipe: Recipe) -> _method.Constants:
     """Return constants with the smoothness measured in a fit without privacy.
 
     In accelerated solvers the part due to sampling grows with the rounds.
     """
-    assert committed.measured is not None
+    assert recipe.measured is not None
     growth = 1.0
-    if isinstance(algorithm, (algorithms.AcceleratedSGD, algorithms.MultistageSGD)):
-        growth = max(1.0, committed.settings.n_rounds / 3)
-    whole, drawn = committed.measured
+    if isinstance(recipe.algorithm, (algorithms.AcceleratedSGD, algorithms.MultistageSGD)):
+        growth = max(1.0, recipe.settings.n_rounds / 3)
+    whole, drawn = recipe.measured
     return replace(constants, smoothness=whole + growth * drawn)
 
 
@@ -218,57 +210,52 @@ def staged(c: _method.Constants, n_rounds: int, rate: float | None) -> tuple[the
     return tuple(replace(s, scale=max(s.scale, best_scale(c, s.n_rounds))) for s in stages)
 
 
-def n_phases(request: Request) -> int:
+def n_phases(recipe: Recipe) -> int:
     """Return the number of phases: of records enough, and of noise below the clip norm.
 
     Noise is the norm of a phase's average noise on the mean gradient, in clip norms.
     """
-    smallest = int(request.facts.silo_sizes.min())
+    smallest = int(recipe.facts.silo_sizes.min())
     if smallest < 2:
         raise ValueError(
             'solver="localized" halves each silo\'s records, so a silo needs at least two; the '
             f"smallest has {smallest}."
         )
-    noise = 0.0 if request.promise.is_exact else noise_level(request, 1.0, (1,)).noise
+    noise = 0.0 if recipe.promise.is_exact else noise_level(recipe, 1.0, (1,)).noise
     phases = 1
     while smallest >> (phases + 1) >= PHASE_RECORDS:
-        if noise * 2 ** (phases + 1) * math.sqrt(request.model.size) > 1:
+        if noise * 2 ** (phases + 1) * math.sqrt(recipe.model.size) > 1:
             break
         phases += 1
     return phases
 
 
-def unfitted_phases(
-    request: Request, settings: _method.Settings, count: int
-) -> algorithms.LocalizedSGD:
+def unfitted_phases(recipe: Recipe, count: int) -> algorithms.LocalizedSGD:
     """Return localized SGD with constants that only serve planning."""
-    ball = algorithms.Ball() if request.radius is None else algorithms.Ball(request.radius)
+    settings = recipe.settings
+    ball = algorithms.Ball() if recipe.radius is None else algorithms.Ball(recipe.radius)
     n_rounds = settings.n_rounds // count
     stage = theory.Stage(n_rounds, 1 / settings.learning_rate)
     phase = theory.Phase(n_rounds, (stage,), 1.0, math.inf)
-    n_free = int((request.model.penalty_mask() == 0).sum())
+    n_free = int((recipe.model.penalty_mask() == 0).sum())
     return algorithms.LocalizedSGD(
-        (phase,) * count, request.alpha, n_free, ball, request.average is True
+        (phase,) * count, recipe.alpha, n_free, ball, recipe.average is True
     )
 
 
 def phased(
-    algorithm: algorithms.LocalizedSGD,
-    c: _method.Constants,
-    committed: _method.Committed,
-    loss: Loss,
+    algorithm: algorithms.LocalizedSGD, c: _method.Constants, recipe: Recipe
 ) -> tuple[theory.Phase, ...]:
     """Return the phases for the plan's noise; each runs the stages for its own penalty.
 
     In the first phase the distance is the expected one, later at most L / lam_i, and the excess at
     most L^2 / (2 lam_i).
     """
-    plan, request = committed.plan, committed.request
+    plan, L = recipe.plan, _method.lipschitz_of(recipe)
     count, n_rounds = len(algorithm.phases), algorithm.phases[0].n_rounds
-    L = _method.lipschitz_of(loss, committed)
-    noise = plan.mechanism.noise_on_mean(plan) ** 2 * request.model.size
+    noise = plan.mechanism.noise_on_mean(plan) ** 2 * recipe.model.size
     penalties = theory.gao2024_penalties(
-        n_phases=count, lipschitz=L, diameter=c.distance, n_records=request.facts.n_records,
+        n_phases=count, lipschitz=L, diameter=c.distance, n_records=recipe.facts.n_records,
         variance=noise / n_rounds, power=1.0,
     )  # fmt: skip
     phases = []
@@ -282,7 +269,7 @@ def phased(
             distance=c.distance if i == 0 else min(c.distance, L / penalty),
             excess=c.excess if i == 0 else min(c.excess, L**2 / (2 * penalty)),
         )
-        stages = staged(of_phase, left, request.learning_rate)
+        stages = staged(of_phase, left, recipe.learning_rate)
         phases.append(theory.Phase(left, stages, penalty, 2 * L / penalty))
     return tuple(phases)
 
@@ -295,7 +282,7 @@ def constant_step(c: _method.Constants, n_steps: int, largest: float) -> float:
 
 
 def _optimal(
-    algorithm: algorithms.Algorithm, c: _method.Constants, settings: _method.Settings
+    algorithm: algorithms.Algorithm, c: _method.Constants, settings: Settings
 ) -> tuple[algorithms.Algorithm, float]:
     """Return plain or local steps with the published step sizes, and the first step."""
     n_rounds, largest = settings.n_rounds, 1 / (2 * c.smoothness)

@@ -23,7 +23,7 @@ from skdpfl._declarations import (
     encoding_for,
     encoding_of,
 )
-from skdpfl.choosing import PublicFacts, choose, make_plan, within_budget
+from skdpfl.choosing import PublicFacts, choose_within_budget, make_plan
 from skdpfl.encoding import Encoding
 from skdpfl.estimators import _data, _parameters
 from skdpfl.estimators._as_json import from_plain, to_plain
@@ -369,11 +369,9 @@ class FederatedEstimator(Trained):
             facts = facts.with_columns(self.feature_bounds, feature_names, indicators)
         else:
             facts = facts.encoded(schema)
-        request, method = self._request(facts), self._method()
         streams = streams_for(copy.deepcopy(self.random_state))  # fit draws the same schedule
         schedule = self._schedule_from(streams)
-        request = within_budget(request, method, schedule)
-        return make_plan(request, method, choose(request, method), schedule)
+        return make_plan(choose_within_budget(self._recipe(facts), schedule), schedule)
 
     def summary(self) -> pd.DataFrame:
         """Return the coefficients as a frame, one row per feature and one for the intercept.

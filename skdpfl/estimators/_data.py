@@ -30,8 +30,7 @@ from sklearn.utils.validation import check_array
 
 from skdpfl._arguments import check_not_negative, naming_no_values
 from skdpfl._warnings import warn
-from skdpfl.algorithms import Algorithm
-from skdpfl.choosing import Committed, PublicFacts, with_curvature
+from skdpfl.choosing import PublicFacts, Recipe, with_curvature
 from skdpfl.encoding import Encoding
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes
@@ -260,8 +259,8 @@ class DataSource(ABC):
         return {}
 
     @abstractmethod
-    def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
-        """Return ``committed`` with the curvature of the objective on the data."""
+    def with_curvature(self, recipe: Recipe, scales: Scales) -> Recipe:
+        """Return the recipe with the curvature of the objective on the data."""
 
     def raw_federations(self, streams: Streams) -> tuple[Federation, Federation]:
         """Return silos with a frame's undeclared categories, and with its other such columns."""
@@ -374,10 +373,10 @@ class LocalData(DataSource):
             digest.update(np.ascontiguousarray(self.raw.numbers))
         return digest.hexdigest()
 
-    def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
+    def with_curvature(self, recipe: Recipe, scales: Scales) -> Recipe:
         highest = float(scales.target.transform(self.y.max()))
-        committed = replace(committed, largest_target=highest)
-        return with_curvature(committed, algorithm, self.X, self.silos, scales, self._factors())
+        recipe = replace(recipe, largest_target=highest)
+        return with_curvature(recipe, self.X, self.silos, scales, self._factors())
 
     def _factors(self) -> np.ndarray | None:
         """Return the weight of each record's loss; None without weights."""
@@ -436,7 +435,7 @@ class DataElsewhere(DataSource):
     def assignment(self) -> None:
         return None
 
-    def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
+    def with_curvature(self, recipe: Recipe, scales: Scales) -> Recipe:
         raise ValueError(
             'learning_rate="auto" with epsilon=inf depends on the curvature of the objective on '
             "the records, which remote silos do not send; give learning_rate as a number."

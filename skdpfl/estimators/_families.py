@@ -373,30 +373,29 @@ class _Scaffolding(choosing.Method):
 
     warm_start_rounds: int
 
-    def algorithm(self, request: choosing.Request, settings: choosing.Settings) -> Algorithm:
+    def algorithm(self, recipe: choosing.Recipe) -> Algorithm:
         """Return SCAFFOLD; raise if the warm start uses up all rounds."""
-        server, warm = settings.server_steps, self.warm_start_rounds
-        if self.has_momentum(request):  # corrections of one step by all silos sum to zero
+        settings, warm = recipe.settings, self.warm_start_rounds
+        if self.has_momentum(recipe):  # corrections of one step by all silos sum to zero
             return MinibatchSGD(settings.learning_rate * settings.server_step, settings.momentum)
         if warm >= settings.n_rounds:
             raise ValueError(
                 f"warm_start_rounds={warm} leaves none of the {settings.n_rounds} rounds to train "
                 "in."
             )
-        return Scaffold(settings.learning_rate, settings.steps, server, warm)
+        return Scaffold(settings.learning_rate, settings.steps, settings.server_steps, warm)
 
-    def has_momentum(self, request: choosing.Request) -> bool:
+    def has_momentum(self, recipe: choosing.Recipe) -> bool:
         """Whether there is nothing to correct, so that steps are those of minibatch SGD."""
-        all_silos = request.taking_part.silo_fraction >= 1 and request.promise.trust == "silo"
-        return request.takes_one_step and all_silos and not self.warm_start_rounds
+        all_silos = recipe.taking_part.silo_fraction >= 1 and recipe.promise.trust == "silo"
+        return recipe.takes_one_step and all_silos and not self.warm_start_rounds
 
-    def training(self, algorithm: Algorithm, committed: choosing.Committed) -> choosing.Training:
-        """Return the training, with control variates' learning rate set by the noise."""
-        training = super().training(algorithm, committed)
-        if not isinstance(algorithm, Scaffold):
-            return training
-        algorithm = replace(algorithm, control_rate=choosing.control_rate(committed))
-        return training._replace(algorithm=algorithm)
+    def with_constants(self, recipe: choosing.Recipe) -> choosing.Recipe:
+        """Return the recipe with control variates' learning rate set by the noise."""
+        if not isinstance(recipe.algorithm, Scaffold):
+            return recipe
+        rate = choosing.control_rate(recipe)
+        return replace(recipe, algorithm=replace(recipe.algorithm, control_rate=rate))
 
 
 @with_constructor
@@ -561,25 +560,23 @@ class _Extrapolation(choosing.Method):
 
     privunit: bool
 
-    def algorithm(self, request: choosing.Request, settings: choosing.Settings) -> Algorithm:
+    def algorithm(self, recipe: choosing.Recipe) -> Algorithm:
         """Return FedEXP."""
-        return FedExp(settings.learning_rate, settings.steps)
+        return FedExp(recipe.settings.learning_rate, recipe.settings.steps)
 
-    def local_steps(self, request: choosing.Request) -> int:
+    def local_steps(self, recipe: choosing.Recipe) -> int:
         """Return the number of local steps for "auto"; of a quadratic loss, half-long ones."""
-        return 20 if request.loss.is_quadratic else 10
+        return 20 if recipe.loss.is_quadratic else 10
 
-    def n_rounds(self, request: choosing.Request, default: int) -> int:
+    def n_rounds(self, recipe: choosing.Recipe, default: int) -> int:
         """Return the number of rounds; fewer for PrivUnit, which splits epsilon over them."""
         return min(default, 5) if self.privunit else default
 
-    def mechanism(self, request: choosing.Request) -> Mechanism:
+    def mechanism(self, recipe: choosing.Recipe) -> Mechanism:
         """Return the mechanism."""
-        return PrivUnitMessages() if self.privunit else super().mechanism(request)
+        return PrivUnitMessages() if self.privunit else super().mechanism(recipe)
 
-    def silo_learning_rate(
-        self, committed: choosing.Committed, noise: float, task: RuleTask
-    ) -> float:
+    def silo_learning_rate(self, recipe: choosing.Recipe, noise: float, task: RuleTask) -> float:
         """Return the local step: of a quadratic loss longer, where messages may be long.
 
         K steps of a share e of the way to the silo's own optimum go ``1 - (1 - e)^K`` of it, with
@@ -587,40 +584,37 @@ class _Extrapolation(choosing.Method):
         1/2: a silo's own may be more than that of rows of the expected norm, the more so where
         noise makes scales too small and columns are correlated.
         """
-        step = super().silo_learning_rate(committed, noise, task)
-        request, steps = committed.request, committed.settings.steps
-        if not request.loss.is_quadratic:
+        step, steps = super().silo_learning_rate(recipe, noise, task), recipe.settings.steps
+        if not recipe.loss.is_quadratic:
             return step
-        message = request.model.rules.message_clip_norm(steps, noise, task)
+        message = recipe.model.rules.message_clip_norm(steps, noise, task)
         of_way = min(1.0, 3 * task.curvature * task.norm * message)
         share = min(0.5, 1 - (1 - of_way) ** (1 / max(steps)))
         return max(step, share / (task.curvature * task.squared_row))
 
-    def training(self, algorithm: Algorithm, committed: choosing.Committed) -> choosing.Training:
-        """Return the training, with a bound on the server's steps.
+    def with_constants(self, recipe: choosing.Recipe) -> choosing.Recipe:
+        """Return the recipe with a bound on the server's steps.
 
         If the silos' updates cancel, the ratio of their norms to the mean's norm is unbounded. In
         the direction of the largest curvature L, K steps of size e cover a share ``1 - (1 - e
         L)^K`` of the way to the optimum; a server step of more than ``2 / (1 - (1 - e L)^K)`` would
         diverge. Private fits do not know L and use that of rows of the expected norm.
         """
-        if self.privunit and committed.plan.private:
-            _compare(committed)
-        training = super().training(algorithm, committed)
-        if not committed.request.chooses_step:
-            return training
-        settings, largest = committed.settings, 0.0
-        if committed.measured is not None:
-            pace = settings.learning_rate * max(settings.steps) * sum(committed.measured)
+        settings, plan, largest = recipe.settings, recipe.plan, 0.0
+        if self.privunit and plan.private:
+            _compare(recipe)
+        if not recipe.chooses_step:
+            return recipe
+        if recipe.measured is not None:
+            pace = settings.learning_rate * max(settings.steps) * sum(recipe.measured)
             largest = 1.5 / pace if pace > 0 else 1.0
-        elif committed.plan.private:
-            task = committed.request.task(committed.squared_row)
-            moved, covered = _parts_of_way(settings, task)
+        elif plan.private:
+            moved, covered = _parts_of_way(settings, recipe.task(recipe.squared_row))
             largest = 1.5 / covered if covered > 0 else 1.0
-            _warn_of_few_steps(settings, moved, committed.request.facts.n_features)
-        assert isinstance(algorithm, FedExp)
-        algorithm = replace(algorithm, largest_step=max(1.0, largest))
-        return training._replace(algorithm=algorithm)
+            _warn_of_few_steps(settings, moved, recipe.facts.n_features)
+        assert isinstance(recipe.algorithm, FedExp)
+        algorithm = replace(recipe.algorithm, largest_step=max(1.0, largest))
+        return replace(recipe, algorithm=algorithm)
 
 
 @with_constructor
@@ -710,18 +704,18 @@ def _warn_if_still(outcome: Progress, fit: Started) -> None:
     The learnt clip norm follows the messages' median and is paid for. Where features' scales are
     unknown, learning rate and first clip norm are those for standardised rows.
     """
-    plan, settings = fit.work.plan, fit.training.settings
-    if not plan.private or not fit.request.chooses_step or not math.isfinite(plan.clip_norm):
+    plan, recipe = fit.work.plan, fit.recipe
+    if not plan.private or not recipe.chooses_step or not math.isfinite(plan.clip_norm):
         return
-    task = fit.request.task(fit.choice.scaling.squared_row)
-    usual = _parts_of_way(settings, task)[1] / (3 * task.curvature * task.norm)
+    task = recipe.task(recipe.expected_row)
+    usual = _parts_of_way(recipe.settings, task)[1] / (3 * task.curvature * task.norm)
     short = outcome.clip_norm < STILL_CLIP * usual
     if short and np.linalg.norm(outcome.params) < STILL_DISTANCE * min(plan.clip_norm, usual):
         warn(
             "The model has hardly moved: the silos' updates are about "
             f"{usual / outcome.clip_norm:.0f} times shorter than by the slopes of standardised "
-            f"features, for which the learning rate of {settings.learning_rate:.2g} was chosen. "
-            "Give feature_bounds (and target_bounds), or a larger learning_rate."
+            f"features, for which the learning rate of {recipe.settings.learning_rate:.2g} was "
+            "chosen. Give feature_bounds (and target_bounds), or a larger learning_rate."
         )
 
 
@@ -741,11 +735,11 @@ def _warn_of_few_steps(settings: choosing.Settings, moved: float, n_features: in
         )
 
 
-def _compare(committed: choosing.Committed) -> None:
+def _compare(recipe: choosing.Recipe) -> None:
     """Warn if Gaussian noise would be smaller, as pure local privacy composes badly over rounds."""
-    plan, size = committed.plan, committed.request.model.size
+    plan, size = recipe.plan, recipe.model.size
     delta, rounds = float(plan.delta.max()), plan.mechanism.n_releases(plan)
-    gaussian = math.sqrt(size * rounds) * 2 / gaussian_mu(committed.epsilon, delta)
+    gaussian = math.sqrt(size * rounds) * 2 / gaussian_mu(recipe.price, delta)
     epsilon = min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
     pure = math.sqrt(largest_error(*split_epsilon(epsilon, size), size))
     if pure > gaussian:

@@ -22,21 +22,19 @@ from skdpfl._compat import CallbackSupportMixin, one_blas_thread
 from skdpfl._warnings import warn
 from skdpfl.algorithms.average_noise import average_responses
 from skdpfl.choosing import (
-    Choice,
-    Committed,
-    EncodingPlan,
     Method,
     PublicFacts,
-    Request,
-    Training,
-    choose,
+    Recipe,
+    advice_on_noise,
+    choose_within_budget,
     clipped_without_labels,
-    final_training,
+    encoded,
+    find_scales,
+    finish_recipe,
     make_plan,
-    read_request,
+    read_recipe,
     with_curves,
     with_encoding,
-    within_budget,
 )
 from skdpfl.engine import Progress, last_rounds, run
 from skdpfl.estimators._checkpoint import KeptFit
@@ -232,9 +230,7 @@ class Agreed:
     ``noise`` are the server's random streams for setup sums, ``streams`` those of the rounds.
     """
 
-    request: Request
-    method: Method
-    choice: Choice
+    recipe: Recipe
     work: Work
     spent: PrivacySpent
     silos: Federation
@@ -244,46 +240,43 @@ class Agreed:
     data: DataSource
     n_jobs: int | None
 
+    def encoded(self) -> Agreed:
+        """Return the fit on a frame with the levels and ranges that silos' noisy sums show."""
+        if (plan := self.recipe.encoding) is None:
+            return self
+        words, numbers = map(self.kept.over, self.data.raw_federations(self.streams))
+        encoding = plan.find(words, numbers, self.noise)
+        data, recipe = self.data.encoded(encoding), encoded(self.recipe, encoding)
+        silos = self.kept.over(data.federation(self.streams, self.n_jobs))
+        return replace(self, data=data, recipe=recipe, silos=silos)
+
     def started(self, keep_y: bool) -> Started:
-        """Return the fit with its training and all constants; it asks the silos for scales."""
-        if self.choice.encoding is not None:
-            return self._encoded(self.choice.encoding).started(keep_y)
-        plan, labels = self.choice.calibration, LabelShares(self.request.facts.class_shares)
+        """Return the fit with all constants; it asks the silos for scales."""
+        recipe, priced = self.recipe, self.work.plan
+        plan, labels = recipe.calibration, LabelShares(recipe.facts.class_shares)
         if plan is not None:
             labels = plan.counted(self.silos, self.noise)
-        scales = self.choice.scaling.find(self.silos, self.noise)
-        row_norm = scales.features.row_norm
+        scales = find_scales(recipe, self.silos, self.noise)
+        row_norm, largest = scales.features.row_norm, scales.features.largest_square
         row = None if row_norm is None else row_norm**2
-        if not (self.work.plan.private or self.request.model.is_linear):
-            row = self.choice.scaling.squared_row  # no noise asks for what was found
-        known = self.request, self.choice.settings, self.work.plan, self.spent.epsilon, row
-        measure = partial(self.data.curvature, scales)
-        committed = Committed(*known, largest_square=scales.features.largest_square)
-        training = final_training(committed, self.method, measure)
-        model = self.request.model.started(scales)
+        if not (priced.private or recipe.model.is_linear):
+            row = recipe.expected_row  # no noise asks for what was found
+        price = self.spent.epsilon
+        recipe = replace(recipe, plan=priced, price=price, scaled_row=row, largest_square=largest)
+        recipe = finish_recipe(recipe, partial(self.data.with_curvature, scales=scales))
+        model = recipe.model.started(scales)
         if plan is not None and isinstance(model, LinearModel):
             model = replace(model, start=plan.start(labels, self.work.class_weights))
         work = replace(
             self.work,
             model=model,
-            loss=training.loss.of_scaled(scales.target.scale),
-            algorithm=training.algorithm,
+            loss=recipe.loss.of_scaled(scales.target.scale),
+            algorithm=recipe.algorithm,
             features=scales.features_map,
             target=scales.target_map,
         )
-        now = {"work": work, "data": self.data.for_callbacks(keep_y)}
-        return Started(**(vars(self) | now), labels=labels, scales=scales, training=training)
-
-    def _encoded(self, plan: EncodingPlan) -> Agreed:
-        """Return the fit on the frame with the levels and ranges that silos' noisy sums show."""
-        words, numbers = map(self.kept.over, self.data.raw_federations(self.streams))
-        encoding = plan.find(words, numbers, self.noise)
-        data, scaling = self.data.encoded(encoding), self.choice.scaling.within(encoding)
-        bounds = scaling.plan.feature_bounds
-        request = replace(self.request, curves=scaling.curves, feature_bounds=bounds)
-        choice = self.choice._replace(encoding=None, scaling=scaling)
-        silos = self.kept.over(data.federation(self.streams, self.n_jobs))
-        return replace(self, data=data, choice=choice, request=request, silos=silos)
+        now = {"recipe": recipe, "work": work, "data": self.data.for_callbacks(keep_y)}
+        return Started(**(vars(self) | now), labels=labels, scales=scales)
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,14 +285,13 @@ class Started(Agreed):
 
     labels: LabelShares
     scales: Scales
-    training: Training
 
     def calibrated(self, params: np.ndarray) -> Calibrated:
         """Return parameters after shrinking and calibration, which may ask the silos once more."""
-        average = self.training.average
+        average = self.recipe.average
         n_last = None if average is True else last_rounds(average, self.work.plan.n_rounds)
         params = shrunk(params, self.work, self.scales, n_last)
-        if (plan := self.choice.calibration) is None:
+        if (plan := self.recipe.calibration) is None:
             return Calibrated(params)
         asked = self.silos, self.work, params, self.noise, self.labels
         return plan.calibrated(CalibrationRun(plan, *asked, n_last))
@@ -344,12 +336,11 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             "masks": masks_of(trust),
         }
 
-    def _request(self, facts: PublicFacts) -> Request:
-        """Return the request: the parameters, for data with these public numbers."""
-        method = self._method()
-        request = read_request(self._parameters(), facts, self._loss())
-        request = with_encoding(request, method, self.model)
-        return clipped_without_labels(with_curves(request, method, self.model), method)
+    def _recipe(self, facts: PublicFacts) -> Recipe:
+        """Return what is asked: the parameters, for data with these public numbers."""
+        recipe = read_recipe(self._parameters(), facts, self._method(), self._loss())
+        recipe = with_curves(with_encoding(recipe, self.model), self.model)
+        return clipped_without_labels(recipe)
 
     def _schedule_from(self, streams: Streams) -> Streams:
         """Return the streams of the public schedule; a search sets those of its plan."""
@@ -361,23 +352,23 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         agreed = self._agree(data)
         self._told_of_silos: list[bool] = []  # the models of its rounds share it
         with one_blas_thread():
-            fit = agreed.started(keep_y=hasattr(self, "_skl_callbacks"))
+            fit = agreed.encoded().started(keep_y=hasattr(self, "_skl_callbacks"))
             del data, agreed  # and with them what no callback reads
             self.schema_ = fit.data.facts.encoding
-            path = Path(fit.work, fit.training.average, fit.kept.progress)
+            path = Path(fit.work, fit.recipe.average, fit.kept.progress)
             outcome = self._run(fit, path)
             calibrated = fit.calibrated(outcome.params)
-        earlier = fit.choice.advise(fit.request.facts.class_shares)
-        if not earlier and (advice := fit.choice.advise(fit.labels.shares)):
+        earlier = advice_on_noise(fit.recipe, fit.recipe.facts.class_shares)
+        if not earlier and (advice := advice_on_noise(fit.recipe, fit.labels.shares)):
             warn(advice)
         here = getattr(fit.silos, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, fit.work, here)
-        self._noise_error, self._ranges = path.error(fit.scales, calibrated), fit.request.ranges
+        self._noise_error, self._ranges = path.error(fit.scales, calibrated), fit.recipe.ranges
         self.__dict__.update(self._fitted(fit, calibrated.params))
         self._unpack_outcome(outcome)
         if hasattr(self, "calibrate") and self._is_classifier():
             self.temperature_ = 1 / calibrated.factor
-            shares = fit.labels.shares if fit.choice.calibration is not None else None
+            shares = fit.labels.shares if fit.recipe.calibration is not None else None
             self.class_shares_ = None if shares is None else np.array(shares)
         elif hasattr(self, "calibrate"):
             self.shift_ = calibrated.shift * fit.scales.target.scale
@@ -387,7 +378,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _set_intervals(self, fit: Started, params: np.ndarray) -> None:
         """Ask for the sums of intervals, if they are planned, and set their attributes."""
-        plan = fit.choice.intervals
+        plan = fit.recipe.interval_plan
         for name in ("_intervals", "coef_estimate_", "coef_covariance_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if plan is None:
@@ -397,29 +388,26 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _agree(self, data: DataSource) -> Agreed:
         """Choose and plan, let the silos check the plan, and charge the ledgers."""
-        streams, method = data.streams(self.random_state), self._method()
+        streams = data.streams(self.random_state)
         schedule = self._schedule_from(streams)
-        request = within_budget(self._request(data.facts), method, schedule)
-        choice = choose(request, method)
-        plan = make_plan(request, method, choice, schedule)
+        recipe = choose_within_budget(self._recipe(data.facts), schedule)
+        plan = make_plan(recipe, schedule)
         if data.may_miss:  # the noise of silos that may be missing hides nobody else's records
             plan = replace(plan, gradients_only=False)
-        algorithm, alpha = method.algorithm(request, choice.settings), request.alpha
-        kept = KeptFit.of(self, data, request.model, algorithm)
+        kept = KeptFit.of(self, data, recipe.model, recipe.algorithm)
         plan = kept.planned(plan)
         spent = _priced(plan, data, streams)
         federation = data.federation(streams, self.n_jobs)
-        work = Work(request.model, request.loss, algorithm, plan, data.dtype, alpha)
-        curves = request.curves  # silos check the widths of maps, whose numbers are found later
+        work = Work(recipe.model, recipe.loss, recipe.algorithm, plan, data.dtype, recipe.alpha)
+        curves = recipe.curves  # silos check the widths of maps, whose numbers are found later
         even = None if curves is None else curves.scaling_of(curves.even(), IdentityScaling())
         work = replace(work, class_weights=data.class_weights, features=even)
-        federation.agree(work, choice.sums, streams.seed)
+        federation.agree(work, recipe.sums, streams.seed)
         kept.begin(plan, self._charge(spent, kept.paid_to, **data.marks()))
-        if advice := choice.advise(request.facts.class_shares):
+        if advice := advice_on_noise(recipe, recipe.facts.class_shares):
             warn(advice)
         silos, noise = kept.over(federation), kept.noise(streams)
-        agreed = request, method, choice, work, spent, silos, streams, noise, kept, data
-        return Agreed(*agreed, self.n_jobs)
+        return Agreed(recipe, work, spent, silos, streams, noise, kept, data, self.n_jobs)
 
     def _run(self, fit: Started, path: Path) -> Progress:
         """Run all rounds, and call the callbacks after each."""
@@ -437,7 +425,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             fit.work,
             fit.silos,
             fit.streams,
-            average=fit.training.average,
+            average=fit.recipe.average,
             on_round=after,
             after=kept.progress,
             keep=keep if kept.on_disk else path.add,
@@ -452,7 +440,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _fitted(self, fit: Started, params: np.ndarray) -> dict[str, Any]:
         """Return the fitted attributes, of the model and of its data."""
-        work, settings, scales = fit.work, fit.training.settings, fit.scales
+        work, settings, scales = fit.work, fit.recipe.settings, fit.scales
         dealt = work.plan.sampling
         attributes = {name: value for name, value in vars(self).items() if name.endswith("_")}
         attributes |= work.model.fitted_attributes(
@@ -461,7 +449,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         attributes |= {
             "model_": work.model,
             "scaling_": scales.features,
-            "silo_ids_": fit.request.facts.silo_ids.to_numpy(),
+            "silo_ids_": fit.recipe.facts.silo_ids.to_numpy(),
             "n_rounds_": settings.n_rounds,
             "clip_norm_": work.plan.clip_norm,
             "learning_rate_": settings.learning_rate,

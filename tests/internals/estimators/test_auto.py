@@ -1,5 +1,6 @@
 """More of tests/estimators/test_auto.py: what only private names show."""
 
+import dataclasses
 import re
 import warnings
 
@@ -9,9 +10,9 @@ import pytest
 
 import skdpfl
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.choosing import PublicFacts, choose
+from skdpfl.choosing import PublicFacts
+from skdpfl.choosing._choose import choose
 from skdpfl.choosing._final_step import _with_step, largest_eigenvalue
-from skdpfl.choosing._method import Committed
 from skdpfl.choosing._noise_level import noise_level
 from skdpfl.losses import LogLoss
 from skdpfl.models import MLP
@@ -24,14 +25,12 @@ def settled(estimator, *, sizes=(60,) * 4, d=3, k=1):
     facts = PublicFacts(
         pd.RangeIndex(len(sizes)), np.array(sizes), d, k, type(estimator).__name__ in CLASSIFIERS
     )
-    request, method = estimator._request(facts), estimator._method()
-    settings = choose(request, method).settings
+    recipe = choose(estimator._recipe(facts))
     classes = {} if k == 1 else {"n_classes": k}
     plan = estimator.plan_for(silo_sizes=sizes, n_features=d, **classes)
     if not plan.private:
-        return settings
-    committed = Committed(request, settings, plan, plan.spent().epsilon, None)
-    return _with_step(committed, method, None).settings
+        return recipe.settings
+    return _with_step(dataclasses.replace(recipe, plan=plan), None).settings
 
 
 def test_labels_are_left_out_of_clipping_where_all_is_automatic():
@@ -49,11 +48,11 @@ def test_labels_are_left_out_of_clipping_where_all_is_automatic():
     ):
         estimator = make("ISRLDPClassifier", **options)
         facts = PublicFacts(pd.RangeIndex(2), np.array([90, 80]), 3, 1, True)
-        assert (estimator._request(facts).loss == LogLoss(label_free=True)) == free
+        assert (estimator._recipe(facts).loss == LogLoss(label_free=True)) == free
     three = PublicFacts(pd.RangeIndex(2), np.array([90, 80]), 3, 3, True)
-    assert make("ISRLDPClassifier")._request(three).loss == LogLoss()
+    assert make("ISRLDPClassifier")._recipe(three).loss == LogLoss()
     one = PublicFacts(pd.RangeIndex(2), np.array([90, 80]), 3, 1, False)
-    assert not make("ISRLDPRegressor")._request(one).label_free
+    assert not make("ISRLDPRegressor")._recipe(one).label_free
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if "Scaffold" in n or "FedAvg" in n])
@@ -147,7 +146,7 @@ def test_the_level_of_noise_is_the_plans(options):
     whole = options.get("unit") == "silo"
     facts = PublicFacts(sizes.index, None if whole else sizes.to_numpy(), 4)
     n_steps = plan.n_rounds if whole else sum(plan.steps)
-    level = noise_level(estimator._request(facts), options.get("sampling_rate", 1.0), plan.steps)
+    level = noise_level(estimator._recipe(facts), options.get("sampling_rate", 1.0), plan.steps)
     planned = plan.mechanism.noise_on_mean(plan) / (plan.clip_norm * np.sqrt(n_steps))
     assert level.noise == pytest.approx(planned, rel=0.12)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from skdpfl.choosing._choose import ScalingStep
+from skdpfl.estimators import _training
 from tests.estimators.fits import make
 from tests.estimators.test_noise_error import BOUNDS, table
 
@@ -27,7 +27,7 @@ def test_errors_of_exponential_columns_are_right_given_the_scales(loss, monkeypa
 
     own = fits()
     one = make(name, random_state=60, **given | BOUNDS[loss]).fit(X, y, silos=silos)
-    monkeypatch.setattr(ScalingStep, "find", lambda *_: one._noise_error.scales)
+    monkeypatch.setattr(_training, "find_scales", lambda *_: one._noise_error.scales)
     same = fits()
     stated, true = np.median(same[:, :, 1], axis=0), same[:, :, 0].std(axis=0)
     ratios = np.log(stated / true)

@@ -16,22 +16,22 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from skdpfl.choosing import ScalingStep
+from skdpfl.estimators import _training
 from tests.estimators.fits import ALL, CLASSIFIERS, data, make
 
 
 @contextmanager
 def same_scales():
     """All fits inside train on the scales that the first one found."""
-    find, found = ScalingStep.find, []
+    find, found = _training.find_scales, []
 
-    def once(step, *data):
+    def once(*given):
         if not found:
-            found.append(find(step, *data))
+            found.append(find(*given))
         return found[0]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ScalingStep, "find", once)
+        patch.setattr(_training, "find_scales", once)
         yield
 
 

@@ -1,7 +1,8 @@
-"""The request of a fit: an estimator's parameters and the public numbers, read once.
+"""The recipe of a fit: an estimator's parameters and the public numbers, read once, then refined.
 
-Choices, plan and training are functions of it. It has budgets, deltas and weights as one number per
-silo.
+:class:`Recipe` has budgets, deltas and weights as one number per silo. :class:`Method` is the base
+class of the families of estimators, how they train: it gets the recipe before the plan is made,
+and again when noise and scales are known.
 
 Public facts of the data are its sizes, columns, and which silos answer in which round. Cohorts are
 drawn by the fit, or given by the user. Given cohorts are public: there is no amplification, and
@@ -17,28 +18,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_average, check_choice, is_auto
 from skdpfl._warnings import warn
+from skdpfl.algorithms import Algorithm
 from skdpfl.algorithms.theory import effective_silos
 from skdpfl.choosing._encoding import EncodingPlan, bounds_of
 from skdpfl.encoding import Encoding
-from skdpfl.federation import SiloBudgets
-from skdpfl.inference import PART, Covariance
+from skdpfl.federation import SiloBudgets, SumPlan
+from skdpfl.inference import PART, Covariance, IntervalPlan
 from skdpfl.losses import LogLoss, Loss, Ordinal
 from skdpfl.models import Additive, Architecture, LinearModel, Model, OneSlope, RuleTask
 from skdpfl.privacy.calibration import automatic_delta, shared_budgets
 from skdpfl.privacy.events import Guarantee, Guaranteed, read_guarantee, spare_rounds_of
+from skdpfl.privacy.mechanisms import Mechanism, mechanism_for
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule
 from skdpfl.privacy.release import distinct
-from skdpfl.scaling import Bounds, CurvePlan, read_feature_bounds, read_target_bounds
+from skdpfl.privacy.sampling import Sampling
+from skdpfl.scaling import (
+    Bounds,
+    CalibrationPlan,
+    CurvePlan,
+    ExposurePlan,
+    ScalingPlan,
+    affine_from_bounds,
+    read_feature_bounds,
+    read_target_bounds,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +220,14 @@ def _answers(table: Any, facts: PublicFacts, n_rounds: int | None) -> np.ndarray
 _SOME_RECORDS = 100
 #: a mean far above those of scaled targets, whose root mean square is about 1
 _FAR_MEAN = 4.0
+#: mean square of a value uniform on [-1, 1], and of a squashed one: expected of public maps
+_MEAN_SQUARE = 1 / 3
+#: the same of a column of 0 and 1 in units of half its range: most are rarer categories
+_OF_FLAG = 0.3
+#: names in costs of purposes that have other names in sums
+_NAMED = {"vocabulary": "levels"}
+#: the value of fields that a later stage of a recipe sets
+_LATER: Any = None
 #: smaller deltas are near the probability, 1e-22, with which what runs differs from what is priced
 LEAST_DELTA = 1e-20
 
@@ -245,9 +267,42 @@ class Promise(Guaranteed):
         return np.array([gaussian_mu(e, d) for e, d in pairs])[code]
 
 
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a fit, with every "auto" resolved.
+
+    ``steps`` is the number of private gradients per silo in each round; ``rate`` the share of its
+    records that a step reads. ``server_step`` is the server's learning rate for the mean update;
+    ``falls``: it decreases linearly to 0 in the second half of the rounds, and the last model is
+    used.
+    """
+
+    steps: tuple[int, ...]
+    learning_rate: float
+    clip_norm: float
+    rate: float
+    sampling: Sampling
+    momentum: float = 0.0
+    server_step: float = 1.0
+    falls: bool = False
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds."""
+        return len(self.steps)
+
+    @property
+    def server_steps(self) -> float | tuple[float, ...]:
+        """The server's step, or that of each round if it decreases to 0 in the second half."""
+        if not self.falls:
+            return self.server_step
+        shares = [min(1.0, 2 * (1 - r / self.n_rounds)) for r in range(self.n_rounds)]
+        return tuple(self.server_step * share for share in shares)
+
+
 @dataclass(frozen=True, eq=False)
-class Request:
-    """The parameters of a fit; None for those that are "auto".
+class Recipe:
+    """The parameters of a fit, None for those that are "auto", and what each stage adds.
 
     ``weights``, shape (n_silos,), are the silos' weights in the objective and sum to one.
     ``published_step``: whether to use the learning rate of the papers.
@@ -255,6 +310,7 @@ class Request:
 
     facts: PublicFacts
     promise: Promise
+    method: Method
     # the objective
     model: Model
     loss: Loss
@@ -292,6 +348,73 @@ class Request:
     encoding: EncodingPlan | None = None
     #: the epsilon that rounds of the given noise may spend, with n_rounds="budget"
     budget: float | None = None
+
+    # choices: how scales are found (curves have their own sums), what else silos release
+    settings: Settings = _LATER
+    algorithm: Algorithm = _LATER
+    scaling_plan: ScalingPlan = _LATER
+    exposure: ExposurePlan | None = None
+    calibration: CalibrationPlan | None = None
+    interval_plan: IntervalPlan | None = None
+    #: noise of the whole fit on the mean gradient, in clip norms, and the task as expected
+    noise: float = _LATER
+    expected: RuleTask = _LATER
+    #: the whole fit's budget: one per silo, or one for all
+    mu: np.ndarray = _LATER
+
+    # plan and price; the mean squared norm of scaled rows, and a bound of their mean square in any
+    # direction, None if unknown
+    plan: PrivacyPlan = _LATER
+    price: float = _LATER
+    scaled_row: float | None = None
+    largest_square: float | None = None
+    #: the curvatures L and V of :mod:`skdpfl.choosing._final_step`, and the largest scaled target,
+    #: in fits without privacy whose learning rate is "auto"
+    measured: tuple[float, float] | None = None
+    largest_target: float = math.inf
+
+    @property
+    def shares(self) -> tuple[tuple[str, float], ...]:
+        """The part of mu squared of each purpose; that of the rounds is the last."""
+        if not np.isfinite(self.mu).all() or not self.sums:
+            return ()
+        parts = [
+            (_NAMED.get(plan.purpose, plan.purpose), float((plan.squared / self.mu**2).max()))
+            for plan in self.sums
+        ]
+        return (*parts, ("rounds", 1 - sum(part for _, part in parts)))
+
+    @property
+    def sums(self) -> tuple[SumPlan, ...]:
+        """The noised sums that are released in addition to the rounds."""
+        first = [p for part in (self.encoding, self.curves) if part is not None for p in part.sums]
+        exposure = () if self.exposure is None else (self.exposure.sums,)
+        own = () if self.calibration is None else (self.calibration.labels, self.calibration.sums)
+        last = () if self.interval_plan is None else (self.interval_plan.sums,)
+        every = (*first, self.scaling_plan.sums, *exposure, *own, *last)
+        return tuple(sums for sums in every if sums.mus)
+
+    @property
+    def expected_row(self) -> float:
+        """The expected mean square norm of a scaled row, from public numbers."""
+        plan, bounds = self.scaling_plan, self.scaling_plan.feature_bounds
+        of_curves = 0.0 if self.curves is None else self.curves.squared
+        n_used = plan.n_features if bounds is None else int(bounds.used.sum())
+        if plan.features == "bounds" and bounds is not None and not plan.centred:
+            row = affine_from_bounds(bounds, centred=False).row_norm
+            return of_curves + float(row or 0.0) ** 2
+        if plan.features in ("bounds", "squash"):
+            return of_curves + _MEAN_SQUARE * float(n_used)
+        if plan.indicators is None or bounds is None:
+            return of_curves + float(n_used)
+        n_flags = int((plan.indicators & bounds.used).sum())
+        return of_curves + (n_used - n_flags + _OF_FLAG * n_flags)
+
+    @property
+    def squared_row(self) -> float:
+        """rho^2 of scaled rows; if unknown, that of standardised rows."""
+        squared = self.model.n_features if self.scaled_row is None else self.scaled_row
+        return squared + float(self.fit_intercept)
 
     @property
     def ranges(self) -> Bounds | None:
@@ -358,6 +481,59 @@ class Request:
         )
 
 
+@dataclass(frozen=True)
+class Method:
+    """Base class; subclasses have the parameters of their family.
+
+    Subclasses must implement :meth:`algorithm`.
+    """
+
+    #: where noise is added; None: determined by unit and trust
+    given_mechanism: Mechanism | None = field(default=None, kw_only=True)
+    #: whether the algorithm sets its own step sizes, so that ``learning_rate`` has no effect
+    has_own_step: ClassVar[bool] = False
+
+    @property
+    def takes_plain_steps(self) -> bool:
+        """Whether "auto" chooses the steps by a model's rules."""
+        return not self.has_own_step
+
+    def algorithm(self, recipe: Recipe) -> Algorithm:
+        """Return the algorithm with the recipe's settings."""
+        raise NotImplementedError
+
+    def local_steps(self, recipe: Recipe) -> int:
+        """Return the number of local steps for "auto"."""
+        return 1
+
+    def n_rounds(self, recipe: Recipe, default: int) -> int:
+        """Return the number of rounds for "auto"."""
+        return default
+
+    def sampling(self, recipe: Recipe, n_steps: int) -> Sampling | None:
+        """Return how records are drawn; None: as asked."""
+        return None
+
+    def has_momentum(self, recipe: Recipe) -> bool:
+        """Whether "auto" uses momentum at the server."""
+        return False
+
+    def silo_learning_rate(self, recipe: Recipe, noise: float, task: RuleTask) -> float:
+        """Return the local step of whole silos for "auto"."""
+        return recipe.model.rules.silo_learning_rate(recipe.settings.steps, noise, task)
+
+    def mechanism(self, recipe: Recipe) -> Mechanism:
+        """Return the mechanism, which determines where noise is added."""
+        return self.given_mechanism or mechanism_for(recipe.promise.unit, recipe.promise.trust)
+
+    def with_constants(self, recipe: Recipe) -> Recipe:
+        """Return the recipe with constants that depend on the plan's noise and the scales.
+
+        It must not change the releases: the plan is already priced.
+        """
+        return recipe
+
+
 def _clips_features(params: Mapping[str, Any], promise: Any) -> bool:
     """Whether features are clipped: by default if there are scales and privacy."""
     if not is_auto(params["clip_features"]):
@@ -365,8 +541,10 @@ def _clips_features(params: Mapping[str, Any], promise: Any) -> bool:
     return params["scaling"] is not None and not promise.is_exact
 
 
-def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> Request:
-    """Return the request for checked parameters; parameters that an estimator lacks are off."""
+def read_recipe(
+    params: Mapping[str, Any], facts: PublicFacts, method: Method, loss: Loss
+) -> Recipe:
+    """Return the recipe for checked parameters; parameters that an estimator lacks are off."""
     rate = params["learning_rate"]
     fit_intercept = bool(params["fit_intercept"])
     promise, taking_part = _promise(params, facts), read_taking_part(params, facts)
@@ -377,9 +555,10 @@ def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> R
     if promise.hides_silos and not promise.is_exact and params["scaling"] is not None:
         loss = loss.bounded(_FAR_MEAN)  # local steps of whole silos are not clipped
     model = _model(params["model"], facts, fit_intercept, loss)
-    return Request(
+    return Recipe(
         facts=facts,
         promise=promise,
+        method=method,
         model=model,
         loss=loss,
         alpha=float(params["alpha"]),
