@@ -130,13 +130,16 @@ def test_predictions_do_not_encode_a_whole_frame(kind):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("mixed", [False, True])
 def test_curves_take_the_data_once_more_and_a_byte_for_each_number(dtype, mixed):
-    """The six columns that each number has are not made for all rows; 12 MB are for the rest."""
+    """The six columns that each number has are not made for all rows; 12 MB are for the rest.
+
+    NumPy in place of C expands blocks of 8,192 rows, some 4 arrays of 6 MB.
+    """
     X, y, silos = records(100_000, 20, 10, dtype, mixed)
     options = {"feature_bounds": (-4, 4), "trust": "server", "random_state": 0, "n_rounds": 3}
     model = ISRLDPClassifier(8.0, model="additive", **options)
     peak = peak_of(lambda: model.fit(X, y > 5, silos=silos))
     assert model.coef_.shape == (1, 120)
-    assert peak < X.nbytes + X.size + 1.2e7
+    assert peak < X.nbytes + X.size + (1.2e7 if _products.compiled else 2.4e7)
 
 
 LIMITED = """
