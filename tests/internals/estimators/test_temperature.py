@@ -16,6 +16,7 @@ from skdpfl.models import LinearModel
 from skdpfl.models._network import ACTIVATIONS, Network
 from skdpfl.privacy.mechanisms import mechanism_for
 from skdpfl.scaling._calibration import (
+    Directions,
     FactorPosterior,
     ShrinkPlan,
     log_odds,
@@ -131,7 +132,9 @@ def test_two_classes_are_shrunk_by_noise_and_coefficients_alone(mu, shares, clip
     assert plan.sums.mus == plan.labels.mus == ()
     assert plan.level == pytest.approx(2 / (mu * 450) * np.sqrt(3), rel=0.01)
     longest, bend = max(clip, np.sqrt(3) * max(shares)), shares[0] * shares[1]
-    known = 2, 2, 5.0, 1.0, (plan.level * longest / bend) ** 2, 1 / (450 * bend)
+    unit = np.ones(1)
+    along = Directions(unit, unit, (plan.level * longest / bend) ** 2 * unit)
+    known = 2, 2, 5.0, along, 1 / (450 * bend)
     assert found.factor == pytest.approx(part_of_signal(*known))
     odds = np.array([0, 0, *log_odds(shares)])
     np.testing.assert_allclose(found.params - odds, found.factor * (params - odds))
@@ -144,7 +147,7 @@ def test_two_classes_are_shrunk_by_noise_and_coefficients_alone(mu, shares, clip
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_the_shrink_knows_what_rounds_reach_and_the_noise_of_each(momentum, monkeypatch):
-    """By a loop with curvature 1/4, whose optimum is 1, and one for each round's noise."""
+    """By loops with curvatures l / 4, whose optimum is 1, and one for each round's noise."""
     budgets, own = budgets_of((450,), [0.5]), mechanism_for("record", "silo")
     plan = ShrinkPlan(budgets, shares=(0.5, 0.5))
     monkeypatch.setattr(type(own), "noise_on_mean", lambda *_: 0.4)
@@ -155,35 +158,40 @@ def test_the_shrink_knows_what_rounds_reach_and_the_noise_of_each(momentum, monk
     work = Work(LinearModel(2, 1), loss, method, trained, params.dtype)
     run = scaling.CalibrationRun(plan, None, work, params, None, plan.counted(None, None), 4)
 
+    curvature = -np.log((np.arange(100) + 0.5) / 100) / 4  # of an exponential distribution
+
     def end(optimum, noise):
         x, v, models = 0.0, 0.0, []
         for moved in noise:
-            v = momentum * v + (x - optimum) / 4 + moved
-            x -= 0.3 * v
+            v = momentum * v + curvature * (x - optimum) + moved
+            x = x - 0.3 * v
             models.append(x)
-        return np.mean(models[-4:])
+        return np.mean(models[-4:], axis=0)
 
     variance = sum(end(0.0, row) ** 2 for row in np.diag(0.4 * factors))
-    expected = part_of_signal(2, 2, 0.05, end(1.0, np.zeros(12)), variance, 4 / 450)
+    along = Directions(4 * curvature, end(1.0, np.zeros(12)), variance)
+    expected = part_of_signal(2, 2, 0.05, along, 4 / 450)
     assert expected < 0.9
     assert plan.calibrated(run).factor == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("squared", [0.5, 2.0, 8.0])
 def test_the_part_of_signal_is_the_best_factor(squared):
-    """Among drawn coefficients with this sum of squares, none leaves smaller errors."""
-    rng, n, a, noise, sampled = np.random.default_rng(0), 5, 0.7, 0.2, 0.05
+    """Among drawn coefficients with this sum of squares, none has closer predictions."""
+    rng, n, sampled = np.random.default_rng(0), 6, 0.05
+    values, a, noise = np.array([[0.5, 1.0, 1.5], [0.4, 0.7, 0.9], [0.3, 0.2, 0.2]])
+    value, reached, variance = (np.tile(each, 2) for each in (values, a, noise))
     share = rng.random(2_000_000)
-    V, within = 0.3 * share / (1 - share), rng.choice([1 / 1.6, 1, 1.6], len(share))
-    true = np.sqrt(V / n)[:, None] * rng.normal(size=(len(V), n))
-    w = a * (true + np.sqrt(sampled) * rng.normal(size=true.shape))
-    w += np.sqrt(noise * within)[:, None] * rng.normal(size=true.shape)
+    true = np.sqrt(0.3 * share / (1 - share) / n)[:, None] * rng.normal(size=(len(share), n))
+    w = reached * (true + np.sqrt(sampled / value) * rng.normal(size=true.shape))
+    w += np.sqrt(variance) * rng.normal(size=true.shape)
     here = np.abs(np.square(w).sum(axis=1) / squared - 1) < 0.05
-    best = (true[here] * w[here]).sum() / np.square(w[here]).sum()
-    found = part_of_signal(n, n, squared, a, noise, sampled)
+    best = (value * true * w)[here].sum() / (value * np.square(w))[here].sum()
+    along = Directions(values, a, noise)
+    found = part_of_signal(n, n, squared, along, sampled)
     assert found == pytest.approx(best, rel=0.05)
-    assert part_of_signal(n, n, 1e30, a, noise, sampled) <= 1
-    assert 0 < part_of_signal(1000, 1000, 1.0, a, noise, sampled) < 0.1
+    assert part_of_signal(n, n, 1e30, along, sampled) <= 1
+    assert 0 < part_of_signal(1000, 1000, 1.0, along, sampled) < 0.1
 
 
 def test_a_fit_of_rare_labels_begins_at_their_counted_share():
