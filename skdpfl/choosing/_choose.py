@@ -485,7 +485,7 @@ def _n_rounds(recipe: Recipe, steps: int, rate: float, task: RuleTask) -> int:
         default = math.ceil(min(default, enough))
     if _may_split(recipe, steps):
         # more where few silos take part in each: a silo pays for its own rounds only
-        least = max(default, FEW_STEPS) / recipe.taking_part.silo_fraction
+        least = max(default, FEW_STEPS) / recipe.silo_fraction
         default = max(default, min(STEPS, math.ceil(least)))
     if recipe.sampling == "disjoint":
         most = min(_DISJOINT_STEPS, int(recipe.facts.silo_sizes.min()))
@@ -496,7 +496,7 @@ def _n_rounds(recipe: Recipe, steps: int, rate: float, task: RuleTask) -> int:
 def _may_be_short(recipe: Recipe) -> bool:
     """Whether the noise is the same for any number of rounds, and fewer were tried (log loss)."""
     paid = recipe.promise.epsilon is not None and not recipe.promise.is_exact
-    whole = recipe.taking_part.silo_fraction >= 1 and recipe.taking_part.cohorts is None
+    whole = recipe.silo_fraction >= 1 and recipe.cohorts is None
     plain = recipe.noise_schedule is None and recipe.curves is None and recipe.radius is None
     return (
         paid and whole and plain and recipe.sampling != "disjoint" and recipe.loss.link == "logit"

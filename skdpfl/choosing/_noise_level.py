@@ -101,7 +101,7 @@ def _level(recipe: Recipe, rate: float, n_noised: int) -> NoiseLevel:
     least, change = float(mu.min()), recipe.promise.change
     if recipe.promise.trust == "silo":
         return NoiseLevel(mu, change * float(np.sqrt(np.square(exposed / mu).sum())))
-    share = recipe.taking_part.silo_fraction
+    share = recipe.silo_fraction
     if recipe.promise.hides_silos and not recipe.promise.shares_noise:
         share = 1.0
     noise = change * float(exposed.max()) / least / math.sqrt(share)
@@ -113,7 +113,7 @@ def _excess_of_shares(recipe: Recipe) -> float:
     promise = recipe.promise
     if not promise.shares_noise:
         return 1.0
-    size = max(1, round(recipe.taking_part.silo_fraction * recipe.facts.n_silos))
+    size = max(1, round(recipe.silo_fraction * recipe.facts.n_silos))
     return math.sqrt(size / max(1, size - promise.colluding))
 
 
@@ -202,7 +202,7 @@ def _gain_of(trust: Trust, recipe: Recipe) -> float:
     own = recipe.method.given_mechanism is not None or not isinstance(promise.epsilon, float)
     if promise.trust != "silo" or own or recipe.facts.elsewhere:
         return 0.0
-    if shares and recipe.facts.n_silos * recipe.taking_part.silo_fraction < 2:
+    if shares and recipe.facts.n_silos * recipe.silo_fraction < 2:
         return 0.0
     if not sends_one_gradient(recipe.algorithm):
         return 0.0

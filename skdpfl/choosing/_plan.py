@@ -44,8 +44,8 @@ def make_plan(recipe: Recipe, streams: Streams) -> PrivacyPlan:
         sampling=sampling,
         weights=_weights(recipe, sampling),
         schedule=schedule,
-        cohort=recipe.taking_part.cohort,
-        silo_fraction=recipe.taking_part.silo_fraction,
+        cohort=recipe.cohort,
+        silo_fraction=recipe.silo_fraction,
         noise_schedule=recipe.noise_schedule,
         setup=() if exact else _setup(recipe),
         gradients_only=sends_one_gradient(algorithm),
@@ -167,14 +167,14 @@ def _weights(recipe: Recipe, sampling: Sampling) -> np.ndarray:
 
 def _schedule(recipe: Recipe, streams: Streams) -> Schedule:
     """Return the public schedule of a record-level fit; None if all take part or it is secret."""
-    cohort, fraction, cohorts = recipe.taking_part
-    if cohorts is not None:
-        return cohorts
+    fraction, n_silos = recipe.silo_fraction, recipe.facts.n_silos
+    if recipe.cohorts is not None:
+        return recipe.cohorts
     secret = recipe.promise.hides_silos and not recipe.promise.shares_noise
     if secret or fraction >= 1:
         return None
-    n_silos, n_rounds = recipe.facts.n_silos, recipe.settings.n_rounds
-    return tuple(draw_cohorts(cohort, fraction, n_silos, n_rounds, streams.stream("cohorts")))
+    asked = recipe.cohort, fraction, n_silos, recipe.settings.n_rounds
+    return tuple(draw_cohorts(*asked, streams.stream("cohorts")))
 
 
 def _warn_if_shuffling_is_useless(plan: PrivacyPlan, epsilon: float | np.ndarray | None) -> None:

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -142,14 +142,6 @@ class PublicFacts:
         return int(self.silo_sizes.sum())
 
 
-class TakingPart(NamedTuple):
-    """How a round's silos are drawn and which share of them, or the given cohorts."""
-
-    cohort: str
-    silo_fraction: float
-    cohorts: tuple[np.ndarray, ...] | None = None
-
-
 def check_cohort(params: Mapping[str, Any]) -> None:
     """Raise unless cohort is the name of a scheme, or valid given cohorts."""
     cohort = params["cohort"]
@@ -184,8 +176,13 @@ def _is_table_of_answers(cohort: Any) -> bool:
     return bool(np.isin(values, (0, 1)).all())
 
 
-def read_taking_part(params: Mapping[str, Any], facts: PublicFacts) -> TakingPart:
-    """Return how silos take part; "auto" is "poisson" only if a secret draw amplifies privacy."""
+def read_cohort(
+    params: Mapping[str, Any], facts: PublicFacts
+) -> tuple[str, float, tuple[np.ndarray, ...] | None]:
+    """Return how a round's silos are drawn, which share of them, and cohorts that are given.
+
+    "auto" is "poisson" only if a secret draw amplifies privacy.
+    """
     cohort, n_rounds = params["cohort"], params["n_rounds"]
     if not isinstance(cohort, str):
         answers = _answers(cohort, facts, None if isinstance(n_rounds, str) else int(n_rounds))
@@ -193,11 +190,11 @@ def read_taking_part(params: Mapping[str, Any], facts: PublicFacts) -> TakingPar
         sizes = np.array([len(silos) for silos in chosen if len(silos)])
         if not sizes.size:
             raise ValueError("cohort: no silo answers in any round.")
-        return TakingPart("balanced", effective_silos(sizes)[0] / facts.n_silos, chosen)
+        return "balanced", effective_silos(sizes)[0] / facts.n_silos, chosen
     if cohort == "auto":
         hides = (params["unit"], params["trust"]) == ("silo", "server")
         cohort = "poisson" if hides else "balanced"
-    return TakingPart(cohort, float(params["silo_fraction"]))
+    return cohort, float(params["silo_fraction"]), None
 
 
 def _answers(table: Any, facts: PublicFacts, n_rounds: int | None) -> np.ndarray:
@@ -324,7 +321,9 @@ class Recipe:
     clips_features: bool
     asks_to_clip: bool
     # participants, and their records
-    taking_part: TakingPart
+    cohort: str
+    silo_fraction: float
+    cohorts: tuple[np.ndarray, ...] | None
     sampling: str
     sampling_rate: float | None
     # rounds and steps
@@ -547,11 +546,11 @@ def read_recipe(
     """Return the recipe for checked parameters; parameters that an estimator lacks are off."""
     rate = params["learning_rate"]
     fit_intercept = bool(params["fit_intercept"])
-    promise, taking_part = _promise(params, facts), read_taking_part(params, facts)
+    promise, (cohort, fraction, cohorts) = _promise(params, facts), read_cohort(params, facts)
     by_budget = spends_budget(params)
     n_rounds = None if by_budget else _given(params, "n_rounds", int)
-    if n_rounds is None and taking_part.cohorts is not None:
-        n_rounds = len(taking_part.cohorts)
+    if n_rounds is None and cohorts is not None:
+        n_rounds = len(cohorts)
     if promise.hides_silos and not promise.is_exact and params["scaling"] is not None:
         loss = loss.bounded(_FAR_MEAN)  # local steps of whole silos are not clipped
     model = _model(params["model"], facts, fit_intercept, loss)
@@ -569,7 +568,9 @@ def read_recipe(
         target_bounds=_given(params, "target_bounds", read_target_bounds),
         clips_features=_clips_features(params, promise),
         asks_to_clip=not is_auto(params["clip_features"]) and bool(params["clip_features"]),
-        taking_part=taking_part,
+        cohort=cohort,
+        silo_fraction=fraction,
+        cohorts=cohorts,
         sampling=params.get("sampling", "poisson"),
         sampling_rate=_given(params, "sampling_rate", float),
         n_rounds=n_rounds,

@@ -143,7 +143,7 @@ def _check_batches(recipe: Recipe) -> None:
 def _published_rounds(recipe: Recipe) -> float:
     """Return the papers' number of rounds for one pass over standardised rows."""
     facts, squared_row = recipe.facts, recipe.facts.n_features + 1.0
-    n_silos = max(1.0, recipe.taking_part.silo_fraction * facts.n_silos)
+    n_silos = max(1.0, recipe.silo_fraction * facts.n_silos)
     return theory.lowy2023_one_pass_rounds(
         lipschitz=1.0,
         smoothness=squared_row * (0.25 if facts.is_classifier else 1.0),

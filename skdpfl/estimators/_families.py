@@ -387,7 +387,7 @@ class _Scaffolding(choosing.Method):
 
     def has_momentum(self, recipe: choosing.Recipe) -> bool:
         """Whether there is nothing to correct, so that steps are those of minibatch SGD."""
-        all_silos = recipe.taking_part.silo_fraction >= 1 and recipe.promise.trust == "silo"
+        all_silos = recipe.silo_fraction >= 1 and recipe.promise.trust == "silo"
         return recipe.takes_one_step and all_silos and not self.warm_start_rounds
 
     def with_constants(self, recipe: choosing.Recipe) -> choosing.Recipe:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl._arguments import check_choice, check_number
+from skdpfl._arguments import check_choice, check_share
 from skdpfl.estimators._noise_error import coef_names, linear_units
 from skdpfl.federation import Federation, Work
 from skdpfl.inference import Interval, IntervalPlan, IntervalRun, NewtonStep
@@ -133,7 +133,7 @@ class FittedIntervals:
 
     def frame(self, confidence: float) -> pd.DataFrame:
         """Return the intervals, one row a coefficient."""
-        check_number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
+        check_share("confidence", confidence)
         each = [self.interval(own, confidence) for own in np.eye(len(self.names))]
         rows = [[np.nan] * len(COLUMNS) if isinstance(own, str) else list(own) for own in each]
         index = pd.Index(self.names, name="feature")
@@ -144,7 +144,7 @@ class FittedIntervals:
 
     def contrast(self, weights: Any, confidence: float) -> pd.Series:
         """Return the interval of a linear combination of coefficients."""
-        check_number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
+        check_share("confidence", confidence)
         interval = self.interval(self._read(weights), confidence)
         if isinstance(interval, str):
             row = pd.Series(np.nan, index=COLUMNS)

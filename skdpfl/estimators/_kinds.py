@@ -20,10 +20,9 @@ from skdpfl._survival_times import concordance, read_horizon, read_intervals, re
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._data import read_exposure, weights_of_classes
 from skdpfl.estimators._docs import with_constructor
-from skdpfl.estimators._noise_error import coef_names, conditions
+from skdpfl.estimators._noise_error import coef_names, with_conditions
 from skdpfl.estimators._parameters import check_target_bounds, class_shares, targets_of
 from skdpfl.losses import NAMED, OfLogMean, PiecewiseExponential, signed_times
-from skdpfl.privacy.spending.spent import SIMULATION
 from skdpfl.scaling import read_target_bounds
 from skdpfl.table import FLOATS, numbers_in_rows
 
@@ -540,14 +539,7 @@ class FederatedSurvival(FederatedEstimator):
         errors = self._noise_error.of_coefficients()
         if errors is not None:
             frame["noise error"] = errors[: len(index)]
-        spent = self.privacy_spent_
-        frame.attrs = {"epsilon": spent.epsilon, "delta": spent.delta}
-        frame.attrs |= {"model": "linear"} | conditions(self, errors)
-        if spent.simulation:
-            frame.columns.name = frame.attrs["simulation"] = SIMULATION
-        if spent.per_silo is not None:
-            frame.attrs["epsilon_per_silo"] = spent.per_silo.to_dict()
-        return frame
+        return with_conditions(frame, self, errors)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -218,21 +218,24 @@ def summary(model: Any) -> pd.DataFrame:
         frame[[name.replace("coefficient", "noise error") for name in columns]] = errors.reshape(
             len(coefficients), -1
         ).T
-    spent = model.privacy_spent_
-    frame.attrs = {"epsilon": spent.epsilon, "delta": spent.delta}
+    return with_conditions(frame, model, errors)
+
+
+def with_conditions(frame: pd.DataFrame, model: Any, errors: np.ndarray | None) -> pd.DataFrame:
+    """Return the frame with the cost, why there are no errors, and what they are given."""
+    spent, given = model.privacy_spent_, errors is not None and model.scaling is not None
+    frame.attrs = {
+        "epsilon": spent.epsilon,
+        "delta": spent.delta,
+        "no_noise_error": model._noise_error.missing,
+        "noise_error_given": GIVEN if given else "",
+        "model": "additive" if isinstance(model.scaling_, CurveScaling) else "linear",
+    }
     if spent.simulation:
         frame.columns.name = frame.attrs["simulation"] = SIMULATION
-    frame.attrs |= conditions(model, errors)
-    frame.attrs["model"] = "additive" if isinstance(model.scaling_, CurveScaling) else "linear"
     if spent.per_silo is not None:
         frame.attrs["epsilon_per_silo"] = spent.per_silo.to_dict()
     return frame
-
-
-def conditions(model: Any, errors: np.ndarray | None) -> dict[str, str]:
-    """Return why there are no errors, and what they are conditional on; "" for nothing."""
-    given = GIVEN if errors is not None and model.scaling is not None else ""
-    return {"no_noise_error": model._noise_error.missing, "noise_error_given": given}
 
 
 def shape_functions(model: Any) -> dict[Any, pd.DataFrame]:

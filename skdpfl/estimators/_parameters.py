@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,8 +13,10 @@ from skdpfl._arguments import (
     check_average,
     check_choice,
     check_count,
+    check_not_negative,
     check_number,
     check_positive,
+    check_rate,
     check_share,
     is_auto,
 )
@@ -123,8 +126,8 @@ def _check_loss(loss: Any, losses: tuple[str, ...]) -> None:
 
 
 def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> None:
-    check_number("alpha", params["alpha"], low=0, open_high=True)
-    check_number("silo_fraction", params["silo_fraction"], low=0, high=1, open_low=True)
+    check_not_negative("alpha", params["alpha"])
+    check_rate("silo_fraction", params["silo_fraction"])
     if not (is_auto(params["n_rounds"]) or spends_budget(params)):
         check_count("n_rounds", params["n_rounds"], words=' (or "auto" or "budget")')
         _check_bound("n_rounds", params["n_rounds"], MOST_ROUNDS)
@@ -134,15 +137,11 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
         check_positive("learning_rate", step, words=f" (or {known})")
     if not is_auto(params["clip_norm"]):  # squares of norms are sent, and must not overflow
         check_number("clip_norm", params["clip_norm"], low=1e-100, high=1e100, words=' (or "auto")')
-    if not is_auto(params["sampling_rate"]):
-        rate = params["sampling_rate"]
-        check_number("sampling_rate", rate, low=0, high=1, open_low=True, words=' (or "auto")')
-    if not is_auto(params.get("momentum", "auto")):
-        momentum = params["momentum"]
-        check_number("momentum", momentum, low=0, high=1, open_high=True, words=' (or "auto")')
-    if not is_auto(params.get("global_learning_rate", "auto")):
-        server = params["global_learning_rate"]
-        check_positive("global_learning_rate", server, words=' (or "auto")')
+    below_one = partial(check_number, low=0, high=1, open_high=True)
+    own: dict[str, Any] = {"sampling_rate": check_rate, "momentum": below_one}
+    for name, check in (own | {"global_learning_rate": check_positive}).items():
+        if not is_auto(params.get(name, "auto")):
+            check(name, params[name], words=' (or "auto")')
     if "warm_start_rounds" in params:
         check_count("warm_start_rounds", params["warm_start_rounds"], low=0)
     if params.get("radius") is not None:
@@ -330,7 +329,7 @@ def _check_until_spent(params: dict[str, Any]) -> None:
             'n_rounds="budget" runs rounds of given noise until a budget is spent: give both '
             f"noise_multiplier and epsilon, one number; got {noise!r} and {epsilon!r}."
         )
-    check_number("epsilon", epsilon, low=0, open_low=True, open_high=True)
+    check_positive("epsilon", epsilon)
     check_positive("noise_multiplier", noise)
     each = [name for name in ("local_steps", "local_epochs") if np.ndim(params.get(name, 0))]
     for name in (*each, *(["cohort"] if not isinstance(params["cohort"], str) else [])):

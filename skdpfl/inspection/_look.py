@@ -177,7 +177,7 @@ class FirstLook(preprocessing.PayingTransformer):
         """Return which columns are of a kind."""
         return np.array([each == kind for each in self._kinds])
 
-    def _boxes(self) -> scaling.Box:
+    def _boxes(self) -> scaling.Bounds:
         """Return the declared bounds, NaN where there are none; set which columns are text."""
         low, high = np.full((2, self.n_features_in_), np.nan)
         low[self._are("flag")], high[self._are("flag")] = 0.0, 1.0
@@ -191,7 +191,7 @@ class FirstLook(preprocessing.PayingTransformer):
             named = getattr(self, "feature_names_in_", None)
             bounds = scaling.read_feature_bounds(given, len(low), named)
             low[:], high[:] = bounds.low, bounds.high
-        return scaling.Box(low, high)
+        return scaling.Bounds(low, high)
 
     def _learn(self, source: preprocessing.SiloSource) -> str:
         advice = ""
@@ -250,11 +250,11 @@ class FirstLook(preprocessing.PayingTransformer):
         self.products = scaling.ScaledMoments(center, norm, False, n_silos, scale=scale)
         return self.products
 
-    def box_of(self, part: str) -> scaling.Box:
+    def box_of(self, part: str) -> scaling.Bounds:
         """Return the ranges of a part's columns; arbitrary ones for columns without a range."""
         low, high = self.box.low[self.used[part]], self.box.high[self.used[part]]
         lost = np.isnan(low)
-        return scaling.Box(np.where(lost, -1.0, low), np.where(lost, 1.0, high))
+        return scaling.Bounds(np.where(lost, -1.0, low), np.where(lost, 1.0, high))
 
     def _edges(self, used: np.ndarray) -> np.ndarray:
         """Return edges of bins: equally spaced, or denser where magnitudes have more values."""
@@ -264,7 +264,7 @@ class FirstLook(preprocessing.PayingTransformer):
             counts, std = self.found["magnitudes"].of(None)
             here = self.used["magnitudes"][used]
             edges[here] = scaling.edges_by(
-                counts, std, scaling.Box(box.low[here], box.high[here]), n_bins
+                counts, std, scaling.Bounds(box.low[here], box.high[here]), n_bins
             )
         return edges
 

@@ -78,10 +78,10 @@ class Centres:
         if self.bounds is None:
             return scaling.Magnitudes(self.used, self._largest)
         used = self.used & (self.bounds.high / 2 > self.bounds.low / 2)
-        box = scaling.Box(self.bounds.low[used].astype(float), self.bounds.high[used].astype(float))
+        box = scaling.Bounds(self.bounds.low[used], self.bounds.high[used])
         return self._asked(used, box) if used.any() else None
 
-    def _asked(self, used: np.ndarray, box: scaling.Box, n_bins: int = 0) -> BoundedSum:
+    def _asked(self, used: np.ndarray, box: scaling.Bounds, n_bins: int = 0) -> BoundedSum:
         """Return the sum for the centres of some columns inside boxes."""
         if self.strategy == "mean":
             return scaling.Means(used, self._largest, *box, self.budgets.neighbours == "replace")
@@ -130,13 +130,13 @@ class Centres:
         if source.records is not None and self.plan is not None:
             return self._exact(np.asarray(source.records, dtype=np.float64))
         box = self._box(source)
-        centres, lost = box.low / 2 + box.high / 2, np.zeros(len(self.used), dtype=bool)
+        centres, lost = box.center, np.zeros(len(self.used), dtype=bool)
         lost |= self.used & ~np.isfinite(centres)
         centres[lost] = 0.0
         # halves may underflow: 0 / 0 would be NaN, and the sum with it
         open_ = self.used & (box.high / 2 > box.low / 2)
         if open_.any():
-            inner = scaling.Box(box.low[open_], box.high[open_])
+            inner = scaling.Bounds(box.low[open_], box.high[open_])
             find = self._means if self.strategy == "mean" else self._medians
             centres[open_], lost[open_] = find(source, open_, inner)
         return centres, lost
@@ -149,28 +149,28 @@ class Centres:
             centres = np.where(self.used, centres, self.bounds.center)
         return centres, lost
 
-    def _box(self, source: _paying.SiloSource) -> scaling.Box:
+    def _box(self, source: _paying.SiloSource) -> scaling.Bounds:
         """Return the declared bounds, or those of the magnitudes with significant counts."""
         if self.bounds is not None:
-            return scaling.Box(self.bounds.low.astype(float), self.bounds.high.astype(float))
+            return self.bounds
         counts, noise = self._total(source, 0, scaling.Magnitudes(self.used, self._largest))
         box, self.far = scaling.boxes_of(counts, noise)
         return box
 
     def _means(
-        self, source: _paying.SiloSource, used: np.ndarray, box: scaling.Box
+        self, source: _paying.SiloSource, used: np.ndarray, box: scaling.Bounds
     ) -> tuple[np.ndarray, np.ndarray]:
         what = self._asked(used, box)
         assert isinstance(what, scaling.Means)
         assert self.plan is not None
         noisy, noise = self._total(source, self.plan.numbers[-1], what)
-        centre, half = box.low / 2 + box.high / 2, box.high / 2 - box.low / 2
+        centre, half = box.center, box.half_range
         n_seen, its_noise = noisy[0] / what.a, noise / what.a
         mean = np.clip(noisy[1] / np.maximum(n_seen, 2 * its_noise), -1.0, 1.0)
         return centre + half * mean, n_seen < 2 * its_noise
 
     def _medians(
-        self, source: _paying.SiloSource, used: np.ndarray, box: scaling.Box
+        self, source: _paying.SiloSource, used: np.ndarray, box: scaling.Bounds
     ) -> tuple[np.ndarray, np.ndarray]:
         k = self._n_bins()
         assert self.plan is not None

@@ -233,8 +233,8 @@ class DPMinMaxScaler(PrivateScaler):
                 plan, scaling.ScalingRun(plan, source.federation, source.streams)
             )
             low, high = range_of(plan, learnt)
-            far = tuple(np.flatnonzero(learnt.counted.beyond).tolist())
-            doubts = self._doubts(far, learnt.counted.unseen)
+            far = tuple(np.flatnonzero(learnt.beyond).tolist())
+            doubts = self._doubts(far, learnt.unseen)
         return scaling.AffineScaling(low, np.where(high > low, high - low, np.inf)), doubts
 
     def _set_attributes(self) -> None:

@@ -27,7 +27,6 @@ from skdpfl.scaling._calibration import (
 )
 from skdpfl.scaling._centre_sums import (
     Bins,
-    Box,
     Known,
     Levels,
     LifeTable,

@@ -81,7 +81,7 @@ from skdpfl.encoding import canonical, kind_of_labels, places_of, read_values
 from skdpfl.federation import PIECE, BoundedSum, CellCounts, Middle, SiloBudgets, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._magnitudes import LOWEST, MagnitudeGrid
-from skdpfl.scaling._maps import Array
+from skdpfl.scaling._maps import Array, Bounds
 from skdpfl.scaling._moments import STEP, A, B
 
 #: the most bins of a column
@@ -401,22 +401,11 @@ class Known(TermSum):
         return _added(~np.asarray(pd.isna(X), bool), edges)
 
 
-class Box(NamedTuple):
-    """An interval for each column; width 0: ignored, or nothing was found."""
-
-    low: np.ndarray
-    high: np.ndarray
-
-    def edges(self, n_bins: int) -> np.ndarray:
-        """The edges (d, n_bins + 1) of equal bins."""
-        return np.linspace(self.low, self.high, n_bins + 1, axis=-1)
-
-
-def boxes_of(counts: np.ndarray, noise: float) -> tuple[Box, np.ndarray]:
+def boxes_of(counts: np.ndarray, noise: float) -> tuple[Bounds, np.ndarray]:
     """Return boxes of columns from noisy counts, and which have values beyond the grid.
 
-    A box reaches from the lowest to the highest bin with a noisy count above 4 times its noise; it
-    is NaN if there is none.
+    They reach from the lowest to the highest bin with a noisy count above 4 times its noise; they
+    are NaN if there is none.
     """
     grid = MagnitudeGrid
     edges, zero = grid.edges, grid.n_positive
@@ -428,10 +417,10 @@ def boxes_of(counts: np.ndarray, noise: float) -> tuple[Box, np.ndarray]:
     high = np.where(clear, highs, -np.inf).max(axis=1)
     none = ~clear.any(axis=1)
     low[none] = high[none] = np.nan
-    return Box(low, high), far
+    return Bounds(low, high), far
 
 
-def edges_by(counts: np.ndarray, noise: float, box: Box, n_bins: int) -> np.ndarray:
+def edges_by(counts: np.ndarray, noise: float, box: Bounds, n_bins: int) -> np.ndarray:
     """Return edges (d, n_bins + 1) inside boxes, denser where noisy magnitudes have more values.
 
     They are a compromise between bins of equal width and bins with equal counts, half of each.

@@ -70,7 +70,7 @@ from scipy.special import betainc, gammainc, iti0k0, logsumexp, ndtr
 
 from skdpfl.federation import CellCounts, Federation, SiloBudgets, SiloData, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling._maps import Array
+from skdpfl.scaling._maps import Array, Bounds
 
 #: the grid covers magnitudes 2^-20 (1e-6) to 2^40 (1e12); the end bins hold all others
 LOWEST, HIGHEST = -20, 40
@@ -109,14 +109,6 @@ class MagnitudeGrid:
         return bins
 
 
-class Ranges(NamedTuple):
-    """A box [low, high] for each column, and the probability that it has a wide shape."""
-
-    low: Array
-    high: Array
-    wide: Array
-
-
 class ShapeLibrary(NamedTuple):
     """Shapes at scales, one after the other: their shares per bin, ends, and prior weights."""
 
@@ -126,8 +118,8 @@ class ShapeLibrary(NamedTuple):
     prior: Array
     wide: Array  # which of them spread over many powers of ten
 
-    def boxes(self, noisy: Array, noise: Array, unclear: np.ndarray) -> Ranges:
-        """Boxes of columns, from noisy shares (columns, bins) and their noise (columns,).
+    def boxes(self, noisy: Array, noise: Array, unclear: np.ndarray) -> tuple[Bounds, Array]:
+        """Boxes of columns, and the probability of a wide shape, from shares and noise of each.
 
         The ``unclear`` columns (columns,) are one column's repetitions if that is more probable.
         """
@@ -149,11 +141,8 @@ class ShapeLibrary(NamedTuple):
             weights = likely * prior
             weights /= weights.sum(axis=1, keepdims=True)
             prior = (_PRIOR_WEIGHT * self.prior + nonzero @ weights).astype(np.float32)
-        ends = (
-            _quantiles(self.low, weights, 1 - _QUANTILE),
-            _quantiles(self.high, weights, _QUANTILE),
-        )
-        return Ranges(*ends, weights @ self.wide)
+        low = _quantiles(self.low, weights, 1 - _QUANTILE)
+        return Bounds(low, _quantiles(self.high, weights, _QUANTILE)), weights @ self.wide
 
 
 def _quantiles(values: Array, weights: Array, q: float) -> Array:
@@ -310,16 +299,19 @@ class LinearGrid:
         return np.clip(np.floor(place), 0, self.n_bins - 1).astype(np.int64)
 
 
-class Seen(NamedTuple):
-    """Mean and variance estimated from counts, in half boxes around the middle."""
+class Estimate(NamedTuple):
+    """Posterior means of columns' means and variances in box units, and standard errors of both.
 
-    mean: float
-    variance: float
-    variance_error: float
-    mean_error: float
+    A variance may be negative.
+    """
+
+    mean: Array
+    variance: Array
+    variance_error: Array
+    mean_error: Array
 
 
-def seen_in_bins(shares: Array, noise: float) -> Seen:
+def seen_in_bins(shares: Array, noise: float) -> Estimate:
     """Return the posterior of mean and variance, from noisy shares (n_bins,) and their noise."""
     mean, part = (values.ravel() for values in np.meshgrid(_MEANS, _DEVIATIONS))
     both = 1 / part[:, None] ** 2 - 1  # the sum of both parameters
@@ -329,11 +321,8 @@ def seen_in_bins(shares: Array, noise: float) -> Seen:
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     mean, variance = 2 * mean - 1, 4 * mean * (1 - mean) * part**2
-    return Seen(
-        float(weights @ mean),
-        float(np.exp(weights @ np.log(variance))),
-        *(math.sqrt(weights @ np.square(v - weights @ v)) for v in (variance, mean)),
-    )
+    errors = (np.sqrt(weights @ np.square(v - weights @ v)) for v in (variance, mean))
+    return Estimate(weights @ mean, np.exp(weights @ np.log(variance)), *errors)
 
 
 #: the share of mu that the histogram costs: a hundredth of mu^2

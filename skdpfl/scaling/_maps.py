@@ -27,7 +27,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -342,9 +342,8 @@ def as_floats(X: Array) -> Array:
 _UNIFORM_SPREAD = 1 / np.sqrt(3)
 
 
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """Public intervals [low, high], one per feature; low == high: the feature is ignored."""
+class Bounds(NamedTuple):
+    """Intervals [low, high], one per feature; low == high: the feature is ignored."""
 
     low: Array
     high: Array
@@ -363,6 +362,10 @@ class Bounds:
     def used(self) -> np.ndarray:
         """Which features are not ignored."""
         return self.high > self.low
+
+    def edges(self, n_bins: int) -> np.ndarray:
+        """The edges (d, n_bins + 1) of equal bins."""
+        return np.linspace(self.low, self.high, n_bins + 1, axis=-1)
 
 
 #: deviations of the noise by which a value surely exceeds a limit

@@ -65,7 +65,7 @@ from scipy.special import log_ndtr
 from skdpfl.federation import PIECE, BoundedSum, CellCounts, Question, SiloBudgets, SiloData
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, relative_error
-from skdpfl.scaling._magnitudes import LinearGrid, MagnitudeGrid
+from skdpfl.scaling._magnitudes import Estimate, LinearGrid, MagnitudeGrid
 from skdpfl.scaling._maps import Array
 
 #: second moments are multiplied by A and shifted by A B, exact in binary
@@ -76,14 +76,8 @@ DIAMETER, RADIUS = 2.0, float(np.hypot(1.0, A * (1 - B)))
 _STEP = 2.0**-12
 
 
-class _Prior(NamedTuple):
-    """A normal hierarchy: columns' values around a common center, as that around this one."""
-
-    center: float
-    width: float
-
-
-_MEAN, _VARIANCE = _Prior(0.0, 0.35), _Prior(0.12, 0.15)
+#: center and width of a normal hierarchy: columns' values around a common center, as that around it
+_MEAN, _VARIANCE = (0.0, 0.35), (0.12, 0.15)
 #: the smallest deviation of a target, in half boxes
 _FINEST = 0.01
 #: a mean that is closer to an end of its box than this, and than the noise tells, is at the end
@@ -97,18 +91,6 @@ class Boxes(NamedTuple):
 
     center: Array
     half: Array
-
-
-class Estimate(NamedTuple):
-    """Posterior means of columns' means and variances in box units, and standard errors of both.
-
-    A variance may be negative.
-    """
-
-    mean: Array
-    variance: Array
-    variance_error: Array
-    mean_error: Array
 
 
 def levels(columns: Array, boxes: Boxes) -> Array:
@@ -211,17 +193,17 @@ def target_is_unresolved(
 
 
 def _shrink(
-    values: Array, noise: Array, is_feature: np.ndarray, prior: _Prior
+    values: Array, noise: Array, is_feature: np.ndarray, prior: tuple[float, float]
 ) -> tuple[Array, Array]:
     """Posterior means and variances of a normal hierarchy; ``noise`` are variances."""
-    center = np.full(values.shape, prior.center)
-    between = np.full(values.shape, prior.width**2)
+    expected, width = prior
+    center, between = np.full(values.shape, expected), np.full(values.shape, width**2)
     if is_feature.any():
         x, v = values[is_feature], noise[is_feature]
-        between[is_feature] = _between(x, v, prior.width)
+        between[is_feature] = _between(x, v, width)
         precision = 1 / (between[is_feature] + v)
-        weight = precision.sum() + 1 / prior.width**2
-        center[is_feature] = (x @ precision + prior.center / prior.width**2) / weight
+        weight = precision.sum() + 1 / width**2
+        center[is_feature] = (x @ precision + expected / width**2) / weight
     kept = between / (between + noise)
     return center + (values - center) * kept, noise * kept
 

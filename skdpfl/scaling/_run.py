@@ -14,12 +14,13 @@ from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import _moments
 from skdpfl.scaling._choice import ScalingPlan
-from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, seen_in_bins, shape_library
+from skdpfl.scaling._magnitudes import Estimate, MagnitudeGrid, seen_in_bins, shape_library
 from skdpfl.scaling._maps import (
     SURE,
     AffineScaling,
     AffineTarget,
     Array,
+    Bounds,
     IdentityScaling,
     Scales,
     Scaling,
@@ -30,7 +31,6 @@ from skdpfl.scaling._maps import (
 from skdpfl.scaling._moments import (
     HALF,
     Boxes,
-    Estimate,
     boxes_around,
     center_and_scale,
     estimate,
@@ -113,37 +113,29 @@ class ScalingRun(NamedTuple):
         return question.mean(self.federation, self.streams) / what.columns.weights[:, None]
 
 
-class Counted(NamedTuple):
-    """What noisy counts show, in addition to boxes.
-
-    ``wide``: the probability that a column's values spread over many powers of ten. ``beyond``:
-    which columns have many values in the open bins at the ends. ``unseen``: whether all features
-    seem to be 0, or too small for counts, in nearly all records. ``gathered``: whether nearly all
-    values of the target are in two bins.
-    """
-
-    wide: Array
-    beyond: np.ndarray
-    unseen: bool = False
-    gathered: bool = False
-
-
 class FoundMoments(NamedTuple):
-    """The boxes of columns, the moments within, and other results of counts.
+    """What noisy sums show of columns: their boxes, and the moments within.
 
-    ``missed``: which columns have many values beyond their declared bounds.
+    From counts: ``wide``, the probability that a column's values spread over many powers of ten;
+    ``beyond``, which columns have many values in the open bins at the ends; ``unseen``, whether all
+    features seem to be 0, or too small for counts, in nearly all records; ``gathered``, whether
+    nearly all values of the target are in two bins. ``missed``: which columns have many values
+    beyond their declared bounds.
     """
 
     boxes: Boxes
+    wide: Array
+    beyond: np.ndarray
+    unseen: bool
+    gathered: bool
     moments: Estimate
-    counted: Counted
     missed: np.ndarray
 
 
 def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
     """Return boxes for all columns and moments in them, refined by rows around these."""
-    boxes, counted = _boxes(plan, run)
-    moments = _first_look(plan, run, boxes)
+    counted = _boxes(plan, run)
+    boxes, moments = counted[0], _first_look(plan, run, counted[0])
     excess, squared_noise = np.zeros((2, 3, plan.is_feature.size))
     for number, look in enumerate(plan.moments[1:], start=2):
         around, noise = boxes_around(boxes, moments, plan.is_feature), plan.noise(look)
@@ -151,7 +143,7 @@ def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
         moments = refine(moments, noisy, noise, plan.is_feature)
         excess += _excess(noisy[:, 0], noisy[:, 1] / HALF, around, *_declared(plan))
         squared_noise += np.stack([noise, noise, noise / HALF]) ** 2
-    return FoundMoments(boxes, moments, counted, _surely_above(excess, squared_noise))
+    return FoundMoments(*counted, moments, _surely_above(excess, squared_noise))
 
 
 def _declared(plan: ScalingPlan) -> tuple[Array, Array]:
@@ -200,10 +192,10 @@ def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
     return Estimate(*(np.where(plan.is_feature, *part) for part in parts))
 
 
-def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
-    """Return an interval for each column, declared or from noisy counts, and `Counted`."""
+def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Array, np.ndarray, bool, bool]:
+    """Return the first five of `FoundMoments`: boxes are declared, or from noisy counts."""
     low, high = _declared(plan)
-    counted = Counted(np.zeros(low.size), np.zeros(low.size, bool))
+    wide, beyond, unseen, gathered = np.zeros(low.size), np.zeros(low.size, bool), False, False
     if plan.target == "refined bounds" and plan.target_bounds is not None:
         low[~plan.is_feature] = plan.target_bounds.low
         high[~plan.is_feature] = plan.target_bounds.high
@@ -211,22 +203,22 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
         shares, where, noise = run.mean(0, plan.counts.what), plan.counted, plan.noise(plan.counts)
         drowned = deviations_of_all(_DEVIATIONS, MagnitudeGrid.n_bins) * noise > _MANY
         unclear = drowned & plan.is_feature[where] & (plan.budgets.unit == "silo")
-        ranges = shape_library().boxes(shares, noise, unclear)
+        ranges, is_wide = shape_library().boxes(shares, noise, unclear)
         far = shares[:, [0, 2 * MagnitudeGrid.n_positive]]  # the two open bins
-        beyond = far.max(axis=1) > _MANY + deviations_of_all(_DEVIATIONS, far.size) * noise
+        is_far = far.max(axis=1) > _MANY + deviations_of_all(_DEVIATIONS, far.size) * noise
         if not plan.unbounded.any():
-            sure = _has_values(shares, noise, ranges) & ~beyond
-            return _between(*_narrower(low, high, where, ranges, sure)), counted
-        low[where], high[where] = ranges.low, ranges.high
-        counted.wide[where], counted.beyond[where] = ranges.wide, beyond
+            sure = _has_values(shares, noise, ranges) & ~is_far
+            low, high = _narrower(low, high, where, ranges, sure)
+            return _between(low, high), wide, beyond, unseen, gathered
+        low[where], high[where] = ranges
+        wide[where], beyond[where] = is_wide, is_far
         if plan.features == "private":
             zeros = shares[:, MagnitudeGrid.n_positive][plan.is_feature[where]]
-            counted = counted._replace(unseen=_all_zero(zeros, float(noise[0])))
+            unseen = _all_zero(zeros, float(noise[0]))
         if plan.target == "private":
             in_two = float((shares[-1, :-1] + shares[-1, 1:]).max())
             gathered = in_two > 1 - _FEW - _DEVIATIONS * float(noise[-1])
-            counted = counted._replace(gathered=gathered)
-    return _between(low, high), counted
+    return _between(low, high), wide, beyond, unseen, gathered
 
 
 def _between(low: Array, high: Array) -> Boxes:
@@ -234,7 +226,7 @@ def _between(low: Array, high: Array) -> Boxes:
 
 
 def _narrower(
-    low: Array, high: Array, where: np.ndarray, found: Ranges, sure: np.ndarray
+    low: Array, high: Array, where: np.ndarray, found: Bounds, sure: np.ndarray
 ) -> tuple[Array, Array]:
     """Return the bounds, or ranges by counts that are sure, much narrower and within them.
 
@@ -257,7 +249,7 @@ def _narrower(
     return low, high
 
 
-def _has_values(shares: Array, noise: Array, found: Ranges) -> np.ndarray:
+def _has_values(shares: Array, noise: Array, found: Bounds) -> np.ndarray:
     """Return whether many values surely lie in the top octaves of ranges, by noisy shares.
 
     A range that noise alone suggests, far below or above a column's values, has none there.
@@ -284,21 +276,20 @@ def _all_zero(zeros: Array, noise: float) -> bool:
 
 def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     maps = _maps(plan, *center_and_scale(found.boxes, found.moments, plan.floors, plan.is_feature))
-    counted, features = found.counted, np.flatnonzero(plan.features_read)
-    beyond = counted.beyond[plan.is_feature]
-    wide = (counted.wide[plan.is_feature] > _SURELY) & ~beyond
+    features, beyond = np.flatnonzero(plan.features_read), found.beyond[plan.is_feature]
+    wide = (found.wide[plan.is_feature] > _SURELY) & ~beyond
     missed = found.missed[plan.is_feature]
     maps = replace(
         maps,
         missed_features=tuple(features[missed].tolist()),
         wide_features=tuple(features[wide].tolist()),
         far_features=tuple(features[beyond].tolist()),
-        unseen_features=counted.unseen,
+        unseen_features=found.unseen,
     )
     if not plan.reads_target:
         return maps
     bounded = plan.target == "refined bounds"
-    coarse = target_is_unresolved(found.moments, plan.floor, bounded, counted.gathered)
+    coarse = target_is_unresolved(found.moments, plan.floor, bounded, found.gathered)
     error = float(found.moments.mean_error[-1])
     return replace(maps, coarse_target=coarse, target_error=error)
 
