@@ -6,11 +6,12 @@ import pytest
 
 from skdpfl.algorithms import Scaffold, whole_silo_control_rate
 from skdpfl.engine import run
-from skdpfl.federation import Federation, LocalFederation, SiloData, Work
+from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
+from tests.engine.settings import Watched
 from tests.guaranteed import plan_of
 
 M, N, D, T, K, RATE = 200, 6, 5, 80, 5, 0.3
@@ -23,41 +24,15 @@ def problem(spread=1.0):
     return X, y
 
 
-class Watched(Federation):
-    """A federation whose silos' memories and messages can be looked at."""
-
-    n_silos = 0
-
-    def __init__(self, data, streams):
-        self.inner, self.memories, self.sent = LocalFederation(data, streams), [], []
-
-    n_silos = property(lambda self: self.inner.n_silos)
-
-    def start(self, work):
-        self.inner.start(work)
-
-    def round(self, *args):
-        for silos, messages in self.inner.round(*args):
-            self.sent.append(messages)
-            yield silos, messages
-        self.memories.append(self.inner.kept.memory[np.arange(M)])
-
-
 def fit(algorithm, X, y, trust="silo", z=1.0, clip=0.5, seed=0):
     plan = plan_of(
-        silo_sizes=None,
-        silo_ids=pd.RangeIndex(M),
-        steps=(K,) * T,
-        clip_norm=clip,
-        noise_multiplier=z,
-        delta=1e-5,
-        unit="silo",
-        trust=trust,
-    )
+        silo_sizes=None, silo_ids=pd.RangeIndex(M), steps=(K,) * T, clip_norm=clip,
+        noise_multiplier=z, delta=1e-5, unit="silo", trust=trust,
+    )  # fmt: skip
     model = LinearModel(D, 1, False)
     work = Work(model, SquaredError(), algorithm, plan, np.dtype(float))
     data = SiloData.from_codes(X.reshape(-1, D), y.ravel(), np.repeat(np.arange(M), N), M)
-    federation = Watched(data, streams_for(seed))
+    federation = Watched(LocalFederation(data, streams_for(seed)))
     return run(work, federation, streams_for(seed)), federation
 
 

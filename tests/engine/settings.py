@@ -6,7 +6,7 @@ import numpy as np
 
 from skdpfl.algorithms import FedAvg, MinibatchSGD, Scaffold
 from skdpfl.engine import run
-from skdpfl.federation import LocalFederation, SiloData, Work
+from skdpfl.federation import Federation, LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy import PrivacyPlan
@@ -102,3 +102,23 @@ def run_rounds(name: str, p: Problem, s: Setting, dtype=np.float64, *, federatio
         on_round=lambda r, params: models.append(params.copy()),
     )
     return np.array(models)
+
+
+class Watched(Federation):
+    """A federation whose silos' messages and memories can be looked at, after each round."""
+
+    n_silos = 0
+
+    def __init__(self, federation):
+        self.inner, self.memories, self.sent = federation, [], []
+
+    n_silos = property(lambda self: self.inner.n_silos)
+
+    def start(self, work):
+        self.inner.start(work)
+
+    def round(self, *args):
+        for silos, messages in self.inner.round(*args):
+            self.sent.append(messages)
+            yield silos, messages
+        self.memories.append(self.inner.kept.memory[np.arange(self.n_silos)])

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from skdpfl.engine import run
-from skdpfl.federation import Federation
 from skdpfl.privacy.mechanisms import ServerGradients
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.engine.reference import Setting
-from tests.engine.settings import federation_of, problem, run_rounds, work_of
+from tests.engine.settings import Watched, federation_of, problem, run_rounds, work_of
 
 SIZES = np.array([5, 9, 2, 6])
 
@@ -16,24 +15,6 @@ SIZES = np.array([5, 9, 2, 6])
 def setting(**kw):
     options = {"n_rounds": 6, "steps": [1] * 6, "lr": 0.4, "clip": 0.8, "z": [0.5] * 4}
     return Setting(**(options | {"weights": SIZES / SIZES.sum()} | kw))
-
-
-class Watched(Federation):
-    """A federation whose silos' memories can be looked at, after each round."""
-
-    n_silos = 0
-
-    def __init__(self, federation):
-        self.inner, self.controls = federation, []
-
-    n_silos = property(lambda self: self.inner.n_silos)
-
-    def start(self, work):
-        self.inner.start(work)
-
-    def round(self, *args):
-        yield from self.inner.round(*args)
-        self.controls.append(self.inner.kept.memory[np.arange(self.n_silos)])
 
 
 COHORTS = {
@@ -67,7 +48,7 @@ def test_the_servers_control_is_the_mean_of_the_silos(cohorts, weights, unit, mo
     federation = Watched(federation_of(p))
     run(work, federation, streams_for(0))
     assert len(servers) == 6
-    controls = iter(federation.controls)
+    controls = iter(federation.memories)
     last = np.zeros((4, p.size))
     for r, state in enumerate(servers):
         if cohorts != "empty" or len(s.cohorts[r]):

@@ -13,7 +13,6 @@ N = 200
 X = np.random.default_rng(0).uniform(size=(N, 3))
 y = (X[:, 0] > 0.5).astype(int)
 BOUNDS = {"feature_bounds": (0, 1)}
-pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* promises next to nothing")
 
 
 def clf(*given, **params):

@@ -157,8 +157,8 @@ SUMS = {
     "levels of one form": (Levels(np.arange(D) == 0, 90, (9, "9", -9.0)), None, True),
     "known": (Known(USED, 90), None, False),
     "magnitudes": (Magnitudes(USED, 90), None, True),
-    "second moments": (SecondMoments(np.zeros(D), 0.8, True), None, False),
-    "second moments alone": (SecondMoments(ONES, 2.0, False), None, False),
+    "second moments": (SecondMoments(np.zeros(D), 0.8, True), None, True),
+    "second moments alone": (SecondMoments(np.zeros(D), 2.0, False), None, True),
     "cells of columns": (Histogram(np.arange(D), -np.ones(D), np.ones(D)), None, True),
     "second moments of scaled ones": (ScaledMoments(ONES, 2.0, False, scale=3 * ONES), None, False),
     "exposures": (ExposureCounts(), None, True),
@@ -203,6 +203,9 @@ WORST = np.array(
         [5e300, -5e300, 0.0, 0.0],
         [1.0, 0.0, 0.0, 1.0],
         [-1.0, 0.0, 0.0, 1.0],
+        [9.0, 0.0, 0.0, 0.0],
+        [0.0, 9.0, 0.0, 0.0],
+        [-9.0, 9.0 * math.sqrt(15), 0.0, 0.0],  # of products: at angles that are furthest apart
     ]
 )
 
@@ -253,7 +256,8 @@ def test_the_worst_records_reach_as_far(name):
     assert distances(terms).max() <= what.diameter * (1 + 1e-14)
     reached = 0.999 if attained else 0.55
     assert distances(terms).max() >= reached * what.diameter
-    assert np.linalg.norm(terms, axis=1).max() >= reached * what.radius
+    longest = np.linalg.norm(terms, axis=1).max()
+    assert reached * what.radius <= longest <= what.radius * (1 + 1e-14)
 
 
 def records(n=90, seed=0):

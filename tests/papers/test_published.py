@@ -235,20 +235,25 @@ CONVERGENCE = {
 STEADY = np.full((40, 5), 8.0)
 
 
+def theorem_3(v, S=8, B=500, eta=2):
+    """The factor of the text, by sums over all silos, rounds and steps."""
+    K, R, tau = v.shape
+    inner = sum(
+        (1 + 1 / (tau - 1)) ** i * v[:, :, t - i - 1].sum()
+        for t in range(1, tau + 1)
+        for i in range(t)
+    )
+    factor = 16 / (tau * S * R) * v.sum() + inner / (25 * eta**2 * S * tau**3 * R)
+    return factor + 11 * K * 0.7 / (S * R) + 15 / (tau * S * B) * (1 + tau / eta**2) * 2.0
+
+
 @pytest.mark.parametrize("tau", [2, 5, 12])
 @pytest.mark.parametrize(("scheme", "beta"), [(0, 1.0), (1, 0.95), (2, 0.99)])
 def test_chang_corollary_bounds_theorem_3(scheme, beta, tau):
     """The corollaries replace theorem 3's double sums by larger closed forms, by little."""
     v = variances_by_loop(scheme, 8, beta, 10, 40, tau)
     K, S, B, R, eta = 40, 8, 500, 40, 2
-    inner = sum(
-        (1 + 1 / (tau - 1)) ** i * K * v[r, t - 1 - i]
-        for r in range(R)
-        for t in range(1, tau + 1)
-        for i in range(t)
-    )
-    factor = 16 / (tau * S * R) * K * v.sum() + inner / (25 * eta**2 * S * tau**3 * R)
-    factor += 11 * K * 0.7 / (S * R) + 15 / (tau * S * B) * (1 + tau / eta**2) * 2.0
+    factor = theorem_3(np.broadcast_to(v, (K, R, tau)))
     theorem = papers.chang2022_convergence(v, **CONVERGENCE).factor
     assert theorem == pytest.approx(factor)
     corollary = papers.chang2022_convergence(v, form="corollaries", **CONVERGENCE).factor
@@ -265,19 +270,9 @@ def test_chang_corollary_bounds_theorem_3(scheme, beta, tau):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_chang_theorem_3_with_noise_of_silos_own(seed):
-    """The sums of the text, over all silos, rounds and steps."""
     rng = np.random.default_rng(seed)
-    K, R, tau = 40, int(rng.integers(1, 5)), int(rng.integers(2, 6))
-    v = rng.exponential(size=(K, R, tau))
-    S, B, eta = 8, 500, 2
-    inner = sum(
-        (1 + 1 / (tau - 1)) ** i * v[:, :, t - i - 1].sum()
-        for t in range(1, tau + 1)
-        for i in range(t)
-    )
-    factor = 16 / (tau * S * R) * v.sum() + inner / (25 * eta**2 * S * tau**3 * R)
-    factor += 11 * K * 0.7 / (S * R) + 15 / (tau * S * B) * (1 + tau / eta**2) * 2.0
-    assert papers.chang2022_convergence(v, **CONVERGENCE).factor == pytest.approx(factor)
+    v = rng.exponential(size=(40, int(rng.integers(1, 5)), int(rng.integers(2, 6))))
+    assert papers.chang2022_convergence(v, **CONVERGENCE).factor == pytest.approx(theorem_3(v))
     with pytest.raises(ValueError, match=r"shape \(39, "):
         papers.chang2022_convergence(v[1:], **CONVERGENCE)
 

@@ -144,9 +144,9 @@ class Silo:
         self.took.append((name, len(data), round(seconds, 3), round(grown, 1), said))
 
 
-def memory(name):
-    """Return a number of this process's memory, in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+def memory(name, process="self"):
+    """Return a number of a process's memory, in bytes."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     raise KeyError(name)

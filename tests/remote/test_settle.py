@@ -12,7 +12,6 @@ from tests.remote.silos_here import NAMES, Here, estimator, problem, schema
 from tests.remote.test_journal import Killed, fit, killed_at
 
 TWENTY = {"epsilon": 2.0, "n_rounds": 20, "calibrate": False, "scaling": None}
-pytestmark = pytest.mark.filterwarnings("ignore:The noise will drown")
 
 
 def settle(here, path):

@@ -9,8 +9,6 @@ from skdpfl import Checkpoint
 from skdpfl.estimators import _checkpoint
 from tests.estimators.test_ends import X, clf, y
 
-pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* promises next to nothing")
-
 
 def test_a_disk_that_is_full_says_so_and_keeps_the_last_state(tmp_path, monkeypatch):
     path, real, calls = tmp_path / "checkpoint", _checkpoint.replace_file, []

@@ -102,19 +102,19 @@ def _clone_with_watch(self):
     return copy
 
 
+class Right:
+    __module__, plan_for = "sklearn", None  # known to keep rows apart; and no search inside
+    classes_ = np.array([0.0, 1.0])
+
+    def predict(self, features):
+        return np.ones(len(features))
+
+
 @pytest.mark.slow
 def test_scores_are_as_noisy_as_was_priced():
     z, codes = 3.0, np.arange(100) % 4
     rows, truth = np.arange(100), np.ones(100)
     score = NoisyScore(base(), protection_of(base()), Split(rows, {}, rows, codes))
-
-    class Right:
-        __module__, plan_for = "sklearn", None  # known to keep rows apart; and no search inside
-        classes_ = np.array([0.0, 1.0])
-
-        def predict(self, features):
-            return np.ones(len(features))
-
     noisy = np.array([score.of([Right()] * 4, X, truth, z, streams_for(i)) for i in range(400)])
     # four silos, clip norm sqrt(4)/2 = 1: deviation z * 1 * sqrt(4) / 100; 1600 draws: 5 sigma
     assert noisy.std() == pytest.approx(z * 2 / 100, rel=5 / math.sqrt(2 * 1600))
@@ -129,14 +129,6 @@ def test_the_noise_of_a_score_does_not_tell_the_number_of_runs():
     rows, truth = np.arange(n), np.ones(n)
     guarantee = protection_of(base(trust="server"))
     score = NoisyScore(base(), guarantee, Split(rows, {}, rows, np.zeros(n, int)))
-
-    class Right:
-        __module__, plan_for = "sklearn", None  # known to keep rows apart; and no search inside
-        classes_ = np.array([0.0, 1.0])
-
-        def predict(self, features):
-            return np.ones(len(features))
-
     for runs in (1, 2, 9):
         noisy = np.array([
             score.of([Right()] * runs, X[:n], truth, z, streams_for(i)) for i in range(900 // runs)

@@ -17,6 +17,7 @@ from skdpfl.privacy.events import (
 from skdpfl.privacy.pricing import loss_pairs, price
 from skdpfl.privacy.pricing.price import LossProduct
 from skdpfl.privacy.pricing.releases import approximate_pair, merged, profile_pair
+from tests.internals.privacy.test_accounting import delta_on
 from tests.privacy.test_refining import epsilon_of_one
 
 PAIRS = [
@@ -28,11 +29,6 @@ PAIRS = [
 
 
 PAIRS += [approximate_pair(0.7, 1e-3), profile_pair((0.1, 0.5, 1.0), (0.2, 0.1, 1e-3))]
-
-
-def delta_on(loss, epsilon):
-    """Hockey-stick divergence of a loss on a grid."""
-    return loss.infinite + float(np.maximum(0, -np.expm1(epsilon - loss.losses)) @ loss.probs)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=repr)

@@ -15,6 +15,7 @@ import pytest
 from skdpfl.__main__ import main
 from skdpfl.remote import Hello, ask_gate, connected, pack, receive, send, unpack
 from skdpfl.remote._terms import LIMITS
+from tests.remote.hostile_letters import memory
 from tests.service.hospital import Hospital
 
 ROOT, MB = Path(__file__).parents[3], 2**20
@@ -119,7 +120,7 @@ def test_a_gate_under_limits_says_that_it_is_well(tmp_path, capsys):
     north.start(preexec_fn=lambda: [resource.setrlimit(k, (v, v)) for k, v in limits.items()])
     try:
         north.wait()
-        before = memory(north, "VmRSS")
+        before = memory("VmRSS", north.process.pid)
         with ExitStack() as stack:
             idle(stack, north.socket, 1100)
             for _ in range(40):
@@ -141,7 +142,7 @@ def test_a_gate_under_limits_says_that_it_is_well(tmp_path, capsys):
         for thread in (large, *others):
             thread.join()
         assert unpack(ask_gate(north.socket, pack(Hello()))).name == "north"
-        assert memory(north, "VmHWM") - before < 256 * MB
+        assert memory("VmHWM", north.process.pid) - before < 256 * MB
     finally:
         north.stop()
 
@@ -150,13 +151,6 @@ def letter(path):
     """Bring a letter of the largest size, which is none."""
     with suppress(OSError):
         ask_gate(path, bytes(LIMITS.offer_bytes), timeout=60)
-
-
-def memory(north, name):
-    for line in Path(f"/proc/{north.process.pid}/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise KeyError(name)
 
 
 @pytest.mark.parametrize("name", ["remote.Hello", "remote.\\u0048ello"])

@@ -9,8 +9,9 @@ pytest.importorskip("cryptography")
 
 from skdpfl.federation import Silo
 from skdpfl.remote import Refused, SilosMissing, Terms, pack, unpack
-from skdpfl.remote._letters import Answer, Ask, Refusal
+from skdpfl.remote._letters import Answer, Refusal
 from skdpfl.remote._masks import mask, masked, new_key, on_grid, pair_secrets, public_of, total_of
+from tests.internals.remote.test_shared_noise import Offered
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
 
 PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
@@ -119,16 +120,6 @@ WRONG = {
     "no keys": (lambda p: replace(p, keys=None), "first letter of a masked fit must contain"),
     "no grid": (lambda p: replace(p, step=float("nan")), "positive"),
 }
-
-
-class Offered(Here):
-    """Silos that agree; what they are asked is kept, and not brought."""
-
-    def deliver(self, letters):
-        self.asked = {name: unpack(letter) for name, letter in letters.items()}
-        if any(isinstance(letter, Ask) for letter in self.asked.values()):
-            return {}
-        return super().deliver(letters)
 
 
 @pytest.fixture
