@@ -22,12 +22,14 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.algorithms import Released, sends_one_gradient
-from skdpfl.federation import CohortSum, Federation, GridSum, Work
+from skdpfl.federation import CohortSum, Federation, GridSum, Work, sum_in_order
 from skdpfl.independence import check_declared
-from skdpfl.privacy.mechanisms import Aggregate
+from skdpfl.privacy.mechanisms import Aggregate, Mechanism
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 
+#: what a mechanism may do with the sum of messages, or change after a round
+_OF_SERVER = "release", "statistics", "next_clip_norm"
 #: called with the round's number and the current model; a true result stops the fit
 OnRound = Callable[[int, np.ndarray], object]
 
@@ -134,9 +136,11 @@ def rounds(
         after = _beginning(work, streams, average)
     else:
         _check_continues(work.plan, streams)
+    means = _means(work, federation)
     for r, cohort in enumerate(_cohorts(work.plan, streams)):
         if r >= after.n_rounds:
-            after = _next(work, federation, streams, after, cohort, average)
+            now = Round(r, cohort, after.clip_norm)
+            after = _next(work, federation, streams, after, now, average, means)
             yield after
 
 
@@ -182,13 +186,16 @@ def _next(
     federation: Federation,
     streams: Streams,
     before: Progress,
-    cohort: Cohort,
+    now: Round,
     average: bool | float,
+    means: Means | None,
 ) -> Progress:
     """Run the next round."""
-    plan, algorithm, r, clip_norm = work.plan, work.algorithm, before.n_rounds, before.clip_norm
-    if len(cohort.silos) or plan.secret_cohorts:
-        now = Round(r, cohort, clip_norm)
+    plan, algorithm, (r, cohort, clip_norm) = work.plan, work.algorithm, now
+    if means is not None:
+        released = means(now, algorithm.broadcast(before.state))
+        state = algorithm.aggregate(before.state, released)
+    elif len(cohort.silos) or plan.secret_cohorts:
         released = _round(work, federation, streams, now, before.state)
         federation.on_release(r, released)
         clip_norm = plan.mechanism.next_clip_norm(plan, clip_norm, released.unclipped, r)
@@ -244,6 +251,30 @@ class Round(NamedTuple):
     number: int
     cohort: Cohort
     clip_norm: float
+
+
+#: (round, broadcast) -> what the round releases
+Means = Callable[[Round, np.ndarray], Released]
+
+
+def _means(work: Work, federation: Federation) -> Means | None:
+    """Return :func:`_round` of silos that all send gradients, whose mean is released as it is.
+
+    It does the operations that do not keep the numbers; None for other rounds.
+    """
+    mechanism, gradients = work.plan.mechanism, federation.gradients()
+    methods = [getattr(getattr(mechanism, name), "__func__", None) for name in _OF_SERVER]
+    if methods != [getattr(Mechanism, name) for name in _OF_SERVER]:
+        return None
+    more = mechanism.n_extra or mechanism.shared or mechanism.noised_later
+    if gradients is None or more or work.plan.secret_cohorts:
+        return None
+
+    def of_round(now: Round, shared: np.ndarray) -> Released:
+        total = sum_in_order(now.cohort.weights, gradients(now.number, shared))
+        return Released(total.astype(work.dtype), now.cohort.weight)
+
+    return of_round
 
 
 def _round(

@@ -288,8 +288,9 @@ def sends_one_gradient(algorithm: Algorithm) -> bool:
     kind = type(algorithm)
     if not isinstance(algorithm, GradientMethod) or _changed(kind):
         return False
-    single = bool(np.all(np.asarray(algorithm.local_steps) == 1))
-    return single and _FINAL.keys().isdisjoint(vars(algorithm))
+    steps = algorithm.local_steps
+    single = steps == 1 if isinstance(steps, int) else np.all(np.asarray(steps) == 1)
+    return bool(single) and _FINAL.keys().isdisjoint(vars(algorithm))
 
 
 #: the server's methods, which see no message: an algorithm from outside may have its own
@@ -327,5 +328,5 @@ class Ball:
         """Return x scaled down to the ball if it lies outside."""
         if self.radius == float("inf"):
             return x
-        norm = np.linalg.norm(x, axis=-1, keepdims=True)
+        norm = np.sqrt(np.add.reduce(x * x, axis=-1, keepdims=True))
         return x * np.minimum(1.0, self.radius / np.maximum(norm, np.finfo(x.dtype).tiny))

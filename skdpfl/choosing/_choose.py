@@ -432,7 +432,8 @@ def _sampling_rate(recipe: Recipe, task: RuleTask) -> float:
         return 1.0
     noise_given = recipe.promise.epsilon is None
     mu = 0.0 if noise_given else float(budgets(recipe, 1.0, 1).min())
-    return recipe.model.rules.sampling_rate(float(np.median(sizes)), mu, task)
+    middle = np.sort(sizes)[[(len(sizes) - 1) // 2, len(sizes) // 2]]
+    return recipe.model.rules.sampling_rate(float(middle.sum()) / 2, mu, task)
 
 
 # ---- rounds, and the steps of each -----------------------------------------------------------

@@ -50,7 +50,16 @@ class ScoresWithoutSilos:
             The exact score. It is not private: no budget covers it.
         """
         refuse_in_score(refused)
+        of_both = y, getattr(self, "classes_", None)
+        if sample_weight is None and all(map(_are_integers, of_both)):  # nothing else to check
+            found: np.ndarray = self.predict(X)  # type: ignore[attr-defined]
+            if found.shape == y.shape:
+                return float(np.mean(found == y))
         return super().score(X, y, sample_weight)  # type: ignore[misc, no-any-return]
+
+
+def _are_integers(values: Any) -> bool:
+    return type(values) is np.ndarray and values.dtype.kind in "biu"
 
 
 def refuse_in_score(refused: Any) -> None:

@@ -1,7 +1,7 @@
 """Back ends, which hold the silos' data and memory, and run rounds."""
 
 from skdpfl.federation._base import Federation, RecordMap, Schema, Work
-from skdpfl.federation._budgets import CohortSum, GridSum, SiloBudgets
+from skdpfl.federation._budgets import CohortSum, GridSum, SiloBudgets, sum_in_order
 from skdpfl.federation._data import SiloData, class_codes, in_rows, rows_of_persons
 from skdpfl.federation._local import Answered, LocalFederation, Silo
 from skdpfl.federation._measures import (

@@ -8,7 +8,7 @@ same messages on every back end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -190,6 +190,13 @@ class Federation(ABC):
             Their messages, with the additional numbers that the mechanism sends. If the mechanism
             is ``noised_later``, the gradient of the penalty is not included.
         """
+
+    def gradients(self) -> Callable[[int, np.ndarray], np.ndarray] | None:
+        """Return what gives all silos' messages (n_silos, size) of a round for a broadcast.
+
+        None unless in each round each silo sends one gradient as it is, and all are here.
+        """
+        return None
 
     def end(self) -> None:  # noqa: B027
         """Inform all silos that the fit is complete; by default a no-op."""

@@ -139,6 +139,15 @@ class SiloBudgets(Guaranteed):
         return float(np.sqrt(parts @ parts))
 
 
+def sum_in_order(weights: np.ndarray, messages: np.ndarray) -> np.ndarray:
+    """Return the :class:`CohortSum` of all messages (n, width), in the order of the silos."""
+    n, width = messages.shape
+    rows, total = max(1, AT_ONCE // width), np.zeros(width)
+    for i in range(0, n, rows):
+        total += weights[i : i + rows] @ np.ascontiguousarray(messages[i : i + rows], np.float64)
+    return total
+
+
 class CohortSum:
     """The weighted sum of a cohort's messages, bit for bit whatever their order of arrival.
 
@@ -170,11 +179,9 @@ class CohortSum:
     def add(self, silos: np.ndarray, messages: np.ndarray) -> None:
         """Add the messages (n, width) of some of the silos."""
         cohort = self._cohort
-        first = self._missing == len(cohort) == len(silos) <= self._rows
-        # all of them, in order, in one piece
-        if first and (silos is cohort or np.logical_and.reduce(silos == cohort)):
-            self._missing = 0
-            self._total += self._weights @ np.ascontiguousarray(messages, np.float64)
+        alone = self._missing == len(cohort) == len(silos)
+        if alone and (silos is cohort or np.logical_and.reduce(silos == cohort)):
+            self._missing, self._total = 0, sum_in_order(self._weights, messages)
             return
         places = self._places(silos)
         pieces, rising = places // self._rows, (places[1:] > places[:-1]).all()

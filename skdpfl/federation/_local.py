@@ -185,13 +185,14 @@ class LocalFederation(Federation):
         self._last: tuple[np.ndarray, int, list[list[Group]]] | None = None
         sent = {type(plan.mechanism).keep, type(plan.mechanism).send}
         one = sends_one_gradient(work.algorithm) and set(plan.steps) == {1}
-        self._single = one and sent == _AS_THEY_ARE and self._new_algorithm is None
+        as_is = sent == _AS_THEY_ARE and self._new_algorithm is None
         self._at_once = max(1, MESSAGES // work.model.size)
         if self._at_once < MANY_THREADS:
             self._at_once = max(self._at_once, _threads(self._n_jobs))
         # random numbers are drawn ahead for cohorts that stay the same
         fixed = plan.schedule is None and (plan.unit != "silo" or plan.silo_fraction >= 1)
         self._together_until = sum(plan.steps) if fixed else 0
+        self._single = one and as_is and fixed
 
     def _map_records(self, work: Work) -> None:
         """Scale the records, now or as they are read."""
@@ -215,21 +216,30 @@ class LocalFederation(Federation):
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Run a round with the silos here; ``among`` is the number of all silos in the round."""
         self.kept.answer(cohort, round)
-        if (group := self._together(cohort)) is not None:
-            with np.errstate(all="ignore"):  # as in _walk
-                return iter([(cohort, self._gradient(round, *group)(shared))])
-        return self._in_groups(round, shared, cohort, clip_norm, among)
-
-    def _in_groups(
-        self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float, among: int | None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the messages of groups of silos."""
         common = round, shared, clip_norm, len(cohort) if among is None else among
         jobs, of_group = self._jobs(round, len(cohort)), partial(self._group, round, shared)
         for groups in self._parts_of(cohort, jobs):
             each = map(of_group, groups) if jobs == 1 else _on_threads(jobs, of_group, groups)
             for (silos, _), messages in zip(groups, each, strict=True):
                 yield silos, self._finish(*common, silos, messages)
+
+    def gradients(self) -> Callable[[int, np.ndarray], np.ndarray] | None:
+        everyone = np.arange(self.n_silos)
+        if (
+            type(self) is not LocalFederation
+            or not self._single
+            or self._jobs(0, len(everyone)) > 1
+        ):
+            return None
+        parts = self._parts_of(everyone, 1)
+        if not len(parts) == len(parts[0]) == 1:
+            return None
+
+        def messages(round: int, shared: np.ndarray) -> np.ndarray:
+            self.kept.answer(everyone, round)
+            return self._gradient(round, everyone, parts[0][0][1])(shared)
+
+        return messages
 
     def _jobs(self, round: int, n_silos: int) -> int:
         """Return the number of threads for a round."""
@@ -257,13 +267,6 @@ class LocalFederation(Federation):
         silos, terms = group
         gradient = self._gradient(round, silos, terms)
         return self._walk(shared, silos, gradient)
-
-    def _together(self, cohort: np.ndarray) -> Group | None:
-        """Return the cohort as one group, if messages are single gradients, sent as they are."""
-        if not self._single or self._jobs(0, len(cohort)) > 1:
-            return None
-        parts = self._parts_of(cohort, 1)
-        return parts[0][0] if len(parts) == len(parts[0]) == 1 else None
 
     def _gradient(self, round: int, silos: np.ndarray, terms: SumTerms) -> PrivateGradient:
         """Return the private gradient of some silos in a round."""

@@ -186,7 +186,7 @@ def test_a_fit_that_breaks_off_is_paid_and_leaves_nothing(error, monkeypatch):
     def fail(*args):
         raise error
 
-    monkeypatch.setattr(LocalFederation, "round", fail)
+    monkeypatch.setattr(LocalFederation, "gradients", lambda _: fail)
     with PrivacyLedger(epsilon=50.0, delta=1e-2) as ledger, pytest.raises(error):
         quietly(estimator)
     assert len(ledger.entries) == 1 and pickle.dumps(estimator.coef_) == before

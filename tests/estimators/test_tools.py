@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -142,6 +143,15 @@ def test_score_points_to_scores_by_silo(name):
     assert weighted == pytest.approx(model.score(X[first], y[first]))
     asked = {"sample_weight": None} | ({"exposure": None} if name in REGRESSORS else {})
     assert model.get_metadata_routing().score.requests == asked
+
+
+def test_a_score_is_the_share_of_labels_that_are_right():
+    X, y = np.random.default_rng(0).normal(size=(90, 2)), np.arange(90) % 3
+    model = clf(n_rounds=2, scaling=None).fit(X, y)
+    right = accuracy_score(y, model.predict(X))
+    assert [model.score(X, each) for each in (y, y.tolist(), y.astype(float))] == [right] * 3
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        model.score(X, y[:80])
 
 
 def test_sparse_data_are_told_what_they_would_take():

@@ -44,6 +44,8 @@ from skdpfl._compiled import noise as compiled
 
 #: draws of at most this many words are read for many silos at once
 SMALL = 1024
+#: draws of silos in rounds of their own that are read one by one
+_FEW = 64
 #: silos and rounds fit 32 bits; draws 24, the upper half of them for rare refinements
 LIMIT = 1 << 32
 REFINED = 1 << 23
@@ -180,6 +182,16 @@ class SimulationWords(WordSource):
                 flat = draw(first, 0, round, domain, (high - low) * size)
                 flat.reshape(-1, size)[:, :count].take(places, axis=0, out=block, mode="clip")
         return words
+
+    def words_at(
+        self, purpose: str, silos: np.ndarray, rounds: np.ndarray, draw: int, count: int
+    ) -> Words:
+        size = bucket(count)
+        if size > SMALL or len(silos) > _FEW:
+            return super().words_at(purpose, silos, rounds, draw, count)
+        blocks, domain, read = size // 4, size.bit_length(), partial(self._philox, purpose)
+        each = zip(silos.tolist(), rounds.tolist(), strict=True)
+        return np.array([read(i * blocks, draw, round, domain, count) for i, round in each])
 
     def _short(self, purpose: str, silos: Any, round: Any, draw: int, size: int) -> Words:
         """Read ``size`` Philox words for each silo; a size above SMALL means an SFC64 state."""

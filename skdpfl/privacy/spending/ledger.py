@@ -34,7 +34,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate
 from types import TracebackType
 from typing import Any
@@ -90,7 +90,12 @@ def differences(before: Digests, now: Digests) -> list[str]:
 
 def _digest(value: Any) -> str:
     """Return a digest of a parameter's value; the same for copies."""
-    return hashlib.sha256(repr(_plain(value)).encode()).hexdigest()[:16]
+    return _digest_of(repr(_plain(value)))
+
+
+@lru_cache(maxsize=256)
+def _digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:

@@ -283,6 +283,15 @@ def test_integers_reject_what_would_favour_some():
 # -- bad input -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (64, 5), (65, 5), (3, 2000)])
+def test_words_of_silos_in_rounds_of_their_own(n, count):
+    source, silos = SimulationWords(5), np.arange(n) * 7 % 31
+    rounds, draw = np.arange(n) // 3, 4
+    words = source.words_at("noise", silos, rounds, draw, count)
+    for row, i, round in zip(words, silos, rounds, strict=True):
+        np.testing.assert_array_equal(row, source.words("noise", [i], int(round), draw, count)[0])
+
+
 @pytest.mark.parametrize("count", [9, 16, 700, 1023, 1024])
 def test_draws_of_one_bucket_begin_alike_up_to_its_end(count):
     """Alone, among others and over rounds; 1,024 words are still a short draw."""
