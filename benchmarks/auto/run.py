@@ -8,7 +8,8 @@ rare      weights and log losses of rare labels
 unseen    classifiers on 300 tables that chose nothing
 
 Each is a module beside this file, whose docstring says what is measured. ``--seeds 2`` and
-``--cases`` (words that their names start with) are a part of a study, and write no page.
+``--cases`` (words that their names start with) are a part of a study, and write no page; neither do
+other constants of rules, such as ``--constants models._rules.FEW_STEPS=20``.
 ``pictures`` draws those of docs/models.md.
 """
 
@@ -63,7 +64,13 @@ def main() -> None:
     parser.add_argument("name", choices=[*STUDIES, "pictures"])
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--cases", nargs="*", default=[""])
+    parser.add_argument("--constants", nargs="*", default=[])
     options = parser.parse_args()
+    for place, value in (each.split("=") for each in options.constants):
+        module, name = place.rsplit(".", 1)
+        holder = importlib.import_module(f"skdpfl.{module}")
+        getattr(holder, name)  # a misspelt name is an error
+        setattr(holder, name, float(value))
     warnings.simplefilter("ignore")
     if options.name == "pictures":
         return draw()
@@ -76,9 +83,11 @@ def main() -> None:
         for row in study.rows(case, seeds)
     )
     command = f"`python benchmarks/auto/run.py {options.name}`, seeds: {seeds}"
+    command += "".join(f", {each}" for each in options.constants)
     text = f"# {study.TITLE}\n\n{command}; {header()}.\n\n{study.page(found)}\n"
     print(text)
-    if len(found["case"].unique()) == len(study.CASES) and seeds == study.SEEDS:
+    whole = len(found["case"].unique()) == len(study.CASES) and seeds == study.SEEDS
+    if whole and not options.constants:
         HERE.joinpath(f"{options.name}.md").write_text(text)
 
 

@@ -70,6 +70,8 @@ better than an average of late ones, since with so little noise an average mainl
 import math
 from typing import ClassVar, NamedTuple
 
+#: kappa times s sqrt(P) or s rho, where no limit binds
+_KAPPA = 0.012
 #: momentum with noise, at least
 _MOMENTUM = 0.8
 #: gradients of a silo in a fit, where a round is cheap; without privacy
@@ -140,9 +142,9 @@ class Rules:
         if noise <= 0:
             return math.inf
         if task.is_classifier:
-            kappa = min(0.5, max(0.1, 0.012 / (noise * math.sqrt(task.n_parameters))))
+            kappa = min(0.5, max(0.1, _KAPPA / (noise * math.sqrt(task.n_parameters))))
         else:
-            kappa = max(0.1, 0.012 / (noise * task.norm))
+            kappa = max(0.1, _KAPPA / (noise * task.norm))
             kappa = min(kappa, math.sqrt(kappa), max(1.0, min(task.slope, 4.0)))
         most = 1.0 if task.is_classifier else max(2.0, kappa)  # larger norms clip little
         return min(kappa * (1 + alpha / task.curvature), most) * task.norm
