@@ -25,8 +25,8 @@ Products for labels lose: the area under the ROC curve was 0.831 with and 0.868 
 labels of 4.5 %. By experiment on tables that do not judge.
 """
 
-import dataclasses
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -112,14 +112,14 @@ def encoded(recipe: Recipe, encoding: Encoding) -> Recipe:
     Columns without a level are read no longer. That lowers the noise of the others: each sum has
     the same part of mu, and is of fewer columns.
     """
-    facts = dataclasses.replace(recipe.facts, encoding=encoding, feature_names=encoding.names())
+    facts = replace(recipe.facts, encoding=encoding, feature_names=encoding.names())
     bounds, curves = bounds_of(encoding), recipe.curves
     if curves is not None:
-        curves = dataclasses.replace(curves, bounds=bounds)
+        curves = replace(curves, bounds=bounds)
         bounds = curves.expanded
     plan = recipe.scaling_plan.within(bounds)
     now: dict[str, Any] = {"curves": curves, "feature_bounds": bounds, "scaling_plan": plan}
-    return dataclasses.replace(recipe, facts=facts, **now)
+    return replace(recipe, facts=facts, **now)
 
 
 def find_scales(recipe: Recipe, federation: Federation, streams: Streams) -> Scales:
@@ -156,7 +156,7 @@ def find_scales(recipe: Recipe, federation: Federation, streams: Streams) -> Sca
     if curves is None or expansion is None:
         return scales
     features = curves.scaling_of(expansion, scales.features)
-    return dataclasses.replace(scales, features=features)
+    return replace(scales, features=features)
 
 
 def _with_scales(recipe: Recipe, mu: np.ndarray) -> Recipe:
@@ -167,9 +167,9 @@ def _with_scales(recipe: Recipe, mu: np.ndarray) -> Recipe:
     facts, budget = recipe.facts, recipe.budgets_of(mu)
     shares = GIVEN_NOISE if recipe.promise.epsilon is None else TRAINING
     if recipe.curves is not None:  # whose columns have about the same scale
-        shares = dataclasses.replace(shares, counts_in_bounds=0.0)
+        shares = replace(shares, counts_in_bounds=0.0)
     if recipe.intervals is not None:  # one column without a scale costs all their intervals
-        shares = dataclasses.replace(shares, clear=shares.enough)
+        shares = replace(shares, clear=shares.enough)
     plan = plan_scaling(
         budget,
         facts.n_features,
@@ -182,7 +182,7 @@ def _with_scales(recipe: Recipe, mu: np.ndarray) -> Recipe:
         indicators=facts.indicators,
     )
     exposure = ExposurePlan(budget) if facts.has_exposure and recipe.scaling else None
-    return dataclasses.replace(recipe, scaling_plan=plan, exposure=exposure)
+    return replace(recipe, scaling_plan=plan, exposure=exposure)
 
 
 def plan_calibration(recipe: Recipe) -> CalibrationPlan | None:
@@ -220,19 +220,19 @@ def choose(recipe: Recipe) -> Recipe:
     """Resolve all parameters that are "auto", from public numbers only."""
     rate, steps, level = _level(recipe)
     recipe = _with_scales(recipe, level.mu)
-    recipe = dataclasses.replace(
+    recipe = replace(
         recipe,
         noise=level.noise,
         mu=level.mu / recipe.left,
         expected=recipe.task(recipe.expected_row),
     )
-    recipe = dataclasses.replace(
+    recipe = replace(
         recipe,
         settings=_settings(recipe, rate, steps),
         interval_plan=plan_intervals(recipe),
         calibration=plan_calibration(recipe),
     )
-    return dataclasses.replace(recipe, algorithm=recipe.method.algorithm(recipe))
+    return replace(recipe, algorithm=recipe.method.algorithm(recipe))
 
 
 def plan_intervals(recipe: Recipe) -> IntervalPlan | None:
@@ -273,7 +273,7 @@ def clipped_without_labels(recipe: Recipe) -> Recipe:
     two = (recipe.model.is_linear and recipe.facts.n_outputs == 1) or recipe.loss.one_slope
     if not (chosen and protects and two and recipe.radius is None):
         return recipe
-    return dataclasses.replace(recipe, loss=recipe.loss.without_labels())
+    return replace(recipe, loss=recipe.loss.without_labels())
 
 
 def with_encoding(recipe: Recipe, model: Any) -> Recipe:
@@ -287,7 +287,7 @@ def with_encoding(recipe: Recipe, model: Any) -> Recipe:
     budget = recipe.budgets_of(_level(recipe)[2].mu)
     ranged = recipe.scaling is not None or _takes_curves(recipe, model)
     plan = plan_encoding(facts.encoding, budget, float(promise.delta.min()), ranged=ranged)
-    return dataclasses.replace(recipe, encoding=plan)
+    return replace(recipe, encoding=plan)
 
 
 def with_curves(recipe: Recipe, model: Any) -> Recipe:
@@ -312,9 +312,7 @@ def with_curves(recipe: Recipe, model: Any) -> Recipe:
     names = curves.names
     facts = recipe.facts.widened(names)
     linear = LinearModel(len(names), facts.n_outputs, recipe.fit_intercept)
-    return dataclasses.replace(
-        recipe, facts=facts, model=linear, feature_bounds=curves.expanded, curves=curves
-    )
+    return replace(recipe, facts=facts, model=linear, feature_bounds=curves.expanded, curves=curves)
 
 
 def _takes_curves(recipe: Recipe, model: Any) -> bool:

@@ -29,8 +29,8 @@ The noise is proportional to 1 / (mu N), for N records and a budget mu. So if it
 large, k N records are needed, or the epsilon of k mu.
 """
 
-import dataclasses
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -206,7 +206,7 @@ def _gain_of(trust: Trust, recipe: Recipe) -> float:
         return 0.0
     if not sends_one_gradient(recipe.algorithm):
         return 0.0
-    trusted = dataclasses.replace(recipe, promise=promise.trusting(trust, int(shares)))
+    trusted = replace(recipe, promise=promise.trusting(trust, int(shares)))
     noise = [noise_level(each, settings.rate, settings.steps).noise for each in (recipe, trusted)]
     return noise[0] / noise[1]
 

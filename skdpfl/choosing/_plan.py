@@ -1,7 +1,7 @@
 """The plan of a fit: calibrated noise, schedule, mechanism and sampling."""
 
-import dataclasses
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def choose_within_budget(recipe: Recipe, streams: Streams) -> Recipe:
     budget, noise = recipe.budget, recipe.promise.noise_multiplier
 
     def of(n_rounds: int) -> Recipe:
-        return choose(dataclasses.replace(recipe, n_rounds=n_rounds))
+        return choose(replace(recipe, n_rounds=n_rounds))
 
     def fits(n_rounds: int) -> bool:
         return make_plan(of(n_rounds), streams).spent().epsilon <= budget
@@ -153,7 +153,7 @@ def _dealt(
             f"steps need at least as many records, but silo {facts.silo_ids.tolist()[smallest]!r} "
             f"has {facts.silo_sizes[smallest]}. Use fewer rounds."
         )
-    return dataclasses.replace(sampling, n_parts=max(1, busiest))
+    return replace(sampling, n_parts=max(1, busiest))
 
 
 def _weights(recipe: Recipe, sampling: Sampling) -> np.ndarray:
@@ -226,7 +226,7 @@ def _mechanism(recipe: Recipe) -> Mechanism:
     if isinstance(mechanism, WholeMessages):
         highest = recipe.settings.clip_norm
         clipping = LearntClip(highest=highest) if learns_clip_norm(recipe) else None
-        return dataclasses.replace(mechanism, squared_norms=squared, clipping=clipping)
+        return replace(mechanism, squared_norms=squared, clipping=clipping)
     if squared:
         raise ValueError(
             f"{type(recipe.algorithm).__name__} needs the squared norms of the messages, which are "

@@ -27,7 +27,7 @@ import numpy as np
 
 from skdpfl import algorithms
 from skdpfl.algorithms import theory
-from skdpfl.choosing import _method
+from skdpfl.choosing._method import Constants, constants_of, lipschitz_of, ordinary_distance
 from skdpfl.choosing._noise_level import noise_level
 from skdpfl.choosing._recipe import Method, Recipe, Settings
 from skdpfl.models import STEPS
@@ -108,7 +108,7 @@ class Solver(Method):
         rate = recipe.learning_rate
         if rate is not None and self.name not in ("multistage", "localized"):
             return recipe
-        constants = _method.constants_of(recipe)
+        constants = constants_of(recipe)
         if recipe.measured is not None:
             constants = measured_constants(constants, recipe)
         if not published and recipe.plan.private:
@@ -147,7 +147,7 @@ def _published_rounds(recipe: Recipe) -> float:
     return theory.lowy2023_one_pass_rounds(
         lipschitz=1.0,
         smoothness=squared_row * (0.25 if facts.is_classifier else 1.0),
-        diameter=2 * _method.ordinary_distance(facts, squared_row),
+        diameter=2 * ordinary_distance(facts, squared_row),
         n_records=facts.n_records,
         n_silos=1 / n_silos,  # n_records is that of all silos: n sqrt(M) = n_records / sqrt(M)
         n_parameters=recipe.model.size,
@@ -161,7 +161,7 @@ def _least_epsilon(epsilon: float | np.ndarray | None) -> float:
     return 1.0 if epsilon is None else min(100.0, float(np.min(epsilon)))
 
 
-def for_longer_steps(constants: _method.Constants, recipe: Recipe) -> _method.Constants:
+def for_longer_steps(constants: Constants, recipe: Recipe) -> Constants:
     """Return constants for larger steps than the proofs allow; see the module."""
     slack = 2 * max(1.0, min(4.0, math.sqrt(recipe.squared_row) / recipe.plan.clip_norm))
     data = constants.smoothness - recipe.alpha  # the penalty is not clipped
@@ -169,7 +169,7 @@ def for_longer_steps(constants: _method.Constants, recipe: Recipe) -> _method.Co
     return replace(constants, smoothness=data / slack + recipe.alpha, variance=variance)
 
 
-def measured_constants(constants: _method.Constants, recipe: Recipe) -> _method.Constants:
+def measured_constants(constants: Constants, recipe: Recipe) -> Constants:
     """Return constants with the smoothness measured in a fit without privacy.
 
     In accelerated solvers the part due to sampling grows with the rounds.
@@ -182,7 +182,7 @@ def measured_constants(constants: _method.Constants, recipe: Recipe) -> _method.
     return replace(constants, smoothness=whole + growth * drawn)
 
 
-def best_scale(constants: _method.Constants, n_rounds: int) -> float:
+def best_scale(constants: Constants, n_rounds: int) -> float:
     """Return the accelerated solver's v."""
     return theory.acsa_scale(
         n_rounds=n_rounds,
@@ -192,7 +192,7 @@ def best_scale(constants: _method.Constants, n_rounds: int) -> float:
     )
 
 
-def staged(c: _method.Constants, n_rounds: int, rate: float | None) -> tuple[theory.Stage, ...]:
+def staged(c: Constants, n_rounds: int, rate: float | None) -> tuple[theory.Stage, ...]:
     """Return the stages of multi-stage AC-SA for this number of rounds.
 
     A given learning rate eta sets the smoothness to 1 / (2 eta). The stages' bound of the distance,
@@ -244,14 +244,14 @@ def unfitted_phases(recipe: Recipe, count: int) -> algorithms.LocalizedSGD:
 
 
 def phased(
-    algorithm: algorithms.LocalizedSGD, c: _method.Constants, recipe: Recipe
+    algorithm: algorithms.LocalizedSGD, c: Constants, recipe: Recipe
 ) -> tuple[theory.Phase, ...]:
     """Return the phases for the plan's noise; each runs the stages for its own penalty.
 
     In the first phase the distance is the expected one, later at most L / lam_i, and the excess at
     most L^2 / (2 lam_i).
     """
-    plan, L = recipe.plan, _method.lipschitz_of(recipe)
+    plan, L = recipe.plan, lipschitz_of(recipe)
     count, n_rounds = len(algorithm.phases), algorithm.phases[0].n_rounds
     noise = plan.mechanism.noise_on_mean(plan) ** 2 * recipe.model.size
     penalties = theory.gao2024_penalties(
@@ -274,7 +274,7 @@ def phased(
     return tuple(phases)
 
 
-def constant_step(c: _method.Constants, n_steps: int, largest: float) -> float:
+def constant_step(c: Constants, n_steps: int, largest: float) -> float:
     """Return the step that minimises |w*|^2 / (2 eta T) + eta s^2."""
     if not c.variance:
         return largest
@@ -282,7 +282,7 @@ def constant_step(c: _method.Constants, n_steps: int, largest: float) -> float:
 
 
 def _optimal(
-    algorithm: algorithms.Algorithm, c: _method.Constants, settings: Settings
+    algorithm: algorithms.Algorithm, c: Constants, settings: Settings
 ) -> tuple[algorithms.Algorithm, float]:
     """Return plain or local steps with the published step sizes, and the first step."""
     n_rounds, largest = settings.n_rounds, 1 / (2 * c.smoothness)

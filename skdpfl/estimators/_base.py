@@ -28,12 +28,7 @@ from skdpfl.encoding import Encoding
 from skdpfl.estimators import _data, _parameters
 from skdpfl.estimators._as_json import from_plain, to_plain
 from skdpfl.estimators._docs import refuse_parameters, refusing_parameters, with_constructor
-from skdpfl.estimators._noise_error import (
-    coef_names,
-    interactions,
-    shape_functions,
-    summary,
-)
+from skdpfl.estimators._noise_error import coef_names, interactions, shape_functions, summary
 from skdpfl.estimators._training import Trained
 from skdpfl.federation import Federation, Schema
 from skdpfl.models import LinearModel
@@ -292,14 +287,10 @@ class FederatedEstimator(Trained):
         if facts.feature_names is not None:
             self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
         _parameters.check_named_bounds(self.feature_bounds, facts.feature_names)
-        outputs, shares = self._n_outputs(), self._class_shares()
-        known = self._facts(sizes.index, sizes.to_numpy(), width, outputs, shares)
-        elsewhere = not hasattr(federation, "data")
-        known = replace(known, elsewhere=elsewhere, has_exposure=facts.exposure)
+        more = {"elsewhere": not hasattr(federation, "data"), "has_exposure": facts.exposure}
+        known = self._facts(sizes, width, self._n_outputs(), self.schema_, **more)
         if self.schema_ is None:
             known = known.with_columns(None, facts.feature_names, facts.indicators)
-        else:
-            known = known.encoded(self.schema_)
         self._indicators = known.indicators
         return _data.DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 
@@ -363,12 +354,9 @@ class FederatedEstimator(Trained):
         width = n_features if schema is None else len(schema.names())
         sizes, d, n_classes = _parameters.check_shape(silo_sizes, width, n_classes)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
-        facts = self._facts(sizes.index, sizes.to_numpy(), d, outputs, self._class_shares())
-        facts = replace(facts, has_exposure=bool(exposure))
+        facts = self._facts(sizes, d, outputs, schema, has_exposure=bool(exposure))
         if schema is None:
             facts = facts.with_columns(self.feature_bounds, feature_names, indicators)
-        else:
-            facts = facts.encoded(schema)
         streams = streams_for(copy.deepcopy(self.random_state))  # fit draws the same schedule
         schedule = self._schedule_from(streams)
         return make_plan(choose_within_budget(self._recipe(facts), schedule), schedule)
@@ -468,31 +456,24 @@ class FederatedEstimator(Trained):
             encoding=self._encoding,
             warn=True,
         )
-        features, y = table.X, table.y
-        self.schema_ = table.encoding
-        if table.encoding is not None:  # names and number are those of the frame
+        features, y, encoding = table.X, table.y, table.encoding
+        self.schema_ = encoding
+        if encoding is not None:  # names and number are those of the frame
             validate_data(self, with_names(table.features), skip_check_array=True)
-        _parameters.check_named_bounds(
-            self.feature_bounds, getattr(self, "feature_names_in_", None)
-        )
-        outputs, shares = self._n_outputs(), self._class_shares()
+        names = getattr(self, "feature_names_in_", None)
+        _parameters.check_named_bounds(self.feature_bounds, names)
         of_row, sizes = table.units(self.silos_per_person)
-        facts = self._facts(table.silos.ids, sizes, features.shape[1], outputs, shares)
-        if table.encoding is None:
-            facts = replace(facts, indicators=table.indicators)
-        else:
-            facts = facts.encoded(table.encoding)
-        self._indicators = facts.indicators
         weights = _data.read_sample_weight(sample_weight, len(features), X, features.dtype)
         class_weights = self._class_weights()
         classes = self.classes_ if self._is_classifier() else None
         exposure = _data.read_exposure(exposure, len(features), X, features.dtype, self._loss())
-        facts = replace(facts, has_exposure=exposure is not None)
+        more = {"indicators": table.indicators, "has_exposure": exposure is not None}
+        by_silo, outputs = pd.Series(sizes, table.silos.ids), self._n_outputs()
+        facts = self._facts(by_silo, features.shape[1], outputs, encoding, **more)
+        self._indicators = facts.indicators
         _data.warn_of_counted(weights, class_weights, y, classes)
-        _data.warn_of_counted_shares(shares, y)
-        raw = (
-            None if table.encoding is None else _data.RawColumns.of(table.features, table.encoding)
-        )
+        _data.warn_of_counted_shares(facts.class_shares, y)
+        raw = None if encoding is None else _data.RawColumns.of(table.features, encoding)
         records = features, y, table.silos, facts, weights, class_weights, exposure
         mean = getattr(self, "contribution", "mean") == "mean"
         return _data.LocalData(*records, raw, of_row, mean)
@@ -538,16 +519,18 @@ class FederatedEstimator(Trained):
 
     def _facts(
         self,
-        ids: pd.Index,
-        sizes: np.ndarray,
+        sizes: pd.Series,
         n_features: int,
         n_outputs: int,
-        shares: tuple[float, ...] | None,
+        encoding: Encoding | None = None,
+        **more: Any,
     ) -> PublicFacts:
         """Return the public numbers, without the sizes if whole silos are protected."""
-        public = None if self.unit == "silo" else sizes
-        names = getattr(self, "feature_names_in_", None)
-        return PublicFacts(ids, public, n_features, n_outputs, self._is_classifier(), names, shares)
+        public = None if self.unit == "silo" else sizes.to_numpy()
+        names, shares = getattr(self, "feature_names_in_", None), self._class_shares()
+        numbers = public, n_features, n_outputs, self._is_classifier(), names, shares
+        facts = PublicFacts(sizes.index, *numbers, **more)
+        return facts if encoding is None else facts.encoded(encoding)
 
     # ---- predict -----------------------------------------------------------------------------
 

@@ -213,10 +213,13 @@ class KeptFit:
     """The state on disk of one fit; empty without a :class:`Checkpoint`."""
 
     def __init__(self, path: Path | None, fit: str) -> None:
-        self._path, self._fit = path, fit
+        self.path, self._fit = path, fit
         self._found: dict[str, Any] = {} if path is None else _read(path, fit)
         self._answers = list(self._found.get("answers", ()))
-        self._asked, self._progress = 0, self._found.get("progress")
+        #: the last round on disk, and the ledgers to which the fit was charged already
+        self.progress: Progress | None = self._found.get("progress")
+        self.paid_to: tuple[str, ...] = tuple(self._found.get("paid to", ()))
+        self._asked = 0
         self._noise: dict[str, np.ndarray] = dict(self._found.get("noise", {}))
 
     @classmethod
@@ -242,21 +245,6 @@ class KeptFit:
         _declare_states(algorithm, model.size)
         return cls(opened.path, hashlib.blake2b(named.encode(), digest_size=16).hexdigest())
 
-    @property
-    def on_disk(self) -> bool:
-        """Whether there is a state on disk."""
-        return self._path is not None
-
-    @property
-    def paid_to(self) -> tuple[str, ...]:
-        """The ledgers to which the fit was charged already."""
-        return tuple(self._found.get("paid to", ()))
-
-    @property
-    def progress(self) -> Progress | None:
-        """The last round on disk."""
-        return self._progress
-
     def planned(self, plan: PrivacyPlan) -> PrivacyPlan:
         """Return the plan with which the fit began: noise depends on the drawn schedule."""
         if not self._found:
@@ -264,12 +252,12 @@ class KeptFit:
         kept = {name: self._found[name] for name in _DRAWN if name in self._found}
         plan = replace(plan, **kept)
         if self._found.get("released") != _digest_of(plan):
-            raise _other_fit(self._path)
+            raise _other_fit(self.path)
         return plan
 
     def begin(self, plan: PrivacyPlan, paid_to: tuple[str, ...]) -> None:
         """Store which ledgers the fit was charged to."""
-        if self._path is None or (self._found and paid_to == self.paid_to):
+        if self.path is None or (self._found and paid_to == self.paid_to):
             return
         self._found |= {name: getattr(plan, name) for name in _DRAWN}
         self._found |= {"fit": self._fit, "released": _digest_of(plan), "paid to": paid_to}
@@ -277,11 +265,11 @@ class KeptFit:
 
     def noise(self, streams: Streams) -> Streams:
         """Return the server's noise streams for setup sums, stored with the answers."""
-        return streams if self._path is None else KeptNoise(streams, self._noise, self._write)
+        return streams if self.path is None else KeptNoise(streams, self._noise, self._write)
 
     def over(self, federation: Federation) -> Federation:
         """Return silos that store their answers."""
-        if self._path is None:
+        if self.path is None:
             return federation
         assert isinstance(federation, LocalFederation)
         return Resumable(federation, self.ask)
@@ -297,7 +285,7 @@ class KeptFit:
     def keep(self, federation: Federation, progress: Progress) -> None:
         """Write a round to disk."""
         assert isinstance(federation, Resumable)
-        self._progress, self._found["silos"] = progress, federation.save()
+        self.progress, self._found["silos"] = progress, federation.save()
         self._write()
 
     def restore(self, federation: Federation, work: Work) -> None:
@@ -306,15 +294,15 @@ class KeptFit:
         federation.resume(work, self._found["silos"])
 
     def _write(self) -> None:
-        assert self._path is not None
-        self._found |= {"answers": tuple(self._answers), "progress": self._progress}
+        assert self.path is not None
+        self._found |= {"answers": tuple(self._answers), "progress": self.progress}
         self._found |= {"noise": self._noise}
         try:
-            replace_file(self._path, pack(self._found))
+            replace_file(self.path, pack(self._found))
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"The checkpoint {self._path} cannot be written ({error.strerror}). The fit "
+                f"The checkpoint {self.path} cannot be written ({error.strerror}). The fit "
                 "stops, since it could not be continued after the next round. Its last state is "
                 "kept: free disk space, and fit again with the same checkpoint; nothing is "
                 "charged twice",

@@ -246,9 +246,9 @@ class DataSource(ABC):
         """Return the random streams of a fit."""
         return streams_for(random_state)
 
-    @abstractmethod
     def assignment(self) -> str | None:
         """Return a digest of the assignment of records to silos, None if unknown here."""
+        return None
 
     def digest(self) -> str | None:
         """Return a digest of all records, None if they are not here."""
@@ -431,9 +431,6 @@ class DataElsewhere(DataSource):
     def streams(self, random_state: Any) -> Streams:
         own = self.silos.own_streams() if random_state is None else None
         return super().streams(random_state) if own is None else own
-
-    def assignment(self) -> None:
-        return None
 
     def with_curvature(self, recipe: Recipe, scales: Scales) -> Recipe:
         raise ValueError(

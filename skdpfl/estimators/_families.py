@@ -12,6 +12,7 @@ from skdpfl import choosing
 from skdpfl._arguments import check_choice, is_auto
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, FedExp, MinibatchSGD, Scaffold
+from skdpfl.choosing import Method, Recipe
 from skdpfl.engine import Progress
 from skdpfl.estimators._base import FederatedEstimator, PersonEstimator
 from skdpfl.estimators._docs import documented, with_constructor
@@ -89,7 +90,7 @@ class _ISRLDP(PersonEstimator):
     inference: str | None = None
     covariance: str = "model"
 
-    def _method(self) -> choosing.Method:
+    def _method(self) -> Method:
         return choosing.Solver(self.solver)
 
     def _parameters(self) -> dict[str, Any]:
@@ -306,7 +307,7 @@ class _DPFedAvg(PersonEstimator):
     noise_schedule: Any = None
     calibrate: bool = True
 
-    def _method(self) -> choosing.Method:
+    def _method(self) -> Method:
         return choosing.Averaging()
 
 
@@ -368,12 +369,12 @@ class DPFedAvgSurvival(_DPFedAvg, FederatedSurvival):
 
 
 @dataclass(frozen=True)
-class _Scaffolding(choosing.Method):
+class _Scaffolding(Method):
     """SCAFFOLD, with control variates computed from the noisy gradients at no extra cost."""
 
     warm_start_rounds: int
 
-    def algorithm(self, recipe: choosing.Recipe) -> Algorithm:
+    def algorithm(self, recipe: Recipe) -> Algorithm:
         """Return SCAFFOLD; raise if the warm start uses up all rounds."""
         settings, warm = recipe.settings, self.warm_start_rounds
         if self.has_momentum(recipe):  # corrections of one step by all silos sum to zero
@@ -385,12 +386,12 @@ class _Scaffolding(choosing.Method):
             )
         return Scaffold(settings.learning_rate, settings.steps, settings.server_steps, warm)
 
-    def has_momentum(self, recipe: choosing.Recipe) -> bool:
+    def has_momentum(self, recipe: Recipe) -> bool:
         """Whether there is nothing to correct, so that steps are those of minibatch SGD."""
         all_silos = recipe.silo_fraction >= 1 and recipe.promise.trust == "silo"
         return recipe.takes_one_step and all_silos and not self.warm_start_rounds
 
-    def with_constants(self, recipe: choosing.Recipe) -> choosing.Recipe:
+    def with_constants(self, recipe: Recipe) -> Recipe:
         """Return the recipe with control variates' learning rate set by the noise."""
         if not isinstance(recipe.algorithm, Scaffold):
             return recipe
@@ -413,7 +414,7 @@ class _DPScaffold(PersonEstimator):
     noise_schedule: Any = None
     calibrate: bool = True
 
-    def _method(self) -> choosing.Method:
+    def _method(self) -> Method:
         return _Scaffolding(self.warm_start_rounds)
 
 
@@ -475,7 +476,7 @@ class _DPFederated(PersonEstimator):
     noise_schedule: Any = None
     calibrate: bool = True
 
-    def _method(self) -> choosing.Method:
+    def _method(self) -> Method:
         if self.algorithm is None:
             return choosing.Averaging(given_mechanism=self.mechanism)
         return choosing.GivenAlgorithm(self.algorithm, given_mechanism=self.mechanism)
@@ -555,28 +556,28 @@ class DPFederatedSurvival(_DPFederated, FederatedSurvival):
 
 
 @dataclass(frozen=True)
-class _Extrapolation(choosing.Method):
+class _Extrapolation(Method):
     """FedAvg with adaptive server steps."""
 
     privunit: bool
 
-    def algorithm(self, recipe: choosing.Recipe) -> Algorithm:
+    def algorithm(self, recipe: Recipe) -> Algorithm:
         """Return FedEXP."""
         return FedExp(recipe.settings.learning_rate, recipe.settings.steps)
 
-    def local_steps(self, recipe: choosing.Recipe) -> int:
+    def local_steps(self, recipe: Recipe) -> int:
         """Return the number of local steps for "auto"; of a quadratic loss, half-long ones."""
         return 20 if recipe.loss.is_quadratic else 10
 
-    def n_rounds(self, recipe: choosing.Recipe, default: int) -> int:
+    def n_rounds(self, recipe: Recipe, default: int) -> int:
         """Return the number of rounds; fewer for PrivUnit, which splits epsilon over them."""
         return min(default, 5) if self.privunit else default
 
-    def mechanism(self, recipe: choosing.Recipe) -> Mechanism:
+    def mechanism(self, recipe: Recipe) -> Mechanism:
         """Return the mechanism."""
         return PrivUnitMessages() if self.privunit else super().mechanism(recipe)
 
-    def silo_learning_rate(self, recipe: choosing.Recipe, noise: float, task: RuleTask) -> float:
+    def silo_learning_rate(self, recipe: Recipe, noise: float, task: RuleTask) -> float:
         """Return the local step: of a quadratic loss longer, where messages may be long.
 
         K steps of a share e of the way to the silo's own optimum go ``1 - (1 - e)^K`` of it, with
@@ -592,7 +593,7 @@ class _Extrapolation(choosing.Method):
         share = min(0.5, 1 - (1 - of_way) ** (1 / max(steps)))
         return max(step, share / (task.curvature * task.squared_row))
 
-    def with_constants(self, recipe: choosing.Recipe) -> choosing.Recipe:
+    def with_constants(self, recipe: Recipe) -> Recipe:
         """Return the recipe with a bound on the server's steps.
 
         If the silos' updates cancel, the ratio of their norms to the mean's norm is unbounded. In
@@ -660,7 +661,7 @@ class _DPFedEXP(FederatedEstimator):
     mechanism: str = "gaussian"
     local_steps: Any = "auto"
 
-    def _method(self) -> choosing.Method:
+    def _method(self) -> Method:
         return _Extrapolation(self.mechanism == "privunit")
 
     def _check_own(self) -> None:
@@ -735,7 +736,7 @@ def _warn_of_few_steps(settings: choosing.Settings, moved: float, n_features: in
         )
 
 
-def _compare(recipe: choosing.Recipe) -> None:
+def _compare(recipe: Recipe) -> None:
     """Warn if Gaussian noise would be smaller, as pure local privacy composes badly over rounds."""
     plan, size = recipe.plan, recipe.model.size
     delta, rounds = float(plan.delta.max()), plan.mechanism.n_releases(plan)

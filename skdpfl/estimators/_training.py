@@ -428,7 +428,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             average=fit.recipe.average,
             on_round=after,
             after=kept.progress,
-            keep=keep if kept.on_disk else path.add,
+            keep=path.add if kept.path is None else keep,
         )
         after.end()
         return outcome

@@ -30,11 +30,10 @@ see the runs (each run is a federated fit with an untrusted server).
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -176,7 +175,7 @@ def _at_once(parts: Sequence[SiloCosts]) -> SiloCosts:
     # the same silos, but records may have moved between the fits: all have the largest cost
     worst = max(range(len(paid.costs)), key=lambda i: paid.costs[i].epsilon)
     silos = parts[0].silo_ids or ()
-    return dataclasses.replace(paid, silo_ids=silos, silo_costs=(worst,) * len(silos))
+    return replace(paid, silo_ids=silos, silo_costs=(worst,) * len(silos))
 
 
 def reprice(paid: SiloCosts, neighbours: Neighbours) -> SiloCosts:
@@ -188,8 +187,8 @@ def reprice(paid: SiloCosts, neighbours: Neighbours) -> SiloCosts:
             f"neighbours={neighbours!r}."
         )
     costs = tuple(Cost.of(c.composition, c.delta, neighbours) for c in paid.costs)
-    guarantee = dataclasses.replace(paid.guarantee, neighbours=neighbours)
-    return dataclasses.replace(paid, guarantee=guarantee, costs=costs)
+    guarantee = replace(paid.guarantee, neighbours=neighbours)
+    return replace(paid, guarantee=guarantee, costs=costs)
 
 
 def whatever_chosen(cost: Cost, epsilon: float = 0.0) -> Cost:
@@ -206,7 +205,7 @@ def whatever_chosen(cost: Cost, epsilon: float = 0.0) -> Cost:
 def at_delta(paid: Paid, delta: float) -> Paid:
     """Price the same releases at another delta."""
     costs = tuple(Cost.of(c.composition, delta, paid.neighbours) for c in paid.costs)
-    return dataclasses.replace(paid, costs=costs)
+    return replace(paid, costs=costs)
 
 
 def _aligned(parts: Sequence[SiloCosts]) -> bool:
@@ -240,7 +239,7 @@ def _in_short(paid: SiloCosts) -> list[Cost]:
     """Return the costs that no other one exceeds; if they are many, an upper bound of all."""
     costs = [paid.costs[i] for i in undominated([cost.composition for cost in paid.costs])]
     if len(costs) <= _MOST_COSTS:
-        return [dataclasses.replace(cost, delta=paid.delta) for cost in costs]
+        return [replace(cost, delta=paid.delta) for cost in costs]
     return [Cost(((Approximate(paid.epsilon, paid.delta), 1),), paid.delta, paid.epsilon)]
 
 

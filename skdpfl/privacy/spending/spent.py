@@ -33,10 +33,9 @@ supremum is at 0 or where some H^j(x), j < k, is a corner of H.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, get_args
 
@@ -212,7 +211,7 @@ def of_group(paid: SiloCosts, k: int) -> SiloCosts:
     """Price ``paid`` for k records together; see :meth:`PrivacySpent.group`."""
     compositions = _of_group([cost.composition for cost in paid.costs], paid, k)
     costs = tuple(Cost.of(c, paid.delta, paid.neighbours) for c in compositions)
-    return dataclasses.replace(paid, costs=costs, silo_ids=None, silo_costs=None)
+    return replace(paid, costs=costs, silo_ids=None, silo_costs=None)
 
 
 def _of_group(compositions: list[Composition], paid: SiloCosts, k: int) -> list[Composition]:
@@ -484,7 +483,7 @@ class PrivacySpent(SiloCosts):
 
     def _paying(self, paid: SiloCosts, **changes: Any) -> PrivacySpent:
         """Return a copy with other costs."""
-        return dataclasses.replace(self, **fields_of(paid) | changes)
+        return replace(self, **fields_of(paid) | changes)
 
     def __add__(self, other: object) -> PrivacySpent:
         if not isinstance(other, PrivacySpent):
@@ -510,7 +509,7 @@ class PrivacySpent(SiloCosts):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PrivacySpent):
             return NotImplemented
-        names = {field.name for field in dataclasses.fields(self)} - {"outside"} | {"outsider"}
+        names = {field.name for field in fields(self)} - {"outside"} | {"outsider"}
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __hash__(self) -> int:
@@ -609,7 +608,7 @@ def chosen_by_outputs(spent: PrivacySpent, epsilon: float = 0.0) -> PrivacySpent
     the budget was fixed beforehand.
     """
     costs = tuple(whatever_chosen(cost, epsilon) for cost in spent.costs)
-    return dataclasses.replace(spent, costs=costs, outside=None)
+    return replace(spent, costs=costs, outside=None)
 
 
 def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
@@ -626,7 +625,7 @@ def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
     colluding = min(held) if trust == "secagg" else 0
     return first._paying(
         combined(parts),
-        guarantee=dataclasses.replace(first.guarantee, trust=trust, colluding=colluding),
+        guarantee=replace(first.guarantee, trust=trust, colluding=colluding),
         noise_multiplier=first.noise_multiplier if len(multipliers) == 1 else None,
         n_releases=sum(part.n_releases for part in parts),
         simulation_seeds=frozenset().union(*(part.simulation_seeds for part in parts)),
