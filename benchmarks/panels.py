@@ -53,10 +53,8 @@ def scores(kind, epsilon, seed):
             return roc_auc_score(y[test], model.decision_function(X[test]))
         return r2_score(y[test], model.predict(X[test]))
 
-    person = make(epsilon, unit="person", **given)
-    found = [
-        scored(person.fit(X[rows], y[rows], silos=persons[rows] % SILOS, persons=persons[rows]))
-    ]
+    person, ids = make(epsilon, unit="person", **given), persons[rows]
+    found = [scored(person.fit(X[rows], y[rows], silos=ids % SILOS, persons=ids))]
     for k in (1, 2, 3):
         kept = rows[limit_rows(persons[rows], k)]
         model = make(epsilon_per_record(epsilon, k=k, delta=DELTA), **given)

@@ -66,18 +66,10 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import skdpfl
-from skdpfl import inspection
+from skdpfl import inspection, preprocessing
 from skdpfl.federation import Schema
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.models import MLP
-from skdpfl.preprocessing import (
-    DPPCA,
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPSplineTransformer,
-    DPStandardScaler,
-)
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy import release as released
 from skdpfl.privacy.events import Gaussian
@@ -497,13 +489,15 @@ def torch_module(made: str, d: int, k: int) -> Any:
 
 #: transformers and searches
 OTHERS: dict[str, Any] = {
-    "DPStandardScaler": DPStandardScaler(2.0, random_state=3),
-    "DPStandardScaler bounds": DPStandardScaler(2.0, **BOUNDS, random_state=3),
-    "DPMinMaxScaler": DPMinMaxScaler(2.0, **BOUNDS, random_state=3),
-    "DPSimpleImputer": DPSimpleImputer(2.0, **BOUNDS, random_state=3),
-    "DPSimpleImputer median": DPSimpleImputer(2.0, strategy="median", **BOUNDS, random_state=3),
-    "DPPCA": DPPCA(2, 2.0, random_state=3),
-    "DPSplineTransformer": DPSplineTransformer(2.0, **BOUNDS, random_state=3),
+    "DPStandardScaler": preprocessing.DPStandardScaler(2.0, random_state=3),
+    "DPStandardScaler bounds": preprocessing.DPStandardScaler(2.0, **BOUNDS, random_state=3),
+    "DPMinMaxScaler": preprocessing.DPMinMaxScaler(2.0, **BOUNDS, random_state=3),
+    "DPSimpleImputer": preprocessing.DPSimpleImputer(2.0, **BOUNDS, random_state=3),
+    "DPSimpleImputer median": preprocessing.DPSimpleImputer(
+        2.0, strategy="median", **BOUNDS, random_state=3
+    ),
+    "DPPCA": preprocessing.DPPCA(2, 2.0, random_state=3),
+    "DPSplineTransformer": preprocessing.DPSplineTransformer(2.0, **BOUNDS, random_state=3),
     "DPRandomizedSearchCV": DPRandomizedSearchCV(
         skdpfl.ISRLDPClassifier(n_rounds=4, **BOUNDS),
         {"alpha": [0.0, 0.1, 1.0]},
@@ -513,7 +507,7 @@ OTHERS: dict[str, Any] = {
     ),
     "search of steps": DPRandomizedSearchCV(
         make_pipeline(
-            DPSimpleImputer(**BOUNDS),
+            preprocessing.DPSimpleImputer(**BOUNDS),
             skdpfl.ISRLDPClassifier(n_rounds=4, **BOUNDS),
         ),
         {"isrldpclassifier__alpha": [0.0, 0.1]},
@@ -700,9 +694,11 @@ OTHERS |= {
     "elsewhere, scales": elsewhere(skdpfl.ISRLDPClassifier(3.0, random_state=3)),
     "elsewhere, steps": elsewhere(skdpfl.DPScaffoldClassifier(3.0, random_state=3)),
     "elsewhere, curves": elsewhere(clone(_CLASSIFIER).set_params(model="additive", epsilon=8.0)),
-    "DPOneHotEncoder": worded(partial(learnt, DPOneHotEncoder(8.0, random_state=3))),
+    "DPOneHotEncoder": worded(partial(learnt, preprocessing.DPOneHotEncoder(8.0, random_state=3))),
     "DPSimpleImputer most_frequent": worded(
-        partial(learnt, DPSimpleImputer(8.0, strategy="most_frequent", random_state=3))
+        partial(
+            learnt, preprocessing.DPSimpleImputer(8.0, strategy="most_frequent", random_state=3)
+        )
     ),
     "describe words": worded(
         lambda X, data: inspection.describe(X, epsilon=8.0, random_state=3, **whose(data))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
+MEASURED = "docs/measurements.md"
 
 
 class Benchmark(NamedTuple):
@@ -41,26 +42,22 @@ BENCHMARKS = {
         for name, minutes, page, quick in (
             ("budgets", 15, "docs/raw_frames.md", "--seeds 1 --cases A"),
             ("unseen", 1, "docs/auto.md", "--cases 00 01"),
-            ("rare", 0.5, "docs/measurements.md", "--seeds 2"),
+            ("rare", 0.5, MEASURED, "--seeds 2"),
             ("additive", 4, "docs/models.md", "--cases wine"),
-            ("alone", 0.5, "docs/measurements.md", "--seeds 1"),
+            ("alone", 0.5, MEASURED, "--seeds 1"),
             ("judge", 2, "docs/models.md", "--cases 0"),
         )
     },
-    "shuffler": Benchmark("shuffler.py", 1, "docs/measurements.md", quick=""),
-    "shares": Benchmark("shared_noise.py", 0.5, "docs/measurements.md"),
+    "shuffler": Benchmark("shuffler.py", 1, MEASURED, quick=""),
+    "shares": Benchmark("shared_noise.py", 0.5, MEASURED),
     "networks": Benchmark("networks/study.py", 20, "docs/models.md", "networks/results.md"),
     "step": Benchmark("networks/step.py", 0.2, "docs/models.md", "networks/step.md"),
     "search": Benchmark(
-        "search.py",
-        2,
-        "docs/measurements.md",
-        "search.md",
-        quick="--seeds 1 --data digits --epsilons 1",
+        "search.py", 2, MEASURED, "search.md", "--seeds 1 --data digits --epsilons 1"
     ),
     "privunit": Benchmark("privunit.py", 0.1, "docs/whole_silos.md", quick=""),
-    "speed": Benchmark("speed.py", None, "docs/measurements.md", "speed.md"),
-    "prices": Benchmark("calibration.py", None, "docs/measurements.md", quick="--repeats 1"),
+    "speed": Benchmark("speed.py", None, MEASURED, "speed.md"),
+    "prices": Benchmark("calibration.py", None, MEASURED, quick="--repeats 1"),
     "plans": Benchmark("prices.py", 15, "docs/privacy.md", quick="--chunks 0:1"),
     "audit": Benchmark("audit/run.py", 8, "docs/security.md", "audit/results.csv"),
     "mutants": Benchmark("mutants.py", None, "", quick=None),
@@ -71,10 +68,8 @@ BENCHMARKS = {
     "replay": Benchmark("replay.py", 0.5, "", quick="--only 'ISRLDP two s'"),
     "fuzz": Benchmark("fuzz.py", 60, "", quick="--calls 20"),
     "panels": Benchmark("panels.py", 2, "docs/raw_frames.md", quick="--splits 1"),
-    "intervals": Benchmark(
-        "intervals.py", None, "docs/measurements.md", quick="'labels d5' --studies 2"
-    ),
-    "survival": Benchmark("survival.py", None, "docs/measurements.md", quick="--seeds 1"),
+    "intervals": Benchmark("intervals.py", None, MEASURED, quick="'labels d5' --studies 2"),
+    "survival": Benchmark("survival.py", None, MEASURED, quick="--seeds 1"),
     "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png"),
 }
 

@@ -27,6 +27,7 @@ import numpy as np
 import skdpfl
 
 FAMILIES = ("ISRLDP", "DPScaffold", "DPFedAvg", "DPFedEXP", "DPFederated")
+BY_HAND = {"n_rounds": 5, "learning_rate": 0.3, "clip_norm": 0.7, "scaling": None}
 WHOLE = {"unit": "silo", "epsilon": 8.0}
 #: settings that every family knows
 COMMON: dict[str, dict[str, Any]] = {
@@ -35,14 +36,7 @@ COMMON: dict[str, dict[str, Any]] = {
     "bounds": {"feature_bounds": (-4, 4)},
     "no scaling": {"scaling": None},
     "private scaling": {"scaling": "private", "epsilon": 8.0},
-    "given": {
-        "n_rounds": 5,
-        "learning_rate": 0.3,
-        "clip_norm": 0.7,
-        "scaling": None,
-        "sampling_rate": 0.3,
-        "average": False,
-    },
+    "given": BY_HAND | {"sampling_rate": 0.3, "average": False},
     "noise": {"epsilon": None, "noise_multiplier": 2.0, "n_rounds": 6},
     "no intercept": {"fit_intercept": False, "alpha": 0.1},
     "penalty": {"alpha": 0.5, "epsilon": 3.0},

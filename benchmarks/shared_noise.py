@@ -22,18 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import log_loss
 
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor, datasets
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor, datasets, remote
 from skdpfl.federation import Schema
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import (
-    Courier,
-    Gate,
-    RemoteFederation,
-    SiloRecords,
-    Terms,
-    new_silo_key,
-    public_key,
-)
 
 TRUSTS = ("silo", "secagg", "server")
 DELTA, TESTED = 1e-5, 5
@@ -65,17 +56,14 @@ def scores(case: Case, epsilon: float, trust: str, seeds: range) -> np.ndarray:
     """Return the held-out score of each split."""
     data = case.fetch()
     X, y, found = np.asarray(data.data), np.asarray(data.target), []
+    n = len(y)
     known = {"feature_bounds": data.feature_bounds}
     if "target_bounds" in data:
         known["target_bounds"] = data.target_bounds
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        silos = (
-            np.asarray(data.silos)
-            if case.n_silos is None
-            else rng.integers(0, case.n_silos, len(y))
-        )
-        held = rng.permutation(len(y)) % TESTED == 0
+        silos = np.asarray(data.silos) if case.n_silos is None else rng.integers(0, case.n_silos, n)
+        held = rng.permutation(n) % TESTED == 0
         model = case.model(epsilon, delta=DELTA, trust=trust, random_state=seed, **known)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # noise that drowns is what is shown
@@ -100,20 +88,20 @@ def models(n_seeds: int) -> None:
             print(f"| {name} | {epsilon:g} | {' | '.join(cells)} |", flush=True)
 
 
-class Gates(Courier):
+class Gates(remote.Courier):
     """Silos in this process, each behind its gate; notes when each exchange ended."""
 
     def __init__(self, folder: Path, names: list[str], n_records: int, n_features: int) -> None:
-        keys = {name: new_silo_key() for name in names}
-        terms = Terms(silos={name: public_key(key) for name, key in keys.items()})
+        keys = {name: remote.new_silo_key() for name in names}
+        terms = remote.Terms(silos={name: remote.public_key(key) for name, key in keys.items()})
         rng = np.random.default_rng(0)
         self.ended: list[float] = []
-        self.gates: dict[str, Gate] = {}
+        self.gates: dict[str, remote.Gate] = {}
         for name in names:
             X, y = rng.normal(size=(n_records, n_features)), np.arange(n_records) % 2
             ledger = PrivacyLedger(10.0, 1e-3, path=folder / f"{name}.ledger")
-            records = SiloRecords(name, X, y, classes=[0, 1])
-            self.gates[name] = Gate(records, ledger, terms=terms, key=keys[name])
+            records = remote.SiloRecords(name, X, y, classes=[0, 1])
+            self.gates[name] = remote.Gate(records, ledger, terms=terms, key=keys[name])
 
     def deliver(self, letters: Any) -> dict[str, bytes]:
         came = {name: self.gates[name].answer(letter) for name, letter in letters.items()}
@@ -132,7 +120,7 @@ def round_over_gates(n_silos: int, trust: str, n_rounds: int = 7) -> float:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         gates = Gates(Path(folder), names, 20, 5)
-        federation = RemoteFederation(
+        federation = remote.RemoteFederation(
             gates, facts, classes=[0, 1], estimator="a fit", masked=trust == "secagg"
         )
         model.fit_federation(federation, facts)

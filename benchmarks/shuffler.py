@@ -58,26 +58,14 @@ def shufflers() -> None:
 def practice(n_records: int = 107, n_rounds: int = 35, local_steps: int = 19) -> None:
     """Print the second table."""
     print("\n| epsilon meant | epsilon of local SGD's noise |\n|---|---|")
-    delta = 1 / n_records**2
+    delta, n_steps = 1 / n_records**2, n_rounds * local_steps
+    asked = {"n_records": n_records, "n_rounds": n_steps, "batch": 1, "lipschitz": 1.0}
+    ran = {"sampling_rate": 1 / n_records, "n_steps": n_steps, "sampling": "without_replacement"}
     for epsilon in (1.0, 3.0, 9.0):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the formula asks for larger batches
-            sigma = lowy2023_sigma(
-                epsilon=epsilon,
-                delta=delta,
-                n_records=n_records,
-                n_rounds=n_rounds * local_steps,
-                batch=1,
-                lipschitz=1.0,
-                form="practice",
-            )
-        spent = epsilon_of(
-            noise_multiplier=sigma,
-            sampling_rate=1 / n_records,
-            n_steps=n_rounds * local_steps,
-            delta=delta,
-            sampling="without_replacement",
-        )
+            sigma = lowy2023_sigma(epsilon=epsilon, delta=delta, form="practice", **asked)
+        spent = epsilon_of(noise_multiplier=sigma, delta=delta, **ran)
         print(f"| {epsilon:g} | {spent:.3g} |")
 
 

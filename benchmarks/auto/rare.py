@@ -34,9 +34,7 @@ def rows(case: str, seeds: int) -> Iterator[dict[str, object]]:
     """Yield the figures of each seed."""
     *first, epsilon = map(float, case.split(", "))
     for seed in range(seeds):
-        yield (
-            of_weights(*first, epsilon, seed) if case in WEIGHTS else losses(*first, epsilon, seed)
-        )
+        yield (of_weights if case in WEIGHTS else losses)(*first, epsilon, seed)
 
 
 def of_weights(n: float, share: float, epsilon: float, seed: int) -> dict[str, object]:

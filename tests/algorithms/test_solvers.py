@@ -5,16 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from skdpfl import papers
-from skdpfl.algorithms import (
-    AcceleratedSGD,
-    Ball,
-    LocalSGD,
-    MinibatchSGD,
-    MultistageSGD,
-    Released,
-    theory,
-)
+from skdpfl import algorithms, papers
 from skdpfl.algorithms.theory import Stage
 from tests.algorithms.problem import Quadratic
 
@@ -45,9 +36,9 @@ def test_accelerated_keeps_ghadimi_and_lans_bound(problem, noise):
         "variance": d * noise**2 / silos,
         "squared_distance": problem.squared_distance,
     }
-    scale = theory.acsa_scale(smoothness=BETA, **constants)
+    scale = algorithms.theory.acsa_scale(smoothness=BETA, **constants)
     plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
-    mean, error = mean_excess(problem, AcceleratedSGD(scale), plan)
+    mean, error = mean_excess(problem, algorithms.AcceleratedSGD(scale), plan)
     assert mean + error < papers.acsa_bound(scale=scale, **constants)
     # and the bound is about this solver: plain steps of the same first length do not reach it
     assert mean > 1e-3 * papers.acsa_bound(scale=scale, **constants)
@@ -66,8 +57,10 @@ def test_minibatch_keeps_lowy_and_razaviyayns_bound(epsilon):
         "n_parameters": d, "n_rounds": n_rounds, "batch": n, "epsilon": epsilon, "delta": 1e-5,
     }  # fmt: skip
     step = papers.lowy2023_step(smoothness=BETA, **constants)
-    ball = Ball(diameter / 2)
-    solver = MinibatchSGD(step, projection=ball, output_weights=(0.0, *(1.0,) * n_rounds))
+    ball = algorithms.Ball(diameter / 2)
+    solver = algorithms.MinibatchSGD(
+        step, projection=ball, output_weights=(0.0, *(1.0,) * n_rounds)
+    )
     plan = problem.plan(n_rounds, noise=noise, clip_norm=lipschitz)
     mean, error = mean_excess(problem, solver, plan)
     assert mean + error < papers.lowy2023_bound(step, **constants)
@@ -78,7 +71,7 @@ def test_local_sgd_keeps_khaled_mishchenko_and_richtariks_bounds():
     steps, n_rounds, noise = 4, 20, 0.3
     for problem, drift in ((Quadratic.make([1.0, 0.3], seed=4), 0.0), (EASY, 0.3)):
         step = 1 / (8 * BETA * steps)
-        solver = LocalSGD(step, steps)
+        solver = algorithms.LocalSGD(step, steps)
         plan = problem.plan(n_rounds, steps, noise=noise, clip_norm=1e3)
         mean, error = mean_excess(problem, solver, plan)
         d, silos = len(problem.optimum), problem.n_silos
@@ -100,7 +93,7 @@ def test_local_sgd_keeps_khaled_mishchenko_and_richtariks_bounds():
 @pytest.mark.parametrize("mu", [0.005, 0.2])  # every model counts, or those of the second half
 def test_stichs_weights_are_those_of_the_models_before_each_round(mu):
     n_rounds = 12
-    schedule = theory.stich2019_schedule(
+    schedule = algorithms.theory.stich2019_schedule(
         n_rounds=n_rounds + 1, strong_convexity=mu, largest_step=0.5
     )
     steps, weights = schedule.steps[:-1], schedule.weights
@@ -110,7 +103,7 @@ def test_stichs_weights_are_those_of_the_models_before_each_round(mu):
         x = x - step * EQUAL.eigenvalues * (x - EQUAL.optimum)
     before.append(x)  # a thirteenth round, if there were one, would begin here
     expected = sum(w * x for w, x in zip(weights, before, strict=True))
-    solver = MinibatchSGD(tuple(steps.tolist()), output_weights=tuple(weights.tolist()))
+    solver = algorithms.MinibatchSGD(tuple(steps.tolist()), output_weights=tuple(weights.tolist()))
     found = EQUAL.run(solver, EQUAL.plan(n_rounds))
     np.testing.assert_allclose(found, expected, rtol=1e-10)
     moved = sum(w * x for w, x in zip(weights[:-1], before[1:], strict=True)) / weights[:-1].sum()
@@ -142,36 +135,39 @@ def test_accelerated_averages_are_those_of_an_independent_loop(stages):
             ag = np.average(iterates, axis=0, weights=np.arange(1, r + 1))
     plan = EASY.plan(n_rounds)
     for aggregated, expected in ((True, ag), (False, x)):
-        solver = MultistageSGD(stages, mu, aggregated=aggregated)
+        solver = algorithms.MultistageSGD(stages, mu, aggregated=aggregated)
         np.testing.assert_allclose(EASY.run(solver, plan), expected, rtol=1e-12)
         if len(stages) == 1:
-            alone = AcceleratedSGD(stages[0].scale, mu, aggregated=aggregated)
+            alone = algorithms.AcceleratedSGD(stages[0].scale, mu, aggregated=aggregated)
             np.testing.assert_allclose(EASY.run(alone, plan), expected, rtol=1e-12)
 
 
 def test_multistage_starts_anew_from_the_last_aggregate():
     stages = (Stage(3, 2.0), Stage(4, 5.0))
-    both = MultistageSGD(stages, 0.2)
+    both = algorithms.MultistageSGD(stages, 0.2)
     plan = EASY.plan(7, noise=0.2, clip_norm=1e3)
     state, other = both.init(np.zeros(3)), None
     rng = np.random.default_rng(0)
     gradients = rng.standard_normal((7, 3))
     for r, g in enumerate(gradients):
         if r in (0, 3):
-            alone = AcceleratedSGD(stages[r // 3].scale, 0.2)
+            alone = algorithms.AcceleratedSGD(stages[r // 3].scale, 0.2)
             other = alone.init(both.params(state))
         np.testing.assert_array_equal(both.broadcast(state), alone.broadcast(other))
-        state, other = both.aggregate(state, Released(g)), alone.aggregate(other, Released(g))
+        state, other = (
+            both.aggregate(state, algorithms.Released(g)),
+            alone.aggregate(other, algorithms.Released(g)),
+        )
     np.testing.assert_array_equal(both.params(state), alone.params(other))
     assert np.isfinite(EASY.run(both, plan)).all()
 
 
 @pytest.mark.parametrize(
     "solver",
-    [AcceleratedSGD(2.0), MultistageSGD((Stage(4, 2.0),) * 3, 0.2)],
+    [algorithms.AcceleratedSGD(2.0), algorithms.MultistageSGD((Stage(4, 2.0),) * 3, 0.2)],
     ids=["accelerated", "multistage"],
 )
 def test_a_round_without_silos_does_not_count(solver):
-    state = solver.aggregate(solver.init(np.zeros(3)), Released(np.ones(3)))
+    state = solver.aggregate(solver.init(np.zeros(3)), algorithms.Released(np.ones(3)))
     idle = solver.idle(state)
     assert np.array_equal(solver.broadcast(idle), solver.broadcast(state))

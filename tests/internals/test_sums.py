@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from skdpfl import scaling
 from skdpfl.federation import (
     R2,
     Accuracy,
@@ -45,29 +46,6 @@ from skdpfl.models import LinearModel, OneSlope
 from skdpfl.privacy.events import Approximate, Exact, Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.remote._row import Predictor, Scored
-from skdpfl.scaling import (
-    Below,
-    Bins,
-    Boxes,
-    Columns,
-    Counts,
-    ExposureCounts,
-    Histogram,
-    Known,
-    Labels,
-    Levels,
-    LifeTable,
-    LinearGrid,
-    MagnitudeGrid,
-    Magnitudes,
-    Means,
-    Moments,
-    RowMoments,
-    ScaledMoments,
-    SecondMoments,
-    Slopes,
-    Spreads,
-)
 from skdpfl.scaling._moments import ColumnSums
 from tests.made_sums import budgets_of, exact_sums
 
@@ -105,8 +83,8 @@ class Raw(BoundedSum):
         return X
 
 
-FEATURES, ALL = Columns(np.ones(D, bool), False), Columns(np.ones(D, bool), True)
-TARGET, SOME = Columns(np.zeros(D, bool), True), Columns(np.arange(D) > 0, True)
+FEATURES, ALL = scaling.Columns(np.ones(D, bool), False), scaling.Columns(np.ones(D, bool), True)
+TARGET, SOME = scaling.Columns(np.zeros(D, bool), True), scaling.Columns(np.arange(D) > 0, True)
 WORK = Work(LinearModel(D, 1), LogLoss(), None, None, np.dtype(float))
 LEVELS = Work(LinearModel(D, 1), Quantile(0.2), None, None, np.dtype(float))
 NUMBERS = Work(LinearModel(D, 1), SquaredError(), None, None, np.dtype(float))
@@ -123,21 +101,21 @@ USED, ONES = np.ones(D, bool), np.ones(D)
 
 def boxes(columns, center=0.0, half=1.0):
     n = columns.is_feature.size
-    return Boxes(np.full(n, center), np.full(n, half))
+    return scaling.Boxes(np.full(n, center), np.full(n, half))
 
 
 #: a sum, the work of its fit, and whether two rows of the worst ones are as far apart as it says
 SUMS = {
-    "counts": (Counts(FEATURES, MagnitudeGrid()), None, True),
-    "bins of a target": (Counts(TARGET, LinearGrid(-1.0, 1.0)), None, True),
-    "moments": (Moments(FEATURES, boxes(FEATURES)), None, True),
-    "moments with the target": (Moments(ALL, boxes(ALL)), None, True),
-    "moments of some columns": (Moments(SOME, boxes(SOME, 0.2, 0.7)), None, True),
-    "moments in tiny boxes": (Moments(ALL, boxes(ALL, 1e300, 1e-300)), None, False),
-    "rows": (RowMoments(FEATURES, boxes(FEATURES)), None, False),
-    "slopes": (Slopes(PARAMS, 1.2, 0.9), WORK, False),
-    "labels": (Labels(), None, True),
-    "levels": (Below(PARAMS, 0.1), LEVELS, True),
+    "counts": (scaling.Counts(FEATURES, scaling.MagnitudeGrid()), None, True),
+    "bins of a target": (scaling.Counts(TARGET, scaling.LinearGrid(-1.0, 1.0)), None, True),
+    "moments": (scaling.Moments(FEATURES, boxes(FEATURES)), None, True),
+    "moments with the target": (scaling.Moments(ALL, boxes(ALL)), None, True),
+    "moments of some columns": (scaling.Moments(SOME, boxes(SOME, 0.2, 0.7)), None, True),
+    "moments in tiny boxes": (scaling.Moments(ALL, boxes(ALL, 1e300, 1e-300)), None, False),
+    "rows": (scaling.RowMoments(FEATURES, boxes(FEATURES)), None, False),
+    "slopes": (scaling.Slopes(PARAMS, 1.2, 0.9), WORK, False),
+    "labels": (scaling.Labels(), None, True),
+    "levels": (scaling.Below(PARAMS, 0.1), LEVELS, True),
     "accuracy": (Scored(Accuracy(), LINEAR), None, True),
     "balanced accuracy": (Scored(BalancedAccuracy(2), LINEAR), None, True),
     "confusion": (Scored(Confusion(2), LINEAR), None, True),
@@ -148,22 +126,26 @@ SUMS = {
     "d2": (Scored(D2Poisson(0.0, 1.0), LINEAR), None, False),
     "calibration": (Scored(CalibrationError(), LINEAR), None, True),
     "precision": (Scored(AveragePrecision(edges=np.linspace(-3, 3, 15)), LINEAR), None, True),
-    "centres": (Means(USED, 90, -ONES, ONES, True), None, True),
-    "centres, zeroed": (Means(USED, 90, -ONES, ONES, False), None, False),
-    "spreads": (Spreads(USED, 90, -ONES, ONES, True), None, True),
-    "spreads, zeroed": (Spreads(USED, 90, -ONES, ONES, False), None, False),
-    "bins of columns": (Bins(USED, 90, np.tile(np.linspace(-1, 1, 9), (D, 1))), None, True),
-    "levels of a column": (Levels(np.arange(D) == 0, 90, (9.0, -9.0)), None, True),
-    "levels of one form": (Levels(np.arange(D) == 0, 90, (9, "9", -9.0)), None, True),
-    "known": (Known(USED, 90), None, False),
-    "magnitudes": (Magnitudes(USED, 90), None, True),
-    "second moments": (SecondMoments(np.zeros(D), 0.8, True), None, True),
-    "second moments alone": (SecondMoments(np.zeros(D), 2.0, False), None, True),
-    "cells of columns": (Histogram(np.arange(D), -np.ones(D), np.ones(D)), None, True),
-    "second moments of scaled ones": (ScaledMoments(ONES, 2.0, False, scale=3 * ONES), None, False),
-    "exposures": (ExposureCounts(), None, True),
+    "centres": (scaling.Means(USED, 90, -ONES, ONES, True), None, True),
+    "centres, zeroed": (scaling.Means(USED, 90, -ONES, ONES, False), None, False),
+    "spreads": (scaling.Spreads(USED, 90, -ONES, ONES, True), None, True),
+    "spreads, zeroed": (scaling.Spreads(USED, 90, -ONES, ONES, False), None, False),
+    "bins of columns": (scaling.Bins(USED, 90, np.tile(np.linspace(-1, 1, 9), (D, 1))), None, True),
+    "levels of a column": (scaling.Levels(np.arange(D) == 0, 90, (9.0, -9.0)), None, True),
+    "levels of one form": (scaling.Levels(np.arange(D) == 0, 90, (9, "9", -9.0)), None, True),
+    "known": (scaling.Known(USED, 90), None, False),
+    "magnitudes": (scaling.Magnitudes(USED, 90), None, True),
+    "second moments": (scaling.SecondMoments(np.zeros(D), 0.8, True), None, True),
+    "second moments alone": (scaling.SecondMoments(np.zeros(D), 2.0, False), None, True),
+    "cells of columns": (scaling.Histogram(np.arange(D), -np.ones(D), np.ones(D)), None, True),
+    "second moments of scaled ones": (
+        scaling.ScaledMoments(ONES, 2.0, False, scale=3 * ONES),
+        None,
+        False,
+    ),
+    "exposures": (scaling.ExposureCounts(), None, True),
     "a life table": (
-        LifeTable(np.arange(D) == 0, 90, (9.0, -9.0), (0.2, 0.5), 3.0),
+        scaling.LifeTable(np.arange(D) == 0, 90, (9.0, -9.0), (0.2, 0.5), 3.0),
         None,
         True,
     ),
@@ -219,7 +201,7 @@ def of_rows(name, rows, codes):
     of_targets = isinstance(kind, R2) or getattr(kind, "kind", "log_loss") != "log_loss"
     labels = work is WORK or (kind is not None and not of_targets)
     y = (y > 0).astype(np.int8) if labels else y
-    exposure = rows[:, 0] if isinstance(what, ExposureCounts) else None
+    exposure = rows[:, 0] if isinstance(what, scaling.ExposureCounts) else None
     return SiloData.from_codes(rows[:, :D], y, codes, int(codes.max()) + 1, exposure=exposure)
 
 
@@ -482,7 +464,8 @@ def test_a_sum_from_outside_cannot_mix_records(kind):
 
 
 @pytest.mark.parametrize(("base", "name"), [
-    (Raw, "weight"), (Raw, "answers"), (Raw, "_std"), (CellCounts, "of_persons"), (Bins, "places"),
+    (Raw, "weight"), (Raw, "answers"), (Raw, "_std"), (CellCounts, "of_persons"),
+    (scaling.Bins, "places"),
 ])  # fmt: skip
 def test_a_sum_from_outside_does_not_say_how_it_is_noised(base, name):
     with pytest.raises(TypeError, match=f"must not define {name}, which the price depends on"):
@@ -491,11 +474,11 @@ def test_a_sum_from_outside_does_not_say_how_it_is_noised(base, name):
 
 TURNED = np.array([[-1.0, 0.0, 10.0, 1.0, 20.0]])
 UNFIT = {
-    "edges that fall": (Bins(np.arange(D) == 0, 90, TURNED), "increasing bin edges"),
-    "edges of NaN": (Bins(np.arange(D) == 0, 90, TURNED * np.nan), "increasing bin edges"),
-    "a length below zero": (SecondMoments(np.zeros(D), -1.0, True), "does not fit"),
-    "a shift without end": (Below(PARAMS, np.inf), "must be a finite number"),
-    "few parameters": (Below(PARAMS[1:], 0.1), "needs a model"),
+    "edges that fall": (scaling.Bins(np.arange(D) == 0, 90, TURNED), "increasing bin edges"),
+    "edges of NaN": (scaling.Bins(np.arange(D) == 0, 90, TURNED * np.nan), "increasing bin edges"),
+    "a length below zero": (scaling.SecondMoments(np.zeros(D), -1.0, True), "does not fit"),
+    "a shift without end": (scaling.Below(PARAMS, np.inf), "must be a finite number"),
+    "few parameters": (scaling.Below(PARAMS[1:], 0.1), "needs a model"),
 }
 
 

@@ -15,17 +15,6 @@ from skdpfl.privacy import shuffling
 from skdpfl.privacy.events import FixedSizeGaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.pricing.price import price_epsilon
-from skdpfl.privacy.shuffling import (
-    CELLS,
-    GridLaw,
-    _exponential_moments,
-    blanket_delta,
-    largest_kappa,
-    positive_part_of_sum,
-    shuffled_levels,
-    shuffled_profile,
-    spread,
-)
 
 
 def shuffled_deltas(epsilons, *, noise_multiplier, n_reports, slack):
@@ -43,7 +32,7 @@ def law_of_atoms(values, masses, step):
     first = int(cell.min())
     cells = int(cell.max()) - first + 1
     mass, moment = (np.bincount(cell - first, w, cells) for w in (masses, masses * values))
-    return spread(first, step, mass, moment)
+    return shuffling.spread(first, step, mass, moment)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 17, 100, 1001])
@@ -52,7 +41,7 @@ def test_exponential_moments_are_those_of_the_law(size):
     law = law_of_atoms(np.arange(size) - size / 3, 0.7 * rng.dirichlet(np.ones(size)), 1.0)
     thetas = np.array([1e-4, 0.1, 500.0 / size])  # the last reaches the end of floating point
     exact = np.exp(np.outer(thetas, law.values)) @ law.masses
-    assert _exponential_moments(law, thetas) == pytest.approx(exact, rel=1e-12)
+    assert shuffling._exponential_moments(law, thetas) == pytest.approx(exact, rel=1e-12)
 
 
 # ------------------------------------------------------------------------- Gaussian reports
@@ -70,7 +59,7 @@ def test_other_reports_are_nearly_above_the_blanket(mu, x):
     smaller = np.minimum(normal(mu / 2, 0), normal(-mu / 2, 0))
     distance = math.hypot(max(abs(x[0]) - mu / 2, 0.0), x[1])
     for deficit in (1e-2, 1e-4):
-        kappa = largest_kappa(max(distance, 1e-3), deficit)
+        kappa = shuffling.largest_kappa(max(distance, 1e-3), deficit)
         missing = np.maximum(kappa * smaller - normal(*x), 0).sum() * (grid[1] - grid[0]) ** 2
         assert missing <= deficit * (1 + 1e-6)
         used = kappa * gaussian_delta(max(distance, 1e-3), -math.log(kappa))
@@ -114,7 +103,7 @@ def test_bound_lies_above_configurations_that_can_be_computed(z, n):
 
 def test_sampling_is_advanced_joint_convexity():
     """delta'(log(1 + g (e^eps - 1))) = g delta(eps), point by point."""
-    whole, sampled = (shuffled_profile(3.0, 2000, g) for g in (1.0, 0.1))
+    whole, sampled = (shuffling.shuffled_profile(3.0, 2000, g) for g in (1.0, 0.1))
     eps, deltas = np.array(whole.epsilons), np.array(whole.deltas)
     assert np.array(sampled.epsilons) == pytest.approx(np.log1p(0.1 * np.expm1(eps)))
     assert np.array(sampled.deltas) == pytest.approx(0.1 * deltas)
@@ -124,11 +113,11 @@ def test_sampling_is_advanced_joint_convexity():
 def test_cells_that_are_skipped_would_not_have_been_the_worst(z, n):
     slack, epsilons = 1e-7, np.array([0.0, 0.1, 0.5, 1.5, 3.0])
     alphas, worst = np.exp(epsilons), np.zeros(5)
-    for low, high in itertools.pairwise(CELLS):
+    for low, high in itertools.pairwise(shuffling.CELLS):
         bound = np.array([gaussian_delta(2 * high / z, e) for e in epsilons])
         if n > 1:
-            kappa = largest_kappa((1 + math.sqrt(1 - low**2)) / z, slack / 4 / (n - 1))
-            hidden = [blanket_delta(2 * high / z, kappa, n, a, slack / 2) for a in alphas]
+            kappa = shuffling.largest_kappa((1 + math.sqrt(1 - low**2)) / z, slack / 4 / (n - 1))
+            hidden = [shuffling.blanket_delta(2 * high / z, kappa, n, a, slack / 2) for a in alphas]
             bound = np.minimum(bound, np.array(hidden) + (1 + alphas) * slack / 4)
         worst = np.maximum(worst, bound)
     found = shuffled_deltas(epsilons, noise_multiplier=z, n_reports=n, slack=slack)
@@ -139,14 +128,14 @@ def test_cells_that_are_skipped_would_not_have_been_the_worst(z, n):
 def test_little_noise_has_the_price_of_each_message_alone(z):
     """Nothing hides here; the profile goes on until what it leaves out is small."""
     known = price_epsilon(((FixedSizeGaussian(z, 0.2), 5),), 1e-5, "replace")
-    price = price_epsilon(shuffled_levels([(z, 5)], 200, 0.2, 1e-5), 1e-5, "replace")
+    price = price_epsilon(shuffling.shuffled_levels([(z, 5)], 200, 0.2, 1e-5), 1e-5, "replace")
     assert known <= price <= 1.01 * known
 
 
 @pytest.mark.parametrize("z", [2e7, 1e9, 1e300])
 def test_noise_beyond_all_roundings_is_priced_as_less(z):
-    event = shuffled_profile(z, 1000, 0.1)
-    assert event == shuffled_profile(1e7, 1000, 0.1)
+    event = shuffling.shuffled_profile(z, 1000, 0.1)
+    assert event == shuffling.shuffled_profile(1e7, 1000, 0.1)
     # no less than the sum of all messages alone would tell
     assert event.deltas[0] >= 0.1 * gaussian_delta(2 / (z * math.sqrt(1000)), 0.0)
 
@@ -173,14 +162,14 @@ def exact(law, n):
 def random_law(seed):
     rng = np.random.default_rng(seed)
     masses = np.round(rng.dirichlet(np.ones(rng.integers(1, 9))) * 2**20 * 0.9) / 2**20
-    return GridLaw(int(rng.integers(-6, 3)), masses, float(rng.choice([0.125, 0.3, 3.0])))
+    return shuffling.GridLaw(int(rng.integers(-6, 3)), masses, float(rng.choice([0.125, 0.3, 3.0])))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6])
 def test_sums_are_never_below_fractions_and_hardly_above(n):
     for seed in range(25):
         law = random_law(seed)
-        found, true = positive_part_of_sum(law, n, NOTHING), exact(law, n)
+        found, true = shuffling.positive_part_of_sum(law, n, NOTHING), exact(law, n)
         assert Fraction(found) >= true
         assert float(Fraction(found) - true) <= 1e-10 * law.step * (1 + float(true))
 
@@ -188,8 +177,8 @@ def test_sums_are_never_below_fractions_and_hardly_above(n):
 def test_a_transform_that_errs_as_much_as_is_allowed(monkeypatch):
     """Each frequency is wrong by its share, in the phase that lowers the result the most."""
     rng, power = np.random.default_rng(0), shuffling._power
-    law, n = GridLaw(-40, 0.9 * rng.dirichlet(np.ones(100)), 0.25), 12
-    told = positive_part_of_sum(law, n, NOTHING)
+    law, n = shuffling.GridLaw(-40, 0.9 * rng.dirichlet(np.ones(100)), 0.25), 12
+    told = shuffling.positive_part_of_sum(law, n, NOTHING)
     true = float(np.maximum(sums(law, n), 0.0) @ distribution(law, n))
     lowered = 0.0
 
@@ -207,7 +196,7 @@ def test_a_transform_that_errs_as_much_as_is_allowed(monkeypatch):
 
     monkeypatch.setattr(shuffling, "_power", worst)
     monkeypatch.setattr(shuffling, "next_fast_len", lambda size, real: 2 * size)
-    found = positive_part_of_sum(law, n, NOTHING)
+    found = shuffling.positive_part_of_sum(law, n, NOTHING)
     assert lowered > 1e-14 * true
     assert found >= true * (1 - 1e-15)
     assert found - true <= 200 * lowered and told - true <= 200 * lowered
@@ -230,10 +219,10 @@ def distribution(law, n):
 
 
 LAWS = {
-    "light": (GridLaw(-20, np.full(41, 0.9 / 41), 0.2), 200),
-    "rarely large": (GridLaw(-1, np.array([0.3, 0, 0.2, *np.zeros(38), 1e-4]), 0.5), 100),
-    "one sided": (GridLaw(3, np.array([0.01, 0.02]), 2.0), 300),
-    "rare": (GridLaw(10, np.array([1e-3]), 0.5), 2),
+    "light": (shuffling.GridLaw(-20, np.full(41, 0.9 / 41), 0.2), 200),
+    "rarely large": (shuffling.GridLaw(-1, np.array([0.3, 0, 0.2, *np.zeros(38), 1e-4]), 0.5), 100),
+    "one sided": (shuffling.GridLaw(3, np.array([0.01, 0.02]), 2.0), 300),
+    "rare": (shuffling.GridLaw(10, np.array([1e-3]), 0.5), 2),
 }
 
 
@@ -257,7 +246,7 @@ def test_what_lies_beyond_the_window(name, tolerance):
     assert end <= max(1.5 * least, mean + 7 * deviation, float(law.values[-1])) * 1.01
     assert end >= 0.99 * min(least, mean + 7 * deviation)
     total = float(np.maximum(values, 0) @ masses)
-    found = positive_part_of_sum(law, n, tolerance)
+    found = shuffling.positive_part_of_sum(law, n, tolerance)
     assert total * (1 - 1e-12) <= found <= total * (1 + 1e-9) + tolerance
 
 
