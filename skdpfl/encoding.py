@@ -43,7 +43,7 @@ import numbers
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -334,6 +334,47 @@ _OF_DATE = (
 _MONDAY = 3
 
 
+#: the cell of what is 0 in all columns of a part, which has columns for no more levels
+_NONE = 255
+#: values that are encoded at once
+_AT_ONCE = 2**16
+
+
+class EncodedPart(NamedTuple):
+    """Columns of numbers: cells (n,) of bytes, each cell's columns, and what the first has instead.
+
+    That are numbers (n,), in columns of numbers and dates; None: nothing.
+    """
+
+    numbers: np.ndarray | None
+    cells: np.ndarray
+    rows: np.ndarray
+
+    def dense(self) -> np.ndarray:
+        """Return the columns."""
+        table = np.zeros((_NONE + 1, self.rows.shape[1]))
+        table[: len(self.rows)] = self.rows
+        table = table[self.cells]
+        if self.numbers is not None:
+            table[:, 0] = self.numbers
+        return table
+
+
+def _levels(places: np.ndarray, width: int) -> EncodedPart:
+    """Return the columns of at most so many levels as a part has."""
+    most = min(width, _NONE)
+    cells = np.where((places >= 0) & (places < most), places, _NONE)
+    return EncodedPart(None, cells.astype(np.uint8), np.eye(most))
+
+
+#: a flag and its gap: False, True, missing
+_OF_FLAG = np.array([[0, 0], [1, 0], [0.5, 1]])
+#: the day, its weekday, its month, and the gap: of each weekday's months, then missing
+_OF_DAYS = np.array(
+    [*(np.eye(21)[1 + i // 12] + np.eye(21)[8 + i % 12] for i in range(84)), np.eye(21)[20]]
+)
+
+
 @dataclass(frozen=True)
 class EncodedColumn:
     """One column of a frame: its kind, and its public range or levels.
@@ -392,26 +433,32 @@ class EncodedColumn:
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         """Return its columns (n, width) for values (n,)."""
-        if self.kind == "category":
-            return self._levels(values)
-        numbers = canonical(values, self.kind)
-        gaps = ~np.isfinite(numbers)
-        low, high = self.range or ((0.0, 1.0) if self.kind == "flag" else (0.0, 0.0))
-        filled = np.where(gaps, low / 2 + high / 2, numbers - self.start)
-        if self.kind != "date":
-            return np.column_stack([filled, gaps])
-        days = np.where(gaps, 0, numbers).astype(np.int64)
-        months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
-        weekdays = ((days + _MONDAY) % 7)[:, None] == np.arange(7)
-        of_year = months[:, None] == np.arange(12)
-        return np.column_stack([filled, weekdays & ~gaps[:, None], of_year & ~gaps[:, None], gaps])
+        return np.concatenate([part.dense() for part in self.parts(values)], axis=1)
 
-    def _levels(self, values: np.ndarray) -> np.ndarray:
-        kind = self.kind_of_levels
+    @property
+    def n_parts(self) -> int:
+        """The number of parts for values."""
+        return 1 + self.width // _NONE
+
+    def parts(self, values: np.ndarray) -> list[EncodedPart]:
+        """Return its columns for values (n,): numbers, and a byte for all that is 0 or 1."""
+        kind = self.kind_of_levels if self.kind == "category" else self.kind
         own = canonical(values, kind)
-        codes = places_of(own, self.levels or (), kind)
-        codes = np.where(pd.isna(own), self.width, codes)
-        return (codes[:, None] == np.arange(self.width + 1)).astype(np.float64)
+        if self.kind == "category":
+            places = np.where(pd.isna(own), self.width, places_of(own, self.levels or (), kind))
+            starts = range(0, self.width + 1, _NONE)
+            return [_levels(places - i, self.width + 1 - i) for i in starts]
+        gaps = ~np.isfinite(own)
+        if kind == "flag":
+            return [EncodedPart(None, np.where(gaps, 2, own).astype(np.uint8), _OF_FLAG)]
+        low, high = self.range or (0.0, 0.0)
+        filled = np.where(gaps, low / 2 + high / 2, own - self.start)
+        if kind == "number":
+            return [EncodedPart(filled, gaps.astype(np.uint8), np.diag([0.0, 1.0]))]
+        days = np.where(gaps, 0, own).astype(np.int64)
+        months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
+        cells = np.where(gaps, len(_OF_DAYS) - 1, (days + _MONDAY) % 7 * 12 + months)
+        return [EncodedPart(filled, cells.astype(np.uint8), _OF_DAYS)]
 
     def ranges(self) -> np.ndarray:
         """Return the ranges (width, 2) of its columns, NaN where they are not known yet.
@@ -541,6 +588,32 @@ class Encoding(Mapping[Any, EncodedColumn]):
         for (column, values), start, stop in zip(pairs, ends, ends[1:], strict=False):
             table[:, start:stop] = column.encode(values)
         return table
+
+    @property
+    def n_parts(self) -> tuple[int, int]:
+        """The numbers of parts with numbers, and of all."""
+        numbers = sum(column.kind in ("number", "date") for column in self.columns)
+        return numbers, sum(column.n_parts for column in self.columns)
+
+    def parts(self, frame: Any) -> Iterator[EncodedPart]:
+        """Yield the same in parts: a byte for all columns of 0 or 1 of up to 255 levels.
+
+        Parameters
+        ----------
+        frame : DataFrame or array-like of shape (n, n_columns)
+            Records.
+
+        Yields
+        ------
+        EncodedPart
+        """
+        for column, values in zip(self.columns, self._columns_of(frame), strict=True):
+            starts = range(0, max(1, len(values)), _AT_ONCE)
+            blocks = [column.parts(values[i : i + _AT_ONCE]) for i in starts]
+            for each in zip(*blocks, strict=True):
+                numbers, cells, rows = zip(*each, strict=True)
+                found = None if numbers[0] is None else np.concatenate(numbers)
+                yield EncodedPart(found, np.concatenate(cells), rows[0])
 
     def _columns_of(self, frame: Any) -> Iterator[np.ndarray]:
         """Yield the columns of a frame by name, of an array by position.

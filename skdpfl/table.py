@@ -25,6 +25,7 @@ from skdpfl._arguments import advising, refuse_dates, refuse_sparse
 from skdpfl._compat import as_frame, with_names
 from skdpfl.encoding import Encoding, Kind, kind_of, kinds_of
 from skdpfl.federation import in_rows
+from skdpfl.models import ExpandedTable
 from skdpfl.silos import (
     Persons,
     Silos,
@@ -46,8 +47,8 @@ class Table:
 
     Attributes
     ----------
-    X : ndarray of shape (n, d)
-        Validated features.
+    X : ndarray or ExpandedTable of shape (n, d)
+        Validated features; those of a frame with an encoding take a byte a column beside numbers.
     y : ndarray of shape (n,) or None
         Validated targets.
     silos : Silos
@@ -61,7 +62,7 @@ class Table:
         What they became X by, if they are not numbers only.
     """
 
-    X: np.ndarray
+    X: np.ndarray | ExpandedTable
     y: Any
     silos: Silos
     persons: Persons | None
@@ -111,7 +112,10 @@ class Table:
         features, silos = split_column(X, silos, silo_column, "silo")
         features, persons = split_column(features, persons, person_column, "person")
         schema = None if encoding is None else encoding(features)
-        numbers = features if schema is None else schema.encode(features)
+        table = None
+        if schema is not None:
+            table = ExpandedTable.of_parts(schema.parts(features), schema, _num_samples(features))
+        numbers = features if table is None else table.stored[0]
         with advising(numbers, y, declares=encoding is not None):
             values, y = validate(numbers, y)
         if schema is None:
@@ -119,7 +123,7 @@ class Table:
         if warn:
             _warnings.warn_of_people(features)
         owners = read_silos(silos, len(values), X), read_persons(persons, len(values), X)
-        return cls(values, y, *owners, features, schema)
+        return cls(values if table is None else table, y, *owners, features, schema)
 
     def units(self, silos_per_person: int = 1) -> tuple[np.ndarray | None, np.ndarray]:
         """Return each row's contribution (None: its own), and the silos' numbers of contributions.

@@ -17,19 +17,20 @@ typedef INTEGER NAME(integers) __attribute__((vector_size(32)));
 /* the same at any address */
 typedef REAL NAME(unaligned) __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
 
-/* Write the columns of curves: one vector or two for each curve, or as many as it has. */
+/* Write the columns of curves: as many as each has, or one or two vectors that overlap the next. */
 ROUNDED __attribute__((always_inline)) static inline void
 NAME(lines)(const struct curves *of, const REAL *x, const uint8_t *cells, REAL *to, const int count)
 {
     const REAL *slopes = of->slopes, *levels = of->levels;
-    const int64_t *where = of->where, *end = where + of->count;
-    const ptrdiff_t m = of->m, most = count < 3 ? count * LANES : m;
-    for (; where < end; where++, cells++, to += m, slopes += m, levels += CELLS * m) {
+    const int64_t *where = of->where, *end = where + of->count, *width = of->widths;
+    for (; where < end; where++, cells++, width++) {
+        const ptrdiff_t m = *width, most = count < 3 ? count * LANES : m;
         const NAME(vector) u = x[*where] - (NAME(vector)){0};
         const REAL *level = levels + *cells * m;
         _Pragma("GCC unroll 2") for (ptrdiff_t k = 0; k < most; k += LANES)
             *(NAME(unaligned) *)(to + k) = u * *(const NAME(unaligned) *)(slopes + k) +
                                            *(const NAME(unaligned) *)(level + k);
+        to += m, slopes += m, levels += CELLS * m;
     }
 }
 
@@ -38,10 +39,10 @@ ROUNDED __attribute__((noinline)) static void
 NAME(expand)(const struct curves *of, const void *values, const uint8_t *cells, void *line)
 {
     const REAL *x = values, *restrict factors = of->factors;
-    REAL *restrict to = line, *after = to + of->before;
+    REAL *restrict to = line;
     for (ptrdiff_t i = 0; i < of->before; i++) to[i] = x[i] * factors[i];
-    IN_VECTORS(of->m, NAME(lines), of, x, cells, after);
-    memcpy(after + of->count * of->m, x + of->before, (of->stored - of->before) * sizeof(REAL));
+    IN_VECTORS(of->widest, NAME(lines), of, x, cells, to + of->before);
+    memcpy(to + of->d - of->others, x + of->stored - of->others, of->others * sizeof(REAL));
 }
 
 /* Add the products of a vector of features of `rows` records, cut to limits if there are any, with

@@ -7,15 +7,16 @@
 #include <math.h>
 
 /* What makes d columns of `stored` values and of `count` cells: `before` values times factors; for
-   each curve its value, at `where`, times m slopes plus m levels of its cell; the other values. */
+   each curve its value, at `where`, times slopes plus levels of its cell, as many as `widths` says
+   and at most `widest`; the last `others` of the values. */
 #define CELLS 256 /* those that each curve has room for */
 #define AHEAD 8192 /* bytes of the next silo that are fetched */
 #define BEYOND 16 /* numbers after the last one that may be read, or written */
 struct curves {
     const void *factors, *slopes, *levels;
-    const int64_t *where;
+    const int64_t *where, *widths;
     const Py_buffer *cells;
-    ptrdiff_t before, stored, count, m, size;
+    ptrdiff_t before, others, stored, count, widest, d, size;
     char *space; /* 8 lines, and one of single precision to be widened */
     void (*expand)(const struct curves *of, const void *values, const uint8_t *cells, void *to);
 };
@@ -171,7 +172,7 @@ static void *hold_packed(struct call *call, PyObject *argument, int writable)
 }
 
 /* What a table stores beside values, a tuple of seven after them: cells, where, factors, slopes,
-   levels, space (of the type columns are widened to), and the number of values before them. */
+   levels, space (of the type columns are widened to), and how many other values there are. */
 static int hold_curves(struct call *call, PyObject *table, const Py_buffer *values)
 {
     struct curves *of = &call->X.of;
@@ -180,27 +181,30 @@ static int hold_curves(struct call *call, PyObject *table, const Py_buffer *valu
     if (PyTuple_Size(table) != 8) return complain("table", "must have 8 parts");
     for (int i = 0; i < 7; i++) {
         PyObject *given = PyTuple_GetItem(table, i + 1);
-        if (i == 6) of->before = PyLong_AsSsize_t(given);
+        if (i == 6) of->others = PyLong_AsSsize_t(given);
         if (i == 5 && (call->type = peek(given, "table", &"fd"[stored == 'd'])) < 0) return -1;
         if (i < 6) part[i] = i > 1 ? hold_reals(call, given, "table", 1, i == 5)
                              : hold(&call->given, given, "table", 2 - i, i ? 'q' : 'B', 0);
         if (PyErr_Occurred()) return -1;
     }
-    const ptrdiff_t count = part[1]->shape[0];
+    const ptrdiff_t count = part[0]->shape[1], added = part[3]->shape[0] - BEYOND;
     of->stored = call->X.d, of->count = count, of->size = part[5]->itemsize;
     of->expand = call->type == 'f' ? few_expand_float : stored == 'f' ? widen : few_expand_double;
-    of->m = count ? (part[3]->shape[0] - BEYOND) / count : 0;
     of->cells = part[0], of->where = part[1]->buf, of->factors = part[2]->buf;
     of->slopes = part[3]->buf, of->levels = part[4]->buf, of->space = part[5]->buf;
-    call->X.d += count * of->m;
-    int fine = part[0]->shape[0] == values->shape[0] && part[0]->shape[1] == count &&
-               part[2]->shape[0] == of->before && 0 <= of->before && of->before <= of->stored &&
-               of->m >= 0 && part[3]->shape[0] == (large)count * of->m + BEYOND &&
-               part[4]->shape[0] == (large)count * of->m * CELLS + BEYOND &&
-               part[5]->shape[0] >= 9 * ((large)call->X.d + BEYOND);
-    for (ptrdiff_t f = 0; fine && f < count; f++)
-        fine = 0 <= of->where[f] && of->where[f] < of->stored;
-    return fine ? 0 : complain("table", "its parts do not fit");
+    of->widths = of->where + count, of->before = part[2]->shape[0];
+    ptrdiff_t left = added;
+    int fine = part[0]->shape[0] == values->shape[0] && part[1]->shape[0] == 2 * (large)count &&
+               of->others >= 0 && of->others <= of->stored - of->before && added >= 0 &&
+               part[4]->shape[0] == (large)added * CELLS + BEYOND;
+    of->d = call->X.d = fine ? of->before + added + of->others : 0;
+    fine = fine && part[5]->shape[0] >= 9 * ((large)of->d + BEYOND);
+    for (ptrdiff_t f = 0; fine && f < count; left -= of->widths[f++]) {
+        const ptrdiff_t m = of->widths[f];
+        fine = 0 <= of->where[f] && of->where[f] < of->stored && 0 <= m && m <= left;
+        if (m > of->widest) of->widest = m;
+    }
+    return fine && left == 0 ? 0 : complain("table", "its parts do not fit");
 }
 
 /* Records of some silos, of single or of double precision: a table, or a tuple as above. */
@@ -308,11 +312,10 @@ struct persons {
 ROUNDED static void widen(const struct curves *of, const void *values, const uint8_t *cells,
                           void *line)
 {
-    const ptrdiff_t d = of->stored + of->count * of->m;
-    float *restrict own = (void *)(of->space + 8 * (d + BEYOND) * of->size);
+    float *restrict own = (void *)(of->space + 8 * (of->d + BEYOND) * of->size);
     double *restrict to = line;
     few_expand_float(of, values, cells, own);
-    for (ptrdiff_t i = 0; i < d; i++) to[i] = own[i];
+    for (ptrdiff_t i = 0; i < of->d; i++) to[i] = own[i];
 }
 
 static int narrow; /* whether AVX2 is used where there is AVX-512 */

@@ -40,6 +40,7 @@ from skdpfl.choosing._method import smoothed, warn_of_noise
 from skdpfl.choosing._noise_level import noise_of_plan
 from skdpfl.choosing._recipe import Recipe, Settings
 from skdpfl.federation import PIECE
+from skdpfl.models import ExpandedTable
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos
@@ -54,7 +55,7 @@ _FALLING = 3.0
 class Curvature:
     """The largest curvatures of the objective with a smooth loss, computed from the data."""
 
-    X: np.ndarray
+    X: np.ndarray | ExpandedTable
     silos: Silos
     scales: Scales
     recipe: Recipe
@@ -127,7 +128,8 @@ class Curvature:
 
     def _rows(self, which: slice | np.ndarray) -> np.ndarray:
         """Return the rows a, with the intercept's 1; normalised for smoothed losses."""
-        rows = self.scales.features.transform(self.X[which]).astype(np.float64, copy=False)
+        rows = self.scales.features.transform(np.asarray(self.X[which]))
+        rows = rows.astype(np.float64, copy=False)
         if self.recipe.fit_intercept:
             rows = np.column_stack([rows, np.ones(len(rows))])
         if math.isinf(self.recipe.loss.curvature(self.recipe.facts.n_outputs)):
@@ -140,7 +142,7 @@ class Curvature:
 
 def with_curvature(
     recipe: Recipe,
-    X: np.ndarray,
+    X: np.ndarray | ExpandedTable,
     silos: Silos,
     scales: Scales,
     factors: np.ndarray | None = None,

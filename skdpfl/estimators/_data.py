@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,11 @@ from sklearn.utils.validation import check_array
 from skdpfl._arguments import check_not_negative, naming_no_values
 from skdpfl._warnings import warn
 from skdpfl.choosing import PublicFacts, Recipe, with_curvature
-from skdpfl.encoding import Encoding
+from skdpfl.encoding import EncodedPart, Encoding
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes
 from skdpfl.losses import Loss
+from skdpfl.models import ExpandedTable
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.ledger import mark_of
 from skdpfl.scaling import Scales
@@ -298,23 +300,24 @@ class RawColumns:
         words, numbers = encoding.unknown("category"), encoding.unknown("number", "date")
         return cls(words.typed(frame), numbers.typed(frame).astype(np.float64))
 
-    def encoded(self, X: np.ndarray, encoding: Encoding) -> np.ndarray:
+    def encoded(self, X: ExpandedTable, encoding: Encoding) -> ExpandedTable:
         """Return encoded records with the columns of levels and ranges that were found."""
-        X, start, parts = X.copy(), 0, [iter(self.words.T), iter(self.numbers.T)]
-        for column in encoding.columns:
-            stop = start + len(column.names())
-            if column.paid:
-                values = next(parts[column.kind != "category"])
-                X[:, start:stop] = column.encode(values)
-            start = stop
-        return X
+        known, raw = X.parts(), [iter(self.words.T), iter(self.numbers.T)]
+
+        def parts() -> Iterator[EncodedPart]:
+            for column in encoding.columns:
+                own = list(islice(known, column.n_parts))
+                found = column.paid and column.parts(next(raw[column.kind != "category"]))
+                yield from found or own
+
+        return ExpandedTable.of_parts(parts(), encoding, len(X))
 
 
 @dataclass(frozen=True, eq=False)
 class LocalData(DataSource):
     """Validated records: features, coded targets, each record's silo and perhaps its weight."""
 
-    X: np.ndarray
+    X: np.ndarray | ExpandedTable
     y: np.ndarray
     silos: Silos
     facts: PublicFacts
@@ -351,7 +354,7 @@ class LocalData(DataSource):
         return words, numbers
 
     def encoded(self, encoding: Encoding) -> LocalData:
-        assert self.raw is not None
+        assert self.raw is not None and isinstance(self.X, ExpandedTable)
         X = self.raw.encoded(self.X, encoding)
         return replace(self, X=X, facts=self.facts.encoded(encoding), raw=None)
 
@@ -359,12 +362,12 @@ class LocalData(DataSource):
         return self.silos.assignment()
 
     def marks(self) -> dict[str, Any]:
-        mark = mark_of(self.X, self.y, *(() if self.raw is None else (self.raw.words,)))
+        mark = mark_of(*self._stored, self.y, *(() if self.raw is None else (self.raw.words,)))
         return {"mark": mark, "weighted": self.weights is not None}
 
     def digest(self) -> str:
         digest = hashlib.blake2b(self.silos.digest().encode(), digest_size=16)
-        for values in (self.X, self.y, self.weights, self.exposure, self.of_row):
+        for values in (*self._stored, self.y, self.weights, self.exposure, self.of_row):
             if values is not None:
                 digest.update(f"{values.shape} {values.dtype}".encode())
                 digest.update(np.ascontiguousarray(values))
@@ -372,6 +375,11 @@ class LocalData(DataSource):
             digest.update(repr(self.raw.words.tolist()).encode())
             digest.update(np.ascontiguousarray(self.raw.numbers))
         return digest.hexdigest()
+
+    @property
+    def _stored(self) -> tuple[np.ndarray, ...]:
+        """The features as they are stored."""
+        return self.X.stored if isinstance(self.X, ExpandedTable) else (self.X,)
 
     def with_curvature(self, recipe: Recipe, scales: Scales) -> Recipe:
         highest = float(scales.target.transform(self.y.max()))
@@ -396,7 +404,7 @@ class LocalData(DataSource):
         return share / np.bincount(self.of_row)[self.of_row] if self.mean else share
 
     def records(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.X, self.y
+        return np.asarray(self.X), self.y
 
     def for_callbacks(self, keep_y: bool) -> LocalData:
         y = self.y if keep_y else self.y[:0].copy()

@@ -135,7 +135,7 @@ class SiloData:
     cells : ndarray of shape (n, n_curves), optional
         The cells of all rows, set by :meth:`with_cells`; None: there are none.
     columns : CurveColumns, optional
-        What makes columns of X and cells, after :meth:`in_order`; None: X has all of them.
+        What makes columns of X and cells, of frames and after :meth:`in_order`; None: X has all.
     y_dtype : dtype, optional
         The dtype of returned targets; None: unchanged.
     weights : ndarray of shape (n,), optional
@@ -170,7 +170,7 @@ class SiloData:
     @classmethod
     def from_codes(
         cls,
-        X: np.ndarray,
+        X: np.ndarray | ExpandedTable,
         y: np.ndarray,
         codes: np.ndarray,
         n_silos: int,
@@ -191,13 +191,13 @@ class SiloData:
             small = codes.astype(np.uint16) if n_silos <= 2**16 else codes
             order = np.argsort(small, kind="stable")
             order = order.astype(np.int32) if len(codes) < 2**31 else order
-        records = cls(np.asarray(X), y, starts, order, transform, y_dtype, weights)
-        return replace(records, exposure=exposure, people=people)
+        records = cls(np.zeros((0, 0)), y, starts, order, transform, y_dtype, weights)
+        return replace(records._of(X), exposure=exposure, people=people)
 
     @classmethod
     def of_one(
         cls,
-        X: np.ndarray,
+        X: np.ndarray | ExpandedTable,
         y: np.ndarray,
         index: int,
         n_silos: int,
@@ -210,7 +210,17 @@ class SiloData:
             return cls.from_codes(X, y, codes, n_silos, weights=weights, of_row=of_row)
         starts = np.zeros(n_silos + 1, np.int64)
         starts[index + 1 :] = len(y)
-        return cls(np.asarray(X), y, starts, weights=weights)
+        return cls(np.zeros((0, 0)), y, starts, weights=weights)._of(X)
+
+    def _of(self, X: np.ndarray | ExpandedTable) -> SiloData:
+        """Return the records with these features."""
+        if isinstance(X, ExpandedTable):
+            return replace(self, X=X.values, cells=X.cells, columns=X.columns)
+        return replace(self, X=np.asarray(X), cells=None, columns=None)
+
+    def dense(self) -> SiloData:
+        """Return the records with all columns of features, which other than linear models read."""
+        return self if self.columns is None else self._of(np.asarray(self.table))
 
     def mapped(
         self,
@@ -219,15 +229,21 @@ class SiloData:
         y_dtype: np.dtype | None,
         class_weights: Sequence[float] | None = None,
     ) -> SiloData:
-        """Return the records with maps of features (applied to batches) and targets (at once)."""
+        """Return the records with maps of features and targets.
+
+        Those of arrays are applied to batches, others at once: to values and to levels.
+        """
         y = self.y if target is None else target.transform(self.y).astype(self.y.dtype, copy=False)
         transform = self.transform if features is None else features.transform
         factors = None if class_weights is None else np.asarray(class_weights, self.X.dtype)
+        records, expand = self, getattr(features, "expanded", None)
+        if isinstance(self.table, ExpandedTable) and features is not None:
+            records, transform, expand = self._of(features.mapped(self.table)), None, None
         return replace(
-            self,
+            records,
             y=y,
             transform=transform,
-            expand=getattr(features, "expanded", None),
+            expand=expand,
             y_dtype=y_dtype or self.y_dtype,
             class_weights=factors,
             typical_exposure=getattr(target, "exposure", 1.0),
@@ -275,6 +291,10 @@ class SiloData:
         if self.cells is None or self.columns is None:
             return self.X
         return ExpandedTable(self.X, self.cells, self.columns)
+
+    def stored(self, rows: Rows) -> np.ndarray:
+        """Return the features at ``rows`` as they were given."""
+        return np.asarray(self.table[rows])
 
     @cached_property
     def width(self) -> int:

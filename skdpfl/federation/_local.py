@@ -51,7 +51,7 @@ from skdpfl.federation._batches import (
 from skdpfl.federation._data import BLOCK, LARGE, SiloData, keep_freed_memory
 from skdpfl.federation._sums import Named, Question
 from skdpfl.losses import LogLoss, SquaredError
-from skdpfl.models import LinearModel
+from skdpfl.models import ExpandedTable, LinearModel
 from skdpfl.privacy.mechanisms import Mechanism, Senders
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -196,9 +196,8 @@ class LocalFederation(Federation):
 
     def _map_records(self, work: Work) -> None:
         """Scale the records, now or as they are read."""
-        self._data = self._given.mapped(
-            work.features, work.target, work.target_dtype, work.class_weights
-        )
+        given = self._given if work.model.is_linear else self._given.dense()
+        self._data = given.mapped(work.features, work.target, work.target_dtype, work.class_weights)
         worth = self._worth_copying()
         self._data = self._data.in_order() if worth else self._data.by_row().with_cells()
         copied = self._data.X is not self._given.X
@@ -475,7 +474,7 @@ class Silo:
     def alone(
         cls,
         index: int,
-        X: np.ndarray,
+        X: np.ndarray | ExpandedTable,
         y: np.ndarray,
         n_silos: int,
         streams: Streams,
@@ -490,7 +489,7 @@ class Silo:
         ----------
         index : int
             Its index among the plan's silos.
-        X : ndarray of shape (n, n_features)
+        X : ndarray or ExpandedTable of shape (n, n_features)
             Its features; the same rows in the same order whenever the silo is constructed again.
         y : ndarray of shape (n,)
             Its targets; classes as codes.

@@ -231,7 +231,7 @@ class BoundedSum(ABC):
             total = np.zeros(self.shape)
             for start in range(0, int(data.sizes[silo]), PIECE):
                 rows = data.rows_of(silo, slice(start, min(start + PIECE, int(data.sizes[silo]))))
-                total += self._piece(np.asarray(data.X[rows]), np.asarray(data.y[rows]))
+                total += self._piece(data.stored(rows), np.asarray(data.y[rows]))
             yield np.array([silo]), total[None]
 
     def of_persons(self, data: SiloData, work: Any) -> np.ndarray:
@@ -695,7 +695,7 @@ class CellCounts(BoundedSum):
 
 def _rows_of(data: SiloData) -> int:
     """Return how many rows are counted together."""
-    return max(4, _MOST_CELLS // max(1, data.X.shape[1]))
+    return max(4, _MOST_CELLS // max(1, data.table.shape[1]))
 
 
 def _merged(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

@@ -192,7 +192,7 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
             silo_column=self.silo_column,
             person_column=self.person_column,
         )
-        values, read = table.X, table.silos
+        values, read = np.asarray(table.X), table.silos
         if self.epsilon == np.inf:  # a search tries steps so, and no value may make them fail
             values = _summable(values)
         of_row, sizes = table.units(self.silos_per_person)

@@ -15,6 +15,7 @@ from skdpfl._warnings import refusing_complex
 from skdpfl.encoding import EncodedColumn, Encoding
 from skdpfl.federation import rows_of_persons
 from skdpfl.losses import signed_times
+from skdpfl.models import ExpandedTable
 from skdpfl.remote._letters import Ask, Facts, check_found, looked_for
 from skdpfl.remote._terms import Refused
 from skdpfl.silos import read_persons
@@ -232,12 +233,13 @@ class SiloRecords:
         dtype: Literal["object", "float64"] = "object" if words else "float64"
         return replace(facts, n_features=width, classes=None, dtype=dtype)
 
-    def table(self, ask: Ask, facts: Facts) -> np.ndarray:
+    def table(self, ask: Ask, facts: Facts) -> np.ndarray | ExpandedTable:
         """Return the columns that a letter reads, which :meth:`columns_of` accepted."""
         if self.declared is None or facts.columns is None:
             return self.features(facts)
         if ask.columns is not None:
-            return Encoding(ask.columns).encode(self._with_neutral(ask.columns))
+            encoding, frame = Encoding(ask.columns), self._with_neutral(ask.columns)
+            return ExpandedTable.of_parts(encoding.parts(frame), encoding, len(self.X))
         asked = looked_for(Encoding(facts.columns), of_words=_of_words(ask))
         values = asked.typed(self._with_neutral(facts.columns))
         return values if _of_words(ask) else values.astype(np.float64)

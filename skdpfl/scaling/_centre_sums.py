@@ -160,7 +160,7 @@ class TermSum(CentreSum):
     def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for silos in _groups(data.sizes, math.prod(self.shape)):
             rows, edges = data.rows_together(silos)
-            yield silos, self.of_columns(self.read(data.X[rows][:, self.used]), edges)
+            yield silos, self.of_columns(self.read(data.stored(rows)[:, self.used]), edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,7 +272,7 @@ class BinCounts(CellCounts, CentreSum):
 
     def cells(self, data: SiloData, rows: Any) -> np.ndarray:
         with np.errstate(all="ignore"):
-            bins = self.places(self.read(data.X[rows][:, self.used]))
+            bins = self.places(self.read(data.stored(rows)[:, self.used]))
         d, n_bins = self.shape
         return np.where(bins < 0, -1, bins + n_bins * np.arange(d))
 
@@ -370,7 +370,7 @@ class LifeTable(Levels):
         event, time = ~np.signbit(y), np.abs(y)
         within = 2 * np.searchsorted(self.cuts, time, side="left") + event
         cell = np.where((time >= 1) & ~event, self.n_cells - 1, within)
-        group = self.places(data.X[rows][:, self.used])[:, 0] if self.values else 0
+        group = self.places(data.stored(rows)[:, self.used])[:, 0] if self.values else 0
         return np.where(group < 0, -1, group * self.n_cells + cell)[:, None]
 
 
@@ -515,7 +515,7 @@ class SecondMoments(BoundedSum):
         second, mean = np.zeros((d, d)), np.zeros(d)
         for start in range(0, n, PIECE):
             rows = data.rows_of(silo, slice(start, min(start + PIECE, n)))
-            x = self._cut(data.X[rows])
+            x = self._cut(data.stored(rows))
             second += x.T @ x
             mean += x.sum(axis=0)
         second *= np.sqrt(2)

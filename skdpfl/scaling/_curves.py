@@ -68,6 +68,8 @@ _ON_EDGE = 1 + 2.0**-21
 #: in deviations of the noise: halves that differ by less from the expected division are divided as
 #: expected; the least of either half
 _ALIKE, _LEAST_HALF = 2.0, 0.5
+#: numbers of a frame's rows that are mapped at once
+_AT_ONCE = 2**18
 
 
 def _ladder(low: float, high: float) -> tuple[float, int]:
@@ -137,7 +139,7 @@ class Histogram(CellCounts):
 
     def cells(self, data: SiloData, rows: Any) -> np.ndarray:
         """See `CellCounts.cells`."""
-        cells = cells_of(np.asarray(data.X[rows])[:, self.columns], self.low, self.high)
+        cells = cells_of(data.stored(rows)[:, self.columns], self.low, self.high)
         return cells + np.arange(len(self.columns)) * (N_CELLS + 2)
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
@@ -453,6 +455,27 @@ class CurveScaling(Scaling):
         values[:, X.shape[1] :] = curves.products(X)
         return ExpandedTable(values, cells, self._scaled.astype(X.dtype))
 
+    def mapped(self, table: ExpandedTable) -> ExpandedTable:
+        """Return the scaled columns of a frame's rows, with cells of levels and of curves."""
+        (n, d), frame, own, first = table.shape, table.columns, table.numbers, table.values.shape[1]
+        values = np.zeros((n, first + len(self.curves.pairs)))
+        cells = np.empty((n, len(frame.where) + len(self.blocks)), np.uint8)
+        cells[:, : len(frame.where)] = table.cells
+        for i in range(0, n, most := max(1, _AT_ONCE // d)):
+            rows = slice(i, i + most)
+            part = self.expanded(table[rows].dense())
+            values[rows, : own.size], values[rows, first:] = part.values[:, own], part.values[:, d:]
+            cells[rows, len(frame.where) :] = part.cells
+        mapped = frame.mapped(lambda rows: self.expanded(rows).values[:, :d])
+        scaled = self._scaled
+        slopes = np.concatenate([mapped.slopes[: mapped.added], scaled.slopes[: scaled.added]])
+        slopes[own] = scaled.factors[own]
+        levels = [*mapped.tables(), *scaled.tables()]
+        where = [*frame.where, *np.searchsorted(own, self.curves.columns)]
+        return ExpandedTable(
+            values, cells, CurveColumns.of(np.zeros(0), slopes, levels, where, first)
+        )
+
     def within(self, X: Array) -> Array:
         """Return the columns to which coefficients refer."""
         X, curves = as_floats(X), self.curves
@@ -490,7 +513,7 @@ class CurveScaling(Scaling):
             centred = np.split(curves.table - self._offsets, curves.starts[1:])
             for own, cells, block in zip(levels, centred, blocks, strict=True):
                 own[: len(cells)] = (cells @ block[1:])[:, 1:]
-        slopes = np.array([block[0, 1:] for block in blocks]).reshape(-1, m)
+        slopes = np.array([block[0, 1:] for block in blocks]).ravel()
         return CurveColumns.of(factors, slopes, levels, curves.columns)
 
     @cached_property

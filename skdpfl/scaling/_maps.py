@@ -33,7 +33,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdpfl.models import ExpandedTable
+
 Array = NDArray[np.floating]
+#: rows of numbers that are mapped at once
+_AT_ONCE = 2**14
 
 
 class Scaling(ABC):
@@ -68,6 +72,14 @@ class Scaling(ABC):
     def within(self, X: Array) -> Array:
         """Return ``X`` with values clipped to the limits, if there are any."""
         return X
+
+    def mapped(self, table: ExpandedTable) -> ExpandedTable:
+        """Map a frame's rows, which stay values and cells: the former, and the columns of cells."""
+        values, cells = table.stored
+        own, values = self.of_columns(table.numbers), values.copy()
+        for i in range(0, len(values) if table.numbers.size else 0, _AT_ONCE):
+            values[i : i + _AT_ONCE] = own.transform(values[i : i + _AT_ONCE])
+        return ExpandedTable(values, cells, table.columns.mapped(self.transform))
 
     def of_columns(self, columns: np.ndarray) -> Scaling:
         """Return the map of some columns."""

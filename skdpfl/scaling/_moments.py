@@ -363,7 +363,7 @@ class Columns:
         """Return the values of some records (n, columns)."""
         parts = []
         if self.used.any():
-            X = np.asarray(data.X[rows])
+            X = data.stored(rows)
             parts.append(X if self.used.all() else X[:, self.used[: X.shape[1]]])
         if self.has_target:
             parts.append(np.asarray(data.y[rows])[:, None])

@@ -73,6 +73,60 @@ def test_a_declared_frame_is_the_frame_encoded_by_hand(name):
     assert (plan.noise_multiplier == model.plan_.noise_multiplier).all()
 
 
+WAYS = {
+    "curves": {"model": skdpfl.models.Additive(knots=6, interactions=False)},
+    "curves and products": {
+        "model": skdpfl.models.Additive(knots=4, interactions=[(0, 8), (0, 2)]),
+        "unit": "person",
+    },
+    "products alone": {"model": skdpfl.models.Additive(interactions=[(0, 8), (2, 5)])},
+    "persons": {"unit": "person", "contribution": "sum"},
+    "batches": {"sampling_rate": 0.3, "clip_norm": 0.5},
+    "four levels of the target": {"loss": "ordinal", "classes": [0, 1, 2, 3]},
+    "a network": {"model": skdpfl.models.MLP((3,))},
+    "no privacy": {"epsilon": np.inf},
+    "unscaled": {"scaling": None},
+    "scales within the budget": {"scaling": "private"},
+}
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_levels_are_trained_as_columns_of_0_and_1(how):
+    """Of which no table is made: the bits are those of a frame that has them."""
+    (frame, y, silos), options = raw(), {"n_rounds": 4, "random_state": 0, **WAYS[how]}
+    frame["smoker"] = frame.smoker.eq(True)
+    if "loss" in options:
+        y = y + 2 * (np.arange(len(y)) % 2)
+    who = {"persons": np.arange(400) // 2} if "unit" in options else {}
+    hand, both = by_hand(frame), []
+    for table, ranges in ((frame, DECLARED), (hand, {"age": (18, 100), "seen_days": (0, 2191)})):
+        model = skdpfl.ISRLDPClassifier(**{"epsilon": 8.0, "feature_bounds": ranges, **options})
+        both.append(model.fit(table, y, silos=np.sort(silos) if who else silos, **who))
+    shown = [each.predict_proba(table) for each, table in zip(both, (frame, hand), strict=True)]
+    np.testing.assert_allclose(*shown, rtol=1e-12)
+    if how != "a network":
+        np.testing.assert_array_equal(both[0].coef_, both[1].coef_)
+        np.testing.assert_array_equal(both[0].intercept_, both[1].intercept_)
+    assert both[0].privacy_spent_.epsilon == both[1].privacy_spent_.epsilon
+
+
+@pytest.mark.parametrize("n_levels", [254, 255, 600])
+def test_levels_of_more_than_a_byte(n_levels):
+    codes = np.random.default_rng(0).integers(0, n_levels + 2, 900)
+    names = [f"{k:03}" for k in range(n_levels + 1)]
+    frame = pd.DataFrame({"x": np.arange(900) / 900, "code": np.array([*names, None])[codes]})
+    columns = {"x": frame.x, "x_missing": frame.x.isna()}
+    columns |= {f"code_{name}": frame.code == name for name in names[:-1]}  # one is not declared
+    hand = pd.DataFrame(columns | {"code_missing": frame.code.isna()})
+    options = {"n_rounds": 3, "random_state": 0, "model": "linear"}
+    both = [
+        make("ISRLDPClassifier", **options, feature_bounds=each).fit(table, codes % 2)
+        for table, each in ((frame, {"x": (0, 1), "code": names[:-1]}), (hand, {"x": (0, 1)}))
+    ]
+    np.testing.assert_array_equal(both[0].schema_.encode(frame), hand.astype(float))
+    np.testing.assert_array_equal(both[0].coef_, both[1].coef_)
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS[:1])
 @pytest.mark.parametrize("kind", ["linear", "additive"])
 def test_one_file_predicts_raw_frames(name, kind):

@@ -376,8 +376,8 @@ def curved(n, n_values, where, m, dtype, before=None, seed=0):
     """A table of curves of m columns each, of the values at ``where``."""
     rng, c = np.random.default_rng(seed), len(where)
     before = n_values if before is None else before
-    shapes = (before,), (c, m), (c, CELLS, m)
-    columns = CurveColumns.of(*map(rng.standard_normal, shapes), np.array(where, np.int64))
+    shapes = (before,), (c * m,), (c, CELLS, m)
+    columns = CurveColumns.of(*map(rng.standard_normal, shapes), where)
     cells = rng.integers(0, 256, (n, c)).astype(np.uint8)
     values = rng.standard_normal((n, n_values)).astype(dtype)
     return ExpandedTable(values, cells, columns.astype(np.dtype(dtype)))
@@ -425,6 +425,23 @@ def test_columns_of_curves_have_the_bits_of_a_table_of_all(dtype, k, n_values, w
             for chunk in (1, 5, 13, None):
                 a, b = (each.step(params, y, limits=limits, link=0, chunk=chunk) for each in made)
                 np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "widened"])
+@pytest.mark.parametrize("widths", [[2, 21, 1, 40], [3, 1, 7], [1], [255, 2]])
+def test_columns_of_frames_are_of_many_widths(dtype, widths):
+    """Vectors that are wider than a curve's columns are written over by the next ones."""
+    dtype, of = (np.float64, np.float32) if dtype == "widened" else (dtype, dtype)
+    rng = np.random.default_rng(0)
+    levels, where = [rng.standard_normal((CELLS, m)) for m in widths], np.arange(len(widths)) % 2
+    for factors, rest in ((np.zeros(0), 2), (np.zeros(0), 3), (rng.standard_normal(2), 2)):
+        slopes = rng.standard_normal(sum(widths))
+        columns = CurveColumns.of(factors, slopes, levels, where, rest).astype(np.dtype(of))
+        cells = rng.integers(0, 256, (30, len(widths))).astype(np.uint8)
+        table = ExpandedTable(rng.standard_normal((30, 3)).astype(of), cells, columns)
+        assert table.shape == (30, len(factors) + sum(widths) + 3 - rest)
+        table = table.astype(np.dtype(dtype))
+        np.testing.assert_array_equal(table.dense(), table.by_numpy())
 
 
 def read_only(array):
@@ -516,6 +533,9 @@ REFUSED = {
     "too few levels": ("curves", 0, lambda a: part_of(a, 5, a[5][:-1])),
     "levels of another type": ("curves", 0, lambda a: part_of(a, 5, a[5].astype(float))),
     "a curve of no value": ("curves", 0, lambda a: part_of(a, 2, a[2] + 2)),
+    "curves of more columns": ("curves", 0, lambda a: part_of(a, 2, a[2] + [0, 1])),
+    "curves of fewer columns": ("curves", 0, lambda a: part_of(a, 2, a[2] - [0, 1])),
+    "curves of less than no column": ("curves", 0, lambda a: part_of(a, 2, a[2] - [0, 9])),
     "a curve of a value before": ("curves", 0, lambda a: part_of(a, 2, a[2] - 1)),
     "more values before than there are": ("curves", 0, lambda a: part_of(a, 7, 3)),
     "fewer values before than none": ("curves", 0, lambda a: part_of(a, 7, -1)),

@@ -142,6 +142,20 @@ def test_curves_take_the_data_once_more_and_a_byte_for_each_number(dtype, mixed)
     assert peak < X.nbytes + X.size + (1.2e7 if _products.compiled else 2.4e7)
 
 
+@pytest.mark.parametrize("model", ["linear", "additive"])
+def test_levels_take_a_byte_for_each_column_and_no_column_of_0_and_1(model):
+    """Which would be 52 MB; a byte for each column, the number twice, 2; 17 are for the rest."""
+    n, rng = 100_000, np.random.default_rng(0)
+    names = [f"level {k}" for k in range(20)]
+    columns = {f"c{j}": pd.Categorical.from_codes(rng.integers(0, 20, n), names) for j in range(3)}
+    frame = pd.DataFrame(columns | {"x": rng.random(n)})
+    options = {"feature_bounds": {"x": (0, 1)} | dict.fromkeys(columns, names), "n_rounds": 3}
+    model = ISRLDPClassifier(8.0, model=model, trust="server", random_state=0, **options)
+    peak = peak_of(lambda: model.fit(frame, frame.x > 0.4, silos=np.arange(n) // 10_000))
+    assert model.coef_.shape[1] >= 65
+    assert peak < n * (4 + 16) + 1.7e7
+
+
 LIMITED = """
 import resource, sys, warnings
 import numpy as np
