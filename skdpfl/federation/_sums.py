@@ -52,7 +52,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -67,6 +67,7 @@ from skdpfl.privacy.events import Approximate, Composition, Event, Exact, Gaussi
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import (
     DOUBLE,
+    GridRows,
     NoisedSum,
     SharedNoise,
     grid_for,
@@ -82,6 +83,14 @@ Answers = Iterator[tuple[np.ndarray, Any]]
 _OPEN = frozenset(("shape", "radius", "diameter", "terms", "check", "stackable", "of_words"))
 #: records that are added up at once, and the most that are read of a protected silo
 PIECE, MOST_ROWS = 2**14, 2**25
+
+
+def of_each(values: list[Any], number: Callable[[Any], float]) -> np.ndarray:
+    """Return a number of each value, computed once for equal ones."""
+    if values and values.count(values[0]) == len(values):
+        return np.full(len(values), number(values[0]))
+    known = {value: number(value) for value in set(values)}
+    return np.array([known[value] for value in values])
 
 
 class Question(ABC):
@@ -304,9 +313,9 @@ class BoundedSum(ABC):
         whole = budgets.unit == "silo"
         records = np.full(len(units), float(MOST_ROWS)) if budgets.unit != "record" else units
         operations = self.operations(records, n_added) + (whole and self.on_grid)  # a division
-        rho = {n: relative_error((n, DOUBLE)) for n in set(operations.tolist())}
+        rho = of_each(operations.tolist(), lambda n: relative_error((n, DOUBLE)))
         lost = 0.0 if self.on_grid else underflow(4 * MOST_ROWS, DOUBLE, math.prod(self.shape))
-        return units * np.array([rho[n] for n in operations.tolist()]) * self.radius + lost
+        return units * rho * self.radius + lost
 
     def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> NoisedSum:
         """Return the noised sums that cost ``mu`` (n_silos,): of each silo, or of all together."""
@@ -316,8 +325,7 @@ class BoundedSum(ABC):
             shared = self.shares(budgets, mu, budgets.n_silos)
             return NoisedSum(np.full(len(std), shared.std_of_total), np.full(len(std), shared.grid))
         pairs = list(zip(std.tolist(), bounds.tolist(), strict=True))
-        grids = {(s, b): grid_for(s, b) if s else 0.0 for s, b in set(pairs)}
-        return NoisedSum(std, np.array([grids[pair] for pair in pairs]))
+        return NoisedSum(std, of_each(pairs, lambda pair: grid_for(*pair) if pair[0] else 0.0))
 
     def shares(self, budgets: SiloBudgets, mu: np.ndarray, among: int) -> SharedNoise:
         """Return each silo's share of the noise of a sum that costs ``mu`` (n_silos,)."""
@@ -528,9 +536,13 @@ class SumQuestion(Question):
         """Return sums (n, *shape) plus noise; those with infinite budgets stay exact."""
         noisy, out = noised.std > 0, (exact * self.what.weight).reshape(len(exact), -1)
         if noisy.any():
-            width, who = out.shape[1], slice(None) if noisy.all() else noisy
+            width, grid = out.shape[1], noised.grid
             units = streams.units_block(self.purpose, silos, self.number, width, np.float64)
-            out[who] = noised.of(who).added(out[who], units[who])
+            if noisy.all():
+                out = GridRows(grid, grid).release(out, units)
+            else:
+                grid = grid[noisy]
+                out[noisy] = GridRows(grid, grid).release(out[noisy], units[noisy])
         return out.reshape(exact.shape)
 
 

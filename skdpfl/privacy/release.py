@@ -476,6 +476,8 @@ def noised_sum(
 def grids(std: np.ndarray, otherwise: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return the grids of noises of standard deviation ``std`` (n,), ``otherwise`` where 0."""
     noises = std.tolist()
+    if noises and noises[0] > 0 and noises.count(noises[0]) == len(noises):
+        return np.full(len(noises), grid_for(noises[0], 0.0, dtype))
     made = {s: grid_for(s, 0.0, dtype) for s in set(noises) if s > 0}
     return np.array([made.get(s, o) for s, o in zip(noises, otherwise.tolist(), strict=True)])
 

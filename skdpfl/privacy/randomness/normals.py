@@ -250,7 +250,7 @@ def _fresh(
     who, when = np.asarray(silos)[rows % len(silos)], rounds.start + rows // len(silos)
     words = np.empty((len(rows), counts.max()), np.uint64)
     # one bucket at a time, see words.py: a silo's words must not depend on the others
-    buckets = np.array([bucket(count) for count in counts.tolist()])
+    buckets = np.array([bucket(count) for count in range(counts.max() + 1)])[counts]
     for size in set(buckets.tolist()):
         like = buckets == size
         width = int(counts[like].max())

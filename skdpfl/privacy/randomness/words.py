@@ -44,8 +44,6 @@ from skdpfl._compiled import noise as compiled
 
 #: draws of at most this many words are read for many silos at once
 SMALL = 1024
-#: draws of silos in rounds of their own that are read one by one
-_FEW = 64
 #: silos and rounds fit 32 bits; draws 24, the upper half of them for rare refinements
 LIMIT = 1 << 32
 REFINED = 1 << 23
@@ -186,8 +184,8 @@ class SimulationWords(WordSource):
     def words_at(
         self, purpose: str, silos: np.ndarray, rounds: np.ndarray, draw: int, count: int
     ) -> Words:
-        size = bucket(count)
-        if size > SMALL or len(silos) > _FEW:
+        size, each_round = bucket(count), 1 + np.count_nonzero(rounds[1:] != rounds[:-1])
+        if size > SMALL or len(silos) > 2 * each_round:  # those of a round are read at once
             return super().words_at(purpose, silos, rounds, draw, count)
         blocks, domain, read = size // 4, size.bit_length(), partial(self._philox, purpose)
         each = zip(silos.tolist(), rounds.tolist(), strict=True)
