@@ -539,6 +539,3 @@ def test_pack_and_unpack_are_inverse_and_mean_what_scikit_learn_means(intercept,
     zero = model.pack(coef)
     assert zero.size == w.size
     assert intercept == (np.count_nonzero(zero) < zero.size)
-
-
-# -- these pieces make the optimum that scikit-learn finds

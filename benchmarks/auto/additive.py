@@ -54,9 +54,8 @@ def rows(case: str, seeds: int) -> Iterator[dict[str, object]]:
 
 def page(found: pd.DataFrame) -> str:
     """Return a table of means."""
-    each = found.assign(gain=found["auto"] - found["linear"]).groupby(
-        ["case", "epsilon"], sort=False
-    )
+    found = found.assign(gain=found["auto"] - found["linear"])
+    each = found.groupby(["case", "epsilon"], sort=False)
     means, errors = each.mean(numeric_only=True), each["gain"].sem()
     lines = [
         [case, f"{epsilon:g}", f"{row.linear:.3f}", f"{row.auto:.3f}", f"{row.gain:+.3f}",

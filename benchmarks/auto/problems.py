@@ -41,12 +41,8 @@ def effect(z: np.ndarray, bends: bool, rng: np.random.Generator) -> np.ndarray:
     if not bends:
         return z
     at = rng.uniform(-1, 1)
-    curves = (
-        np.abs(z - at),
-        np.tanh(3 * (z - at)),
-        np.maximum(z - at, 0.0) * 1.5,
-        np.cos(2 * z + at),
-    )
+    far = z - at
+    curves = np.abs(far), np.tanh(3 * far), np.maximum(far, 0.0) * 1.5, np.cos(2 * z + at)
     return curves[rng.integers(4)]
 
 

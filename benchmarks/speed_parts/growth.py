@@ -19,14 +19,8 @@ import numpy as np
 import skdpfl
 from benchmarks.tables import markdown
 
-COMMON = {
-    "epsilon": None,
-    "noise_multiplier": 2.0,
-    "clip_norm": 1.0,
-    "learning_rate": 0.5,
-    "scaling": None,
-    "random_state": 0,
-}
+COMMON = {"epsilon": None, "noise_multiplier": 2.0, "scaling": None, "random_state": 0}
+COMMON |= {"clip_norm": 1.0, "learning_rate": 0.5}
 
 
 class Point(NamedTuple):

@@ -46,13 +46,8 @@ class Opacus:
 
     def __init__(self, python: Path, data: Path, threads: int, *numbers: int) -> None:
         command = [python, HERE / "peer_opacus.py", data, threads, *numbers]
-        self._process = subprocess.Popen(
-            [str(word) for word in command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._process = subprocess.Popen([str(word) for word in command], text=True, **ends)
         self._line()
 
     def __call__(self) -> list[Times]:

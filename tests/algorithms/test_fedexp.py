@@ -84,9 +84,6 @@ def test_the_step_lies_between_one_and_the_number_of_silos(alike, expected):
     np.testing.assert_allclose(state.params, expected * messages.mean(axis=0))
 
 
-# ---- the step under noise --------------------------------------------------------------------
-
-
 # ---- steps of the server that differ between rounds, and what "auto" makes of them ---------------
 
 

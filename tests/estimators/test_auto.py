@@ -120,6 +120,3 @@ def test_a_warning_says_what_to_give(name):
             warnings.filterwarnings("ignore", "The noise will drown")  # more budget is needed
             make(name, random_state=0, epsilon=0.5, **silent).fit(wide, y, silos=silos)
             make(name, epsilon=0.5).plan_for(silo_sizes=[60] * 4, n_features=60)
-
-
-# ---- and it works --------------------------------------------------------------------------------

@@ -104,9 +104,6 @@ def test_a_silo_without_an_entry_is_an_error():
         fit(delta={1: 1e-5, 2: 1e-5, 3: 1e-5})
 
 
-# ---- what someone learns who sees the models only -----------------------------------------------
-
-
 # ---- plans without data -------------------------------------------------------------------------
 
 

@@ -63,9 +63,6 @@ def test_a_step_that_loses_the_frame_is_named():
         pipe.fit(frame_of(X, silos, "pandas"), y)
 
 
-# ---- clones and pickles -------------------------------------------------------------------------
-
-
 # ---- predictions --------------------------------------------------------------------------------
 
 
@@ -111,6 +108,3 @@ def test_only_the_log_loss_has_probabilities(name, loss):
         clf.predict_proba(X)
     said = f"loss='log_loss' and 'ordinal' only; this is loss={loss!r}"
     assert said in str(caught.value.__cause__)
-
-
-# ---- silos of all sizes -------------------------------------------------------------------------

@@ -51,9 +51,6 @@ def test_a_pyarrow_table_is_as_good_as_a_frame(table):
     assert np.array_equal(by_argument.coef_, frame.coef_)
 
 
-# ---- skops --------------------------------------------------------------------------------------
-
-
 # ---- scikit-learn's words -----------------------------------------------------------------------
 
 INSTEAD = {

@@ -185,6 +185,3 @@ def test_a_file_of_twice_the_memory_limit_is_fitted(model, width, tmp_path):
     command = [sys.executable, "-c", LIMITED, tmp_path / "X", model]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.split() == [str(width)], done.stderr
-
-
-# ---- layouts: a round touches its batch, whatever the table lies like ----------------------------

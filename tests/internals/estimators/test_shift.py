@@ -53,9 +53,3 @@ def test_a_fit_asks_as_often_as_it_pays(monkeypatch):
     model.fit(X, y, silos=silos)
     assert asked == 6 * [[0, 1, 2, 3]]
     assert max(count for _, count in model.plan_.setup[0]) == 6
-
-
-# ---- when there is none --------------------------------------------------------------------------
-
-
-# ---- and it works --------------------------------------------------------------------------------

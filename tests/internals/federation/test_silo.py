@@ -21,6 +21,7 @@ from tests.engine.settings import federation_of, problem, work_of
 from tests.federation.apart import Apart
 from tests.federation.test_local import setting
 from tests.guaranteed import plan_of
+from tests.internals.federation.test_local import SAMPLINGS
 
 SIZES = (5, 9, 2, 6, 30, 70, 6)
 
@@ -31,15 +32,6 @@ N = len(SIZES)
 def case(sampling=None, **kw):
     """Options of a fit of seven silos of unlike sizes, in four rounds."""
     return setting(sampling, **{"z": [1.0] * N, "weights": np.array(SIZES) / sum(SIZES), **kw})
-
-
-SAMPLINGS = [
-    Everyone(),
-    PoissonSampling(0.6),
-    PoissonSampling(0.05),
-    WithoutReplacement(0.4),
-    Disjoint(2),
-]
 
 
 @pytest.mark.parametrize("group", [_batches.GROUP, 1])

@@ -175,9 +175,6 @@ def test_spare_rounds_with_dealt_batches_have_some_of_their_own(tmp_path):
         with_plan(offer.row, spare_rounds=2)
 
 
-# ---- sums apart from a fit ----------------------------------------------------------------------
-
-
 # ---- a hostile server ---------------------------------------------------------------------------
 
 
