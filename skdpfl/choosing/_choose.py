@@ -70,7 +70,7 @@ from skdpfl.scaling import (
 
 #: the warning after the scales have been found
 _COARSE = (
-    "Estimates within the budget show that the target varies by far less than {:.1g}, or is "
+    "Estimates within the budget show that the target may vary by far less than {:.1g}, or be "
     "outside its bounds, so predictions may be far off. Give target_bounds=(low, high), a public "
     "range that is no wider than the target's values."
 )

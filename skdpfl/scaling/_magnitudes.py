@@ -12,8 +12,9 @@
 The result for a column is a box [low, high], the 15 % and 85 % posterior quantiles of the shapes'
 ends, which is wider the larger the noise. Where whole silos are hidden, features whose bins the
 noise drowns have one box if, by all their counts, one shape at one scale is more probable than
-shapes of their own. All of this uses only noisy shares and public numbers: it is post-processing
-and costs nothing.
+shapes of their own; and the target's box has median ends, since too wide a one makes predictions
+noise. All of this uses only noisy shares and public numbers: it is post-processing and costs
+nothing.
 
 The library of shapes depends on no data. A shape is a distribution at scale 1 (normal around 1, 0
 or -1, lognormal of one sign or both, without and with zeros, squares and products of normals, two
@@ -118,10 +119,20 @@ class ShapeLibrary(NamedTuple):
     prior: Array
     wide: Array  # which of them spread over many powers of ten
 
-    def boxes(self, noisy: Array, noise: Array, unclear: np.ndarray) -> tuple[Bounds, Array]:
-        """Boxes of columns, and the probability of a wide shape, from shares and noise of each.
+    def boxes(
+        self,
+        noisy: Array,
+        noise: Array,
+        unclear: np.ndarray,
+        targets: np.ndarray,
+        part: float,
+    ) -> tuple[Bounds, Array, Array]:
+        """Boxes of columns, from shares and noise of each, and two probabilities.
 
-        The ``unclear`` columns (columns,) are one column's repetitions if that is more probable.
+        They are that of a wide shape, and that ``targets`` (columns,) are narrower than this
+        ``part`` of their box, by a prior without their own counts, which would confirm themselves.
+        The boxes of targets have median ends. The ``unclear`` columns (columns,) are one column's
+        repetitions if that is more probable.
         """
         variance = (noise**2 + _MISFIT**2).astype(np.float32)[:, None]
         logs = noisy.astype(np.float32) @ self.shares.T
@@ -141,14 +152,22 @@ class ShapeLibrary(NamedTuple):
             weights = likely * prior
             weights /= weights.sum(axis=1, keepdims=True)
             prior = (_PRIOR_WEIGHT * self.prior + nonzero @ weights).astype(np.float32)
-        low = _quantiles(self.low, weights, 1 - _QUANTILE)
-        return Bounds(low, _quantiles(self.high, weights, _QUANTILE)), weights @ self.wide
+        quantiles = np.where(targets, 0.5, _QUANTILE)
+        low = _quantiles(self.low, weights, 1 - quantiles)
+        high = _quantiles(self.high, weights, quantiles)
+        narrow = np.zeros(targets.size)
+        if targets.any():
+            others = _PRIOR_WEIGHT * self.prior + nonzero[~targets] @ weights[~targets]
+            alone = likely[targets] * others
+            shorter = self.high - self.low < part * (high - low)[targets, None]
+            narrow[targets] = (alone * shorter).sum(axis=1) / alone.sum(axis=1)
+        return Bounds(low, high), weights @ self.wide, narrow
 
 
-def _quantiles(values: Array, weights: Array, q: float) -> Array:
-    """The q-quantile of ``values`` (n,) under each row of ``weights``, which sum to 1."""
+def _quantiles(values: Array, weights: Array, q: Array) -> Array:
+    """The quantiles q (rows,) of ``values`` (n,) under each row of ``weights``, which sum to 1."""
     order = np.argsort(values)
-    places = (weights[:, order].cumsum(axis=1) < q).sum(axis=1)
+    places = (weights[:, order].cumsum(axis=1) < q[:, None]).sum(axis=1)
     return values[order[np.minimum(places, order.size - 1)]]
 
 

@@ -271,7 +271,7 @@ class RatioTarget:
 class Scales:
     """The maps of features and of the target (the identity in classifiers).
 
-    From released moments: ``coarse_target``, whether the target's scale is too large;
+    From released moments: ``coarse_target``, whether the target's scale may be too large;
     ``target_error``, the standard deviation of the error of the target's mean, in half boxes (0 if
     it was not released); and ``missed_features``, those with many values beyond their declared
     bounds. From released counts: ``wide_features``, those that spread over many powers of ten;

@@ -119,8 +119,9 @@ class FoundMoments(NamedTuple):
     From counts: ``wide``, the probability that a column's values spread over many powers of ten;
     ``beyond``, which columns have many values in the open bins at the ends; ``unseen``, whether all
     features seem to be 0, or too small for counts, in nearly all records; ``gathered``, whether
-    nearly all values of the target are in two bins. ``missed``: which columns have many values
-    beyond their declared bounds.
+    nearly all values of the target are in two bins; ``narrow``, whether whole silos' target may
+    vary by less than its scale can be. ``missed``: which columns have many values beyond their
+    declared bounds.
     """
 
     boxes: Boxes
@@ -128,6 +129,7 @@ class FoundMoments(NamedTuple):
     beyond: np.ndarray
     unseen: bool
     gathered: bool
+    narrow: bool
     moments: Estimate
     missed: np.ndarray
 
@@ -192,10 +194,11 @@ def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
     return Estimate(*(np.where(plan.is_feature, *part) for part in parts))
 
 
-def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Array, np.ndarray, bool, bool]:
-    """Return the first five of `FoundMoments`: boxes are declared, or from noisy counts."""
+def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Array, np.ndarray, bool, bool, bool]:
+    """Return the first six of `FoundMoments`: boxes are declared, or from noisy counts."""
     low, high = _declared(plan)
-    wide, beyond, unseen, gathered = np.zeros(low.size), np.zeros(low.size, bool), False, False
+    wide, beyond = np.zeros(low.size), np.zeros(low.size, bool)
+    unseen, gathered, narrow = False, False, False
     if plan.target == "refined bounds" and plan.target_bounds is not None:
         low[~plan.is_feature] = plan.target_bounds.low
         high[~plan.is_feature] = plan.target_bounds.high
@@ -203,13 +206,16 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Array, np.ndarray
         shares, where, noise = run.mean(0, plan.counts.what), plan.counted, plan.noise(plan.counts)
         drowned = deviations_of_all(_DEVIATIONS, MagnitudeGrid.n_bins) * noise > _MANY
         unclear = drowned & plan.is_feature[where] & (plan.budgets.unit == "silo")
-        ranges, is_wide = shape_library().boxes(shares, noise, unclear)
+        targets = ~plan.is_feature[where] & (plan.budgets.unit == "silo")
+        ranges, is_wide, is_narrow = shape_library().boxes(
+            shares, noise, unclear, targets, plan.floor or 0.0
+        )
         far = shares[:, [0, 2 * MagnitudeGrid.n_positive]]  # the two open bins
         is_far = far.max(axis=1) > _MANY + deviations_of_all(_DEVIATIONS, far.size) * noise
         if not plan.unbounded.any():
             sure = _has_values(shares, noise, ranges) & ~is_far
             low, high = _narrower(low, high, where, ranges, sure)
-            return _between(low, high), wide, beyond, unseen, gathered
+            return _between(low, high), wide, beyond, unseen, gathered, narrow
         low[where], high[where] = ranges
         wide[where], beyond[where] = is_wide, is_far
         if plan.features == "private":
@@ -218,7 +224,8 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Array, np.ndarray
         if plan.target == "private":
             in_two = float((shares[-1, :-1] + shares[-1, 1:]).max())
             gathered = in_two > 1 - _FEW - _DEVIATIONS * float(noise[-1])
-    return _between(low, high), wide, beyond, unseen, gathered
+            narrow = bool(is_narrow[-1] > 1 - _SURELY)
+    return _between(low, high), wide, beyond, unseen, gathered, narrow
 
 
 def _between(low: Array, high: Array) -> Boxes:
@@ -290,6 +297,7 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
         return maps
     bounded = plan.target == "refined bounds"
     coarse = target_is_unresolved(found.moments, plan.floor, bounded, found.gathered)
+    coarse = coarse or found.narrow
     error = float(found.moments.mean_error[-1])
     return replace(maps, coarse_target=coarse, target_error=error)
 

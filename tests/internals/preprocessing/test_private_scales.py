@@ -90,15 +90,36 @@ def test_columns_that_noise_drowns_have_one_box_if_they_are_alike():
     """60 normal columns, of one scale or over five decades, and columns without values."""
     rng, library = np.random.default_rng(0), shape_library()
     noise, unclear = np.full(60, 0.2), np.ones(60, bool)
+    rest = np.zeros(60, bool), 0.0
     for decades, values, shared in ((0, 1.0, True), (5, 1.0, False), (0, 0.0, False)):
         scales = 0.07 * 10 ** rng.uniform(0, decades or 1e-9, 60)
         columns = values * scales * rng.normal(size=(3000, 60))
         bins = MagnitudeGrid().bins(columns.copy())
         shares = (bins[:, :, None] == np.arange(MagnitudeGrid.n_bins)).mean(axis=0)
         noisy = shares * values + 0.2 * rng.normal(size=shares.shape)
-        own, found = (library.boxes(noisy, noise, which)[0] for which in (~unclear, unclear))
+        own, found = (library.boxes(noisy, noise, which, *rest)[0] for which in (~unclear, unclear))
         assert (len(set(found.high)) == 1) == shared
         if shared:
             assert 1 < found.high[0] / 0.07 < 6 and len(set(own.high)) > 5
         else:
             assert (found.high == own.high).all()
+
+
+@pytest.mark.parametrize(("noise", "wide", "doubted"), [(0.03, 0.0, 0.0), (0.12, 0.15, 0.4)])
+def test_targets_that_noise_drowns_have_boxes_that_fit_or_are_doubted(noise, wide, doubted):
+    """Normal targets beside five normal features of another scale, 100 draws of the noise."""
+    rng, library, grid = np.random.default_rng(0), shape_library(), MagnitudeGrid()
+    columns = rng.normal(size=(20_000, 6)) * [1, 1, 1, 1, 1, 2.25]
+    bins = grid.bins(columns)
+    shares = (bins[:, :, None] == np.arange(grid.n_bins)).mean(axis=0)
+    all_noise, target = np.array([2 * noise] * 5 + [noise]), np.arange(6) == 5
+    found = []
+    for _ in range(100):
+        noisy = shares + all_noise[:, None] * rng.normal(size=shares.shape)
+        box, _, narrow = library.boxes(noisy, all_noise, np.zeros(6, bool), target, 0.2)
+        found.append((max(-box.low[5], box.high[5]) / 2.25, narrow[5]))
+        assert not narrow[:5].any()
+    far, narrow = np.array(found).T
+    assert (far > 30).mean() <= wide
+    assert (narrow > 0.05).mean() <= doubted
+    assert (narrow[far > 30] > 0.05).sum() >= 0.8 * (far > 30).sum()
