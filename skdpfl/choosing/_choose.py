@@ -510,7 +510,7 @@ def _settings(recipe: Recipe, rate: float, steps: tuple[int, ...]) -> Settings:
     rules, clip, momentum = recipe.model.rules, recipe.clip_norm, recipe.momentum
     noise, task = recipe.noise, recipe.expected
     if clip is None and recipe.promise.hides_silos:
-        clip = rules.message_clip_norm(steps, noise, task)
+        clip = recipe.method.message_clip_norm(recipe, steps, noise, task)
     elif clip is None:
         clip = rules.clip_norm(noise, task, recipe.alpha)
     if momentum is None:

@@ -517,6 +517,12 @@ class Method:
         """Whether "auto" uses momentum at the server."""
         return False
 
+    def message_clip_norm(
+        self, recipe: Recipe, steps: tuple[int, ...], noise: float, task: RuleTask
+    ) -> float:
+        """Return the clip norm of whole silos' messages for "auto", the highest of those learnt."""
+        return recipe.model.rules.message_clip_norm(steps, noise, task)
+
     def silo_learning_rate(self, recipe: Recipe, noise: float, task: RuleTask) -> float:
         """Return the local step of whole silos for "auto"."""
         return recipe.model.rules.silo_learning_rate(recipe.settings.steps, noise, task)

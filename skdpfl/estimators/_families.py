@@ -555,6 +555,10 @@ class DPFederatedSurvival(_DPFederated, FederatedSurvival):
     """
 
 
+#: the largest share of the way to a silo's own optimum that a local step goes
+_OF_WAY = 0.5
+
+
 @dataclass(frozen=True)
 class _Extrapolation(Method):
     """FedAvg with adaptive server steps."""
@@ -577,6 +581,21 @@ class _Extrapolation(Method):
         """Return the mechanism."""
         return PrivUnitMessages() if self.privunit else super().mechanism(recipe)
 
+    def message_clip_norm(
+        self, recipe: Recipe, steps: tuple[int, ...], noise: float, task: RuleTask
+    ) -> float:
+        """Return the highest clip norm: of a quadratic loss, for noise of the target's whole scale.
+
+        The rules' half leaves no room for a target's scale that noise makes too small: all messages
+        would be clipped until late rounds. But messages are no longer than the way to as many
+        uncorrelated rows as half-long steps can fit.
+        """
+        usual = super().message_clip_norm(recipe, steps, noise, task)
+        if noise <= 0 or not (recipe.loss.is_quadratic and recipe.model.is_linear):
+            return usual
+        way = math.sqrt(_OF_WAY * max(steps)) / (task.curvature * task.norm)
+        return max(usual, min(way, 1 / (noise * len(steps) * task.norm)))
+
     def silo_learning_rate(self, recipe: Recipe, noise: float, task: RuleTask) -> float:
         """Return the local step: of a quadratic loss longer, where messages may be long.
 
@@ -588,9 +607,9 @@ class _Extrapolation(Method):
         step, steps = super().silo_learning_rate(recipe, noise, task), recipe.settings.steps
         if not recipe.loss.is_quadratic:
             return step
-        message = recipe.model.rules.message_clip_norm(steps, noise, task)
+        message = self.message_clip_norm(recipe, steps, noise, task)
         of_way = min(1.0, 3 * task.curvature * task.norm * message)
-        share = min(0.5, 1 - (1 - of_way) ** (1 / max(steps)))
+        share = min(_OF_WAY, 1 - (1 - of_way) ** (1 / max(steps)))
         return max(step, share / (task.curvature * task.squared_row))
 
     def with_constants(self, recipe: Recipe) -> Recipe:
