@@ -224,8 +224,7 @@ def average_responses(
     array([[-0.25],
            [-0.5 ]])
     """
-    n, m, eta = n_rounds, momentum, rate
-    slopes = np.clip(slopes, 0, 1.5 * (1 + m) / eta)
+    n, m, eta, slopes = n_rounds, momentum, rate, settled(slopes, rate, momentum)
     each: Any = slopes.item() if len(slopes) == 1 else slopes  # numbers are faster than arrays
     x, v, moved = 0.0, 1.0, np.zeros((n + 1, len(slopes)))
     for k in range(n):
@@ -236,3 +235,14 @@ def average_responses(
     first, sent = n // 2 if n_last is None else max(0, n - n_last), np.arange(n)
     responses = after[n - sent] - after[np.maximum(0, first - sent)]
     return np.asarray(responses / (n - first))
+
+
+def settled(slopes: NDArray, rate: float, momentum: float) -> NDArray:
+    """Return slopes (P,) in which rounds settle: cut to 3/4 of those in which they diverge.
+
+    Examples
+    --------
+    >>> settled(np.array([1.0, 100.0]), rate=0.5, momentum=0.0)
+    array([1., 3.])
+    """
+    return np.clip(slopes, 0, 1.5 * (1 + momentum) / rate)

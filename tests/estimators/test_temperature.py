@@ -52,6 +52,16 @@ def test_it_is_in_the_plan_the_price_and_the_budget(trust, sizes, n_classes, mos
         assert not clf.plan_for(**numbers).setup
 
 
+@pytest.mark.parametrize("n_features", [1, 3])
+def test_few_columns_of_many_records_are_not_shrunk(n_features):
+    """Though long steps would diverge in directions that such tables do not have."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (8000, n_features))
+    y = (X.sum(axis=1) + rng.logistic(size=len(X)) > 0).astype(int)
+    clf = skdpfl.ISRLDPClassifier(30.0, feature_bounds=(-1, 1), random_state=0)
+    assert clf.fit(X, y, silos=np.arange(8000) % 3).temperature_ < 1.01
+
+
 # ---- when there is none --------------------------------------------------------------------------
 
 OFF = [
