@@ -238,7 +238,10 @@ class SiloData:
         factors = None if class_weights is None else np.asarray(class_weights, self.X.dtype)
         records, expand = self, getattr(features, "expanded", None)
         if isinstance(self.table, ExpandedTable) and features is not None:
-            records, transform, expand = self._of(features.mapped(self.table)), None, None
+            if hasattr(features, "mapped"):
+                records, transform, expand = self._of(features.mapped(self.table)), None, None
+            else:  # a map from outside knows arrays only
+                records = self.dense()
         return replace(
             records,
             y=y,

@@ -458,6 +458,8 @@ class CurveScaling(Scaling):
     def mapped(self, table: ExpandedTable) -> ExpandedTable:
         """Return the scaled columns of a frame's rows, with cells of levels and of curves."""
         (n, d), frame, own, first = table.shape, table.columns, table.numbers, table.values.shape[1]
+        if not np.isin(self.curves.columns, own).all():  # another server's, of columns of 0 and 1
+            return self.expanded(table.dense())
         values = np.zeros((n, first + len(self.curves.pairs)))
         cells = np.empty((n, len(frame.where) + len(self.blocks)), np.uint8)
         cells[:, : len(frame.where)] = table.cells

@@ -1,11 +1,19 @@
 """The door for data: columns of ids are taken out, each row has one silo and one person."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
+from skdpfl import ISRLDPClassifier
+from skdpfl._declarations import encoding_of
+from skdpfl.federation import SiloData
+from skdpfl.models import Additive, ExpandedTable
+from skdpfl.scaling._curves import edges_of
 from skdpfl.table import Table
+from tests.estimators.test_frames import DECLARED, raw
 
 SILOS = ["b", "a", "b", "b", "a", "a"]
 PEOPLE = ["ann", "ann", "bob", "ann", "cid", "cid"]
@@ -59,3 +67,30 @@ def test_how_many_rows_a_person_has_changes_no_public_number():
 def test_persons_that_cannot_be_read(how, words):
     with pytest.raises(ValueError, match=words):
         read(FRAME if "person_column" in how else FRAME[["age"]], **how)
+
+
+class Halves:
+    """A map that is declared by a user."""
+
+    def transform(self, values):
+        return values / 2
+
+
+@pytest.mark.parametrize("map_of", ["from outside", "curves of levels"])
+def test_any_map_of_a_frame_gets_all_columns(map_of):
+    """Scales map values and levels apart; others map whole rows, also a server's other curves."""
+    frame, y, silos = raw(40)
+    schema = encoding_of(frame, DECLARED, 20, ())
+    table = ExpandedTable.of_parts(schema.parts(frame), schema, 40)
+    features = Halves()
+    if map_of == "curves of levels":
+        options = {"n_rounds": 2, "random_state": 0, "feature_bounds": DECLARED}
+        model = ISRLDPClassifier(30.0, model=Additive(3, interactions=[(0, 2)]), **options)
+        features = model.fit(*raw()[:2]).scaling_
+        curves = features.curves
+        other = replace(curves.curves[1], column=3, edges=edges_of(0.0, 1.0))
+        features = replace(features, curves=replace(curves, curves=(curves.curves[0], other)))
+    data = SiloData.from_codes(table, y, silos, 4).mapped(features, None, None)
+    for read in (data, data.by_row().with_cells(), data.in_order()):
+        X = read.at(read.rows_of(1, slice(None)))[0]
+        np.testing.assert_array_equal(X, features.transform(schema.encode(frame[silos == 1])))
