@@ -1,4 +1,4 @@
-"""What is here of the papers, item by item: ``python benchmarks/papers/coverage.py``.
+"""What is here of the papers: ``python benchmarks/papers/coverage.py --out coverage.md``.
 
 docs/papers/index.md has the counts and what is not whole.
 
@@ -172,7 +172,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tables", type=Path, default=ITEMS.parent, help="where the tables are")
-    print(page(parser.parse_args().tables, all_items=True))
+    parser.add_argument("--out", type=Path, help="the page; without it, it is printed")
+    options = parser.parse_args()
+    text = page(options.tables, all_items=True)
+    if options.out:
+        options.out.write_text(text + "\n")
+    else:
+        print(text)
 
 
 if __name__ == "__main__":
