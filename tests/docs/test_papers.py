@@ -1,6 +1,7 @@
 """The runner of the papers' figures: tuning, tables, pages."""
 
 import importlib
+import math
 import re
 import sys
 from pathlib import Path
@@ -92,6 +93,18 @@ def test_a_search_that_ended_at_an_edge_goes_on_from_there(papers, tmp_path):
     assert sorted(tried) == [3.0, 9.0, 27.0, 81.0, 243.0, 729.0, 729.0, 2190.0]
     assert store.tuned(wide.key) == cells.Tuned({"step": 729.0}, True, ended.fits + 7)
     assert set(*store.seeds().values()) == {0}
+
+
+@pytest.mark.parametrize(("slope", "step", "fits"), [(0.01, 9.0, 3), (3.0, 27.0, 4)])
+def test_a_search_goes_on_for_more_than_a_standard_error(papers, slope, step, fits):
+    def measure(seed, step):  # up to 27; two of eight seeds differ by 1 from step to step
+        k = round(math.log(step, 3))
+        return slope * min(k, 3) + (seed == 101 + k % 8) - (seed == 105 + k % 8)
+
+    axis = papers("_common.cells").Axis("step", 1, 3)
+    cells, fig, cell = figure(papers, measure, (axis,), tuning=tuple(range(101, 109)))
+    ended = cells.Tuned({"step": 9.0}, False, 10)
+    assert cells.tune(fig, cell, False, ended) == cells.Tuned({"step": step}, True, 10 + fits)
 
 
 @pytest.mark.slow

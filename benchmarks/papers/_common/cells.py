@@ -4,11 +4,12 @@ Tuning, the same for all methods. A cell names its axes: a start, a factor, ends
 several hills, so the search walks from three starts, far from each other on the first axis, each
 the best of three on the second. It walks over the lattice {start * factor^k}: along one axis after
 the other, uphill, and on two at once where that ends, until no neighbour is better; the best end
-is taken. So the optimum lies inside the points that were
-tried, or at an end that the axis has by itself (one local step), or ``inside`` says that it lies at
-an end that was only set: the next run goes on there. What "auto" chooses is tried as well where a
-cell says so. It is chosen on seeds (splits, cohorts, noise) of their own and is not paid for:
-figures compare methods.
+is taken. So the optimum lies inside the points that were tried, or at an end that the axis has by
+itself (one local step), or ``inside`` says that it lies at an end that was only set. The next run
+goes on there, while a neighbour is better by a standard error of the mean difference: less is
+noise, and a ridge of rounds and steps rises by less for ever. What "auto" chooses is tried as well
+where a cell says so. It is chosen on seeds (splits, cohorts, noise) of their own and is not paid
+for: figures compare methods.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ QUICK_MOST, TUNING = 6, (101,)
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
 #: where a full search starts on its first two axes, in steps of the lattice
 STARTS = ((0, -4, 4), (0, -2, 2))
+#: of a point on the lattice: steps from the start on each axis
+Place = tuple[int, ...]
 
 
 class Axis(NamedTuple):
@@ -195,18 +198,23 @@ def tune(figure: Figure, cell: Cell, quick: bool, ended: Tuned | None = None) ->
         return Tuned({}, True, 0)
     most, tuning = (QUICK_MOST, TUNING) if quick else (math.inf, figure.tuning)
     sign = 1.0 if figure.higher_is_better else -1.0
-    seen: dict[tuple[int, ...], float] = {}
+    seen: dict[Place, np.ndarray] = {}
 
-    def worth(point: dict[str, Any]) -> float:
-        values = [as_fit(cell.measure(seed, **point)).value for seed in tuning]
-        mean = sign * float(np.mean(values))
-        return mean if np.isfinite(mean) else -np.inf
+    def worths(point: dict[str, Any]) -> np.ndarray:
+        values = sign * np.array([as_fit(cell.measure(seed, **point)).value for seed in tuning])
+        return values if np.isfinite(values).all() else np.full(len(tuning), -np.inf)
 
-    def score(place: tuple[int, ...]) -> float:
+    def score(place: Place) -> float:
         point = point_at(cell.axes, place)
         if place not in seen and len(seen) < most and point is not None:
-            seen[place] = worth(point)
-        return seen.get(place, -np.inf)
+            seen[place] = worths(point)
+        return float(np.mean(seen.get(place, -np.inf)))
+
+    def gain(new: Place, old: Place) -> float:
+        more = score(new) - score(old)
+        if not ended or not np.isfinite(more):
+            return more
+        return more - float(np.std(seen[new] - seen[old])) / math.sqrt(max(len(tuning) - 1, 1))
 
     begins = [(0,) * len(cell.axes)]
     if ended:
@@ -214,60 +222,63 @@ def tune(figure: Figure, cell: Cell, quick: bool, ended: Tuned | None = None) ->
     elif not quick:  # the best start for each of those on the first axis
         places = itertools.groupby(starts(figure, cell), key=lambda place: place[0])
         begins = [max(near, key=score) for _, near in places]
-    best = max([walk(score, begin) for begin in begins], key=score)
+    best = max([walk(score, gain, begin) for begin in begins], key=score)
     inside = all(
         near in seen or any(axis.ends_before(k) for axis, k in zip(cell.axes, near, strict=True))
         for near in neighbours(best)
     )
-    if cell.auto and worth({}) > score(best):
+    if cell.auto and np.mean(worths({})) > score(best):
         return Tuned({}, True, len(seen) + 1)
     fits = len(seen) + cell.auto + (ended.fits if ended else 0)
     return Tuned(point_at(cell.axes, best) or {}, inside, fits)
 
 
-def starts(figure: Figure, cell: Cell) -> list[tuple[int, ...]]:
+def starts(figure: Figure, cell: Cell) -> list[Place]:
     """Return the places where a search starts."""
     n_axes = len(cell.axes)
     near = itertools.product(*(cell.starts or figure.starts)[:n_axes])
     return [(*place, *(0,) * (n_axes - len(place))) for place in near]
 
 
-def walk(score: Callable[[tuple[int, ...]], float], best: tuple[int, ...]) -> tuple[int, ...]:
+def walk(
+    score: Callable[[Place], float], gain: Callable[[Place, Place], float], best: Place
+) -> Place:
     """Return where a walk uphill ends."""
     moved = True
     while moved:
         start = best
         for axis in range(len(best)):
-            best = climb(score, best, axis)
+            best = climb(score, gain, best, axis)
         if best == start:  # hyper-parameters may hang together: a ridge across the axes
-            best = max([best, *corners(best)], key=score)
+            top = max(corners(best), key=score, default=best)
+            best = top if gain(top, best) > 0 else best
         moved = best != start
     return best
 
 
 def climb(
-    score: Callable[[tuple[int, ...]], float], place: tuple[int, ...], axis: int
-) -> tuple[int, ...]:
+    score: Callable[[Place], float], gain: Callable[[Place, Place], float], place: Place, axis: int
+) -> Place:
     """Return the first place along an axis that neither neighbour on it beats."""
     while True:
         near = [shifted(place, axis, by) for by in (-1, 1)]
         better = max(near, key=score)
-        if score(better) <= score(place):
+        if not gain(better, place) > 0:
             return place
         place = better
 
 
-def shifted(place: tuple[int, ...], axis: int, by: int) -> tuple[int, ...]:
+def shifted(place: Place, axis: int, by: int) -> Place:
     """Return the neighbour on an axis."""
     return (*place[:axis], place[axis] + by, *place[axis + 1 :])
 
 
-def neighbours(place: tuple[int, ...]) -> list[tuple[int, ...]]:
+def neighbours(place: Place) -> list[Place]:
     """Return the neighbours on all axes."""
     return [shifted(place, axis, by) for axis in range(len(place)) for by in (-1, 1)]
 
 
-def corners(place: tuple[int, ...]) -> list[tuple[int, ...]]:
+def corners(place: Place) -> list[Place]:
     """Return the neighbours on two axes at once."""
     pairs = itertools.combinations(range(len(place)), 2)
     return [
@@ -276,7 +287,7 @@ def corners(place: tuple[int, ...]) -> list[tuple[int, ...]]:
     ]
 
 
-def point_at(axes: tuple[Axis, ...], place: tuple[int, ...]) -> dict[str, Any] | None:
+def point_at(axes: tuple[Axis, ...], place: Place) -> dict[str, Any] | None:
     """Return the hyper-parameters of a place, None outside the lattice."""
     values = [axis.at(k) for axis, k in zip(axes, place, strict=True)]
     if any(value is None for value in values):
