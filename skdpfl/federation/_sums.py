@@ -621,17 +621,14 @@ def records_read(data: SiloData, budgets: SiloBudgets) -> SiloData:
     strides = np.maximum(budgets.strides(data.sizes), 1)
     if strides.max() == 1 and not (whole and data.sizes.max() > MOST_ROWS):
         return data
-    within = np.arange(len(data.y)) - np.repeat(data.starts[:-1], data.sizes)
-    each = np.repeat(strides, data.sizes)
-    kept = within % each == 0
+    sizes = -(-data.sizes // strides)
     if whole:
-        kept &= within < MOST_ROWS * each
-    sizes = np.add.reduceat(np.append(kept, False), data.starts[:-1], dtype=np.int64) * (
-        data.sizes > 0
-    )
-    rows = np.flatnonzero(kept)
+        sizes = np.minimum(sizes, MOST_ROWS)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    within = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
+    rows = np.repeat(data.starts[:-1], sizes) + np.repeat(strides, sizes) * within
     rows = rows if data.order is None else data.order[rows]
-    return replace(data, order=rows, starts=np.concatenate([[0], np.cumsum(sizes)]))
+    return replace(data, order=rows, starts=starts)
 
 
 #: counts in memory at once, and a table's numbers whose cells are counted together
