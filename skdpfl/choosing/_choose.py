@@ -425,7 +425,7 @@ def _level(recipe: Recipe) -> tuple[float, tuple[int, ...], NoiseLevel]:
 def _sampling_rate(recipe: Recipe, task: RuleTask) -> float:
     if recipe.sampling_rate is not None:
         return recipe.sampling_rate
-    sizes = recipe.facts.public_sizes
+    sizes = recipe.facts.silo_sizes
     if sizes is None:  # sizes are protected, and the rate must be the same for all silos
         return 1.0
     noise_given = recipe.promise.epsilon is None
@@ -487,7 +487,7 @@ def _n_rounds(recipe: Recipe, steps: int, rate: float, task: RuleTask) -> int:
         least = max(default, FEW_STEPS) / recipe.silo_fraction
         default = max(default, min(STEPS, math.ceil(least)))
     if recipe.sampling == "disjoint":
-        most = min(_DISJOINT_STEPS, int(recipe.facts.silo_sizes.min()))
+        most = min(_DISJOINT_STEPS, int(recipe.facts.known_sizes.min()))
         default = max(1, min(default, most // steps))
     return recipe.method.n_rounds(recipe, default)
 

@@ -96,7 +96,7 @@ def budgets(recipe: Recipe, rate: float, n_steps: int) -> np.ndarray:
 
 
 def _level(recipe: Recipe, rate: float, n_noised: int) -> NoiseLevel:
-    mu, sizes = budgets(recipe, rate, n_noised), recipe.facts.public_sizes
+    mu, sizes = budgets(recipe, rate, n_noised), recipe.facts.silo_sizes
     exposed = recipe.weights / (1.0 if sizes is None else sizes)
     least, change = float(mu.min()), recipe.promise.change
     if recipe.promise.trust == "silo":

@@ -34,7 +34,7 @@ def make_plan(recipe: Recipe, streams: Streams) -> PrivacyPlan:
     exact, size = promise.is_exact, recipe.model.size
     plan = PrivacyPlan(
         silo_ids=facts.silo_ids,
-        silo_sizes=facts.public_sizes,
+        silo_sizes=facts.silo_sizes,
         steps=steps,
         clip_norm=first_clip_norm(recipe),
         noise_multiplier=np.asarray(promise.noise_multiplier, dtype=float),
@@ -146,12 +146,12 @@ def _dealt(
     used = np.full(facts.n_silos, spare)  # spare rounds need batches of their own
     for r, k in enumerate(steps):
         used[slice(None) if schedule is None else schedule[r]] += k
-    busiest, smallest = int(used.max()), int(facts.silo_sizes.argmin())
-    if facts.silo_sizes[smallest] < busiest:
+    busiest, smallest = int(used.max()), int(facts.known_sizes.argmin())
+    if facts.known_sizes[smallest] < busiest:
         raise ValueError(
             f'sampling="disjoint" splits each silo\'s records into one batch per step: {busiest} '
             f"steps need at least as many records, but silo {facts.silo_ids.tolist()[smallest]!r} "
-            f"has {facts.silo_sizes[smallest]}. Use fewer rounds."
+            f"has {facts.known_sizes[smallest]}. Use fewer rounds."
         )
     return replace(sampling, n_parts=max(1, busiest))
 
@@ -160,7 +160,7 @@ def _weights(recipe: Recipe, sampling: Sampling) -> np.ndarray:
     """Return the silos' weights; shuffled messages all have the same."""
     if recipe.promise.trust != "shuffler":
         return recipe.weights
-    sizes = recipe.facts.silo_sizes.tolist()
+    sizes = recipe.facts.known_sizes.tolist()
     values = np.array([sampling.expected_size(n) for n in sizes])
     return values / values.sum()
 

@@ -40,7 +40,7 @@ from skdpfl.privacy.events import Guarantee, Guaranteed, read_guarantee, spare_r
 from skdpfl.privacy.mechanisms import Mechanism, mechanism_for
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.public_numbers import NoiseSchedule
+from skdpfl.privacy.public_numbers import NoiseSchedule, SiloSizes
 from skdpfl.privacy.release import distinct
 from skdpfl.privacy.sampling import Sampling
 from skdpfl.scaling import (
@@ -56,18 +56,17 @@ from skdpfl.scaling import (
 
 
 @dataclass(frozen=True, eq=False)
-class PublicFacts:
+class PublicFacts(SiloSizes):
     """Public numbers, which together with the budget determine every choice of "auto".
 
-    ``public_sizes`` (n_silos,) are the silos' numbers of records, or of persons if these are
-    protected; None if they are protected (unit
-    "silo"). ``n_outputs`` is the number of raw predictions of a record (1 for regression and two
-    classes). ``feature_names`` is None if columns have none. ``class_shares`` are the labels'
-    shares, if public.
+    ``silo_sizes`` (n_silos,) are the silos' numbers of records, or of persons if these are
+    protected; None with unit "silo". ``n_outputs`` is the number of raw predictions of a record (1
+    for regression and two classes). ``feature_names`` is None if columns have none.
+    ``class_shares`` are the labels' shares, if public.
     """
 
     silo_ids: pd.Index
-    public_sizes: np.ndarray | None
+    silo_sizes: np.ndarray | None
     n_features: int
     n_outputs: int = 1
     is_classifier: bool = True
@@ -120,26 +119,14 @@ class PublicFacts:
         return np.where(self.indicators, 0.0, np.nan), np.where(self.indicators, 1.0, np.nan)
 
     @property
-    def n_silos(self) -> int:
-        """The number of silos."""
-        return len(self.silo_ids)
-
-    @property
-    def silo_sizes(self) -> np.ndarray:
-        """The silos' numbers of records; raises if they are protected."""
-        if self.public_sizes is None:
-            raise RuntimeError('unit="silo" protects the silos\' numbers of records.')
-        return self.public_sizes
-
-    @property
     def n_protected(self) -> int:
         """The number of records (or persons, or silos) to protect."""
-        return self.n_silos if self.public_sizes is None else self.n_records
+        return self.n_silos if self.silo_sizes is None else self.n_records
 
     @property
     def n_records(self) -> int:
         """The total number of records (or persons)."""
-        return int(self.silo_sizes.sum())
+        return int(self.known_sizes.sum())
 
 
 def check_cohort(params: Mapping[str, Any]) -> None:
@@ -433,7 +420,7 @@ class Recipe:
     def budgets_of(self, mu: np.ndarray) -> SiloBudgets:
         """Return the silos' budgets for sums, with ``mu``: one per silo, or one for all (1,)."""
         facts, promise = self.facts, self.promise
-        sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
+        sizes = np.ones(facts.n_silos) if facts.silo_sizes is None else facts.silo_sizes
         return SiloBudgets.of(promise.guarantee, sizes, mu, promise.spare_rounds)
 
     @property
@@ -470,7 +457,7 @@ class Recipe:
             squared_row=max(squared_norm + self.fit_intercept, 1e-12),
             n_parameters=max(1, self.model.size),
             work_per_record=max(1, self.model.work_per_record),
-            n_records=guessed if facts.public_sizes is None else facts.n_records,
+            n_records=guessed if facts.silo_sizes is None else facts.n_records,
             n_silos=facts.n_silos,
             is_classifier=facts.is_classifier,
             slope=self.loss.lipschitz(self.facts.n_outputs),
@@ -550,21 +537,15 @@ def read_recipe(
     params: Mapping[str, Any], facts: PublicFacts, method: Method, loss: Loss
 ) -> Recipe:
     """Return the recipe for checked parameters; parameters that an estimator lacks are off."""
-    rate = params["learning_rate"]
     fit_intercept = bool(params["fit_intercept"])
     promise, (cohort, fraction, cohorts) = _promise(params, facts), read_cohort(params, facts)
-    by_budget = spends_budget(params)
-    n_rounds = None if by_budget else _given(params, "n_rounds", int)
-    if n_rounds is None and cohorts is not None:
-        n_rounds = len(cohorts)
     if promise.hides_silos and not promise.is_exact and params["scaling"] is not None:
         loss = loss.bounded(_FAR_MEAN)  # local steps of whole silos are not clipped
-    model = _model(params["model"], facts, fit_intercept, loss)
     return Recipe(
         facts=facts,
         promise=promise,
         method=method,
-        model=model,
+        model=_model(params["model"], facts, fit_intercept, loss),
         loss=loss,
         alpha=float(params["alpha"]),
         fit_intercept=fit_intercept,
@@ -579,21 +560,32 @@ def read_recipe(
         cohorts=cohorts,
         sampling=params.get("sampling", "poisson"),
         sampling_rate=_given(params, "sampling_rate", float),
-        n_rounds=n_rounds,
-        local_steps=_given(params, "local_steps", _one_or_each(int), otherwise=1),
-        local_epochs=_given(params, "local_epochs", _one_or_each(float)),
-        learning_rate=None if isinstance(rate, str) else float(rate),
-        published_step=isinstance(rate, str) and rate == "optimal",
-        global_learning_rate=_given(params, "global_learning_rate", float, otherwise=1.0),
-        momentum=_given(params, "momentum", float),
-        clip_norm=_given(params, "clip_norm", float),
-        radius=_given(params, "radius", float),
         average=check_average(params["average"]),
         calibrates=bool(params.get("calibrate", False)),
-        noise_schedule=params.get("noise_schedule"),
-        budget=float(params["epsilon"]) if by_budget else None,
         intervals=params["covariance"] if params.get("inference") else None,
+        **_rounds_and_steps(params, cohorts),
     )
+
+
+def _rounds_and_steps(params: Mapping[str, Any], cohorts: Any) -> dict[str, Any]:
+    """Return the fields of a recipe that are settings of rounds and steps."""
+    rate, by_budget = params["learning_rate"], spends_budget(params)
+    n_rounds = None if by_budget else _given(params, "n_rounds", int)
+    if n_rounds is None and cohorts is not None:
+        n_rounds = len(cohorts)
+    return {
+        "n_rounds": n_rounds,
+        "local_steps": _given(params, "local_steps", _one_or_each(int), otherwise=1),
+        "local_epochs": _given(params, "local_epochs", _one_or_each(float)),
+        "learning_rate": None if isinstance(rate, str) else float(rate),
+        "published_step": isinstance(rate, str) and rate == "optimal",
+        "global_learning_rate": _given(params, "global_learning_rate", float, otherwise=1.0),
+        "momentum": _given(params, "momentum", float),
+        "clip_norm": _given(params, "clip_norm", float),
+        "radius": _given(params, "radius", float),
+        "noise_schedule": params.get("noise_schedule"),
+        "budget": float(params["epsilon"]) if by_budget else None,
+    }
 
 
 def spends_budget(params: Mapping[str, Any]) -> bool:
@@ -669,10 +661,10 @@ def _weights(weights: Any, facts: PublicFacts, promise: Promise) -> np.ndarray:
     """Return the silos' weights, summing to one over all silos."""
     if isinstance(weights, (Mapping, pd.Series)):
         values = per_silo("silo_weights", weights, facts.silo_ids)
-    elif weights == "uniform" or facts.public_sizes is None:
+    elif weights == "uniform" or facts.silo_sizes is None:
         values = np.ones(facts.n_silos)
     else:
-        values = facts.public_sizes.astype(float)
+        values = facts.silo_sizes.astype(float)
         if is_auto(weights) and promise.trust == "silo":
             values = values * _reliability(promise, facts)
     return values / values.sum()
@@ -691,7 +683,7 @@ def _reliability(promise: Promise, facts: PublicFacts) -> np.ndarray | float:
         return 1.0
     pairs = zip(epsilon.tolist(), promise.delta.tolist(), strict=True)
     mu = np.array([gaussian_mu(e, d) for e, d in pairs])
-    n, d = facts.silo_sizes.mean(), facts.n_features + 1
+    n, d = facts.known_sizes.mean(), facts.n_features + 1
     return 1 / (n / d + 4 / mu**2)
 
 

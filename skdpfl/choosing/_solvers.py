@@ -99,7 +99,7 @@ class Solver(Method):
         rounds = _published_rounds(recipe)
         if not one_pass:
             return min(STEPS, max(20, round(rounds**1.25)))
-        smallest = int(recipe.facts.silo_sizes.min())
+        smallest = int(recipe.facts.known_sizes.min())
         return max(1, min(STEPS, max(8, round(0.6 * rounds)), smallest))
 
     def with_constants(self, recipe: Recipe) -> Recipe:
@@ -215,7 +215,7 @@ def n_phases(recipe: Recipe) -> int:
 
     Noise is the norm of a phase's average noise on the mean gradient, in clip norms.
     """
-    smallest = int(recipe.facts.silo_sizes.min())
+    smallest = int(recipe.facts.known_sizes.min())
     if smallest < 2:
         raise ValueError(
             'solver="localized" halves each silo\'s records, so a silo needs at least two; the '

@@ -399,7 +399,7 @@ class LocalData(DataSource):
     def _shares_of_persons(self) -> np.ndarray:
         """Return the factor of each record's gradient in its silo's mean over persons, times n."""
         assert self.of_row is not None
-        rows, persons = self.silos.sizes, self.facts.silo_sizes
+        rows, persons = self.silos.sizes, self.facts.known_sizes
         share = (rows / persons)[self.silos.codes]
         return share / np.bincount(self.of_row)[self.of_row] if self.mean else share
 

@@ -83,8 +83,27 @@ CONTRIBUTIONS = ("mean", "sum")
 MOST_STEPS = 10_000_000
 
 
+class SiloSizes:
+    """Base class of what has the silos' ids, and their sizes unless these are protected."""
+
+    silo_ids: Any
+    silo_sizes: np.ndarray | None
+
+    @property
+    def n_silos(self) -> int:
+        """The number of silos."""
+        return len(self.silo_ids)
+
+    @property
+    def known_sizes(self) -> np.ndarray:
+        """The silos' numbers of records, or persons; raises if they are protected."""
+        if self.silo_sizes is None:
+            raise ValueError('unit="silo" protects silo_sizes: they are not known.')
+        return self.silo_sizes
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PublicNumbers(Guaranteed):
+class PublicNumbers(SiloSizes, Guaranteed):
     """The numbers of a plan, all public; the fields are described in PrivacyPlan."""
 
     silo_sizes: np.ndarray | None
@@ -138,11 +157,6 @@ class PublicNumbers(Guaranteed):
                 "person's silos share it."
             )
 
-    @property
-    def n_silos(self) -> int:
-        """The number of silos."""
-        return len(self.silo_ids)
-
     def setup_of(self, silo: int) -> Composition:
         """The releases of a silo in addition to training."""
         if not self.setup:
@@ -156,13 +170,6 @@ class PublicNumbers(Guaranteed):
             return np.zeros(self.n_silos)
         codes = {each: i for i, each in enumerate(dict.fromkeys(self.setup))}
         return np.array([codes[each] for each in self.setup], dtype=float)
-
-    @property
-    def known_sizes(self) -> np.ndarray:
-        """The silos' numbers of records, or persons; raises if they are protected."""
-        if self.silo_sizes is None:
-            raise ValueError('unit="silo" protects silo_sizes, so this plan has none.')
-        return self.silo_sizes
 
     @property
     def n_rounds(self) -> int:
