@@ -74,7 +74,7 @@ from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy import release as released
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.mechanisms import ShuffledGradients, ShuffledSums
-from skdpfl.privacy.mechanisms.privunit import PrivateMessages, PrivUnitMechanism
+from skdpfl.privacy.mechanisms.privunit import PrivUnitMechanism
 from skdpfl.privacy.release import SharedNoise
 from skdpfl.remote import Courier, Gate, RemoteFederation, SiloRecords, Terms
 from skdpfl.scaling._value_counts import ColumnCounts, ValueCounts
@@ -194,14 +194,13 @@ class Replay:
 
     def randomised(
         self, original: Release, randomiser: PrivUnitMechanism, vectors: np.ndarray, *drawn: Any
-    ) -> PrivateMessages:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Note messages by PrivUnit: a silo's is moved by all of its epsilon, or not at all."""
         given = np.array(vectors)
-        sent = original(randomiser, vectors, *drawn)
-        both = np.column_stack([sent.messages, sent.squared_norms])
+        both = np.column_stack(original(randomiser, vectors, *drawn))
         epsilon = randomiser.epsilon_direction + randomiser.epsilon_norm
         self.note(given, (repr(randomiser), *drawn), np.full((1, 1), -epsilon), both)
-        return PrivateMessages(both[:, :-1].copy(), both[:, -1].copy())
+        return both[:, :-1].copy(), both[:, -1].copy()
 
 
 def _aligned(names: tuple[Any, ...], before: np.ndarray, counted: ColumnCounts) -> np.ndarray:

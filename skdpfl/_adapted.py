@@ -78,15 +78,8 @@ class LinearPart(NamedTuple):
         )
 
 
-class Tree(NamedTuple):
-    """A tree and the values of its nodes."""
-
-    tree: DecisionTreeRegressor
-    values: np.ndarray
-
-    def __call__(self, columns: np.ndarray) -> np.ndarray:
-        found: np.ndarray = RATE * self.values[self.tree.tree_.apply(columns)]
-        return found
+#: a tree, and the values of its nodes
+Tree = tuple[DecisionTreeRegressor, np.ndarray]
 
 
 class BoostedPart(NamedTuple):
@@ -105,7 +98,7 @@ class BoostedPart(NamedTuple):
         beside, now = _single(raw, columns), self.ridge.added(raw, columns)
         yield now
         for trees in self.rounds:
-            now = now + np.column_stack([tree(beside) for tree in trees])
+            now = now + _step(trees, beside)
             yield now
 
 
@@ -182,9 +175,14 @@ def _trees(records: OwnRecords, ridge: LinearPart, n_rounds: int) -> BoostedPart
     for _ in range(n_rounds):
         steps = zip(*(part.T for part in _derivatives(records, now)), strict=True)
         trees = tuple(_tree(beside, slope, bend) for slope, bend in steps)
-        now = now + np.column_stack([tree(beside) for tree in trees])
+        now = now + _step(trees, beside)
         rounds.append(trees)
     return BoostedPart(ridge, tuple(rounds))
+
+
+def _step(trees: tuple[Tree, ...], columns: np.ndarray) -> np.ndarray:
+    """Return the step (n, k) of a round's trees, one for each output."""
+    return np.column_stack([values[tree.tree_.apply(columns)] for tree, values in trees])
 
 
 def _single(raw: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -215,7 +213,7 @@ def _tree(columns: np.ndarray, slope: np.ndarray, bend: np.ndarray) -> Tree:
     with config_context(skip_parameter_validation=True):  # as long as the fit of a small silo
         tree.fit(columns, -slope / bend, sample_weight=bend, check_input=False)
     weight = tree.tree_.weighted_n_node_samples
-    return Tree(tree, tree.tree_.value[:, 0, 0] * weight / (1 + weight))
+    return tree, RATE * (tree.tree_.value[:, 0, 0] * weight / (1 + weight))
 
 
 def _derivatives(records: OwnRecords, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

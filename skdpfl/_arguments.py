@@ -47,9 +47,9 @@ def check_positive(name: str, value: Any, words: str = "") -> float:
     return check_number(name, value, low=0, open_low=True, open_high=True, words=words)
 
 
-def check_not_negative(name: str, value: Any, words: str = "") -> float:
+def check_not_negative(name: str, value: Any) -> float:
     """Return a finite number of at least 0, or raise."""
-    return check_number(name, value, low=0, open_high=True, words=words)
+    return check_number(name, value, low=0, open_high=True)
 
 
 def check_rate(name: str, value: Any, words: str = "") -> float:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,13 +71,6 @@ _DIVERGED = 1e50
 _FLATTEST, _LEFT = 1e-3, 0.05
 
 
-class Slope(NamedTuple):
-    """The mean slope h of an output's gradient, and the mean G of its squared derivative."""
-
-    h: float
-    squared: float
-
-
 def shrunk(params: NDArray, work: Work, scales: Scales, n_last: int | None) -> NDArray:
     """Return the parameters with the coefficients of curves shrunk; as they are without any."""
     columns, plan, step = scales.features, work.plan, work.algorithm.heavy_ball()
@@ -97,12 +90,13 @@ def shrunk(params: NDArray, work: Work, scales: Scales, n_last: int | None) -> N
     noise = plan.mechanism.noise_on_mean(plan) * np.concatenate(plan.factors)
     share = float((np.square(plan.weights) / plan.known_sizes).sum())  # 1 / n
     for output, offset in zip(weights.T, at_zero.tolist(), strict=True):
-        slope = slope_of(float(np.linalg.norm(output)), offset, clip)
+        slope, square_of_slope = slope_of(float(np.linalg.norm(output)), offset, clip)
         for places, square in _blocks(columns):
-            bend = np.array([slope.h * square])
+            bend = np.array([slope * square])
             response = average_responses(bend, plan.n_rounds, *step, n_last)[:, 0]
             variance = float(np.square(noise * response).sum())
-            variance += _INFLATED * slope.squared * square * share * float(response.sum()) ** 2
+            sampled = square_of_slope * square * share
+            variance += _INFLATED * sampled * float(response.sum()) ** 2
             squared = float(np.square(output[places]).sum())
             output[places] *= max(0.0, 1.0 - len(places) * variance / max(squared, 1e-300))
     found = np.array(params)
@@ -122,20 +116,23 @@ def _blocks(columns: CurveScaling) -> Iterator[tuple[NDArray, float]]:
     yield curves.width - len(curves.pairs) + both, 1.0
 
 
-def _of_labels(spread: float, offset: float, clip: float) -> Slope:
-    """Return those of a label's log loss, for probabilities around the offset's."""
+def _of_labels(spread: float, offset: float, clip: float) -> tuple[float, float]:
+    """Return the means of the slope of a label's gradient and of its squared derivative.
+
+    The loss is the log loss, for probabilities around the offset's.
+    """
     p = expit(offset + spread * _AT)
     wrong = 1 - p  # the derivative of a positive; that of a negative is p
     slope = p * wrong * (p * (wrong < clip) + wrong * (p < clip))
     squared = p * np.minimum(wrong, clip) ** 2 + wrong * np.minimum(p, clip) ** 2
-    return Slope(max(_FLATTEST, float(_WEIGHTS @ slope)), float(_WEIGHTS @ squared))
+    return max(_FLATTEST, float(_WEIGHTS @ slope)), float(_WEIGHTS @ squared)
 
 
-def _of_numbers(spread: float, offset: float, clip: float) -> Slope:
-    """Return those of a standardised target's squared error, with normal residuals."""
+def _of_numbers(spread: float, offset: float, clip: float) -> tuple[float, float]:
+    """Return the same of a standardised target's squared error, with normal residuals."""
     residual = np.abs(_AT) * math.sqrt(max(_LEFT, 1.0 - spread**2))
     inside, squared = _WEIGHTS @ (residual <= clip), _WEIGHTS @ np.minimum(residual, clip) ** 2
-    return Slope(max(_FLATTEST, float(inside)), float(squared))
+    return max(_FLATTEST, float(inside)), float(squared)
 
 
 class AfterRound:

@@ -317,7 +317,7 @@ class FirstLook(preprocessing.PayingTransformer):
     def correlations(self, drawn: np.ndarray | float = 0.0) -> np.ndarray:
         """Return the correlations (d, d) of columns; NaN: too little spread."""
         sums, std = self.found["products"].of(None)
-        second = self.products.unpacked(sums + std * drawn).second
+        _, second = self.products.unpacked(sums + std * drawn)
         spread, used = np.diag(second).copy(), self.used["products"]
         spread[spread < 2 * std] = np.nan
         matrix = np.full((int(used.sum()),) * 2, np.nan)

@@ -11,7 +11,7 @@ from skdpfl._arguments import check_count, check_flags, check_number
 from skdpfl._compat import as_frame
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
-from skdpfl.scaling import Array, RowMean, SecondMoments, cut
+from skdpfl.scaling import Array, SecondMoments, cut
 from skdpfl.silos import without_column
 
 
@@ -146,12 +146,12 @@ class DPPCA(_paying.PayingTransformer):
         del self._question  # silos' sizes
         moments = question.mean(source.federation, source.streams)
         assert isinstance(question.what, SecondMoments)
-        self._set(question.what.unpacked(moments))
+        self._set(*question.what.unpacked(moments))
         return ""
 
-    def _set(self, moments: RowMean) -> None:
+    def _set(self, mean: Array, second: Array) -> None:
         """Set the fitted attributes: eigenvectors of the noisy covariance."""
-        covariance = moments.second - np.outer(moments.mean, moments.mean)
+        covariance = second - np.outer(mean, mean)
         d, k = len(covariance), self.n_components_
         values, vectors = eigh(covariance, subset_by_index=[d - k, d - 1])
         vectors = vectors.T[::-1]
@@ -160,7 +160,7 @@ class DPPCA(_paying.PayingTransformer):
         self.explained_variance_ = np.maximum(values[::-1], 0.0)
         whole = max(np.trace(covariance), self.explained_variance_.sum())
         self.explained_variance_ratio_ = self.explained_variance_ / (whole or 1.0)
-        self.mean_ = moments.mean
+        self.mean_ = mean
 
     def _names_out(self, names: np.ndarray) -> np.ndarray:
         return np.array([f"dppca{i}" for i in range(self.n_components_)], dtype=object)

@@ -33,7 +33,7 @@ import math
 import numbers
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -50,41 +50,27 @@ _PERIODS = range(-2, 3)
 _SIGMA, _XI = 0.8, 3 * math.pi / 4
 
 
-class Wavelets(NamedTuple):
-    """Transforms of the filters, by resolution r (the image is sampled at every 2^r-th point).
+def _wavelets(shape: tuple[int, ...], J: int, L: int) -> list[list[Array]]:
+    """Return transforms of the wavelets for padded images, whose sides are multiples of 2^J.
 
-    Attributes
-    ----------
-    psi : list of list of ndarray
-        ``psi[j][r]``, (L, height / 2^r, width / 2^r), for r below j, and r = 0.
-    rows, columns : list of ndarray
-        ``rows[r] @ U @ columns[r].T`` is U at resolution r, filtered by phi, at every 2^J-th
-        point inside the border.
+    ``psi[j][r]``, (L, height / 2^r, width / 2^r), is that of scale j at resolution r (the image is
+    sampled at every 2^r-th point), for r below j, and r = 0.
     """
-
-    psi: list[list[Array]]
-    rows: list[Array]
-    columns: list[Array]
-
-
-def wavelets(shape: tuple[int, int], J: int, L: int) -> Wavelets:
-    """Return the filters for padded images of a shape, both numbers multiples of 2^J."""
     psi = []
     for j in range(J):
         turned = [(max(L // 2 - 1, 0) - l) * math.pi / L for l in range(L)]
         fine = np.stack([_morlet(shape, _SIGMA * 2**j, t, _XI / 2**j, 4 / L) for t in turned])
         psi.append([_coarser(fine, r).astype(np.float32) for r in range(max(j, 1))])
-    rows, columns = ([_averaging(size, J, r) for r in range(J)] for size in shape)
-    return Wavelets(psi, rows, columns)
+    return psi
 
 
-def _morlet(shape: tuple[int, int], sigma: float, theta: float, xi: float, slant: float) -> Array:
+def _morlet(shape: tuple[int, ...], sigma: float, theta: float, xi: float, slant: float) -> Array:
     """Return the transform of one wavelet, (height, width)."""
     wave, envelope = (_gabor(shape, sigma, theta, f, slant) for f in (xi, 0.0))
     return fft2(wave - wave.sum() / envelope.sum() * envelope).real
 
 
-def _gabor(shape: tuple[int, int], sigma: float, theta: float, xi: float, slant: float) -> Array:
+def _gabor(shape: tuple[int, ...], sigma: float, theta: float, xi: float, slant: float) -> Array:
     """Return a wave in a Gaussian window, summed over periods."""
     total = np.zeros(shape, complex)
     c, s = math.cos(theta), math.sin(theta)
@@ -135,7 +121,8 @@ class Scattering:
         period = 1 << J
         self.J, self.shape = J, shape
         self.padded = tuple(((n + period) // period + 1) * period for n in shape)
-        self.filters: Wavelets = wavelets((self.padded[0], self.padded[1]), J, L)
+        self.psi = _wavelets(self.padded, J, L)
+        self.rows, self.columns = ([_averaging(n, J, r) for r in range(J)] for n in self.padded)
         self.n_channels = 1 + J * L + L**2 * J * (J - 1) // 2
         self.size = (shape[0] // period, shape[1] // period)
         self.n_features = self.n_channels * self.size[0] * self.size[1]
@@ -156,7 +143,7 @@ class Scattering:
 
     def _channels(self, x: Array) -> Iterator[Array]:
         """Yield averaged channels of images (n, 1, height, width) in their order."""
-        psi = self.filters.psi
+        psi = self.psi
         yield self._averaged(x, 0)
         spectrum = fft2(x)
         first = [_modulus(spectrum, psi[j][0], j) for j in range(self.J)]
@@ -171,7 +158,7 @@ class Scattering:
 
     def _averaged(self, U: Array, r: int) -> Array:
         """Filter images at resolution r by phi, and sample them."""
-        return np.matmul(self.filters.rows[r], np.matmul(U, self.filters.columns[r].T))
+        return np.matmul(self.rows[r], np.matmul(U, self.columns[r].T))
 
 
 def _modulus(spectrum: Array, psi: Array, octaves: int) -> Array:

@@ -188,7 +188,7 @@ def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
     rates = np.log(np.maximum(plan.rates, 1e-300))
     columns = [-z, rates, plan.levels[1], -np.log(plan.delta), codes, -codes]
     terms = np.round(np.column_stack(columns), 12)
-    first = distinct(terms).first
+    first, _ = distinct(terms)
     terms = terms[first]
     kept: list[int] = []
     for i in range(len(terms) - 1, -1, -1):

@@ -131,14 +131,6 @@ def odd_ones(answers: dict[str, Any]) -> dict[str, str]:
 # ---- the journal --------------------------------------------------------------------------------
 
 
-class OwnWords(MovedWords):
-    """Random words for the server's own draws, from a seed that no silo knows; none is noise."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(SimulationWords(seed), 0)
-        self.seed = None
-
-
 class FitJournal:
     """The exchanges of one fit, in a file."""
 
@@ -152,8 +144,10 @@ class FitJournal:
         os.truncate(self.path, end)  # a record that was being written when the process was killed
 
     def streams(self) -> Streams:
-        """Return the server's own streams."""
-        return Streams(OwnWords(self._seed))
+        """Return the server's own streams, from a seed that no silo knows; none is noise."""
+        words = MovedWords(SimulationWords(self._seed), 0)
+        words.seed = None
+        return Streams(words)
 
     def rounds(self) -> dict[str, int]:
         """Return the number of rounds in which each silo answered, by the journal."""

@@ -32,7 +32,6 @@ from skdpfl.scaling._centre_sums import (
     LifeTable,
     Magnitudes,
     Means,
-    RowMean,
     ScaledMoments,
     SecondMoments,
     Spreads,

@@ -72,7 +72,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -456,13 +456,6 @@ def quantiles(counts: np.ndarray, edges: np.ndarray, shares: np.ndarray) -> np.n
     return left + part * (right - left)
 
 
-class RowMean(NamedTuple):
-    """The noisy mean (d,), zeros if it is not learnt, and the noisy second moments (d, d)."""
-
-    mean: Array
-    second: Array
-
-
 @dataclass(frozen=True, eq=False)
 class SecondMoments(BoundedSum):
     """The sum of ``Phi``, packed: the upper triangle, then the row's mean if it is learnt.
@@ -529,16 +522,16 @@ class SecondMoments(BoundedSum):
         """Return rows clipped to the ball."""
         return cut(np.asarray(X), self.center, self.length)
 
-    def unpacked(self, means: Array) -> RowMean:
-        """Return the moments from their packed noisy means."""
+    def unpacked(self, means: Array) -> tuple[Array, Array]:
+        """Return the mean (d,), zeros if it is not learnt, and the second moments (d, d)."""
         d = self.d
         upper = np.zeros((d, d))
         upper[np.triu_indices(d)] = means[: d * (d + 1) // 2]
         second = (upper + upper.T) / np.sqrt(2)
         np.fill_diagonal(second, upper.diagonal())
         if not self.with_mean:
-            return RowMean(np.zeros(d), second)
-        return RowMean(means[d * (d + 1) // 2 :] / (np.sqrt(2) * self.lift), second)
+            return np.zeros(d), second
+        return means[d * (d + 1) // 2 :] / (np.sqrt(2) * self.lift), second
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,7 +78,6 @@ References
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -300,13 +299,6 @@ class ScalarDP:
 N_UNIFORMS = CAP_UNIFORMS + NORM_UNIFORMS
 
 
-class PrivateMessages(NamedTuple):
-    """The silos' ``messages`` (M, d), and ``squared_norms`` (M,), the s_hat of each."""
-
-    messages: np.ndarray
-    squared_norms: np.ndarray
-
-
 @dataclass(frozen=True)
 class PrivUnitMechanism:
     """Clip each silo's message and release it under pure local privacy.
@@ -334,18 +326,18 @@ class PrivUnitMechanism:
 
     def randomise(
         self, vectors: np.ndarray, uniforms: np.ndarray, normals: np.ndarray
-    ) -> PrivateMessages:
-        """Return the silos' private messages, from exact ones (M, d), which are clipped here.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the silos' private messages (M, d), and s_hat (M,), their squared norms.
 
-        ``uniforms`` (M, ``N_UNIFORMS``) in [0, 1) and standard ``normals`` (M, d) are independent.
-        The messages, and the estimates of squared norms, are unbiased for clipped messages.
+        Exact ``vectors`` (M, d) are clipped here; ``uniforms`` (M, ``N_UNIFORMS``) in [0, 1) and
+        standard ``normals`` (M, d) are independent. Both results are unbiased for clipped messages.
         """
         direction = self.direction_randomiser(vectors.shape[1])
         directions, norms = _polar(vectors)
         points = direction.randomise(directions, uniforms[:, :CAP_UNIFORMS], normals)
         levels = self.norm_randomiser.randomise(norms, uniforms[:, CAP_UNIFORMS:])
         points *= self.norm_randomiser.numbers[levels, None]
-        return PrivateMessages(points, self.norm_randomiser.squares[levels])
+        return points, self.norm_randomiser.squares[levels]
 
     def mean_squared_error(self, norms: np.ndarray, dimension: int) -> np.ndarray:
         """Return E |c - D|^2 of messages with the given norms (at most C), any shape."""
@@ -429,11 +421,11 @@ class PrivUnitMessages(WholeMessages):
         randomiser = self.randomiser(plan, kept.shape[-1], by.clip_norm)
         uniforms = by.keys.uniform_block("message level", by.silos, by.round, (N_UNIFORMS,))
         normals = by.keys.normal_block("message", by.silos, by.round, kept.shape[1:], DOUBLE)
-        sent = randomiser.randomise(kept, uniforms, normals)
-        extra = [sent.squared_norms] if self.squared_norms else []
+        messages, squares = randomiser.randomise(kept, uniforms, normals)
+        extra = [squares] if self.squared_norms else []
         if self.clipping is not None:
-            extra.append(1 - _at_top(sent.squared_norms, randomiser.norm_randomiser))
-        return np.column_stack([sent.messages, *extra])
+            extra.append(1 - _at_top(squares, randomiser.norm_randomiser))
+        return np.column_stack([messages, *extra])
 
     def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:
         norm = within(float(extra[0]), clip_norm) if self.squared_norms else float("nan")
