@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.estimators import _base
 from skdpfl.federation import SiloData, _local
 from skdpfl.models import Records, _clipping, _products
 from skdpfl.models._products import CompiledProducts
@@ -108,6 +109,71 @@ def test_predictions_do_not_copy_the_records():
     assert peak < 2 * found[0].nbytes + 2**22
     some = [fitted.decision_function(X[i : i + 9000]) for i in range(0, len(X), 9000)]
     np.testing.assert_array_equal(found[0], np.concatenate(some))
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """The calls of scikit-learn's checks, which take most of a row's time."""
+    calls, original = [], _base.validate_data
+
+    def watched(*args, **options):
+        calls.append(1)
+        return original(*args, **options)
+
+    monkeypatch.setattr(_base, "validate_data", watched)
+    return calls
+
+
+@pytest.mark.parametrize("model", ["linear", "additive"])
+def test_few_numbers_are_checked_in_one_pass_and_predicted_alike(model, checked):
+    """Others are refused as scikit-learn does."""
+    X, y, _ = records(3000, 3, 1, np.float64)
+    fitted = ISRLDPClassifier(8.0, model=model, feature_bounds=(-3, 3), random_state=0)
+    fitted.fit(pd.DataFrame(X, columns=list("abc")), y > 5)
+    with pytest.warns(UserWarning, match="feature names"):
+        fitted.predict(X[:1])
+    fitted.fit(X, y > 5)
+    checked.clear()
+    for rows in (X[:1], X[:40, ::-1], X.T[:3, :3].T):
+        found = fitted.predict_proba(rows), fitted.predict(rows)
+        assert not checked
+        for own, asked in zip(found, (fitted.predict_proba, fitted.predict), strict=True):
+            np.testing.assert_array_equal(own, asked(rows.tolist()))  # lists are checked by it
+        checked.clear()
+    for bad, words in [
+        (np.full((1, 3), np.nan), "NaN"),
+        (np.full((1, 3), -np.inf), "infinity"),
+        (X[:1, :2], "2 features"),
+        (X[:0], "0 sample"),
+        (X[0], "1D array"),
+        (X[None], "dim 3"),
+        (X[:1].astype(complex), "Complex"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            fitted.predict(bad)
+
+
+def test_few_numbers_are_checked_in_one_pass_and_fitted_alike(checked):
+    """Names of an earlier fit go; others are refused as scikit-learn does."""
+    X, y, _ = records(300, 3, 1, np.float64)
+    model = ISRLDPRegressor(8.0, feature_bounds=(-3, 3), target_bounds=(0, 10), random_state=0)
+    named = model.fit(pd.DataFrame(X, columns=list("abc")), y).coef_
+    assert checked and list(model.feature_names_in_) == list("abc")
+    checked.clear()
+    for targets in (y, y.astype(float)):
+        np.testing.assert_array_equal(model.fit(X, targets).coef_, named)
+    assert not checked
+    assert model.n_features_in_ == 3 and not hasattr(model, "feature_names_in_")
+    for rows, targets, words in [
+        (np.full((300, 3), np.inf), y, "infinity"),
+        (X, np.full(300, np.nan), "NaN"),
+        (X[:200], y, "inconsistent numbers"),
+        (X[:1], y[:1], "minimum of 2"),
+        (X[:, :0], y, "0 feature"),
+        (X, X, "1d array"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            model.fit(rows, targets)
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
