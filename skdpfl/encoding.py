@@ -218,6 +218,18 @@ def column_values(column: Any) -> np.ndarray:
     return np.asarray(column.to_numpy())
 
 
+def coded(column: Any) -> tuple[np.ndarray, Any]:
+    """Return values of a frame's column, and the index of each record's among them.
+
+    A Categorical has each category once, and a gap in the last place: its code is -1.
+    """
+    kind = column.dtype
+    if not isinstance(kind, pd.CategoricalDtype) or len(kind.categories) >= len(column):
+        return column_values(column), slice(None)
+    each = pd.Categorical.from_codes([*range(len(kind.categories)), -1], dtype=kind)
+    return column_values(pd.Series(each)), column.cat.codes.to_numpy()
+
+
 def _polars_float() -> Any:
     import polars as pl
 
@@ -565,8 +577,9 @@ class Encoding(Mapping[Any, EncodedColumn]):
         ndarray of objects
         """
         table = np.empty((len(frame), len(self)), dtype=object)
-        for j, (column, own) in enumerate(zip(self.columns, self._columns_of(frame), strict=True)):
-            table[:, j] = canonical(own, column.kind)
+        pairs = zip(self.columns, self._columns_of(frame), strict=True)
+        for j, (column, (values, codes)) in enumerate(pairs):
+            table[:, j] = canonical(values, column.kind)[codes]
         return table
 
     def encode(self, frame: Any) -> np.ndarray:
@@ -585,8 +598,8 @@ class Encoding(Mapping[Any, EncodedColumn]):
         pairs = list(zip(self.columns, self._columns_of(frame), strict=True))
         ends = np.cumsum([0, *(len(column.names()) for column in self.columns)])
         table = np.empty((len(frame), int(ends[-1])))
-        for (column, values), start, stop in zip(pairs, ends, ends[1:], strict=False):
-            table[:, start:stop] = column.encode(values)
+        for (column, (values, codes)), start, stop in zip(pairs, ends, ends[1:], strict=False):
+            table[:, start:stop] = column.encode(values)[codes]
         return table
 
     @property
@@ -607,28 +620,29 @@ class Encoding(Mapping[Any, EncodedColumn]):
         ------
         EncodedPart
         """
-        for column, values in zip(self.columns, self._columns_of(frame), strict=True):
+        for column, (values, codes) in zip(self.columns, self._columns_of(frame), strict=True):
             starts = range(0, max(1, len(values)), _AT_ONCE)
             blocks = [column.parts(values[i : i + _AT_ONCE]) for i in starts]
             for each in zip(*blocks, strict=True):
                 numbers, cells, rows = zip(*each, strict=True)
-                found = None if numbers[0] is None else np.concatenate(numbers)
-                yield EncodedPart(found, np.concatenate(cells), rows[0])
+                found = None if numbers[0] is None else np.concatenate(numbers)[codes]
+                yield EncodedPart(found, np.concatenate(cells)[codes], rows[0])
 
-    def _columns_of(self, frame: Any) -> Iterator[np.ndarray]:
-        """Yield the columns of a frame by name, of an array by position.
+    def _columns_of(self, frame: Any) -> Iterator[tuple[np.ndarray, Any]]:
+        """Yield the columns of a frame by name, of an array by position, as `coded` values.
 
         Values of lists stay as they are: the dtype of their array would depend on all of them.
         """
         names = self._names
         if not hasattr(frame, "columns"):
             table = np.asarray(frame, None if hasattr(frame, "__array__") else object).T
-            yield from table if len(table) == len(names) else (table[j] for j in names)
+            own = table if len(table) == len(names) else (table[j] for j in names)
+            yield from ((values, slice(None)) for values in own)
             return
         there = list(frame.columns)
         if missing := [name for name in names if name not in there]:
             raise ValueError(f"The frame lacks the column(s) {missing[:5]!r}.")
-        yield from (column_values(frame[name]) for name in names)
+        yield from (coded(frame[name]) for name in names)
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the lowest and highest values (width,), NaN where they are not known yet."""

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import skdpfl
+from skdpfl import encoding
 from skdpfl.encoding import Encoding
 from tests.estimators.fits import ALL, CLASSIFIERS, make
 
@@ -212,6 +213,38 @@ def test_types_of_columns_change_no_bit(types):
     model = skdpfl.ISRLDPClassifier(20, feature_bounds=DECLARED, random_state=0)
     known = model.fit(frame, y, silos=silos).decision_function(frame)
     np.testing.assert_array_equal(model.fit(given, y, silos=silos).decision_function(given), known)
+
+
+@pytest.mark.parametrize("how", ["each", "reversed", "unused", "missing"])
+def test_categories_are_read_once(how, monkeypatch):
+    """A Categorical's values are those of its records as objects, whatever its categories are."""
+    frame, y, silos = raw(60)
+    odd = pd.DataFrame({"ward": [("a",), 3.0], "seen": ["2019-03-04", "x"], "plan": ["7", 1e9]})
+    many = pd.concat([frame.astype(object), odd.astype(object)] * 9, ignore_index=True)
+    coded = many.astype("category")
+    if how == "reversed":
+        turned = {name: own.cat.categories[::-1] for name, own in coded.items()}
+        coded = pd.DataFrame({c: own.cat.set_categories(turned[c]) for c, own in coded.items()})
+    elif how == "unused":
+        coded = coded[: len(many) // 2]
+    elif how == "missing":
+        coded["ward"] = coded["ward"].cat.remove_categories(list(coded["ward"].cat.categories))
+    many, read = coded.astype(object), []
+    frame["smoker"] = frame.smoker.eq(True)
+    model = skdpfl.ISRLDPClassifier(20, feature_bounds=DECLARED, n_rounds=2, random_state=0)
+    schema = model.fit(frame, y, silos=silos).schema_
+    want, typed = schema.encode(many), schema.typed(many)
+    original = encoding.canonical
+    monkeypatch.setattr(
+        encoding,
+        "canonical",
+        lambda values, kind: read.append(len(values)) or original(values, kind),
+    )
+    found = schema.parts(coded)
+    np.testing.assert_array_equal(schema.encode(coded), want)
+    np.testing.assert_array_equal(np.hstack([part.dense() for part in found]), want)
+    assert pd.DataFrame(schema.typed(coded)).equals(pd.DataFrame(typed))
+    assert max(read) <= 1 + max(len(own.cat.categories) for _, own in coded.items()) < len(coded)
 
 
 REFUSED = {
