@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -283,6 +284,17 @@ def test_outsiders_add_up_only_where_both_are_known():
         events.compose((*outside, *outside)), DELTA, "replace"
     )
     assert (x + y).outsider is None
+
+
+def test_the_outsider_of_a_group_is_priced_when_it_is_asked_for():
+    """Which takes as long as the group's own price does."""
+    whole, outside = ((events.PoissonGaussian(z, 0.1), 9) for z in (2.0, 3.0))
+    cost = spent((whole,), outsider_compositions=[(outside,)])
+    group = pickle.loads(pickle.dumps(cost.group(2)))
+    assert "outsider" not in vars(cost)
+    assert group.outsider == cost.outsider.group(2)
+    assert 0 < group.outsider.epsilon < group.epsilon
+    assert spent((whole,)).group(2).outsider is None
 
 
 def test_equal_seeds_repeat_the_noise():

@@ -34,9 +34,9 @@ supremum is at 0 or where some H^j(x), j < k, is a corner of H.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, get_args
 
 import numpy as np
@@ -348,8 +348,10 @@ class PrivacySpent(SiloCosts):
 
     noise_multiplier: float | None
     n_releases: int
-    #: the result of ``outsider``, or the releases that it is made of
-    outside: PrivacySpent | tuple[Composition, ...] | None = None
+    #: the result of ``outsider``, or the releases that it is made of, or what computes it
+    outside: PrivacySpent | tuple[Composition, ...] | Callable[[], PrivacySpent | None] | None = (
+        None
+    )
     group_size: int = 1
     simulation_seeds: frozenset[int] = frozenset()
     unknown_seeds: bool = False
@@ -363,8 +365,10 @@ class PrivacySpent(SiloCosts):
     @cached_property
     def outsider(self) -> PrivacySpent | None:
         """The cost against someone who sees the released models only, if that is smaller."""
-        if not isinstance(self.outside, tuple):
+        if self.outside is None or isinstance(self.outside, PrivacySpent):
             return self.outside
+        if not isinstance(self.outside, tuple):
+            return self.outside()
         cost = self.from_compositions(
             self.trusting("server").guarantee,
             delta=self.delta,
@@ -460,8 +464,11 @@ class PrivacySpent(SiloCosts):
         if paid.epsilon == math.inf > self.epsilon:
             epsilon = at_most(self.epsilon)
             warn(NO_EPSILON.format(k=k, epsilon=epsilon, delta=self.delta))
-        outsider = None if self.outsider is None else self.outsider._of_several(k, protected)
-        return self._paying(paid, outside=outsider, group_size=protected)
+        later = partial(self._outsider_of_several, k, protected)
+        return self._paying(paid, outside=later, group_size=protected)
+
+    def _outsider_of_several(self, k: int, protected: int) -> PrivacySpent | None:
+        return None if self.outsider is None else self.outsider._of_several(k, protected)
 
     def under(self, neighbours: Neighbours) -> PrivacySpent:
         """Return the same releases priced under "replace" (from "add_remove"; not the reverse).
