@@ -149,6 +149,10 @@ class Algorithm:
     #: Whether the server needs the mean squared norm of messages. Only for unit="silo", where a
     #: silo sends one clipped vector of which the statistic is a part.
     reads_squared_norm = False
+    #: the largest mean squared norm of a silo's rows (an intercept's 1 counted) for which local
+    #: steps are short enough. Under unit="silo", where a silo's message may be any function of its
+    #: records, silos with longer rows divide their gradients by the excess.
+    squared_row = float("inf")
 
     def n_gradients(self, round: int) -> int:
         """Return the number of private gradients of a participating silo in a round."""

@@ -314,10 +314,15 @@ class FedExp(LocalSteps):
     largest_step : float, default=inf
         Upper bound of the server's step size, at least 1. Near an optimum that the silos do not
         share, their updates cancel and the step size is unbounded.
+    squared_row : float, default=inf
+        The largest mean squared norm of a silo's rows for which ``learning_rate`` is short enough.
+        Where whole silos are protected, those with longer rows divide their gradients by the
+        excess.
     """
 
     half: bool = False
     largest_step: float = float("inf")
+    squared_row: float = float("inf")
 
     reads_squared_norm = True
 

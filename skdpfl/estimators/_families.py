@@ -613,14 +613,18 @@ class _Extrapolation(Method):
         return max(step, share / (task.curvature * task.squared_row))
 
     def with_constants(self, recipe: Recipe) -> Recipe:
-        """Return the recipe with a bound on the server's steps.
+        """Return the recipe with bounds on the server's steps, and on those of silos.
 
         If the silos' updates cancel, the ratio of their norms to the mean's norm is unbounded. In
         the direction of the largest curvature L, K steps of size e cover a share ``1 - (1 - e
         L)^K`` of the way to the optimum; a server step of more than ``2 / (1 - (1 - e L)^K)`` would
         diverge. Private fits do not know L and use that of rows of the expected norm.
+
+        If noise makes scales too small, rows are longer, and steps may diverge in all silos: their
+        clipped messages would lead away from the optimum, at full length. But a silo knows its own
+        rows: it goes at most the whole way along them in a step, or as far as the rules allow.
         """
-        settings, plan, largest = recipe.settings, recipe.plan, 0.0
+        settings, plan, largest, longest = recipe.settings, recipe.plan, 0.0, math.inf
         if self.privunit and plan.private:
             _compare(recipe)
         if not recipe.chooses_step:
@@ -632,8 +636,12 @@ class _Extrapolation(Method):
             moved, covered = _parts_of_way(settings, recipe.task(recipe.squared_row))
             largest = 1.5 / covered if covered > 0 else 1.0
             _warn_of_few_steps(settings, moved, recipe.facts.n_features)
+            if recipe.loss.is_quadratic and recipe.model.is_linear:
+                bearable = 1 / (settings.learning_rate * recipe.expected.curvature)
+                longest = max(bearable, recipe.squared_row)
         assert isinstance(recipe.algorithm, FedExp)
-        algorithm = replace(recipe.algorithm, largest_step=max(1.0, largest))
+        largest = max(1.0, largest)
+        algorithm = replace(recipe.algorithm, largest_step=largest, squared_row=longest)
         return replace(recipe, algorithm=algorithm)
 
 

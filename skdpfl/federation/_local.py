@@ -172,15 +172,19 @@ class LocalFederation(Federation):
         later = plan.mechanism.noised_later  # exact sums, without the penalty
         self._dtype = DOUBLE if later else work.dtype
         self._clips = bool(np.isfinite(terms.clip).any())
-        norms, deals = self._squared_norms(work), self.kept.deals
+        bounded = plan.unit == "silo" and math.isfinite(work.algorithm.squared_row)
+        norms, deals = self._squared_norms(work, bounded), self.kept.deals
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
         self._typical = float(plan.expected_sizes.mean()) * work.model.work_per_record
         group = GroupBatches if self._data.people is None else PersonBatches
         self._groups = group(batches, terms.clip if self._clips else None)
         self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
         # single / single rounds to the same quotient in both precisions (53 digits >= 2 * 24 + 2)
-        single = terms.divisor.astype(work.dtype)
-        self._divisor = single if (single == terms.divisor).all() else terms.divisor
+        divisor = terms.divisor
+        if bounded:  # in the dtype of steps in one pass
+            divisor = (divisor * self._excess(norms, work)).astype(work.dtype)
+        single = divisor.astype(work.dtype)
+        self._divisor = single if (single == divisor).all() else divisor
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
         self._last: tuple[np.ndarray, int, list[list[Group]]] | None = None
         sent = {type(plan.mechanism).keep, type(plan.mechanism).send}
@@ -337,14 +341,28 @@ class LocalFederation(Federation):
         room = data.X.nbytes <= SMALL or len(data.y) >= FEW * self.n_silos
         return room and _passes(self._work.plan) >= MANY_PASSES
 
-    def _squared_norms(self, work: Work) -> np.ndarray:
+    @np.errstate(all="ignore")
+    def _excess(self, norms: np.ndarray, work: Work) -> np.ndarray:
+        """Return by how much each silo's mean squared norm exceeds the algorithm's; 1: it does not.
+
+        A silo's sum is of its own finite rows, one after the other: the same bits in any company.
+        """
+        data, n = self._data, self.n_silos
+        each = norms if data.order is None else norms[data.order]
+        of_silo = np.repeat(np.arange(n), data.sizes)
+        sums = np.bincount(of_silo, np.where(np.isfinite(each), each, 0), n)
+        mean = sums / np.maximum(data.sizes, 1)
+        return np.maximum(mean / work.algorithm.squared_row, 1.0)
+
+    def _squared_norms(self, work: Work, needed: bool) -> np.ndarray:
         """Return the records' squared norms; any finite ones where finite records do not need them.
 
-        These are records of losses that do not read norms, in fits without clipping.
+        These are records of losses that do not read norms, in fits without clipping, unless they
+        are ``needed`` otherwise.
         """
         data, n = self._data, len(self._data.y)
         plain = type(work.model) is LinearModel and type(work.loss) in (LogLoss, SquaredError)
-        if plain and not self._clips and data.transform is None and data.is_by_row:
+        if plain and not (self._clips or needed) and data.transform is None and data.is_by_row:
             with np.errstate(all="ignore"):  # larger than any of its rows' norms, if it is finite
                 if data.X.dtype == work.dtype and np.isfinite(2 * np.vdot(data.X, data.X)):
                     return np.broadcast_to(work.dtype.type(1), n)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import skdpfl
 from skdpfl.algorithms import FedAvg, FedExp, Released, Scaffold
 from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
@@ -51,18 +52,20 @@ def fit(algorithm, X, y, n_rounds, mechanism=None, **kw):
     return np.array(models), outcome
 
 
-@pytest.mark.parametrize("half", [False, True])
-def test_rounds_by_hand(half):
+@pytest.mark.parametrize(("half", "longest"), [(False, np.inf), (True, np.inf), (False, 2.0)])
+def test_rounds_by_hand(half, longest):
+    """Rows of norm 1; of norm 3 in one silo, whose gradients are divided by 9 over the longest."""
     X, y = silos()
-    algorithm = FedExp(0.7, (3, 2, 3), half=half)
+    X[0] *= 1 if longest == np.inf else 3
+    algorithm = FedExp(0.7, (3, 2, 3), half=half, squared_row=longest)
     models, outcome = fit(algorithm, X, y, 3)
-    w, steps = np.zeros(D), []
+    w, steps, excess = np.zeros(D), [], np.maximum(1.0, np.array([9, 1, 1, 1, 1]) / longest)
     for r, k in enumerate((3, 2, 3)):
         moves = []
         for i in range(M):
             v = w.copy()
             for _ in range(k):
-                v = v - 0.7 * X[i].T @ (X[i] @ v - y[i]) / N
+                v = v - 0.7 * X[i].T @ (X[i] @ v - y[i]) / N / excess[i]
             moves.append(v - w)
         moves = np.array(moves)
         target = (moves**2).sum() / M / (moves.mean(axis=0) ** 2).sum()
@@ -71,6 +74,24 @@ def test_rounds_by_hand(half):
         np.testing.assert_allclose(models[r], w, rtol=1e-10, atol=1e-14)
     np.testing.assert_allclose(outcome.state.step_sizes, steps, rtol=1e-10)
     assert max(steps) > 1.5
+
+
+class Short(FedAvg):
+    """Steps that are far too long for the rows."""
+
+    squared_row = 1e-6
+
+
+@pytest.mark.parametrize("unit", ["silo", "record"])
+def test_steps_depend_on_rows_only_where_whole_silos_are_protected(unit):
+    """The noise of single records is for steps that are public."""
+    X, y = silos()
+    given = {"noise_multiplier": 1.0, "unit": unit, "n_rounds": 2, "scaling": None}
+    ends = []
+    for kind in (FedAvg, Short):
+        model = skdpfl.DPFederatedRegressor(None, algorithm=kind(0.1, 2), random_state=0, **given)
+        ends.append(model.fit(X.reshape(-1, D), y.ravel(), silos=np.repeat(range(M), N)).coef_)
+    assert np.array_equal(*ends) == (unit == "record")
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,20 @@ def test_local_steps_are_short_enough_for_correlated_columns(size):
         assert model.fit(X, y, silos=silos).score(X, y) > 0.9
 
 
+@pytest.mark.parametrize(("common", "size", "epsilon", "seed"), [(0, 5, 2.0, 30), (3, 10, 3.0, 4)])
+def test_local_steps_do_not_diverge_where_noise_makes_scales_too_small(common, size, epsilon, seed):
+    """One feature's scale is 400 times too small, or all of correlated ones are by a half."""
+    rng, silos = np.random.default_rng(seed), np.repeat(np.arange(60), 10)
+    X = rng.normal(size=(600, size))
+    X += common * rng.normal(size=(600, 1)) if common else 0.0
+    y = X @ rng.normal(size=size)
+    y += rng.normal(size=600) * (y.std() / 2 if common else 1.0)
+    model = skdpfl.DPFedEXPRegressor(epsilon, trust="server", random_state=seed)
+    model.fit(X, y, silos=silos)
+    assert (model.scaling_.scale < X.std(axis=0) / 1.5).any()
+    assert model.score(X, y) > 0.6
+
+
 def test_a_target_whose_scale_noise_drowns_is_told_of():
     """In one of eight fits predictions are thousands of deviations off."""
     scores, told = [], []

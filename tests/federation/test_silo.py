@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import skdpfl
+from skdpfl.algorithms import FedExp
 from skdpfl.engine import rounds, run
 from skdpfl.federation import LocalFederation, Question, Schema, Silo, SiloData
 from skdpfl.privacy.events import Gaussian, compose
@@ -86,6 +87,7 @@ FITS = {
     "silo server": ("DPScaffoldClassifier", SILO | {"trust": "server"}),
     "secret cohorts": ("DPScaffoldClassifier", SILO | {"trust": "server", "silo_fraction": 0.5}),
     "exp": ("DPFedEXPClassifier", {"trust": "server"}),
+    "long rows": ("DPFederatedRegressor", SILO | {"algorithm": FedExp(0.5, 3, squared_row=1.2)}),
     "privunit": ("DPFedEXPClassifier", {"mechanism": "privunit", "epsilon": 8.0}),
     "learnt clip": ("DPFedAvgClassifier", SILO | {"clip_norm": "auto"}),
 }
