@@ -297,9 +297,10 @@ def _check(model: Any) -> None:
     """Raise an AttributeError unless this is a fitted additive model."""
     asked = isinstance(model.model, Additive) or model.model in ("additive", "auto")
     if not asked or getattr(model, "_ranges", None) is None:
+        became = ', so model="auto" has become linear' if model.model == "auto" else ""
         raise AttributeError(
             'There are curves only after a fit with model="additive" (or "auto") and '
-            "feature_bounds."
+            f"feature_bounds{became}."
         )
 
 

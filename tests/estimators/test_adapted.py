@@ -138,6 +138,14 @@ def test_no_head_small_silos_and_unknown_silos_get_the_joint_model():
     assert (none.predict(X, silos=silos) == joint).all()
 
 
+def test_two_hundred_records_have_trees_fewer_an_intercept():
+    X, y, _ = schools(1, 399)
+    silos = np.arange(399) >= 200
+    parts = SiloAdapted(clone(REGRESSOR)).fit(X, y, silos=silos).silo_heads_
+    assert hasattr(parts[False], "rounds")
+    assert parts[True].weights.shape == (1, 1)
+
+
 def test_it_costs_what_the_joint_model_costs():
     X, y, silos = schools(4, 50)
     model = SiloAdapted(clone(REGRESSOR)).fit(X, y, silos=silos)

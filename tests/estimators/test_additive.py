@@ -208,6 +208,9 @@ def test_without_bounds():
     linear = make("ISRLDPClassifier", **given, model="linear").fit(X, y, silos=silos)
     assert not hasattr(linear, "shape_functions_")
     assert not hasattr(linear, "interactions_")
+    auto = make("ISRLDPClassifier", **given).fit(X, y, silos=silos)
+    with pytest.raises(AttributeError, match='feature_bounds, so model="auto" has become linear'):
+        auto.shape_functions_["a"]
 
 
 @pytest.mark.parametrize(
@@ -238,6 +241,26 @@ def test_auto_is_the_default_and_says_what_it_became(given, became):
     known = ISRLDPClassifier(**given, model=became).fit(X, y, silos=silos)
     assert np.array_equal(model.coef_, known.coef_)
     assert model.privacy_spent_.epsilon == known.privacy_spent_.epsilon
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "classes", "curves"),
+    [
+        (0.5, None, False),
+        (0.5, {0: 0.5, 1: 0.5}, True),
+        (1.0, None, True),
+        (1.0, {0: 0.9, 1: 0.1}, False),
+        (1.0, {0: 0.1, 1: 0.9}, False),
+        (1000.0, None, True),
+    ],
+)
+def test_shares_of_labels_decide_if_they_are_public_and_labels_have_no_products(
+    epsilon, classes, curves
+):
+    """Planned from public numbers: unknown shares count as 15 % and 85 %."""
+    given = options("", classes=classes) | {"epsilon": epsilon}
+    plan = ISRLDPClassifier(**given).plan_for(silo_sizes=[2_000] * 3, n_features=4, n_classes=2)
+    assert plan.size == (15 if curves else 5)  # a rank and four bins of two numbers each
 
 
 def numbers_and_wards(n, n_levels):

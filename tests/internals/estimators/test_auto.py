@@ -38,6 +38,10 @@ def test_labels_are_left_out_of_clipping_where_all_is_automatic():
     for options, free in (
         ({}, True),
         ({"class_weight": {0: 0.1, 1: 1.0}}, True),
+        ({"trust": "server"}, True),
+        ({"unit": "person"}, True),
+        ({"sampling_rate": 0.2}, True),
+        ({"model": "additive", "feature_bounds": (-1, 1)}, True),
         ({"noise_multiplier": 20.0, "epsilon": None}, True),
         ({"clip_norm": 0.5}, False),
         ({"learning_rate": 0.1}, False),
@@ -45,8 +49,10 @@ def test_labels_are_left_out_of_clipping_where_all_is_automatic():
         ({"loss": "hinge"}, False),
         ({"model": MLP((4,))}, False),
         ({"trust": "shuffler"}, False),
+        ({"unit": "silo"}, False),
     ):
-        estimator = make("ISRLDPClassifier", **options)
+        family = "DPFedAvg" if options.get("unit") == "silo" else "ISRLDP"
+        estimator = make(f"{family}Classifier", **options)
         facts = PublicFacts(pd.RangeIndex(2), np.array([90, 80]), 3, 1, True)
         assert (estimator._recipe(facts).loss == LogLoss(label_free=True)) == free
     three = PublicFacts(pd.RangeIndex(2), np.array([90, 80]), 3, 3, True)
