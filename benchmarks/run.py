@@ -38,7 +38,7 @@ class Benchmark(NamedTuple):
 
 BENCHMARKS = {
     **{
-        name: Benchmark(f"auto/run.py {name}", minutes, page, f"auto/{name}.md", quick)
+        name: Benchmark(f"auto/run.py {name}", minutes, page, "auto/results.md", quick)
         for name, minutes, page, quick in (
             ("budgets", 15, "docs/raw_frames.md", "--seeds 1 --cases A"),
             ("unseen", 1, "docs/auto.md", "--cases 00 01"),

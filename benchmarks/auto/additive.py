@@ -17,7 +17,7 @@ from benchmarks.auto.fits import fitted, score
 from benchmarks.auto.problems import named
 from benchmarks.tables import markdown
 
-TITLE, SEEDS = "Curves within the budget", 3
+SEEDS = 3
 EPSILONS = (0.5, 1.0, 3.0, 8.0)
 #: no seed from here to 99 chose anything
 FIRST = 10

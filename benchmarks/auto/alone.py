@@ -15,7 +15,7 @@ from benchmarks.auto.fits import score
 from benchmarks.auto.problems import named
 from benchmarks.tables import markdown
 
-TITLE, SEEDS = "One silo alone", 3
+SEEDS = 3
 CASES = {"3 silos": 3, "10 silos": 10, "100 silos": 100}
 
 

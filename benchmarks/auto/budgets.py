@@ -25,7 +25,7 @@ from benchmarks.auto import problems
 from benchmarks.auto.fits import fitted, loss_over_constant, score
 from benchmarks.tables import markdown
 
-TITLE, SEEDS = "Does more budget ever hurt?", 8
+SEEDS = 8
 #: silos that are protected as a whole
 WHOLE = 200
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 15.0, 30.0)
@@ -82,10 +82,10 @@ def page(found: pd.DataFrame) -> str:
         means = found.pivot_table(index="method", columns="epsilon", values=what)
         lines = [[m, *(f"{v:.3f}" for v in means.loc[m])] for m in METHODS if m in means.index]
         heads = ["method, local steps", *(f"{epsilon:g}" for epsilon in EPSILONS)]
-        parts.append(f"## {head}, means of all tables\n\n{markdown(heads, lines)}")
+        parts.append(f"### {head}, means of all tables\n\n{markdown(heads, lines)}")
     every = falls(found, "area", 1) + falls(found, "loss", -1)
     n_rows = 2 * found.groupby(["table", "method"]).ngroups
-    parts.append(f"## Falls\n\n{len(every)} in {n_rows} rows.")
+    parts.append(f"### Falls\n\n{len(every)} in {n_rows} rows.")
     if every:
         parts.append(markdown(["what", "table", "method", "epsilon", "by"], every))
     return "\n\n".join(parts)

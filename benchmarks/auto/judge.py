@@ -18,7 +18,7 @@ from benchmarks.auto.fits import fitted, loss_over_constant, score
 from benchmarks.auto.problems import of_all_kinds
 from benchmarks.tables import markdown
 
-TITLE, SEEDS = "Curves or lines on ten tables that chose nothing", 2
+SEEDS = 2
 CASES = [str(number) for number in range(10)]
 EPSILONS, TRUSTS = (1.0, 3.0, 8.0), ("silo", "secagg")
 

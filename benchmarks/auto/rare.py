@@ -22,7 +22,7 @@ from benchmarks.auto.fits import constant_loss, fitted, loss_over_constant, scor
 from benchmarks.auto.problems import by_odds, by_quantile
 from benchmarks.tables import markdown
 
-TITLE, SEEDS = "Rare labels", 40
+SEEDS = 40
 #: records, share of the rarer label, epsilon
 WEIGHTS = ("1400, 0.02, 1", "1400, 0.05, 1", "1400, 0.05, 3", "1400, 0.2, 1", "5000, 0.05, 1")
 #: a, epsilon
@@ -78,4 +78,4 @@ def page(found: pd.DataFrame) -> str:
     ]  # fmt: skip
     heads = ["a, epsilon", "constant", "fit less constant", "worst", "exact", "AUC"]
     first = markdown(["records, share, epsilon", *columns], weights)
-    return f"## Weights\n\n{first}\n\n## Log loss\n\n{markdown(heads, parts)}"
+    return f"### Weights\n\n{first}\n\n### Log loss\n\n{markdown(heads, parts)}"

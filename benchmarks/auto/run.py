@@ -1,4 +1,4 @@
-"""Studies of "auto": ``python benchmarks/auto/run.py NAME``, which writes NAME.md.
+"""Studies of "auto": ``python benchmarks/auto/run.py NAME`` writes its part of results.md.
 
 additive  curves beside lines on tables of mixed columns
 alone     what one silo alone reaches on one of them
@@ -84,11 +84,18 @@ def main() -> None:
     )
     command = f"`python benchmarks/auto/run.py {options.name}`, seeds: {seeds}"
     command += "".join(f", {each}" for each in options.constants)
-    text = f"# {study.TITLE}\n\n{command}; {header()}.\n\n{study.page(found)}\n"
+    text = f"{command}; {header()}.\n\n{study.page(found)}"
     print(text)
     whole = len(found["case"].unique()) == len(study.CASES) and seeds == study.SEEDS
     if whole and not options.constants:
-        HERE.joinpath(f"{options.name}.md").write_text(text)
+        write(options.name, text)
+
+
+def write(name: str, text: str) -> None:
+    """Write a study's part of results.md."""
+    page, end = HERE / "results.md", f"\n\n<!-- end of {name} -->"
+    before, rest = page.read_text().split(start := f"<!-- {name} -->\n\n")
+    page.write_text(f"{before}{start}{text}{end}{rest.split(end)[1]}")
 
 
 if __name__ == "__main__":

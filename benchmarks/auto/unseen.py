@@ -18,7 +18,7 @@ from benchmarks.auto.fits import constant_loss, fitted, loss_over_constant
 from benchmarks.auto.problems import of_labels
 from benchmarks.tables import markdown
 
-TITLE, SEEDS = "Classifiers on tables that chose nothing", 1
+SEEDS = 1
 CASES = [f"{number:03d}" for number in range(300)]
 EPSILONS, FAMILIES = (0.5, 1.0, 2.0, 4.0, 8.0), ("ISRLDP", "DPFedAvg", "DPScaffold")
 

@@ -49,7 +49,7 @@ mean gradient has norm at most ``sqrt(2 / pi) / rho``; its noise has norm ``s sq
 target's scale is estimated privately, that fails earlier (:mod:`skdpfl.choosing._choose`). A
 classifier's probabilities give a warning beyond ``s = 0.03``, and beyond ``s = 0.018`` if ``s P >
 0.8``; if the shares q of the labels are known, s is multiplied by ``(1 - 1 / K) / (1 - sum q^2)``.
-These limits are from experiments: benchmarks/auto/unseen.md counts what they find and what they
+These limits are from experiments: benchmarks/auto/results.md counts what they find and what they
 miss.
 
 **Networks**, by benchmarks/networks, with T steps::

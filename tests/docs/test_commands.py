@@ -64,6 +64,19 @@ def test_a_benchmark_s_page_names_its_command():
             assert any(word and word in text for word in words), row
 
 
+def test_every_study_of_auto_has_its_part_of_the_results():
+    """Which its runner writes, and pages include."""
+    text = (ROOT / "benchmarks" / "auto" / "results.md").read_text()
+    studies = [
+        row.script.split()[-1]
+        for row in benchmarks().BENCHMARKS.values()
+        if row.results == "auto/results.md"
+    ]
+    assert len(studies) == 6
+    for name in studies:
+        assert text.count(f"<!-- {name} -->") == text.count(f"<!-- end of {name} -->") == 1
+
+
 #: run by `make papers-quick`; by test_examples; by the test below
 ELSEWHERE = {"papers", "demo", "networks"}
 SMALL = {name for name, row in benchmarks().BENCHMARKS.items() if row.quick is not None}
