@@ -83,6 +83,22 @@ def test_scaled_columns_are_those_of_the_blocks(dtype):
     np.testing.assert_array_equal(again.transform(X), found)
 
 
+@pytest.mark.parametrize("step", [1.0, 0.0])
+def test_columns_of_whole_numbers_are_centred_and_scaled_by_their_counts(step):
+    """Few values, at the lower ends of their cells: ranks were off by up to 1.85 deviations."""
+    rng, n = np.random.default_rng(0), 6000
+    X = rng.exponential(3.0, (n, 1)).clip(0, 32)
+    X = np.floor(X / step) * step if step else X
+    given = {"feature_bounds": (0, 32), "target_bounds": (-3, 3), "trust": "server"}
+    model = ISRLDPRegressor(20.0, model="additive", random_state=0, n_rounds=2, **given)
+    found = model.fit(X, rng.normal(size=n).clip(-3, 3)).scaling_.transform(X)
+    assert found.shape == (n, 6)
+    assert np.abs(found.mean(axis=0)).max() < 0.1  # half a cell is .08 deviations
+    value, *others = np.square(found).mean(axis=0)
+    assert value == pytest.approx(1, abs=0.2)
+    assert sum(others) == pytest.approx(1, abs=0.1)
+
+
 def test_pairs_of_two_of_many_indicators_are_never_made():
     indicators = np.arange(5000) > 2
     tracemalloc.start()
