@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import sklearn
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -100,18 +101,37 @@ def _drawn_sizes(n: int, m: int) -> tuple[Fit, Fit]:
     return tuple(partial(model.fit, X, y, silos=ids) for ids in (drawn, _ids(n, m, even=True)))
 
 
-def _predictions(n: int, dtype: type) -> tuple[Fit, Fit]:
+def _levels(n: int) -> tuple[Fit, Fit]:
+    """Return a fit to ten categories of 20 levels and five numbers, and one to columns of 0 and 1.
+
+    The second has one column less a category: that of what is missing, or no level.
+    """
+    rng, names = np.random.default_rng(0), [f"level {k}" for k in range(20)]
+    codes, numbers = rng.integers(0, 20, (n, 10)), rng.random((n, 5))
+    words = {f"c{j}": pd.Categorical.from_codes(codes[:, j], names) for j in range(10)}
+    frame = pd.DataFrame(words | {f"x{j}": numbers[:, j] for j in range(5)})
+    bounds = dict.fromkeys(words, names) | {f"x{j}": (0, 1) for j in range(5)}
+    dense = np.column_stack([(codes[:, :, None] == range(20)).reshape(n, -1), numbers])
+    y, ids = codes[:, 0] + 20 * numbers[:, 0] > 19, _ids(n, 10, even=True)
+    given = {"model": "linear", "trust": "server", "random_state": 0}
+    fit, other = (
+        skdpfl.ISRLDPClassifier(3.0, feature_bounds=b, **given).fit for b in (bounds, (0, 1))
+    )
+    return partial(fit, frame, y, silos=ids), partial(other, dense, y, silos=ids)
+
+
+def _predictions(n: int, dtype: type, what: str = "predict") -> tuple[Fit, Fit]:
     """Return predictions of clipped records, and LogisticRegression's."""
     X, y = _records(max(n, 20_000))
     X, ours = X.astype(dtype), _bounded(20_000, "linear", dtype)()
     theirs = LogisticRegression().fit(X[:20_000], y[:20_000])
-    return partial(ours.predict, X[:n]), partial(theirs.predict, X[:n])
+    return tuple(partial(getattr(model, what), X[:n]) for model in (ours, theirs))
 
 
-def _one_row(times: int) -> tuple[Fit, Fit]:
-    """Return many predictions of one record, and LogisticRegression's."""
-    each = _predictions(1, np.float64)
-    return tuple(lambda one=one: [one() for _ in range(times)] for one in each)
+def _one_row(what: str, by: int) -> tuple[Fit, Fit]:
+    """Return a thousand predictions of one record, and LogisticRegression's."""
+    each = _predictions(1, np.float64, what)
+    return tuple(lambda one=one: [one() for _ in range(1000 // by)] for one in each)
 
 
 def _groups(by: int) -> tuple[Fit, Fit]:
@@ -174,10 +194,11 @@ PAIRS: dict[str, Callable[[int], tuple[Fit, Fit]]] = {
         f"additive / linear, {n:,} of {dtype.__name__}, {m} silo{'s' * (m > 1)}": partial(
             _additive, n, dtype, m
         )
-        for n, dtype in ((30_000, np.float64), (1_000_000, np.float32))
+        for n, dtype in ((30_000, np.float64), (1_000_000, np.float32), (2_000_000, np.float64))
         for m in (1, 10)
     },
     "additive / linear, 2,000 x 5,000": lambda by: _wide(2000 // by, 5000 // by),
+    "10 categories of 20 levels / columns of 0 and 1, 100,000": lambda by: _levels(100_000 // by),
     "sizes by Dirichlet(.1) / even, 300 silos, 30,000": lambda by: _drawn_sizes(
         30_000 // by, 300 // by
     ),
@@ -186,7 +207,10 @@ PAIRS: dict[str, Callable[[int], tuple[Fit, Fit]]] = {
         _rounds(1_000_000 // by, 1000 // by, 1.0, n_rounds=10),
     ),
     "a plan and its group(2) / the plan, 10 silos of 2,000, a tenth of the records": _groups,
-    "1,000 predictions of one record / LogisticRegression": lambda by: _one_row(1000 // by),
+    **{
+        f"1,000 calls of {what} for one record / LogisticRegression": partial(_one_row, what)
+        for what in ("predict", "decision_function", "predict_proba")
+    },
     "predictions / LogisticRegression, 1,000,000 of float32": lambda by: _predictions(
         1_000_000 // by, np.float32
     ),
