@@ -133,10 +133,10 @@ def rows_apart(
     with warnings_off(), np.errstate(all="ignore"):
         for i in range(n):
             with suppress(Exception):
-                found = np.asarray(call(new(), i), out.dtype)
-                succeeded[i] = found.shape == fixed.shape
+                answer = np.asarray(call(new(), i), out.dtype)
+                succeeded[i] = answer.shape == fixed.shape
                 if succeeded[i]:
-                    out[i] = found
+                    out[i] = answer
     return out, succeeded
 
 
@@ -168,13 +168,13 @@ def shared_state(part: Any) -> dict[str, str]:
     all code that the object and its attributes are made of. What cannot be pickled, and what lies
     in other modules' variables, is not seen.
     """
-    found: dict[str, str] = {}
+    states: dict[str, str] = {}
     code = _Pickler.read(part)[1]
     for each in code:  # which grows
         for name, value in _places(each):
-            found[name], more = _Pickler.read(value)
+            states[name], more = _Pickler.read(value)
             code += [new for new in more if not any(new is old for old in code)]
-    return found
+    return states
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:

@@ -177,8 +177,8 @@ def advising(X: Any, y: Any = None, *, declares: bool = False) -> AbstractContex
     NumPy and scikit-learn quote the value that they cannot read. A record's values must not appear
     in an error, nor in its ``__cause__``. So the error names positions, and has no cause.
     """
-    given = (X,) if y is None else (X, y)
-    return _instead(lambda e: _advice(X, y, e, declares) or _without_values(X, y, e), *given)
+    inputs = (X,) if y is None else (X, y)
+    return _instead(lambda e: _advice(X, y, e, declares) or _without_values(X, y, e), *inputs)
 
 
 def naming_no_values(values: Any, name: str) -> AbstractContextManager[None]:
@@ -187,9 +187,9 @@ def naming_no_values(values: Any, name: str) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _instead(words: Callable[[Exception], str | None], *given: Any) -> Iterator[None]:
+def _instead(words: Callable[[Exception], str | None], *inputs: Any) -> Iterator[None]:
     """Raise errors of conversion in other words, without the original; None: as they are."""
-    real = all(type(each) is np.ndarray and each.dtype.kind in "biuf" for each in given)
+    real = all(type(each) is np.ndarray and each.dtype.kind in "biuf" for each in inputs)
     message = None
     try:
         with nullcontext() if real else refusing_complex():

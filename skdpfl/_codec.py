@@ -245,9 +245,9 @@ def _meant_by(hint: Any) -> Any:
     alias = typing.get_origin(hint) or hint
     if not hasattr(alias, "__value__"):
         return hint
-    given = dict(zip(alias.__type_params__, typing.get_args(hint), strict=False))
+    arguments = dict(zip(alias.__type_params__, typing.get_args(hint), strict=False))
     open_ones = getattr(alias.__value__, "__parameters__", ())
-    filled = tuple(given.get(each, Any) for each in open_ones)
+    filled = tuple(arguments.get(each, Any) for each in open_ones)
     return _meant_by(alias.__value__[filled] if filled else alias.__value__)
 
 

@@ -273,13 +273,13 @@ def _has_knots(splines: SplineTransformer) -> bool:
 
 def _declared(encoder: Any) -> bool:
     """Whether an encoder's categories were given, and none are merged by frequency."""
-    given = not isinstance(encoder.categories, str)
-    if given and hasattr(encoder, "categories_"):  # those at the time of the fit
+    fixed = not isinstance(encoder.categories, str)
+    if fixed and hasattr(encoder, "categories_"):  # those at the time of the fit
         pairs = zip(encoder.categories, encoder.categories_, strict=True)
-        given = all(pd.Index(a, dtype=object).equals(pd.Index(b, dtype=object)) for a, b in pairs)
+        fixed = all(pd.Index(a, dtype=object).equals(pd.Index(b, dtype=object)) for a, b in pairs)
     rare = [getattr(encoder, n, None) for n in ("min_frequency", "max_categories")]
     if_binary = isinstance(getattr(encoder, "drop", None), str) and encoder.drop == "if_binary"
-    return given and rare == [None, None] and not if_binary
+    return fixed and rare == [None, None] and not if_binary
 
 
 def leaves(step: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -106,8 +106,8 @@ class Described:
     def __repr__(self) -> str:
         """Return the constructor's call, without arguments at their defaults."""
         signature = inspect.signature(type(self)).parameters
-        given = ((name, getattr(self, name), p.default) for name, p in signature.items())
-        shown = (f"{n}={value!r}" for n, value, usual in given if repr(value) != repr(usual))
+        parameters = ((name, getattr(self, name), p.default) for name, p in signature.items())
+        shown = (f"{n}={value!r}" for n, value, usual in parameters if repr(value) != repr(usual))
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

@@ -239,8 +239,8 @@ def _left_out_on_purpose() -> bool:
     for frame, _ in walk_stack(sys._getframe()):
         if frame.f_code.co_filename.startswith(PACKAGES):
             here = frame.f_locals  # scikit-learn makes plain arrays of what its workers are given
-            given = (*here.get("args", ()), *dict(here.get("kwargs", ())).values())
-            if any(isinstance(value, LeftOut) for value in (*here.values(), *given)):
+            arguments = (*here.get("args", ()), *dict(here.get("kwargs", ())).values())
+            if any(isinstance(value, LeftOut) for value in (*here.values(), *arguments)):
                 return True
     return False
 

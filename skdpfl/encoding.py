@@ -131,9 +131,9 @@ def places_of(values: np.ndarray, labels: Sequence[Any], kind: Kind) -> np.ndarr
 
     The first of several labels with the same form counts: a server may send both 1 and "1".
     """
-    given = np.empty(len(labels), dtype=object)
-    given[:] = labels
-    known = pd.Index(canonical(given, kind))
+    objects = np.empty(len(labels), dtype=object)
+    objects[:] = labels
+    known = pd.Index(canonical(objects, kind))
     first = np.flatnonzero(~known.duplicated())
     places = known[first].get_indexer(values)
     return np.append(first, -1)[places]
@@ -625,8 +625,8 @@ class Encoding(Mapping[Any, EncodedColumn]):
             blocks = [column.parts(values[i : i + _AT_ONCE]) for i in starts]
             for each in zip(*blocks, strict=True):
                 numbers, cells, rows = zip(*each, strict=True)
-                found = None if numbers[0] is None else np.concatenate(numbers)[codes]
-                yield EncodedPart(found, np.concatenate(cells)[codes], rows[0])
+                joined = None if numbers[0] is None else np.concatenate(numbers)[codes]
+                yield EncodedPart(joined, np.concatenate(cells)[codes], rows[0])
 
     def _columns_of(self, frame: Any) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield the columns of a frame by name, of an array by position, as `coded` values.
@@ -674,8 +674,8 @@ class Encoding(Mapping[Any, EncodedColumn]):
         pairs = ((each, each.name) for each in columns)  # JSON has lists for names of several parts
         return cls(tuple(replace(c, name=tuple(n)) if isinstance(n, list) else c for c, n in pairs))
 
-    def found(self, ranges: Mapping[Any, Any], levels: Mapping[Any, Any]) -> Encoding:
-        """Return the encoding with ranges and levels that were found.
+    def complete(self, ranges: Mapping[Any, Any], levels: Mapping[Any, Any]) -> Encoding:
+        """Return the encoding with learnt ranges and levels.
 
         Parameters
         ----------

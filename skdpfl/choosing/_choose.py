@@ -428,8 +428,8 @@ def _sampling_rate(recipe: Recipe, task: RuleTask) -> float:
     sizes = recipe.facts.silo_sizes
     if sizes is None:  # sizes are protected, and the rate must be the same for all silos
         return 1.0
-    noise_given = recipe.promise.epsilon is None
-    mu = 0.0 if noise_given else float(budgets(recipe, 1.0, 1).min())
+    noise_is_fixed = recipe.promise.epsilon is None
+    mu = 0.0 if noise_is_fixed else float(budgets(recipe, 1.0, 1).min())
     middle = np.sort(sizes)[[(len(sizes) - 1) // 2, len(sizes) // 2]]
     return recipe.model.rules.sampling_rate(float(middle.sum()) / 2, mu, task)
 

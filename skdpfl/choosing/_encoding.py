@@ -94,7 +94,7 @@ class EncodingPlan:
             low, high = self._ranges(numbers, streams)
             for j, column in enumerate(self.encoding.unknown("number", "date").columns):
                 ranges[column.name] = float(low[j]), float(high[j])
-        return self.encoding.found(ranges, levels)
+        return self.encoding.complete(ranges, levels)
 
     def _ranges(self, numbers: Federation, streams: Streams) -> tuple[np.ndarray, np.ndarray]:
         assert self.ranges is not None

@@ -188,12 +188,12 @@ class Averaging(Method):
 class GivenAlgorithm(Method):
     """A given algorithm object; the plan charges the gradients that it declares."""
 
-    given: Algorithm
+    fixed: Algorithm
     has_own_step: ClassVar[bool] = True
 
     def algorithm(self, recipe: Recipe) -> Algorithm:
         """Return the given algorithm."""
-        return self.given
+        return self.fixed
 
     def with_constants(self, recipe: Recipe) -> Recipe:
         """Return the recipe with the algorithm's learning rate, None if it has none."""

@@ -552,14 +552,14 @@ def read_recipe(
         weights=_weights(params["silo_weights"], facts, promise),
         scaling=params["scaling"],
         feature_bounds=_feature_bounds(params["feature_bounds"], facts),
-        target_bounds=_given(params, "target_bounds", read_target_bounds),
+        target_bounds=_unless_auto(params, "target_bounds", read_target_bounds),
         clips_features=_clips_features(params, promise),
         asks_to_clip=not is_auto(params["clip_features"]) and bool(params["clip_features"]),
         cohort=cohort,
         silo_fraction=fraction,
         cohorts=cohorts,
         sampling=params.get("sampling", "poisson"),
-        sampling_rate=_given(params, "sampling_rate", float),
+        sampling_rate=_unless_auto(params, "sampling_rate", float),
         average=check_average(params["average"]),
         calibrates=bool(params.get("calibrate", False)),
         intervals=params["covariance"] if params.get("inference") else None,
@@ -570,19 +570,19 @@ def read_recipe(
 def _rounds_and_steps(params: Mapping[str, Any], cohorts: Any) -> dict[str, Any]:
     """Return the fields of a recipe that are settings of rounds and steps."""
     rate, by_budget = params["learning_rate"], spends_budget(params)
-    n_rounds = None if by_budget else _given(params, "n_rounds", int)
+    n_rounds = None if by_budget else _unless_auto(params, "n_rounds", int)
     if n_rounds is None and cohorts is not None:
         n_rounds = len(cohorts)
     return {
         "n_rounds": n_rounds,
-        "local_steps": _given(params, "local_steps", _one_or_each(int), otherwise=1),
-        "local_epochs": _given(params, "local_epochs", _one_or_each(float)),
+        "local_steps": _unless_auto(params, "local_steps", _one_or_each(int), otherwise=1),
+        "local_epochs": _unless_auto(params, "local_epochs", _one_or_each(float)),
         "learning_rate": None if isinstance(rate, str) else float(rate),
         "published_step": isinstance(rate, str) and rate == "optimal",
-        "global_learning_rate": _given(params, "global_learning_rate", float, otherwise=1.0),
-        "momentum": _given(params, "momentum", float),
-        "clip_norm": _given(params, "clip_norm", float),
-        "radius": _given(params, "radius", float),
+        "global_learning_rate": _unless_auto(params, "global_learning_rate", float, otherwise=1.0),
+        "momentum": _unless_auto(params, "momentum", float),
+        "clip_norm": _unless_auto(params, "clip_norm", float),
+        "radius": _unless_auto(params, "radius", float),
         "noise_schedule": params.get("noise_schedule"),
         "budget": float(params["epsilon"]) if by_budget else None,
     }
@@ -698,7 +698,7 @@ def _feature_bounds(bounds: Any, facts: PublicFacts) -> Bounds | None:
     return read_feature_bounds(bounds, facts.n_features, facts.feature_names, known)
 
 
-def _given(
+def _unless_auto(
     params: Mapping[str, Any], name: str, read: Callable[[Any], Any], otherwise: Any = None
 ) -> Any:
     """Return a parameter, or None if it is "auto", None or missing."""

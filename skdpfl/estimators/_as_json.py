@@ -154,10 +154,10 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     loss, known = NAMED[one_of(plain, "loss", kind._losses, "model")](), kind._get_param_names()
     model = kind(loss=loss) if "loss" in known else kind(target_bounds=(0, 1))
     own = set(_fields_of(loss, model)) | (set(PARAMETERS) & set(known))
-    given = plain["parameters"]
+    parameters = plain["parameters"]
     optional = {"loss__largest"} | ({PERSONS} & set(known))
-    keys(given, own | (optional & set(given)), "parameters")
-    model.set_params(**given)
+    keys(parameters, own | (optional & set(parameters)), "parameters")
+    model.set_params(**parameters)
     if model._is_classifier() and loss.one_slope:
         model.classes = listed(plain, "classes", "model")
     model._check()

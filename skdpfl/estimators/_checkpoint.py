@@ -214,13 +214,13 @@ class KeptFit:
 
     def __init__(self, path: Path | None, fit: str) -> None:
         self.path, self._fit = path, fit
-        self._found: dict[str, Any] = {} if path is None else _read(path, fit)
-        self._answers = list(self._found.get("answers", ()))
+        self._saved: dict[str, Any] = {} if path is None else _read(path, fit)
+        self._answers = list(self._saved.get("answers", ()))
         #: the last round on disk, and the ledgers to which the fit was charged already
-        self.progress: Progress | None = self._found.get("progress")
-        self.paid_to: tuple[str, ...] = tuple(self._found.get("paid to", ()))
+        self.progress: Progress | None = self._saved.get("progress")
+        self.paid_to: tuple[str, ...] = tuple(self._saved.get("paid to", ()))
         self._asked = 0
-        self._noise: dict[str, np.ndarray] = dict(self._found.get("noise", {}))
+        self._noise: dict[str, np.ndarray] = dict(self._saved.get("noise", {}))
 
     @classmethod
     def of(cls, estimator: Any, data: DataSource, model: Model, algorithm: Algorithm) -> KeptFit:
@@ -247,20 +247,20 @@ class KeptFit:
 
     def planned(self, plan: PrivacyPlan) -> PrivacyPlan:
         """Return the plan with which the fit began: noise depends on the drawn schedule."""
-        if not self._found:
+        if not self._saved:
             return plan
-        kept = {name: self._found[name] for name in _DRAWN if name in self._found}
+        kept = {name: self._saved[name] for name in _DRAWN if name in self._saved}
         plan = replace(plan, **kept)
-        if self._found.get("released") != _digest_of(plan):
+        if self._saved.get("released") != _digest_of(plan):
             raise _other_fit(self.path)
         return plan
 
     def begin(self, plan: PrivacyPlan, paid_to: tuple[str, ...]) -> None:
         """Store which ledgers the fit was charged to."""
-        if self.path is None or (self._found and paid_to == self.paid_to):
+        if self.path is None or (self._saved and paid_to == self.paid_to):
             return
-        self._found |= {name: getattr(plan, name) for name in _DRAWN}
-        self._found |= {"fit": self._fit, "released": _digest_of(plan), "paid to": paid_to}
+        self._saved |= {name: getattr(plan, name) for name in _DRAWN}
+        self._saved |= {"fit": self._fit, "released": _digest_of(plan), "paid to": paid_to}
         self._write()
 
     def noise(self, streams: Streams) -> Streams:
@@ -285,20 +285,20 @@ class KeptFit:
     def keep(self, federation: Federation, progress: Progress) -> None:
         """Write a round to disk."""
         assert isinstance(federation, Resumable)
-        self.progress, self._found["silos"] = progress, federation.save()
+        self.progress, self._saved["silos"] = progress, federation.save()
         self._write()
 
     def restore(self, federation: Federation, work: Work) -> None:
         """Restore the silos' states."""
         assert isinstance(federation, Resumable)
-        federation.resume(work, self._found["silos"])
+        federation.resume(work, self._saved["silos"])
 
     def _write(self) -> None:
         assert self.path is not None
-        self._found |= {"answers": tuple(self._answers), "progress": self.progress}
-        self._found |= {"noise": self._noise}
+        self._saved |= {"answers": tuple(self._answers), "progress": self.progress}
+        self._saved |= {"noise": self._noise}
         try:
-            replace_file(self.path, pack(self._found))
+            replace_file(self.path, pack(self._saved))
         except OSError as error:
             raise OSError(
                 error.errno,

@@ -307,8 +307,8 @@ class RawColumns:
         def parts() -> Iterator[EncodedPart]:
             for column in encoding.columns:
                 own = list(islice(known, column.n_parts))
-                found = column.paid and column.parts(next(raw[column.kind != "category"]))
-                yield from found or own
+                paid = column.paid and column.parts(next(raw[column.kind != "category"]))
+                yield from paid or own
 
         return ExpandedTable.of_parts(parts(), encoding, len(X))
 

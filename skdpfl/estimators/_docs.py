@@ -400,11 +400,11 @@ def refusing_parameters(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def refuse_parameters(
-    estimator: Any, given: Mapping[str, Any], known: Collection[str], error: type[Exception]
+    estimator: Any, parameters: Mapping[str, Any], known: Collection[str], error: type[Exception]
 ) -> None:
     """Raise for parameter names of other libraries, and for misspelt names."""
     kind = type(estimator).__name__
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name in known or "__" in name:
             continue
         if name in INSTEAD:

@@ -139,10 +139,10 @@ class _ISRLDP(PersonEstimator):
         frame = super().summary()
         if "_intervals" not in vars(self):
             return frame
-        found = self._intervals.frame(confidence)
-        found.attrs |= frame.attrs
-        found.columns.name = frame.columns.name
-        return found
+        intervals = self._intervals.frame(confidence)
+        intervals.attrs |= frame.attrs
+        intervals.columns.name = frame.columns.name
+        return intervals
 
     def contrast(self, weights: Any, confidence: float = 0.95) -> pd.Series:
         """Return the interval of a linear combination of coefficients, at no further cost.

@@ -156,13 +156,13 @@ class FittedIntervals:
         """Return one weight a coefficient, from a mapping by name or an array."""
         n, names = len(self.names), list(self.names)
         if isinstance(weights, Mapping | pd.Series):
-            given = dict(weights.items())
-            strange = [name for name in given if name not in names]
+            entries = dict(weights.items())
+            strange = [name for name in entries if name not in names]
             if strange:
                 raise ValueError(
                     f"contrast: {strange[0]!r} is no coefficient; there are {names[:8]!r}."
                 )
-            read = np.array([float(given.get(name, 0.0)) for name in names])
+            read = np.array([float(entries.get(name, 0.0)) for name in names])
         else:
             read = np.asarray(weights, float)
             if read.shape == (n - ("intercept" in names),):  # of the features alone

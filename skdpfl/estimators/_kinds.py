@@ -52,9 +52,9 @@ class ScoresWithoutSilos:
         refuse_in_score(refused)
         of_both = y, getattr(self, "classes_", None)
         if sample_weight is None and all(map(_are_integers, of_both)):  # nothing else to check
-            found: np.ndarray = self.predict(X)  # type: ignore[attr-defined]
-            if found.shape == y.shape:
-                return float(np.mean(found == y))
+            predicted: np.ndarray = self.predict(X)  # type: ignore[attr-defined]
+            if predicted.shape == y.shape:
+                return float(np.mean(predicted == y))
         return super().score(X, y, sample_weight)  # type: ignore[misc, no-any-return]
 
 

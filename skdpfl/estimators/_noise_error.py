@@ -47,9 +47,9 @@ GIVEN = "the private scales and limits in scaling_; new ones would move coeffici
 
 @dataclass(frozen=True, eq=False)
 class NoiseError:
-    """The input of :meth:`of_coefficients`; ``given``: why there is none."""
+    """The input of :meth:`of_coefficients`; ``reason``: why there is none."""
 
-    given: str = ""
+    reason: str = ""
     rounds: Rounds | None = None
     noise: float | None = 0.0
     n_last: int | None = None
@@ -62,7 +62,7 @@ class NoiseError:
     def missing(self) -> str:
         """Why there is no estimate; "" if there is one."""
         if self.rounds is None or self.scales is None:
-            return self.given
+            return self.reason
         known = _is_curved(self.scales) or self._of_average[1] < _MOST_CORRECTED
         return "" if known else _UNSETTLED
 
@@ -70,10 +70,10 @@ class NoiseError:
     def _of_average(self) -> tuple[np.ndarray, float]:
         """The covariance of the averaged rounds, and how far it is corrected."""
         assert self.rounds is not None
-        given = self.rounds, self.noise, self.n_last
+        arguments = self.rounds, self.noise, self.n_last
         if self.n_classes > 1:
-            return classes_covariance(*given, self.n_classes)
-        return average_covariance(*given)
+            return classes_covariance(*arguments, self.n_classes)
+        return average_covariance(*arguments)
 
     def of_coefficients(self, combined: np.ndarray | None = None) -> np.ndarray | None:
         """Return standard deviations, flat like the model's parameters; None if unknown.
@@ -81,12 +81,12 @@ class NoiseError:
         ``combined`` (m, n): for linear combinations of each output's coefficients and intercept
         instead.
         """
-        found = self.calibrated
-        if self.missing or found is None or self.model is None or self.scales is None:
+        calibrated = self.calibrated
+        if self.missing or calibrated is None or self.model is None or self.scales is None:
             return None
         to_units, _ = linear_units(self.model, self.scales)
-        covariance = found.factor**2 * self._of_average[0]
-        for error, along in found.errors:
+        covariance = calibrated.factor**2 * self._of_average[0]
+        for error, along in calibrated.errors:
             direction = np.asarray(along, np.float64)
             covariance += error**2 * np.outer(direction, direction)
         if combined is not None:
@@ -108,7 +108,7 @@ class Path:
         if not self.missing:
             self._states.append(now.state)
 
-    def error(self, scales: Scales, found: Calibrated) -> NoiseError:
+    def error(self, scales: Scales, calibrated: Calibrated) -> NoiseError:
         """Return the noise error of a model after calibration."""
         work = self._work
         models = [work.algorithm.params(state) for state in self._states]
@@ -131,7 +131,7 @@ class Path:
         noise = None if _draws(work.plan) else work.plan.mechanism.noise_on_mean(work.plan)
         softmax = isinstance(work.loss, LogLoss) and isinstance(work.model, LinearModel)
         classes = work.model.n_outputs if softmax else 1
-        return NoiseError("", rounds, noise, self._n_last, found, work.model, scales, classes)
+        return NoiseError("", rounds, noise, self._n_last, calibrated, work.model, scales, classes)
 
 
 def _is_curved(scales: Scales) -> bool:
@@ -223,12 +223,12 @@ def summary(model: Any) -> pd.DataFrame:
 
 def with_conditions(frame: pd.DataFrame, model: Any, errors: np.ndarray | None) -> pd.DataFrame:
     """Return the frame with the cost, why there are no errors, and what they are given."""
-    spent, given = model.privacy_spent_, errors is not None and model.scaling is not None
+    spent, scaled = model.privacy_spent_, errors is not None and model.scaling is not None
     frame.attrs = {
         "epsilon": spent.epsilon,
         "delta": spent.delta,
         "no_noise_error": model._noise_error.missing,
-        "noise_error_given": GIVEN if given else "",
+        "noise_error_given": GIVEN if scaled else "",
         "model": "additive" if isinstance(model.scaling_, CurveScaling) else "linear",
     }
     if spent.simulation:
@@ -348,9 +348,9 @@ def _with(
     **values: np.ndarray,
 ) -> pd.DataFrame:
     """Return a frame with columns of values, slopes and noise errors, for each class."""
-    ((word, found),) = values.items()
-    given = {word: found, "slope": slope, "noise error": noise}
-    for kind, numbers in given.items():
+    ((word, value),) = values.items()
+    columns = {word: value, "slope": slope, "noise error": noise}
+    for kind, numbers in columns.items():
         if numbers is None:
             continue
         for c in range(numbers.shape[1]):

@@ -172,10 +172,10 @@ def check_target_bounds(bounds: Any, loss: Loss, name: Any) -> None:
     if bounds is None:
         return
     low, high = loss.target_range
-    given = read_target_bounds(bounds)
-    if given.low[0] < (0.0 if low > 0 else low) or given.high[0] > high:
+    ends = read_target_bounds(bounds)
+    if ends.low[0] < (0.0 if low > 0 else low) or ends.high[0] > high:
         raise ValueError(f"target_bounds={bounds!r}: {targets_of(loss, name)}.")
-    if max(abs(given.low[0]), abs(given.high[0])) > _LARGEST_TARGET:
+    if max(abs(ends.low[0]), abs(ends.high[0])) > _LARGEST_TARGET:
         raise ValueError(
             f"target_bounds={bounds!r} must be within -{_LARGEST_TARGET:g} and "
             f"{_LARGEST_TARGET:g}, since errors are squared: use a larger unit for the target."
@@ -254,9 +254,9 @@ def _check_steps(params: dict[str, Any]) -> None:
             _check_bound("local_steps", value, MOST_STEPS)
 
 
-def _listed(name: str, given: Any) -> np.ndarray:
+def _listed(name: str, labels: Any) -> np.ndarray:
     """Return one value, or each of a sequence, which has one for each silo."""
-    values = np.atleast_1d(np.asarray(given, dtype=object))
+    values = np.atleast_1d(np.asarray(labels, dtype=object))
     if not len(values):
         raise ValueError(f"{name} is empty: give one number, or one for each silo.")
     return values

@@ -99,9 +99,9 @@ def shrunk(params: NDArray, work: Work, scales: Scales, n_last: int | None) -> N
             variance += _INFLATED * sampled * float(response.sum()) ** 2
             squared = float(np.square(output[places]).sum())
             output[places] *= max(0.0, 1.0 - len(places) * variance / max(squared, 1e-300))
-    found = np.array(params)
-    found[: weights.size] = weights.reshape(-1)
-    return found
+    result = np.array(params)
+    result[: weights.size] = weights.reshape(-1)
+    return result
 
 
 def _blocks(columns: CurveScaling) -> Iterator[tuple[NDArray, float]]:

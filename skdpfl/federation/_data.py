@@ -296,7 +296,7 @@ class SiloData:
         return ExpandedTable(self.X, self.cells, self.columns)
 
     def stored(self, rows: Rows) -> np.ndarray:
-        """Return the features at ``rows`` as they were given."""
+        """Return the features at ``rows`` as they are stored."""
         return np.asarray(self.table[rows])
 
     @cached_property

@@ -127,7 +127,7 @@ class LocalFederation(Federation):
     """
 
     def __init__(self, data: SiloData, streams: Streams, n_jobs: int | None = None) -> None:
-        self._given = self._data = data
+        self._unmapped = self._data = data
         self._streams, self._n_jobs = streams, n_jobs
         self.started = False
         # many short calls, for which threads do not help
@@ -148,10 +148,10 @@ class LocalFederation(Federation):
         return len(self._data.starts) - 1
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        given = self._given
-        if given.order is not None and given.X.nbytes <= SMALL and given.X.dtype.kind == "f":
-            self._given = given.in_order()  # read once in the silos' order, not by each question
-        return question.answers(self._given, self._streams)
+        data = self._unmapped
+        if data.order is not None and data.X.nbytes <= SMALL and data.X.dtype.kind == "f":
+            self._unmapped = data.in_order()  # read once in the silos' order, not by each question
+        return question.answers(self._unmapped, self._streams)
 
     def start(self, work: Work) -> None:
         if work.plan.private:
@@ -200,13 +200,13 @@ class LocalFederation(Federation):
 
     def _map_records(self, work: Work) -> None:
         """Scale the records, now or as they are read."""
-        given = self._given if work.model.is_linear else self._given.dense()
-        self._data = given.mapped(work.features, work.target, work.target_dtype, work.class_weights)
+        data = self._unmapped if work.model.is_linear else self._unmapped.dense()
+        self._data = data.mapped(work.features, work.target, work.target_dtype, work.class_weights)
         worth = self._worth_copying()
         self._data = self._data.in_order() if worth else self._data.by_row().with_cells()
-        copied = self._data.X is not self._given.X
+        copied = self._data.X is not self._unmapped.X
         if copied and work.features is None and work.target is None:
-            self._given = self._data  # do not keep the records twice
+            self._unmapped = self._data  # do not keep the records twice
 
     def round(
         self,

@@ -316,7 +316,7 @@ def _poisson(y: np.ndarray, predicted: Any) -> np.ndarray:
 # ---- asking ----------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class ReleasedScore(NamedTuple):
     """A measure's noisy means, over all units and per silo, with the noise in each number.
 
     With a trusted server there is one sum, and ``means`` has one row.
@@ -356,7 +356,7 @@ def ask_score(
     federation: Any,
     streams: Streams,
     made: Callable[[Measure], BoundedSum] = lambda measure: measure,
-) -> Found:
+) -> ReleasedScore:
     """Compute a score over silos; ``made`` turns the measure into the sum that they compute."""
     budgets = plan.budgets
     units = np.array([budgets.units.sum()]) if budgets.as_one else budgets.units
@@ -369,7 +369,7 @@ def ask_score(
         std = plan.noised(number, question.what).std[: len(units)]
         mean, noise = sums.sum(axis=0) / units.sum(), float(np.linalg.norm(std) / units.sum())
     each = units.reshape(-1, *[1] * len(measure.shape))
-    return Found(measure, mean, noise, sums / each, std / units)
+    return ReleasedScore(measure, mean, noise, sums / each, std / units)
 
 
 #: bins of scores s, whose cells are equal steps of s / (1 + |s| / LIMIT)

@@ -652,8 +652,8 @@ class CellCounts(BoundedSum):
             silos = here[first : first + per_block]
             counts = np.zeros((len(silos), width))
             for keys, low, high in self._keys(data, silos, _rows_of(data) // 4):
-                found = np.bincount(keys.ravel(), minlength=(high - low) * width)
-                counts[low:high] += found.reshape(high - low, width)
+                block = np.bincount(keys.ravel(), minlength=(high - low) * width)
+                counts[low:high] += block.reshape(high - low, width)
             yield silos, counts[:, 1:].reshape(len(silos), *self.shape)
 
     def of_persons(self, data: SiloData, work: Any) -> np.ndarray:
@@ -666,8 +666,8 @@ class CellCounts(BoundedSum):
             means = self.person_means(counts, people.rows[persons]).ravel()
             silos = people.silo_of[persons]  # increasing
             low, high = silos[0], silos[-1] + 1
-            found = np.bincount((silos - low) * width + cells, means, (high - low) * width)
-            totals[low:high] += found.reshape(-1, width)
+            block = np.bincount((silos - low) * width + cells, means, (high - low) * width)
+            totals[low:high] += block.reshape(-1, width)
         return totals[:, 1:].reshape(-1, *self.shape)
 
     def _counts_of_persons(

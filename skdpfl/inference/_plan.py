@@ -456,8 +456,8 @@ def expected_width(
     kinds: dict[str, Kind] = {"log_loss": "labels", "squared_error": "numbers", "poisson": "counts"}
     if loss not in kinds:
         raise ValueError(f"Intervals are for the losses {', '.join(kinds)}; got {loss!r}.")
-    given = automatic_delta(int(sizes.sum())) if delta == "auto" else float(delta)
-    mu = math.inf if math.isinf(epsilon) else gaussian_mu(float(epsilon), given)
+    chosen_delta = automatic_delta(int(sizes.sum())) if delta == "auto" else float(delta)
+    mu = math.inf if math.isinf(epsilon) else gaussian_mu(float(epsilon), chosen_delta)
     guarantee = read_guarantee("record", trust, "replace")
     budgets = SiloBudgets.of(guarantee, sizes, mu)
     plan = IntervalPlan(budgets, kinds[loss], n_features + fit_intercept, int(fit_intercept))

@@ -274,11 +274,11 @@ class GeneralizedSum(PilotSum):
 
     def weighted(self, z: Array, y: Array, eta: Array) -> tuple[Array, Residuals]:
         """Return W (n,) and the residuals."""
-        found = (of_counts if self.counts else of_labels)(eta + math.log(self.scale), y)
+        residuals = (of_counts if self.counts else of_labels)(eta + math.log(self.scale), y)
         norms = np.maximum(np.sqrt(np.einsum("nk,nk->n", z, z)), 1e-300)
-        by_score = self.cut_score / (norms * found.bound)
-        by_curvature = self.cut_curvature / (norms**2 * found.slope)
-        return np.minimum(1.0, np.minimum(by_score, by_curvature)), found
+        by_score = self.cut_score / (norms * residuals.bound)
+        by_curvature = self.cut_curvature / (norms**2 * residuals.slope)
+        return np.minimum(1.0, np.minimum(by_score, by_curvature)), residuals
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,8 +290,8 @@ class PilotScores(GeneralizedSum):
         return self.cut_score
 
     def vectors(self, z: Array, y: Array, eta: Array) -> Array:
-        weights, found = self.weighted(z, y, eta)
-        return np.asarray((weights * found.rho)[:, None] * z)
+        weights, residuals = self.weighted(z, y, eta)
+        return np.asarray((weights * residuals.rho)[:, None] * z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,8 +305,8 @@ class PilotCurvature(GeneralizedSum):
         return math.sqrt(self.cut_curvature)
 
     def vectors(self, z: Array, y: Array, eta: Array) -> Array:
-        weights, found = self.weighted(z, y, eta)
-        return np.asarray(np.sqrt(weights * found.slope)[:, None] * z)
+        weights, residuals = self.weighted(z, y, eta)
+        return np.asarray(np.sqrt(weights * residuals.slope)[:, None] * z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,8 +414,8 @@ class HazardScores(PilotSum):
 
     def _records(self, data: SiloData, rows: Any) -> tuple[Array, Array, Array, Array]:
         """Return x (n, d), events and mu (n, k), and W (n,)."""
-        given, y = data.at(rows)
-        x = np.array(given, np.float64)  # an array of its own, whatever is beside it
+        stored, y = data.at(rows)
+        x = np.array(stored, np.float64)  # an array of its own, whatever is beside it
         hazard = np.einsum("nd,d->n", x, self.pilot[: self.d])[:, None] + self.pilot[self.d :]
         hazard = np.exp(np.clip(hazard, -FAR, FAR))
         spent, event = PiecewiseExponential(self.cuts).exposures(np.asarray(y, np.float64))

@@ -300,10 +300,10 @@ def _are_distinct(rows: np.ndarray) -> bool:
 
 def budget(fitted: Any) -> float:
     """Return the largest epsilon given for a silo; infinity for given noise."""
-    given = fitted.epsilon
-    if isinstance(given, Mapping | pd.Series):
-        given = max(dict(given).values())
-    return math.inf if given is None else float(given)
+    epsilon = fitted.epsilon
+    if isinstance(epsilon, Mapping | pd.Series):
+        epsilon = max(dict(epsilon).values())
+    return math.inf if epsilon is None else float(epsilon)
 
 
 def costs_on_splits(inner: Any, fitted: Any, cv: Any, count: int | None) -> list[PrivacySpent]:
@@ -387,9 +387,9 @@ def _of_model(inner: Any, fitted: Any, share: float) -> PrivacySpent:
     if sizes is None:  # protected
         ids = ids[: max(1, math.floor(share * len(ids) + 1e-9))]
         sizes, share = np.ones(len(ids)), 1.0
-    found = np.maximum(1, np.floor(sizes * share + 1e-9)).astype(int)
+    n_records = np.maximum(1, np.floor(sizes * share + 1e-9)).astype(int)
     plan = clone(inner).plan_for(
-        silo_sizes=dict(zip(ids, found.tolist(), strict=True)),
+        silo_sizes=dict(zip(ids, n_records.tolist(), strict=True)),
         n_features=fitted.n_features_in_,
         n_classes=len(getattr(fitted, "classes_", (0, 1))),
         feature_names=getattr(fitted, "feature_names_in_", None),
@@ -599,9 +599,9 @@ class _Bill:
     def _is_declared(self, step: Any, path: str) -> bool:
         """Return whether a step was declared; note if its function mixes records anyway."""
         own = any(f"__{path}".endswith(f"__{name}") for name in self._own)
-        if found := self.public.covers(path) or own:
+        if declared := self.public.covers(path) or own:
             self._note(*leaks_of_declared(step, path))
-        return found
+        return declared
 
     def _members(self, obj: Any, inside: Parts, at: _At) -> None:
         """Add the costs of members, and note what is learnt beside them."""
@@ -623,8 +623,8 @@ class _Bill:
         if getattr(obj, "stays_at_silos", False) and at.path:
             self._note(Leak(at.path, HEADS, "Put the joint model there."))
         if pays := is_private(obj):  # a search's plans see what earlier steps found
-            found = _pipelines.gives_out_width(getattr(obj, "best_estimator_", None))
-            self._private(obj, at._replace(chosen=at.chosen or found))
+            width = _pipelines.gives_out_width(getattr(obj, "best_estimator_", None))
+            self._private(obj, at._replace(chosen=at.chosen or width))
         before, self._own = self._own, getattr(obj, "public", ())
         if getattr(obj, "pays_for_parts", True):
             self.add(model, at._replace(covered=at.covered or pays))
@@ -653,8 +653,8 @@ class _Bill:
             self._note(unknown(at.path, part, why))
             return
         for cost in costs:
-            found = chosen_by_outputs(cost, budget(part)) if at.chosen else cost
-            self.costs.append(of_copies(found, at.copies))
+            paid = chosen_by_outputs(cost, budget(part)) if at.chosen else cost
+            self.costs.append(of_copies(paid, at.copies))
 
     def _cross_fits(self, obj: Any, inside: Parts, at: _At) -> None:
         """Add the costs of fits on splits for predictions, which the next fit reads."""

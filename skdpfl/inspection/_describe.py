@@ -211,7 +211,7 @@ def _quantiles(
     look: FirstLook, silo: int | None, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return quantiles (d, n_shares) of numeric columns, and their errors."""
-    at_shares, shape = look.quantiles(silo, shares), look.found["bins"].each.shape[1:]
+    at_shares, shape = look.quantiles(silo, shares), look.sums["bins"].each.shape[1:]
     noise = _error(at_shares, lambda drawn: look.quantiles(silo, shares, drawn), shape)
     inner = look.edges[:, None, 1:-1]
     at = (inner < np.nan_to_num(at_shares)[:, :, None]).sum(axis=-1)
@@ -241,7 +241,7 @@ def _table(look: FirstLook, silo: int | None) -> pd.DataFrame:
         for share, value, its_error in zip(_SHARES, values.T, errors.T, strict=True):
             put(f"{share:.0%}", "bins", value, its_error)
     if "words" in look.used:
-        known, noise = look.found["known"].of(silo)
+        known, noise = look.sums["known"].of(silo)
         known = np.clip(known, 0.0, n)
         put("count", "known", known, np.full(len(known), noise))
         put("missing", "known", 1 - known / n, np.full(len(known), noise / n))
@@ -401,7 +401,7 @@ def histogram(
     index = pd.IntervalIndex.from_breaks(look.edges[0], closed="left", name="interval")
 
     def table(silo: int | None) -> pd.Series:
-        counts, noise = look.found["bins"].of(silo)
+        counts, noise = look.sums["bins"].of(silo)
         bars = pd.Series(counts[0], index=index, name=name)
         bars.attrs["noise_error"] = noise
         return bars
@@ -481,7 +481,7 @@ def value_counts(
 
     def table(silo: int | None) -> pd.Series:
         if declared:
-            counts, noise = look.found["levels"].of(silo)
+            counts, noise = look.sums["levels"].of(silo)
             series = pd.Series(counts[0], index=pd.Index(list(levels), name="value"))
         else:
             series, noise = look.counts_of_words(silo)[0], look.words_noise(silo)

@@ -110,8 +110,8 @@ class FirstLook(preprocessing.PayingTransformer):
         if not isinstance(table, Federation):
             table, self.feature_bounds = as_declared(as_table(table), self.feature_bounds)
             return self.fit(table, silos=silos, persons=persons)  # type: ignore[no-any-return]
-        given = silos, persons, self.silo_column, self.person_column
-        if facts is None or any(each is not None for each in given):
+        arguments = silos, persons, self.silo_column, self.person_column
+        if facts is None or any(each is not None for each in arguments):
             raise ValueError(
                 "Remote silos need facts=Schema(...), instead of silos, persons or their columns."
             )
@@ -125,7 +125,7 @@ class FirstLook(preprocessing.PayingTransformer):
         )
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> preprocessing.Learning:
-        self.budgets, self.box, self.found = budgets, self._boxes(), dict[str, Sums]()
+        self.budgets, self.box, self.sums = budgets, self._boxes(), dict[str, Sums]()
         self.lost = np.zeros(self.n_features_in_, dtype=bool)
         columns = dict.fromkeys(_WEIGHTS, ~self.words & ~(self.box.low == self.box.high))
         columns["bins"] = columns["spreads"] & ~self._are("flag")
@@ -181,15 +181,15 @@ class FirstLook(preprocessing.PayingTransformer):
         """Return the declared bounds, NaN where there are none; set which columns are text."""
         low, high = np.full((2, self.n_features_in_), np.nan)
         low[self._are("flag")], high[self._are("flag")] = 0.0, 1.0
-        self.words, given, names = self._are("category"), self.feature_bounds, self.names.tolist()
-        if isinstance(given, Mapping):
-            known = [j for j, name in enumerate(names) if given.get(name) is not None]
-            bounds = scaling.read_feature_bounds(given, len(known), [names[j] for j in known])
+        self.words, ranges, names = self._are("category"), self.feature_bounds, self.names.tolist()
+        if isinstance(ranges, Mapping):
+            known = [j for j, name in enumerate(names) if ranges.get(name) is not None]
+            bounds = scaling.read_feature_bounds(ranges, len(known), [names[j] for j in known])
             low[known], high[known] = bounds.low, bounds.high
-            self.words &= [name not in given for name in names]
-        elif given is not None:
+            self.words &= [name not in ranges for name in names]
+        elif ranges is not None:
             named = getattr(self, "feature_names_in_", None)
-            bounds = scaling.read_feature_bounds(given, len(low), named)
+            bounds = scaling.read_feature_bounds(ranges, len(low), named)
             low[:], high[:] = bounds.low, bounds.high
         return scaling.Bounds(low, high)
 
@@ -198,16 +198,16 @@ class FirstLook(preprocessing.PayingTransformer):
         for part, number in self.numbers.items():
             what = self._asked(part)
             each = self.plan.question(number, what).each(source.federation, source.streams)
-            self.found[part] = Sums(each, float(self.plan.noised(number, what).std.max()))
+            self.sums[part] = Sums(each, float(self.plan.noised(number, what).std.max()))
             if part == "magnitudes":
                 advice = self._read_magnitudes()
         if "words" in self.used:
             self.words_of_each = self.vocabulary.each(source)
             self.words_of_all = self.vocabulary.together(self.words_of_each, source)
-            advice = f"{advice} {self._words_not_found()}".strip()
+            advice = f"{advice} {self._words_without_levels()}".strip()
         return advice
 
-    def _words_not_found(self) -> str:
+    def _words_without_levels(self) -> str:
         """Return a warning about text columns without a released value."""
         none = [not len(counts) for counts in self.words_of_all]
         if not any(none):
@@ -260,8 +260,8 @@ class FirstLook(preprocessing.PayingTransformer):
         """Return edges of bins: equally spaced, or denser where magnitudes have more values."""
         box, n_bins = self.box_of("bins"), self.n_bins or self._enough_bins(used)
         edges = box.edges(n_bins)
-        if self.n_bins is None and "magnitudes" in self.found:
-            counts, std = self.found["magnitudes"].of(None)
+        if self.n_bins is None and "magnitudes" in self.sums:
+            counts, std = self.sums["magnitudes"].of(None)
             here = self.used["magnitudes"][used]
             edges[here] = scaling.edges_by(
                 counts, std, scaling.Bounds(box.low[here], box.high[here]), n_bins
@@ -280,7 +280,7 @@ class FirstLook(preprocessing.PayingTransformer):
 
     def _read_magnitudes(self) -> str:
         """Set the ranges that were not declared; return a warning about those not found."""
-        used, (counts, std) = self.used["magnitudes"], self.found["magnitudes"].of(None)
+        used, (counts, std) = self.used["magnitudes"], self.sums["magnitudes"].of(None)
         box, far = scaling.boxes_of(counts, std)
         one = box.high == box.low  # all zeros, or all ones
         self.box.low[used], self.box.high[used] = box.low - one, box.high + one
@@ -296,7 +296,7 @@ class FirstLook(preprocessing.PayingTransformer):
 
         ``drawn`` normals (..., 3, d) are added to the sums, to estimate the error due to noise.
         """
-        what, (sums, std) = self._asked("spreads"), self.found["spreads"].of(silo)
+        what, (sums, std) = self._asked("spreads"), self.sums["spreads"].of(silo)
         n, mean, square = what.means(sums + std * drawn, std)
         mean = np.clip(mean, -1.0, 1.0)
         deviation = np.sqrt(np.clip(square - mean**2, 0.0, 1.0))
@@ -308,7 +308,7 @@ class FirstLook(preprocessing.PayingTransformer):
 
     def quantiles(self, silo: int | None, shares: np.ndarray, drawn: Any = 0.0) -> np.ndarray:
         """Return quantiles (..., d, n_shares) of columns; NaN: too few values."""
-        counts, std = self.found["bins"].of(silo)
+        counts, std = self.sums["bins"].of(silo)
         counts = counts + std * drawn
         few = counts.sum(axis=-1) < 2 * std * math.sqrt(counts.shape[-1])
         few = few | self.lost[self.used["bins"]]
@@ -316,7 +316,7 @@ class FirstLook(preprocessing.PayingTransformer):
 
     def correlations(self, drawn: np.ndarray | float = 0.0) -> np.ndarray:
         """Return the correlations (d, d) of columns; NaN: too little spread."""
-        sums, std = self.found["products"].of(None)
+        sums, std = self.sums["products"].of(None)
         _, second = self.products.unpacked(sums + std * drawn)
         spread, used = np.diag(second).copy(), self.used["products"]
         spread[spread < 2 * std] = np.nan
@@ -333,7 +333,7 @@ class FirstLook(preprocessing.PayingTransformer):
 
     def count_noise(self, silo: int | None) -> float:
         """Return the noise of a number of values."""
-        return float(self.found["spreads"].of(silo).std / self._asked("spreads").a)
+        return float(self.sums["spreads"].of(silo).std / self._asked("spreads").a)
 
     def words_noise(self, silo: int | None) -> float:
         """Return the largest noise of a value's count."""

@@ -170,11 +170,11 @@ _CONSTANTS = ("categories", "feature_bounds", "fill_value", "func", "function", 
 
 def _constants(part: Any, path: str) -> Iterator[tuple[str, str]]:
     """Yield the declared constants of a part: its place, name and column, and the value."""
-    given = part.get_params(deep=False)
+    parameters = part.get_params(deep=False)
     names = getattr(part, "feature_names_in_", None)
     names = [f"x{i}" for i in range(getattr(part, "n_features_in_", 0))] if names is None else names
     for name in _CONSTANTS:
-        value = given.get(name)
+        value = parameters.get(name)
         if value is None or isinstance(value, str):
             continue
         for column, each in _by_column(value, list(names)):
@@ -204,7 +204,7 @@ class PartFacts:
 
     name: str
     spent: PrivacySpent
-    given: dict[str, str]
+    changed: dict[str, str]
     chosen: dict[str, str]
     public: dict[str, str]
 
@@ -214,7 +214,7 @@ def _facts(part: Any) -> PartFacts:
     defaults = {p.name: p.default for p in inspect.signature(type(part)).parameters.values()}
     values = part.get_params(deep=False)
     values = {n: v.item() if isinstance(v, np.generic) else v for n, v in values.items()}
-    given = {n: repr(v) for n, v in values.items() if repr(v) != repr(defaults.get(n))}
+    changed = {n: repr(v) for n, v in values.items() if repr(v) != repr(defaults.get(n))}
     chosen, plan = dict[str, str](), getattr(part, "plan_", None)
     for name in ("n_rounds_", "learning_rate_", "clip_norm_", "sampling_rate_", "local_steps_"):
         if hasattr(part, name):
@@ -238,7 +238,7 @@ def _facts(part: Any) -> PartFacts:
     public["columns"] = _some(getattr(part, "feature_names_in_", [part.n_features_in_]))
     if hasattr(part, "classes_"):
         public["possible labels"] = _some(part.classes_)
-    return PartFacts(type(part).__name__, part.privacy_spent_, given, chosen, public)
+    return PartFacts(type(part).__name__, part.privacy_spent_, changed, chosen, public)
 
 
 def _short(value: Any) -> str:
@@ -440,8 +440,8 @@ class PrivacyReport:
 
     def _words(self) -> dict[str, str]:
         """Return the declared texts."""
-        given = {name: self.declared.get(name) for name in _TEXTS}
-        return {name: str(text) for name, text in given.items() if text is not None}
+        texts = {name: self.declared.get(name) for name in _TEXTS}
+        return {name: str(text) for name, text in texts.items() if text is not None}
 
     def to_registry(self) -> dict[str, Any]:
         """Return the report as plain data, for a register of private releases.
@@ -536,7 +536,7 @@ def _done(part: PartFacts) -> str:
     """Return the parameters of a part, the choices of "auto", and its own cost."""
     own = f"epsilon {epsilon_text(part.spent.epsilon)} at delta {part.spent.delta:g}"
     rows = {"Its own cost": own}
-    rows |= {f"{name} (given)": value for name, value in part.given.items()}
+    rows |= {f"{name} (given)": value for name, value in part.changed.items()}
     rows |= {f"{name} (chosen)": value for name, value in part.chosen.items()}
     return table_of(rows)
 

@@ -75,7 +75,7 @@ class ScoreDisplay(Display):
         raise NotImplementedError
 
     @classmethod
-    def _fields(cls, found: federation.Found, estimator: Any, n: int) -> dict[str, Any]:
+    def _fields(cls, released: federation.ReleasedScore, estimator: Any, n: int) -> dict[str, Any]:
         """Return the display's own fields, from the result for n records, persons or silos."""
         raise NotImplementedError
 
@@ -124,11 +124,11 @@ class ScoreDisplay(Display):
         plans = held.plans([measure])
         spent = held.spent(plans)
         charge_all(open_ledgers(), cls.__name__, spent)
-        (found,) = held.release(estimator, [measure], plans)
+        (released,) = held.release(estimator, [measure], plans)
         if name is None:
             last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
             name = type(last).__name__
-        own = cls._fields(found, estimator, held.n_units)
+        own = cls._fields(released, estimator, held.n_units)
         return cls(**own, estimator_name=str(name), privacy_spent=spent).plot(ax)
 
 
@@ -222,9 +222,9 @@ class DPRocCurveDisplay(ScoreDisplay):
         return federation.RocAuc()
 
     @classmethod
-    def _fields(cls, found: federation.Found, estimator: Any, n: int) -> dict[str, Any]:
-        fpr, tpr = found.measure.curve(found.mean)
-        area = {"roc_auc": found.score, "roc_auc_noise": found.error}
+    def _fields(cls, released: federation.ReleasedScore, estimator: Any, n: int) -> dict[str, Any]:
+        fpr, tpr = released.measure.curve(released.mean)
+        area = {"roc_auc": released.score, "roc_auc_noise": released.error}
         return {"fpr": fpr, "tpr": tpr, "pos_label": _positive(estimator), **area}
 
 
@@ -305,9 +305,9 @@ class DPConfusionMatrixDisplay(ScoreDisplay):
         return federation.Confusion(len(estimator.classes_))
 
     @classmethod
-    def _fields(cls, found: federation.Found, estimator: Any, n: int) -> dict[str, Any]:
+    def _fields(cls, released: federation.ReleasedScore, estimator: Any, n: int) -> dict[str, Any]:
         labels = np.asarray(estimator.classes_).tolist()
-        counts, noise = found.mean * n, found.noise * n
+        counts, noise = released.mean * n, released.noise * n
         return {"confusion_matrix": counts, "noise": noise, "display_labels": labels}
 
 
@@ -397,15 +397,15 @@ class DPCalibrationDisplay(ScoreDisplay):
         return federation.CalibrationError(check_count("n_bins", n_bins, high=_MOST_BINS))
 
     @classmethod
-    def _fields(cls, found: federation.Found, estimator: Any, n: int) -> dict[str, Any]:
-        counts, hits, chances = found.measure.curve(found.mean)
-        sure = counts > _UNSURE * found.noise * np.sqrt(2)
+    def _fields(cls, released: federation.ReleasedScore, estimator: Any, n: int) -> dict[str, Any]:
+        counts, hits, chances = released.measure.curve(released.mean)
+        sure = counts > _UNSURE * released.noise * np.sqrt(2)
         counts = np.maximum(counts[sure], 1e-300)
         return {
             "prob_true": np.clip(hits[sure] / counts, 0.0, 1.0),
             "prob_pred": np.clip(chances[sure] / counts, 0.0, 1.0),
-            "noise": found.measure.gap_noise(found.noise)[sure] / counts,
-            "calibration_error": found.score,
+            "noise": released.measure.gap_noise(released.noise)[sure] / counts,
+            "calibration_error": released.score,
             "pos_label": _positive(estimator),
         }
 
@@ -611,22 +611,22 @@ def _measure(model: Any, y: Any, name: Any, target_bounds: Any) -> federation.Me
 
 
 def _score(
-    name: str, found: federation.Found, held: held_out.HeldOut, spent: PrivacySpent
+    name: str, released: federation.ReleasedScore, held: held_out.HeldOut, spent: PrivacySpent
 ) -> PrivateScore:
     """Return the score of released means; warn if it is as if the model failed everywhere."""
-    measure, own = found.measure, not held.as_one
-    close = min(_WORST_DEVIATIONS * found.noise, _WORST_SHARE)
-    if measure.shape == () and float(found.mean) + 0.5 <= close:
+    measure, own = released.measure, not held.as_one
+    close = min(_WORST_DEVIATIONS * released.noise, _WORST_SHARE)
+    if measure.shape == () and float(released.mean) + 0.5 <= close:
         warn(
             f"{name} is as low as if every prediction had failed. Errors are not passed on, since "
             "they may be about a single record: try model.predict on made-up records."
         )
     ids = held.silos.ids if own else held.silos.ids[:0]
-    each = list(zip(found.means, found.noises.tolist(), strict=True)) if own else []
+    each = list(zip(released.means, released.noises.tolist(), strict=True)) if own else []
     return PrivateScore(
         name,
-        found.score,
-        found.error,
+        released.score,
+        released.error,
         pd.Series([measure.score(*one) for one in each], ids, dtype=float, name=name),
         pd.Series([measure.error(*one) for one in each], ids, dtype=float, name="noise"),
         spent,

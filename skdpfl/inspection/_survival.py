@@ -156,7 +156,7 @@ def kaplan_meier(
         epsilon=epsilon, delta=delta, called="kaplan_meier", parts=("lives",), lives=lives,
         levels=() if by is None else tuple(values), **budget,
     ).at(table, silos, None, facts, False)  # fmt: skip
-    counts, noise = look.found["lives"].of(None)
+    counts, noise = look.sums["lives"].of(None)
     each = counts.reshape(len(levels), -1)
     if by is None and neighbours != "add_remove":  # the number of records is public
         each = each + (look.n_samples_seen_ - each.sum()) / each.size
@@ -243,10 +243,10 @@ def _curve(
         again = np.cumprod(1 - _hazards(drawn)[0], axis=-1)
     error = np.sqrt(survival**2 * np.nan_to_num(sample) + np.nanvar(again, axis=0))
     reach = ndtri(0.5 + confidence / 2) * error
-    found = {"survival": survival, "low": survival - reach, "high": survival + reach}
+    series = {"survival": survival, "low": survival - reach, "high": survival + reach}
     columns = {
         name: np.where(hidden, np.nan, np.minimum.accumulate(np.clip(values, 0.0, 1.0)))
-        for name, values in found.items()
+        for name, values in series.items()
     }
     return pd.DataFrame(columns, index=pd.Index(np.append(cuts, horizon), name="time"))
 
@@ -334,9 +334,9 @@ class SurvivalDisplay(Display):
         -------
         SurvivalDisplay
         """
-        found = estimator.predict_survival_function(X, times)
-        index = pd.MultiIndex.from_product([found.index, found.columns], names=["group", "time"])
-        curves = pd.DataFrame({"survival": found.to_numpy().ravel()}, index=index)
+        table = estimator.predict_survival_function(X, times)
+        index = pd.MultiIndex.from_product([table.index, table.columns], names=["group", "time"])
+        curves = pd.DataFrame({"survival": table.to_numpy().ravel()}, index=index)
         return cls(curves=curves).plot(ax)
 
     def _draw(self, color: str | None) -> None:

@@ -161,10 +161,10 @@ class PrivacyUtilityDisplay(_display.Display):
             "public data, or keep the figure as secret as the records.",
             PrivacyLeakWarning,
         )
-        _, given = split_silo_column(X, silos, inner.silo_column)
+        _, ids = split_silo_column(X, silos, inner.silo_column)
         check_consistent_length(X, y, silos)
         n = _num_samples(y)
-        codes = None if given is None else read_silos(given, n).codes
+        codes = None if ids is None else read_silos(ids, n).codes
         folds = list(_display.folds_of(cv, X, np.asarray(y), codes, is_classifier(inner)))
         words = isinstance(epsilons, str | bytes) or not np.iterable(epsilons)
         if words or not list(epsilons):

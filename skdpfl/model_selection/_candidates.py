@@ -221,12 +221,12 @@ class Candidate:
         if self._labels is not None and inner.classes is None:
             inner.set_params(classes=self._labels)  # public; rare ones may be missing
         by_name = {"silos": owners[0], "persons": owners[1]}
-        given = {name: ids for name, ids in by_name.items() if ids is not None}
+        metadata = {name: ids for name, ids in by_name.items() if ids is not None}
         alone, charged = model is inner, paying | {"the last step": inner}
         routed = nullcontext() if alone else config_context(enable_metadata_routing=True)
         foreign = nullcontext() if alone else foreign_steps()
         with runs.run(model), routed, paid_for(charged), foreign:
-            model.fit(X, y, **given)
+            model.fit(X, y, **metadata)
         path, fitted = last_step(model)
         for each in {id(inner): inner, id(fitted): fitted}.values():
             del each._schedule_streams

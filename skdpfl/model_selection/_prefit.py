@@ -95,11 +95,11 @@ class ScoreTable(federation.ScoreHistogram):
         # a sum over half of the cells has about this noise; equal cells do not crowd the bins
         share = min(noise * math.sqrt(self.n_cells), 1.0)
         mean = (1 - share) * mean + share / self.n_cells
-        found = super().after(mean, noise)
+        table = super().after(mean, noise)
         low, high = self.quantiles(mean, _MOST_SCORES)
         ends = 2 * low - high, 2 * high - low  # noise in a far cell would move a knot there
         knots = np.sort(self.quantiles(mean, self.below))
-        return replace(found, edges=np.clip(knots, *ends))
+        return replace(table, edges=np.clip(knots, *ends))
 
     @property
     def _shape_of_bins(self) -> tuple[int, ...]:
@@ -167,8 +167,8 @@ class Prefit(Recorded, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         plans = held.plans([measure])
         spent = held.spent(plans)
         self._charge(spent, mark=mark_of(codes_of(y, np.asarray(model.classes_))))
-        (found,) = held.release(model, [measure], plans)
-        self._learn(found)
+        (released,) = held.release(model, [measure], plans)
+        self._learn(released)
         self.estimator_, self.classes_ = model, np.asarray(model.classes_)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, name):
@@ -194,7 +194,7 @@ class Prefit(Recorded, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the first sum, after checks of the parameters."""
         raise NotImplementedError
 
-    def _learn(self, found: federation.Found) -> None:
+    def _learn(self, released: federation.ReleasedScore) -> None:
         """Set the fitted attributes from the noised sums."""
         raise NotImplementedError
 
@@ -228,7 +228,7 @@ def odds_of(model: Any, X: Any) -> np.ndarray:
 
 
 @np.errstate(over="ignore")
-def fitted_line(found: federation.Found) -> tuple[float, float]:
+def fitted_line(released: federation.ReleasedScore) -> tuple[float, float]:
     """Return slope and intercept of a logistic regression on the noisy counts of a score table.
 
     The maximum likelihood differs from the classifier's own line, slope 1 and intercept 0, by
@@ -239,8 +239,8 @@ def fitted_line(found: federation.Found) -> tuple[float, float]:
     classifier's line delta shrinks by s, as James and Stein have it. Far off a shorter delta may be
     worse than both ends; the mixture is not. There H may be near zero, so the smaller s counts.
     """
-    assert isinstance(found.measure, ScoreTable) and found.measure.edges is not None
-    measure, centres, counts = found.measure, found.measure.edges, found.mean
+    assert isinstance(released.measure, ScoreTable) and released.measure.edges is not None
+    measure, centres, counts = released.measure, released.measure.edges, released.mean
     if measure.intercept:
         counts = counts + (1 - counts.sum()) / counts.size  # what they sum to without noise
     totals = np.maximum(counts.sum(axis=0), 0.0)
@@ -253,13 +253,13 @@ def fitted_line(found: federation.Found) -> tuple[float, float]:
     raw, delta = line @ columns, line - np.eye(len(line))[0]
     p = expit(raw)
     curvature = (columns * (totals * p * (1 - p))) @ columns.T
-    noise = found.noise**2 * (columns * (p**2 + (1 - p) ** 2)) @ columns.T
+    noise = released.noise**2 * (columns * (p**2 + (1 - p) ** 2)) @ columns.T
     floor = (np.finfo(float).eps * np.trace(curvature) + least) * np.eye(len(line))
     moved = max(float(delta @ curvature @ delta), least)
     part = float(np.trace(np.linalg.solve(curvature + floor, noise))) / moved
     gains = np.logaddexp(0.0, [centres, -centres]) - np.logaddexp(0.0, [raw, -raw])
     gain = max(float((totals * [1 - rates, rates] * gains).sum()), least)
-    of_gain = np.float64(found.noise) * np.linalg.norm(gains) / (2 * gain)
+    of_gain = np.float64(released.noise) * np.linalg.norm(gains) / (2 * gain)
     part = min(part, len(line) * float(np.square(of_gain)))
     if part >= 1:
         return 1.0, 0.0
@@ -285,10 +285,10 @@ def _likeliest_line(
         return float(value / n), columns @ (totals * (expit(raw) - rates)) / n
 
     bounds = [(_LEAST_SLOPE, _MOST_SLOPE), (-_MOST_SLOPE, _MOST_SLOPE)][: 1 + intercept]
-    found = minimize(loss, np.array([1.0, 0.0])[: 1 + intercept], jac=True, bounds=bounds).x
-    found[0] /= spread
-    found[1:] -= found[0] * middle
-    return np.asarray(found)
+    fitted = minimize(loss, np.array([1.0, 0.0])[: 1 + intercept], jac=True, bounds=bounds).x
+    fitted[0] /= spread
+    fitted[1:] -= fitted[0] * middle
+    return np.asarray(fitted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,10 +304,10 @@ class GapTable(ScoreTable):
     intercept: ClassVar[bool] = False
 
     def after(self, mean: np.ndarray, noise: float) -> Self:
-        found = super().after(mean, noise)
-        if found.edges is None:
-            return found
-        return replace(found, edges=np.maximum(found.edges, 0.0))
+        table = super().after(mean, noise)
+        if table.edges is None:
+            return table
+        return replace(table, edges=np.maximum(table.edges, 0.0))
 
     def _holds(self, n_classes: int | None) -> bool:
         return n_classes is not None and n_classes >= 2 and super()._holds(2)
@@ -405,12 +405,12 @@ class DPCalibratedClassifier(Prefit):
         check_two_labels(model, 'method="sigmoid"', ' Use method="temperature".')
         return DecisionTable()
 
-    def _learn(self, found: federation.Found) -> None:
+    def _learn(self, released: federation.ReleasedScore) -> None:
         for name in ("slope_", "intercept_", "temperature_"):
             self.__dict__.pop(name, None)
         slope, intercept = 1.0, 0.0
-        if found.measure.has_both(found.mean, found.noise):
-            slope, intercept = fitted_line(found)
+        if released.measure.has_both(released.mean, released.noise):
+            slope, intercept = fitted_line(released)
         else:
             warn(
                 "Noise leaves the calibration undefined, so probabilities stay as they are: give a "
@@ -533,11 +533,11 @@ class DPThresholdClassifier(Prefit):
         check_two_labels(model, "A threshold")
         return ScoreTable()
 
-    def _learn(self, found: federation.Found) -> None:
+    def _learn(self, released: federation.ReleasedScore) -> None:
         self._of_chances = hasattr(self.estimator, "predict_proba")
         cut = 0.0
-        if self.costs is not None or found.measure.has_both(found.mean, found.noise):
-            cut = best_cut(found, self.scoring, self.costs)
+        if self.costs is not None or released.measure.has_both(released.mean, released.noise):
+            cut = best_cut(released, self.scoring, self.costs)
         else:
             warn(
                 "Noise leaves the best cut undefined, so it is the usual one: give a larger "
@@ -611,15 +611,15 @@ def _check_costs(costs: Any) -> None:
         )
 
 
-def best_cut(found: federation.Found, scoring: str, costs: Any) -> float:
+def best_cut(released: federation.ReleasedScore, scoring: str, costs: Any) -> float:
     """Return the score to cut at, from noisy counts: where a positive is as likely as it has to be.
 
     The best cut of each scoring is at one probability, where the rates of positives cross it.
     """
-    centres, counts = found.measure.edges, np.maximum(found.mean, 0.0)
-    slope, intercept = fitted_line(found)
+    centres, counts = released.measure.edges, np.maximum(released.mean, 0.0)
+    slope, intercept = fitted_line(released)
     raw = slope * centres + intercept
-    rates = _rates(found, expit(raw))
+    rates = _rates(released, expit(raw))
     wanted = float(logit(_wanted_rate(counts, rates, scoring, costs)))
     odds = logit(rates)
     known = np.append(raw, odds[np.isfinite(odds)])  # of no positives, or of nothing else
@@ -632,15 +632,15 @@ def best_cut(found: federation.Found, scoring: str, costs: Any) -> float:
     return float(np.interp(wanted, odds, centres))
 
 
-def _rates(found: federation.Found, by_line: np.ndarray) -> np.ndarray:
+def _rates(released: federation.ReleasedScore, by_line: np.ndarray) -> np.ndarray:
     """Return the rates of positives at knots, which rise: those of a line, moved to the counts.
 
     Counts at k knots of which a line takes two numbers differ from it by k - 2 in squares of their
     noise. The rates are moved by one less that part of the squares that they differ by.
     """
-    totals = np.maximum(found.mean.sum(axis=0), np.finfo(float).tiny)
-    rest = found.mean[1] - totals * by_line
-    variance = found.noise**2 * (by_line**2 + (1 - by_line) ** 2)
+    totals = np.maximum(released.mean.sum(axis=0), np.finfo(float).tiny)
+    rest = released.mean[1] - totals * by_line
+    variance = released.noise**2 * (by_line**2 + (1 - by_line) ** 2)
     squares = float((rest**2 / np.maximum(variance, np.finfo(float).tiny)).sum())
     share = max(0.0, 1.0 - (len(rest) - 2) / max(squares, np.finfo(float).tiny))
     moved = np.clip(by_line + share * rest / totals, 0.0, 1.0)

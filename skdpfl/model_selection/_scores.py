@@ -78,10 +78,10 @@ def silo_scores(
     scorer = check_scoring(estimator, scoring)
     if silos is None and silo_column is None:
         silo_column = _own_column(estimator, X)
-    _, given = split_silo_column(X, silos, silo_column)
-    if given is None:
+    _, silo_ids = split_silo_column(X, silos, silo_column)
+    if silo_ids is None:
         raise ValueError("Scores by silo need silos=..., or silo_column=... and a DataFrame.")
-    codes, ids = read_silos(given, _num_samples(X), X)[:2]
+    codes, ids = read_silos(silo_ids, _num_samples(X), X)[:2]
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     with new_silos_expected(), naming_no_values(y, "y"):
         scores = [scorer(estimator, _safe_indexing(X, r), _safe_indexing(y, r)) for r in rows]

@@ -124,16 +124,16 @@ class SiloSplitter(BaseCrossValidator):
 
     def _silos(self, X: Any, groups: Any, silos: Any) -> Silos:
         """Return the silo of each record, from any of the parameters."""
-        _, given = self._given(as_frame(X), groups, silos)
-        if given is None:
+        _, ids = self._read_ids(as_frame(X), groups, silos)
+        if ids is None:
             raise ValueError(
                 f"{type(self).__name__} needs the silo of each record: pass silos=... (groups=... "
                 "without metadata routing), or use silo_column=... and a DataFrame"
             )
-        counted = given if X is None and hasattr(given, "__len__") else X
-        return read_silos(given, _num_samples(counted), X)
+        counted = ids if X is None and hasattr(ids, "__len__") else X
+        return read_silos(ids, _num_samples(counted), X)
 
-    def _given(self, X: Any, groups: Any, silos: Any) -> tuple[Any, Any]:
+    def _read_ids(self, X: Any, groups: Any, silos: Any) -> tuple[Any, Any]:
         """Return the other columns, and the silos of any of the parameters, if there are."""
         if groups is not None and silos is not None:
             raise ValueError("silos and groups were both passed; give only one of them.")
@@ -424,7 +424,7 @@ class SiloGroupKFold(SiloFolds):
     def _owners(self, X: Any, groups: Any, silos: Any, persons: Any) -> tuple[Silos, Persons]:
         """Return the silo and the person of each record, from any of the parameters."""
         X = as_frame(X)
-        _, silos = self._given(X, groups, silos)
+        _, silos = self._read_ids(X, groups, silos)
         _, persons = split_column(X, persons, self.person_column, "person")
         if persons is None:
             raise ValueError(

@@ -409,12 +409,12 @@ def target_range(model: Any) -> Any:
         return bounds
     step, ends = clone(_transformer_of(target)), np.asarray(bounds, float).reshape(-1, 1)
     with warnings_off():
-        found = np.ravel(step.fit(np.zeros_like(ends)).inverse_transform(ends))
-    low, high = float(min(found)), float(max(found))
+        targets = np.ravel(step.fit(np.zeros_like(ends)).inverse_transform(ends))
+    low, high = float(min(targets)), float(max(targets))
     if not -math.inf < low < high < math.inf:
         raise ValueError(
             f"Private scores need a range of the targets: of target_bounds={bounds!r} the inverse "
-            f"makes {found.tolist()}."
+            f"makes {targets.tolist()}."
         )
     return low, high
 
@@ -488,15 +488,15 @@ def takes_silos(before: Pipeline) -> bool:
     return any(isinstance(step, Recorded) for _, step in steps_before_last(before, whole=True))
 
 
-def shares_of(given: Any, paths: list[str]) -> dict[str, float]:
+def shares_of(parts: Any, paths: list[str]) -> dict[str, float]:
     """Return each path's share of the squared Gaussian budget."""
-    if is_auto(given):
+    if is_auto(parts):
         return dict.fromkeys(paths, _BEFORE / max(1, len(paths)))
-    if not isinstance(given, Mapping) or set(given) != set(paths):
-        raise ValueError(f'shares must be "auto", or a share for each of {paths!r}; got {given!r}.')
-    shares = {path: check_share(f"shares[{path!r}]", given[path]) for path in paths}
+    if not isinstance(parts, Mapping) or set(parts) != set(paths):
+        raise ValueError(f'shares must be "auto", or a share for each of {paths!r}; got {parts!r}.')
+    shares = {path: check_share(f"shares[{path!r}]", parts[path]) for path in paths}
     if sum(shares.values()) >= 1:
         raise ValueError(
-            f"shares must sum to less than 1, to leave a part to the last step; got {given!r}."
+            f"shares must sum to less than 1, to leave a part to the last step; got {parts!r}."
         )
     return shares

@@ -142,12 +142,12 @@ class HeldOut:
         model: Any,
         measures: Sequence[federation.Measure],
         plans: Sequence[federation.SumPlan],
-    ) -> list[federation.Found]:
+    ) -> list[federation.ReleasedScore]:
         """Return the scores, which must have been paid for; equal predictions are made once."""
         classes = np.asarray(model.classes_) if predicts_labels(model) else np.zeros(0)
         truth = self._truth(classes, measures)
         made: dict[str, np.ndarray] = {}
-        found = []
+        released = []
         for measure, plan in zip(measures, plans, strict=True):
             if measure.reads not in made:
                 made[measure.reads] = predictions(
@@ -161,8 +161,8 @@ class HeldOut:
                 of_row=self.of_row,
             )
             local = federation.LocalFederation(data, self.streams)
-            found.append(federation.ask_score(measure, plan, local, self.streams))
-        return found
+            released.append(federation.ask_score(measure, plan, local, self.streams))
+        return released
 
     @property
     def _units(self) -> np.ndarray | None:

@@ -149,8 +149,8 @@ def predictions(
 
     def of_table(table: Any) -> np.ndarray | None:
         unread = np.full((_num_samples(table), width), np.nan)
-        found, (done,) = rows_apart(lambda: model, lambda own, _: read(own, table), 1, unread)
-        return found[0] if done else None
+        predictions, (done,) = rows_apart(lambda: model, lambda own, _: read(own, table), 1, unread)
+        return predictions[0] if done else None
 
     def at_once(rows: np.ndarray) -> np.ndarray | None:
         return of_table(_safe_indexing(X, rows))
@@ -164,16 +164,16 @@ def predictions(
     def of_others(rows: np.ndarray, failing: np.ndarray) -> np.ndarray | None:
         if failing.all():
             return np.full((len(rows), width), np.nan)
-        found = at_once(np.where(failing, rows[np.argmin(failing)], rows))
-        return None if found is None else np.where(failing[:, None], np.nan, found)
+        predictions = at_once(np.where(failing, rows[np.argmin(failing)], rows))
+        return None if predictions is None else np.where(failing[:, None], np.nan, predictions)
 
     def of_known(rows: np.ndarray) -> np.ndarray:
         failing = refused[rows]
-        if (found := of_others(rows, failing)) is not None:
-            return found
+        if (predictions := of_others(rows, failing)) is not None:
+            return predictions
         failing = failing | np.isin(rows, _failing(at_once, rows[~failing]))
-        found = of_others(rows, failing)
-        return one_by_one(rows) if found is None else found
+        predictions = of_others(rows, failing)
+        return one_by_one(rows) if predictions is None else predictions
 
     if not (keeps_rows_apart(model) if together is None else together):
         return one_by_one(every)
@@ -283,8 +283,8 @@ def codes_of(labels: Any, classes: np.ndarray) -> np.ndarray:
     if labels.dtype != object:
         with suppress(TypeError):  # of types that do not compare
             order = np.argsort(classes)
-            found = np.searchsorted(classes, labels, sorter=order)
-            places = order[np.minimum(found, len(classes) - 1)]
+            at = np.searchsorted(classes, labels, sorter=order)
+            places = order[np.minimum(at, len(classes) - 1)]
             return np.where(classes[places] == labels, places, -1)
     known = {label: place for place, label in enumerate(classes.tolist())}
 
@@ -303,9 +303,9 @@ def default_measure(targets: tuple[float, float]) -> federation.Measure:
     return federation.Closeness("squared_error", (high - low) / 2, 1.0, shift=1.0)
 
 
-def _greater_is_better(found: federation.Found) -> float:
+def _greater_is_better(released: federation.ReleasedScore) -> float:
     """Return a score to maximise; an undefined one counts as chance."""
-    score, measure = found.score, found.measure
+    score, measure = released.score, released.measure
     return float(measure.sign * (measure.chance if np.isnan(score) else score))
 
 
@@ -332,16 +332,16 @@ class NoisyScore:
         if self._scoring is None and default is not None:
             return default
         known = is_classifier(self._inner)
-        found = federation.measure_of(
+        chosen = federation.measure_of(
             "accuracy" if self._scoring is None else self._scoring,
             n_classes=len(labels) if known else None,
             targets=None if known else self._range,
         )
-        if found.reads == "log_probabilities" and not hasattr(self._inner, "predict_proba"):
+        if chosen.reads == "log_probabilities" and not hasattr(self._inner, "predict_proba"):
             raise ValueError(
                 f'loss={self._inner.loss!r} has no probabilities: use scoring="accuracy".'
             )
-        return found
+        return chosen
 
     def labels(self, y: Any) -> np.ndarray:
         """Return the labels, which are public; None for a regressor."""
@@ -356,13 +356,13 @@ class NoisyScore:
         shared = 1 if self._guarantee.trust == "server" else len(models)
         mu = self._guarantee.change / noise_multiplier if noise_multiplier else np.inf
         labels = self.labels(y)
-        found = [
-            self._found(i, model, features, truth, labels, mu / np.sqrt(shared), streams)
+        released = [
+            self._release_score(i, model, features, truth, labels, mu / np.sqrt(shared), streams)
             for i, model in enumerate(models)
         ]
-        return np.array([_greater_is_better(each) for each in found])
+        return np.array([_greater_is_better(each) for each in released])
 
-    def _found(
+    def _release_score(
         self,
         number: int,
         model: Any,
@@ -371,7 +371,7 @@ class NoisyScore:
         labels: np.ndarray,
         mu: float,
         streams: Streams,
-    ) -> federation.Found:
+    ) -> federation.ReleasedScore:
         """Return one model's score from the noised sums over units."""
         codes = self._split.codes
         classes = np.union1d(labels, getattr(model, "classes_", labels))

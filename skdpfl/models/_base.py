@@ -72,10 +72,10 @@ class Start:
     def check(self, units: tuple[int, ...]) -> None:
         """Raise unless the layers match a network with these numbers of units."""
         wanted = [(a, b) for a, b in pairwise(units)]
-        given = [w.shape for w, _ in self.layers]
-        if given != wanted or any(b.shape != w.shape[1:] for w, b in self.layers):
+        shapes = [w.shape for w, _ in self.layers]
+        if shapes != wanted or any(b.shape != w.shape[1:] for w, b in self.layers):
             raise ValueError(
-                f"start has weights of shapes {given}; this network needs {wanted}, and one "
+                f"start has weights of shapes {shapes}; this network needs {wanted}, and one "
                 "intercept per unit. Use the hidden_layer_sizes, features and classes of the "
                 "network from which the weights come."
             )

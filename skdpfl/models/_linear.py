@@ -412,14 +412,14 @@ class Additive(Architecture):
             check_count("knots", self.knots, low=2, words=' (or "auto")')
             if self.knots > MOST_KNOTS:
                 raise ValueError(f"knots must be at most {MOST_KNOTS}; got {self.knots!r}.")
-        given = self.interactions
-        if isinstance(given, bool) or is_auto(given):
+        named = self.interactions
+        if isinstance(named, bool) or is_auto(named):
             return
-        pairs = isinstance(given, Sequence) and not isinstance(given, str)
-        if not pairs or any(isinstance(p, str) or len(p) != 2 or p[0] == p[1] for p in given):
+        pairs = isinstance(named, Sequence) and not isinstance(named, str)
+        if not pairs or any(isinstance(p, str) or len(p) != 2 or p[0] == p[1] for p in named):
             raise ValueError(
                 'interactions must be "auto", True, False or a list of pairs of two features; got '
-                f"{given!r}."
+                f"{named!r}."
             )
 
     def build(self, n_features: int, n_outputs: int) -> Model:

@@ -262,8 +262,8 @@ class Network(Model):
         """
         params = np.zeros(self.size, dtype)
         if self.start is not None:
-            given = zip(self.split(params), self.start.layers, strict=True)
-            for (weights, intercept), (w, b) in given:
+            layers = zip(self.split(params), self.start.layers, strict=True)
+            for (weights, intercept), (w, b) in layers:
                 weights[:], intercept[:] = w, b
             return params
         if stream is None:
@@ -454,14 +454,14 @@ class MLP(Architecture):
         return Network(n_features, n_outputs, hidden, self._activation(), self.start)
 
     def _activation(self) -> Activation:
-        given = self.activation
-        if isinstance(given, Activation):
-            return given
-        if isinstance(given, str) and given in ACTIVATIONS:
-            return ACTIVATIONS[given]
+        activation = self.activation
+        if isinstance(activation, Activation):
+            return activation
+        if isinstance(activation, str) and activation in ACTIVATIONS:
+            return ACTIVATIONS[activation]
         names = ", ".join(map(repr, ACTIVATIONS))
         raise ValueError(
-            f"activation must be one of {names} or TemperedSigmoid(...); got {given!r}."
+            f"activation must be one of {names} or TemperedSigmoid(...); got {activation!r}."
         )
 
 

@@ -378,7 +378,7 @@ class CompiledProducts:
         params = self._of_each(params)
         y = y if y.dtype == kind and y.flags.c_contiguous else np.ascontiguousarray(y, kind)
         out = np.empty(params.shape, kind)
-        given = (
+        arguments = (
             self._table,
             self._rows,
             self._edges,
@@ -392,12 +392,12 @@ class CompiledProducts:
             link,
         )
         if descent is None:
-            compiled.step(*given)
+            compiled.step(*arguments)
             return out
         correction = descent.correction
         each = None if correction is None else self._of_each(correction)
         n_steps, divisor, penalty, _, rate, momentum = descent
-        compiled.descent(*given, n_steps, divisor, penalty, each, rate, momentum)
+        compiled.descent(*arguments, n_steps, divisor, penalty, each, rate, momentum)
         return out
 
     def persons(

@@ -226,7 +226,7 @@ class DPOneHotEncoder(PayingTransformer):
         self.width_is_public_ = not unknown.any() or self.max_categories is not None
         self._release = None
         tried = TRIED in vars(self).get(PAID_FOR, ())  # the charge takes it off
-        self._most_found = 0 if tried else self.max_categories
+        self._most_levels = 0 if tried else self.max_categories
         self.threshold_ = math.nan
         if not unknown.any():
             return Learning(())
@@ -293,7 +293,7 @@ class DPOneHotEncoder(PayingTransformer):
                 self.categories_.append(declared)
                 self.counts_.append(None)
                 continue
-            counts = next(every).iloc[: self._most_found]
+            counts = next(every).iloc[: self._most_levels]
             self.categories_.append(declared_values(list(counts.index)))
             self.counts_.append(counts.to_numpy())
         nothing = [j for j, categories in enumerate(self.categories_) if not len(categories)]

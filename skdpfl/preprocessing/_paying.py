@@ -201,7 +201,7 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
         exact = values if self.epsilon == np.inf and of_row is None else None
         source = SiloSource(LocalFederation(data, streams), streams, values.dtype, exact)
         assignment = read.assignment() if self.unit == "record" else None
-        doubts = self._found(source, sizes, read.ids.tolist(), assignment, mark_of(values))
+        doubts = self._pay_and_fit(source, sizes, read.ids.tolist(), assignment, mark_of(values))
         self._passed = self._owners_in(X) if self.keep_silo_column else ()
         self.silo_ids_ = read.ids.to_numpy()
         return doubts
@@ -242,14 +242,14 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
             kind: Kind = "category" if facts.dtype == "object" else "number"
             self._kinds = (kind,) * self.n_features_in_
             source = SiloSource(federation, streams, np.dtype(facts.dtype))
-            doubts = self._found(source, sizes, names, None, None)
+            doubts = self._pay_and_fit(source, sizes, names, None, None)
             federation.end()
             self._passed, self.silo_ids_ = (), np.array(names, dtype=object)
         if doubts:
             warn(doubts)
         return self
 
-    def _found(
+    def _pay_and_fit(
         self, source: SiloSource, sizes: np.ndarray, names: list[Any], digest: str | None, mark: Any
     ) -> str:
         """Plan, agree, charge and learn; return warnings."""

@@ -243,13 +243,13 @@ class DPMinMaxScaler(PrivateScaler):
 
 
 def range_of(
-    plan: scaling.ScalingPlan, learnt: scaling.FoundMoments
+    plan: scaling.ScalingPlan, learnt: scaling.LearntMoments
 ) -> tuple[scaling.Array, scaling.Array]:
     """Return the mean plus and minus some deviations, within the box found by counts."""
-    (center, half), found = learnt.boxes, learnt.moments
+    (center, half), moments = learnt.boxes, learnt.moments
     middle, reach = (
-        center + half * found.mean,
-        _REACH * half * scaling.deviations(found, plan.floor),
+        center + half * moments.mean,
+        _REACH * half * scaling.deviations(moments, plan.floor),
     )
     low = np.maximum(middle - reach, center - half)
     return low, np.maximum(np.minimum(middle + reach, center + half), low + reach)

@@ -193,18 +193,18 @@ def _record(data: bytes) -> bytes:
 
 def _records(path: Path) -> tuple[list[Any], int]:
     """Return all whole records of a file, and where they end."""
-    found, at, data = list[Any](), 0, path.read_bytes()
+    records, at, data = list[Any](), 0, path.read_bytes()
     try:
         while (start := at + _LENGTH) <= len(data):
             end = start + int.from_bytes(data[at:start], "little")
             if end > len(data):
                 break
-            found.append(unpack(data[start:end]))
+            records.append(unpack(data[start:end]))
             at = end
-        if found[0].keys() == {"fit", "seed"}:
-            return found, at
+        if records[0].keys() == {"fit", "seed"}:
+            return records, at
     except (WireError, IndexError, AttributeError):  # said below
-        found = []
+        records = []
     raise ValueError(f"{str(path)!r} is not a journal of a fit, or is damaged.")
 
 

@@ -104,8 +104,8 @@ class Planned:
         X, exposure = records.table(self._ask, facts), records.exposure if facts.exposure else None
         of_row = records.of_row if row.promise.unit == "person" else None
         streams = streams_of(self._offer)
-        given = records.targets(facts), len(row.silos), streams, records.sample_weight
-        silo = Silo.alone(row.index, X, *given, exposure=exposure, of_row=of_row)
+        arguments = records.targets(facts), len(row.silos), streams, records.sample_weight
+        silo = Silo.alone(row.index, X, *arguments, exposure=exposure, of_row=of_row)
         if self._task is not None:
             silo.start(self._task.work(row.attempts, X.dtype))
         if self._saved is not None:
@@ -539,8 +539,8 @@ class Gate:
         """
         try:
             drawn = release.draw()
-            found = drawn if isinstance(drawn, Named) else (drawn,)
-            answer = pack(_letters.Answer(ask.fit, ask.purpose, ask.number, *found))
+            parts = drawn if isinstance(drawn, Named) else (drawn,)
+            answer = pack(_letters.Answer(ask.fit, ask.purpose, ask.number, *parts))
             return answer, release.state()
         except Exception as error:
             _log_error(f"Silo {self.records.name}", error)

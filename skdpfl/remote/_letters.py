@@ -72,14 +72,14 @@ def _is_well_formed(column: EncodedColumn) -> bool:
     return fine and (column.kind == "category" or not column.width)
 
 
-def check_found(offered: Encoding, found: Encoding) -> None:
+def check_learnt(offered: Encoding, learnt: Encoding) -> None:
     """Raise unless an encoding is the offered one, with levels and ranges where it had none."""
     missing = {column.name for column in offered.columns if not column.is_known}
-    new = [column for column in found.columns if column.name in missing]
+    new = [column for column in learnt.columns if column.name in missing]
     ranges, levels = {c.name: c.range for c in new}, {c.name: c.levels for c in new}
-    known = offered.found(ranges, levels)
-    same = pack(known.columns) == pack(found.columns)  # 1 and True are equal, but other levels
-    if not same or not all(map(_is_well_formed, found.columns)):
+    known = offered.complete(ranges, levels)
+    same = pack(known.columns) == pack(learnt.columns)  # 1 and True are equal, but other levels
+    if not same or not all(map(_is_well_formed, learnt.columns)):
         raise Refused("The columns differ from those of the agreed fit.")
 
 
@@ -233,15 +233,15 @@ class Task:
         return Work(plan=plan, dtype=dtype, **parts)
 
 
-def _maps(values: Any, given: tuple[int, ...], found: tuple[int, ...]) -> bool:
+def _maps(values: Any, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     """Whether a map, if any, maps rows of one width to rows of another."""
     if values is None:
-        return given == found
+        return before == after
     if not hasattr(values, "transform"):
         return False
     with np.errstate(all="ignore"):
-        shapes = [values.transform(np.zeros((n, *given[1:]))).shape for n in (1, 2)]
-    return shapes == [(n, *found[1:]) for n in (1, 2)]
+        shapes = [values.transform(np.zeros((n, *before[1:]))).shape for n in (1, 2)]
+    return shapes == [(n, *after[1:]) for n in (1, 2)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -290,15 +290,15 @@ def secrets_of(roster: Any, offer: Offer, part: Part, public: str, own: Any) -> 
     """
     row = offer.row
     listed = None if part.keys is None else pack((part.keys, part.signatures))
-    given = None if listed is None else hashlib.sha256(listed).hexdigest()
+    digest = None if listed is None else hashlib.sha256(listed).hexdigest()
     if "secrets" in own:
-        if given not in (None, own["keys"]):
+        if digest not in (None, own["keys"]):
             raise Refused("The keys of a fit come with its first letter and must not change.")
         return dict(own)
     if "key" not in own:
         raise Refused("This fit is done at this silo: the secrets of its masks were deleted.")
     n = len(row.silos)
-    if given is None or part.keys is None or {len(part.keys), len(part.signatures)} != {n}:
+    if digest is None or part.keys is None or {len(part.keys), len(part.signatures)} != {n}:
         raise Refused("The first letter of a masked fit must contain the keys of all silos.")
     if part.keys[row.index] != public or len(set(part.keys)) != n:
         raise Refused("A masked sum needs the key of each of its silos, including this silo's own.")
@@ -312,7 +312,7 @@ def secrets_of(roster: Any, offer: Offer, part: Part, public: str, own: Any) -> 
     elif row.shares_noise:
         raise Refused("This silo shares noise only with silos on its roster, and it has no roster.")
     secrets = pair_secrets(own["key"], row.index, part.keys, offer.agreed)
-    return {"secrets": secrets, "keys": given}
+    return {"secrets": secrets, "keys": digest}
 
 
 def _key_text(offered: bytes, name: str, key: str) -> str:

@@ -272,10 +272,10 @@ class SiloMemory:
     def longest_ask(self) -> int:
         """Return the most bytes that a question of a recent fit can need."""
         known, files = self._longest, self.store.files()
-        found = {f.offer: known.get(f.offer, -1) for f in files}
-        found |= {f.offer: self._longest_of(f) for f in files if found[f.offer] < 0}
-        self._longest = found  # of fits that are still here
-        return max(found.values(), default=0)
+        longest = {f.offer: known.get(f.offer, -1) for f in files}
+        longest |= {f.offer: self._longest_of(f) for f in files if longest[f.offer] < 0}
+        self._longest = longest  # of fits that are still here
+        return max(longest.values(), default=0)
 
     def _longest_of(self, file: _File) -> int:
         """Return the most bytes of a question of a fit; 0 if it is old, damaged or deleted."""

@@ -16,7 +16,7 @@ from skdpfl.encoding import EncodedColumn, Encoding
 from skdpfl.federation import rows_of_persons
 from skdpfl.losses import signed_times
 from skdpfl.models import ExpandedTable
-from skdpfl.remote._letters import Ask, Facts, check_found, looked_for
+from skdpfl.remote._letters import Ask, Facts, check_learnt, looked_for
 from skdpfl.remote._terms import Refused
 from skdpfl.silos import read_persons
 
@@ -140,11 +140,11 @@ class SiloRecords:
                 f"row(s), the first is row {others[0]}."
             )
 
-    def _each(self, name: str, given: Any, *, positive: bool) -> np.ndarray | None:
+    def _each(self, name: str, values: Any, *, positive: bool) -> np.ndarray | None:
         """Return a number for each record, if any."""
-        if given is None:
+        if values is None:
             return None
-        numbers, words = np.asarray(given, np.float64), "above" if positive else "of at least"
+        numbers, words = np.asarray(values, np.float64), "above" if positive else "of at least"
         fine = np.isfinite(numbers) & (numbers > 0 if positive else numbers >= 0)
         if numbers.shape != self.y.shape or not fine.all():
             raise ValueError(
@@ -225,7 +225,7 @@ class SiloRecords:
             return facts
         offered = Encoding(facts.columns)
         if ask.columns is not None:
-            check_found(offered, Encoding(ask.columns))
+            check_learnt(offered, Encoding(ask.columns))
             return facts
         if ask.purpose == "round" or ask.task is not None:
             raise Refused("The letter does not say how frames are encoded.")
@@ -322,9 +322,9 @@ def _targets_of(y: Any) -> tuple[np.ndarray, bool]:
     return np.where(event, 1.0, -1.0) * np.abs(time), True
 
 
-def _read_neutral(given: Any, names: tuple[str, ...] | None, raw: bool) -> dict[str, Any]:
+def _read_neutral(declared: Any, names: tuple[str, ...] | None, raw: bool) -> dict[str, Any]:
     """Return the neutral numbers of columns that a silo lacks."""
-    neutral = {str(name): value for name, value in (given or {}).items()}
+    neutral = {str(name): value for name, value in (declared or {}).items()}
     if neutral and names is None:
         raise ValueError("neutral needs column names: give feature_names, or X as a frame.")
     for name, value in neutral.items():

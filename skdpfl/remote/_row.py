@@ -321,21 +321,21 @@ def _check_sums(row: Row) -> None:
     promise, shape = row.promise, (len(row.silos),)
     sizes = None if row.plan is None else row.plan.silo_sizes
     for plan in row.sums:
-        given = plan.budgets
-        _check(given.guarantee.protected == promise.guarantee.protected)
-        _check(given.trust in (promise.trust, "silo"))  # "silo": with all of its own noise
-        _check(given.every >= 1 and (given.most is None or given.most >= 1))
-        _check(given.unit != "person" or given.every == 1)
-        _check(given.colluding == (promise.colluding if given.shares_noise else 0))
-        _check(given.spare in (0, 1))
-        _check(given.silo_sizes.shape == given.mu.shape == shape)
-        _check(given.unit == "silo" or (given.silo_sizes > 0).all())
-        _check(sizes is None or (given.silo_sizes == sizes).all())
-        same = given.silo_sizes == row.sums[0].budgets.silo_sizes
-        _check(given.unit == "silo" or np.all(same))
+        budgets = plan.budgets
+        _check(budgets.guarantee.protected == promise.guarantee.protected)
+        _check(budgets.trust in (promise.trust, "silo"))  # "silo": with all of its own noise
+        _check(budgets.every >= 1 and (budgets.most is None or budgets.most >= 1))
+        _check(budgets.unit != "person" or budgets.every == 1)
+        _check(budgets.colluding == (promise.colluding if budgets.shares_noise else 0))
+        _check(budgets.spare in (0, 1))
+        _check(budgets.silo_sizes.shape == budgets.mu.shape == shape)
+        _check(budgets.unit == "silo" or (budgets.silo_sizes > 0).all())
+        _check(sizes is None or (budgets.silo_sizes == sizes).all())
+        same = budgets.silo_sizes == row.sums[0].budgets.silo_sizes
+        _check(budgets.unit == "silo" or np.all(same))
         _check(plan.mus and plan.first >= 0 and 0 <= plan.failure < 1)
         _check(all(mu.shape == shape and mu.dtype.kind == "f" for mu in plan.mus))
-        _check(all(((mu > 0) & (mu < math.inf)).all() for mu in (given.mu, *plan.mus)))
+        _check(all(((mu > 0) & (mu < math.inf)).all() for mu in (budgets.mu, *plan.mus)))
 
 
 def validated_question(

@@ -149,9 +149,9 @@ def score_federation(
     )
 
 
-def _measure(given: str | None, classes: Any, bound: float | None, model: Any) -> Measure:
+def _measure(asked: str | None, classes: Any, bound: float | None, model: Any) -> Measure:
     """Return the measure, or the default one."""
-    name = given or ("neg_mean_absolute_error" if classes is None else "accuracy")
+    name = asked or ("neg_mean_absolute_error" if classes is None else "accuracy")
     n_classes, targets = classes and len(classes), getattr(model, "target_bounds", None)
     measure = measure_of(name, n_classes=n_classes, bound=bound, targets=targets)
     if measure.reads == "log_probabilities" and not hasattr(model, "predict_proba"):

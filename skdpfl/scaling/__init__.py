@@ -72,7 +72,7 @@ from skdpfl.scaling._maps import (
 )
 from skdpfl.scaling._moments import Boxes, Columns, Counts, Moments, RowMoments, deviations
 from skdpfl.scaling._run import (
-    FoundMoments,
+    LearntMoments,
     ScalingRun,
     doubts_about,
     find_moments,

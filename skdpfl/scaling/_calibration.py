@@ -514,9 +514,9 @@ class ShrinkPlan(ScalePlan):
     def counted(self, federation: Federation, streams: Streams) -> LabelShares:
         if not self.counts:
             return super().counted(federation, streams)
-        found = 0.5 + float(self.labels.question(0, _LABELS).mean(federation, streams))
+        noisy = 0.5 + float(self.labels.question(0, _LABELS).mean(federation, streams))
         noise, least = self.labels.noise(0, _LABELS), 1 / (float(self.budgets.units.sum()) + 2)
-        share = posterior_share(found, noise, least)
+        share = posterior_share(noisy, noise, least)
         return LabelShares((1 - share, share), noise / (share * (1 - share)))
 
     def start(self, labels: LabelShares, weights: Any) -> float:
@@ -681,16 +681,16 @@ def weighted_shares(
     return tuple(value / sum(both) for value in both) if min(both) > 0 else None
 
 
-def posterior_share(found: float, noise: float, least: float) -> float:
+def posterior_share(share: float, noise: float, least: float) -> float:
     """Return the posterior mean of a share from a noisy count, under a prior Beta(3/2, 3/2)."""
     if noise > 0:
-        grid = np.linspace(max(0.0, found - 6 * noise), min(1.0, found + 6 * noise), 2001)
+        grid = np.linspace(max(0.0, share - 6 * noise), min(1.0, share + 6 * noise), 2001)
         if grid[0] >= grid[-1]:  # far outside
-            return min(1 - least, max(least, found))
-        away = np.square((grid - found) / noise)
+            return min(1 - least, max(least, share))
+        away = np.square((grid - share) / noise)
         likely = np.exp(-0.5 * (away - away.min())) * np.sqrt(grid * (1 - grid))
-        found = float(likely @ grid / likely.sum())
-    return min(1 - least, max(least, found))
+        share = float(likely @ grid / likely.sum())
+    return min(1 - least, max(least, share))
 
 
 def centred_slopes(raw: Array, slopes: Array, cut: float) -> Array:

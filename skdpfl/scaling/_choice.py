@@ -233,7 +233,7 @@ EVERYTHING = Shares(
 
 
 def plan_scaling(
-    given: SiloBudgets,
+    budgets: SiloBudgets,
     n_features: int,
     *,
     scaling: Literal["auto", "private"] | None = "auto",
@@ -270,7 +270,7 @@ def plan_scaling(
     ScalingPlan
     """
     plan = ScalingPlan(
-        given, n_features, "none", "none", feature_bounds, target_bounds,
+        budgets, n_features, "none", "none", feature_bounds, target_bounds,
         floor=shares.floor, centred=centred, indicators=indicators,
     )  # fmt: skip
     if scaling is None:
@@ -278,7 +278,7 @@ def plan_scaling(
     if has_target:
         plan = replace(plan, target="private" if target_bounds is None else "refined bounds")
     chosen = _chosen(plan, scaling, shares)
-    if given.unit == "silo" and target_is_hopeless(chosen):
+    if budgets.unit == "silo" and target_is_hopeless(chosen):
         return with_advice(_chosen(replace(plan, target="none"), scaling, shares), "left as it is")
     return with_advice(chosen)
 

@@ -143,11 +143,11 @@ class Histogram(CellCounts):
         return cells + np.arange(len(self.columns)) * (N_CELLS + 2)
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
-        given, ends = self.columns, (self.low, self.high)
-        fine: Any = given.dtype.kind == "i" and given.ndim == 1 and given.size
-        fine = fine and given.min() >= 0 and given.max() < n_features
-        fine = fine and len(np.unique(given)) == given.size
-        fine = fine and all(e.shape == given.shape and e.dtype == np.float64 for e in ends)
+        columns, ends = self.columns, (self.low, self.high)
+        fine: Any = columns.dtype.kind == "i" and columns.ndim == 1 and columns.size
+        fine = fine and columns.min() >= 0 and columns.max() < n_features
+        fine = fine and len(np.unique(columns)) == columns.size
+        fine = fine and all(e.shape == columns.shape and e.dtype == np.float64 for e in ends)
         fine = fine and np.isfinite(ends).all() and (self.low < self.high).all()
         if not fine:
             raise ValueError("The cells do not fit the requested columns.")
@@ -234,24 +234,24 @@ class Curve:
         values, shares = self.points
         columns = self.columns(values, n_bins)
         columns = (columns - shares @ columns) * np.sqrt(shares)[:, None]
-        found = np.zeros((columns.shape[1],) * 2)
+        basis = np.zeros((columns.shape[1],) * 2)
         whole = np.square(columns).sum(axis=0)
-        for k in range(len(found)):
-            row = np.eye(len(found))[k]
+        for k in range(len(basis)):
+            row = np.eye(len(basis))[k]
             for _ in range(2):  # the second time for what rounding left
-                row = row - found @ (found.T @ (columns.T @ (columns @ row)))
+                row = row - basis @ (basis.T @ (columns.T @ (columns @ row)))
             left = float(np.square(columns @ row).sum())
             if left > _DISTINCT * whole[k]:
-                found[:, k] = row / math.sqrt(left)
-        found[:, 1:] /= math.sqrt(max(1, int(found[:, 1:].any(axis=0).sum())))
-        return found
+                basis[:, k] = row / math.sqrt(left)
+        basis[:, 1:] /= math.sqrt(max(1, int(basis[:, 1:].any(axis=0).sum())))
+        return basis
 
     def columns(self, x: Array, n_bins: int) -> Array:
         """Return value, rank and bins of values (n, 2 + n_bins)."""
         cells = cells_of(x[:, None], self.edges[:1], self.edges[-1:])[:, 0]
-        found = np.column_stack([x, self.of_cells(n_bins).take(cells, axis=0, mode="clip")])
-        found[np.isnan(x)] = np.nan
-        return found
+        table = np.column_stack([x, self.of_cells(n_bins).take(cells, axis=0, mode="clip")])
+        table[np.isnan(x)] = np.nan
+        return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,9 +305,9 @@ class Expansion:
         d = self.low.size
         out = np.empty((len(X), self.width), X.dtype)
         if self.curves:
-            found = table.take(codes + self.starts, axis=0, mode="clip")
+            blocks = table.take(codes + self.starts, axis=0, mode="clip")
             n_added = codes.shape[1] * table.shape[1]
-            out[:, d : d + n_added] = found.reshape(len(X), n_added)
+            out[:, d : d + n_added] = blocks.reshape(len(X), n_added)
         out[:, self.width - len(self.pairs) :] = self.products(X)
         return out
 
@@ -483,11 +483,11 @@ class CurveScaling(Scaling):
         X, curves = as_floats(X), self.curves
         values = curves.clipped(X)
         table = curves.table.astype(X.dtype) - self._offsets.astype(X.dtype)
-        found = curves.added(X, curves.codes(values), table)
-        curves.put(found, curves.own(values) - self._means.astype(X.dtype))
+        rows = curves.added(X, curves.codes(values), table)
+        curves.put(rows, curves.own(values) - self._means.astype(X.dtype))
         if len(self._others):
-            found[:, self._others] = self._outside.within(X[:, self._others])
-        return found
+            rows[:, self._others] = self._outside.within(X[:, self._others])
+        return rows
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: kept for name, kept in vars(self).items() if name[0] != "_"}
@@ -538,13 +538,13 @@ class CurveScaling(Scaling):
     def _with_curves(
         self, inner: tuple[Array, Array], coef: Array, map_of: Callable[[Array], Array]
     ) -> tuple[Array, Array]:
-        found, coef = inner[0], np.asarray(coef)
+        weights, coef = inner[0], np.asarray(coef)
         for number, block in enumerate(self.blocks):
             places = self.curves.places(number)
-            found[:, places] = coef[:, places] @ map_of(block).T
+            weights[:, places] = coef[:, places] @ map_of(block).T
         products = slice(coef.shape[1] - len(self.curves.pairs), None)
-        found[:, products] = coef[:, products]
-        return found, inner[1]
+        weights[:, products] = coef[:, products]
+        return weights, inner[1]
 
 
 @dataclass(frozen=True, eq=False)

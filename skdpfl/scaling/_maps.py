@@ -430,15 +430,15 @@ def read_feature_bounds(
                 f"pairs for {n_features} columns."
             )
     else:
-        given = feature_bounds
-        if n_features == 2 and isinstance(given, list) and [*map(type, given)] == [tuple, tuple]:
+        pairs = feature_bounds
+        if n_features == 2 and isinstance(pairs, list) and [*map(type, pairs)] == [tuple, tuple]:
             raise ValueError(
-                f"feature_bounds={given!r} can be read as (lows, highs) or as one pair for each of "
+                f"feature_bounds={pairs!r} can be read as (lows, highs) or as one pair for each of "
                 "the two columns. Give a tuple (lows, highs), or a mapping column -> (low, high)."
             )
-        if feature_names is not None and isinstance(given, (tuple, list)):
-            given = type(given)([_by_label(value, names) for value in given])
-        low, high = _pair(given, "feature_bounds", " or of arrays, one value per feature")
+        if feature_names is not None and isinstance(pairs, (tuple, list)):
+            pairs = type(pairs)([_by_label(value, names) for value in pairs])
+        low, high = _pair(pairs, "feature_bounds", " or of arrays, one value per feature")
         low, high = (_vector(value, n_features) for value in (low, high))
     _check(low, high, names, "feature_bounds")
     return Bounds(low, high)

@@ -134,7 +134,7 @@ def variance_seen(square: Array, noise: Array, mean: Array, left: Array) -> tupl
     return square - mean**2 - left, noise**2 + 4 * mean**2 * left + 2 * left**2
 
 
-def deviations(found: Estimate, floor: Array | float | None) -> Array:
+def deviations(estimate: Estimate, floor: Array | float | None) -> Array:
     """Each column's standard deviation in box units, at least ``floor``; None: no floor.
 
     Without a floor, the estimate of a variance far below the noise is a fraction of the noise. A
@@ -142,33 +142,33 @@ def deviations(found: Estimate, floor: Array | float | None) -> Array:
     gradients, but features that are scaled too small are lost.
     """
     if floor is None:
-        return np.sqrt(np.minimum(_positive(found.variance, found.variance_error), 1.0))
-    return np.sqrt(np.clip(found.variance, np.square(floor), 1.0))
+        return np.sqrt(np.minimum(_positive(estimate.variance, estimate.variance_error), 1.0))
+    return np.sqrt(np.clip(estimate.variance, np.square(floor), 1.0))
 
 
 def center_and_scale(
-    boxes: Boxes, found: Estimate, floor: Array | float | None, is_feature: np.ndarray
+    boxes: Boxes, estimate: Estimate, floor: Array | float | None, is_feature: np.ndarray
 ) -> tuple[Array, Array, Array]:
     """Return center and scale in the columns' units, and the expected spread of scaled columns.
 
     The target's scale (not in ``is_feature``) may be below the floor if its variance is precise
     enough, since errors of predictions are proportional to it.
     """
-    deviation = deviations(found, floor)
+    deviation = deviations(estimate, floor)
     if floor is not None:
-        least = np.clip(found.variance_error, _FINEST**2, np.square(floor))
-        finer = np.sqrt(np.clip(found.variance, least, 1.0))
+        least = np.clip(estimate.variance_error, _FINEST**2, np.square(floor))
+        finer = np.sqrt(np.clip(estimate.variance, least, 1.0))
         deviation = np.where(is_feature, deviation, finer)
-    spread = np.sqrt(np.maximum(found.variance, 0.0)) / deviation
+    spread = np.sqrt(np.maximum(estimate.variance, 0.0)) / deviation
     return (
-        boxes.center + boxes.half * found.mean,
+        boxes.center + boxes.half * estimate.mean,
         boxes.half * deviation,
         np.minimum(spread, 1.0),
     )
 
 
 def target_is_unresolved(
-    found: Estimate, floor: float | None, bounded: bool, gathered: bool
+    estimate: Estimate, floor: float | None, bounded: bool, gathered: bool
 ) -> bool:
     """Whether the target, the last column, varies far less than its box, or is outside it.
 
@@ -183,7 +183,7 @@ def target_is_unresolved(
     """
     if floor is None:
         return False
-    mean, variance, variance_error, mean_error = (float(values[-1]) for values in found)
+    mean, variance, variance_error, mean_error = (float(values[-1]) for values in estimate)
     if bounded:
         narrow = variance + 4 * variance_error < 1.1 * floor**2
         close = 1 - abs(mean) < min(2 * mean_error, _END)
@@ -261,16 +261,17 @@ class RowBall:
         return float(np.hypot(self.radius, self.squares))
 
 
-def boxes_around(boxes: Boxes, found: Estimate, is_feature: np.ndarray) -> Boxes:
+def boxes_around(boxes: Boxes, estimate: Estimate, is_feature: np.ndarray) -> Boxes:
     """The intervals m +- s of features, m +- 3 s of the target."""
-    return Boxes(boxes.center + boxes.half * found.mean, boxes.half * _units(found, is_feature))
+    center = boxes.center + boxes.half * estimate.mean
+    return Boxes(center, boxes.half * _units(estimate, is_feature))
 
 
-def _units(found: Estimate, is_feature: np.ndarray) -> Array:
+def _units(estimate: Estimate, is_feature: np.ndarray) -> Array:
     """s of features, 3 s of the target, in half boxes."""
-    precise = np.clip(2 * found.variance_error, _FINEST**2, _FINEST_UNIT**2)
+    precise = np.clip(2 * estimate.variance_error, _FINEST**2, _FINEST_UNIT**2)
     finest = np.where(is_feature, _FINEST_UNIT**2, precise)
-    return np.sqrt(np.clip(found.variance, finest, 1.0)) * np.where(is_feature, 1.0, _TARGET)
+    return np.sqrt(np.clip(estimate.variance, finest, 1.0)) * np.where(is_feature, 1.0, _TARGET)
 
 
 def contributions(columns: Array, boxes: Boxes, ball: RowBall) -> Array:
@@ -306,24 +307,24 @@ def sums_of_rows(columns: Array, first: np.ndarray, boxes: Boxes, ball: RowBall)
     return np.concatenate(total, axis=1)
 
 
-def refine(found: Estimate, noisy: Array, noise: Array, is_feature: np.ndarray) -> Estimate:
+def refine(estimate: Estimate, noisy: Array, noise: Array, is_feature: np.ndarray) -> Estimate:
     """Update the estimates of the first release by noisy mean contributions (columns, 2).
 
     ``noise`` (columns,) is the standard deviation of their entries; all estimates are in the units
     of the boxes of the first release.
     """
-    unit = _units(found, is_feature)
+    unit = _units(estimate, is_feature)
     shift, noise_of_mean = noisy[:, 0] * unit, noise * unit
     square = np.where(is_feature, noisy[:, 1] / HALF, noisy[:, 1] / A + B) * unit**2
     noise_of_square = noise * np.where(is_feature, 1 / HALF, 1 / A) * unit**2
-    prior = found.mean_error**2
+    prior = estimate.mean_error**2
     kept = prior / (prior + noise_of_mean**2)
     moved, left = kept * shift, prior * (1 - kept)
     seen, its_noise = variance_seen(square, noise_of_square, moved, left)
-    prior = _LOOSER * found.variance_error**2
+    prior = _LOOSER * estimate.variance_error**2
     kept = prior / (prior + its_noise)
-    variance = found.variance + kept * (seen - found.variance)
-    mean = np.clip(found.mean + moved, -1.0, 1.0)
+    variance = estimate.variance + kept * (seen - estimate.variance)
+    mean = np.clip(estimate.mean + moved, -1.0, 1.0)
     return Estimate(mean, variance, np.sqrt(prior * (1 - kept)), np.sqrt(left))
 
 

@@ -113,7 +113,7 @@ class ScalingRun(NamedTuple):
         return question.mean(self.federation, self.streams) / what.columns.weights[:, None]
 
 
-class FoundMoments(NamedTuple):
+class LearntMoments(NamedTuple):
     """What noisy sums show of columns: their boxes, and the moments within.
 
     From counts: ``wide``, the probability that a column's values spread over many powers of ten;
@@ -134,7 +134,7 @@ class FoundMoments(NamedTuple):
     missed: np.ndarray
 
 
-def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
+def find_moments(plan: ScalingPlan, run: ScalingRun) -> LearntMoments:
     """Return boxes for all columns and moments in them, refined by rows around these."""
     counted = _boxes(plan, run)
     boxes, moments = counted[0], _first_look(plan, run, counted[0])
@@ -145,7 +145,7 @@ def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
         moments = refine(moments, noisy, noise, plan.is_feature)
         excess += _excess(noisy[:, 0], noisy[:, 1] / HALF, around, *_declared(plan))
         squared_noise += np.stack([noise, noise, noise / HALF]) ** 2
-    return FoundMoments(*counted, moments, _surely_above(excess, squared_noise))
+    return LearntMoments(*counted, moments, _surely_above(excess, squared_noise))
 
 
 def _declared(plan: ScalingPlan) -> tuple[Array, Array]:
@@ -195,7 +195,7 @@ def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
 
 
 def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Array, np.ndarray, bool, bool, bool]:
-    """Return the first six of `FoundMoments`: boxes are declared, or from noisy counts."""
+    """Return the first six of `LearntMoments`: boxes are declared, or from noisy counts."""
     low, high = _declared(plan)
     wide, beyond = np.zeros(low.size), np.zeros(low.size, bool)
     unseen, gathered, narrow = False, False, False
@@ -233,7 +233,7 @@ def _between(low: Array, high: Array) -> Boxes:
 
 
 def _narrower(
-    low: Array, high: Array, where: np.ndarray, found: Bounds, sure: np.ndarray
+    low: Array, high: Array, where: np.ndarray, bounds: Bounds, sure: np.ndarray
 ) -> tuple[Array, Array]:
     """Return the bounds, or ranges by counts that are sure, much narrower and within them.
 
@@ -242,7 +242,7 @@ def _narrower(
     """
     counted = np.flatnonzero(where)[sure]
     edges = np.concatenate([[-np.inf], MagnitudeGrid.edges, [np.inf]])
-    least, most = found.low[sure], found.high[sure]
+    least, most = bounds.low[sure], bounds.high[sure]
     inner = np.maximum(low[counted], least), np.minimum(high[counted], most)
     octaves = (
         np.maximum(low[counted], edges[np.searchsorted(edges, least, side="right") - 1]),
@@ -256,12 +256,12 @@ def _narrower(
     return low, high
 
 
-def _has_values(shares: Array, noise: Array, found: Bounds) -> np.ndarray:
+def _has_values(shares: Array, noise: Array, bounds: Bounds) -> np.ndarray:
     """Return whether many values surely lie in the top octaves of ranges, by noisy shares.
 
     A range that noise alone suggests, far below or above a column's values, has none there.
     """
-    low, high, edges = found.low[:, None], found.high[:, None], MagnitudeGrid.edges
+    low, high, edges = bounds.low[:, None], bounds.high[:, None], MagnitudeGrid.edges
     largest = np.maximum(np.abs(low), np.abs(high))
     near = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) >= largest * 2.0**-_TOP
     within = near & (edges[1:] > low) & (edges[:-1] < high)
@@ -281,24 +281,25 @@ def _all_zero(zeros: Array, noise: float) -> bool:
     return bool(several and zeros.min() >= 1 - deviations_of_all(_DEVIATIONS, zeros.size) * noise)
 
 
-def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
-    maps = _maps(plan, *center_and_scale(found.boxes, found.moments, plan.floors, plan.is_feature))
-    features, beyond = np.flatnonzero(plan.features_read), found.beyond[plan.is_feature]
-    wide = (found.wide[plan.is_feature] > _SURELY) & ~beyond
-    missed = found.missed[plan.is_feature]
+def _scales(plan: ScalingPlan, learnt: LearntMoments) -> Scales:
+    affine = center_and_scale(learnt.boxes, learnt.moments, plan.floors, plan.is_feature)
+    maps = _maps(plan, *affine)
+    features, beyond = np.flatnonzero(plan.features_read), learnt.beyond[plan.is_feature]
+    wide = (learnt.wide[plan.is_feature] > _SURELY) & ~beyond
+    missed = learnt.missed[plan.is_feature]
     maps = replace(
         maps,
         missed_features=tuple(features[missed].tolist()),
         wide_features=tuple(features[wide].tolist()),
         far_features=tuple(features[beyond].tolist()),
-        unseen_features=found.unseen,
+        unseen_features=learnt.unseen,
     )
     if not plan.reads_target:
         return maps
     bounded = plan.target == "refined bounds"
-    coarse = target_is_unresolved(found.moments, plan.floor, bounded, found.gathered)
-    coarse = coarse or found.narrow
-    error = float(found.moments.mean_error[-1])
+    coarse = target_is_unresolved(learnt.moments, plan.floor, bounded, learnt.gathered)
+    coarse = coarse or learnt.narrow
+    error = float(learnt.moments.mean_error[-1])
     return replace(maps, coarse_target=coarse, target_error=error)
 
 

@@ -143,8 +143,8 @@ class ValueCounts(CentreSum):
                     plan.purpose, (silo,), column, counts.shape, np.float64
                 )[0]
                 counts = release.snapped_release(counts, units, float(noised.grid[silo]))
-            given = counts >= least[silo]
-            return ColumnCounts(tuple(compress(names, given)), counts[given])
+            enough = counts >= least[silo]
+            return ColumnCounts(tuple(compress(names, enough)), counts[enough])
 
         return give
 

@@ -61,11 +61,11 @@ def blocks_for(
     sizes = [size for size in known if size <= most] or [most]
     looked_for = False
     if on_cpu:
-        found = _seen(tape, params, rows, slopes)
-        looked_for = found.used
+        trace = _seen(tape, params, rows, slopes)
+        looked_for = trace.used
         for i in range(m):
             alike = [values[[i] * m] for values in (rows, slopes)]
-            if _seen(tape, params, *alike).results != found.results:
+            if _seen(tape, params, *alike).results != trace.results:
                 return Blocks((1,), looked_for)
 
     def bits(order: torch.Tensor) -> list[torch.Tensor]:

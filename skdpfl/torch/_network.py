@@ -30,7 +30,7 @@ _PREDICTED = 1024
 _SCARCE = MemoryError, torch.OutOfMemoryError, torch.AcceleratorError
 #: properties of a network whose module was made
 _PREPARED = {
-    "_layout", "_last", "_found", "_module", "_threads", "_blocks",
+    "_layout", "_last", "_probed", "_module", "_threads", "_blocks",
 }  # fmt: skip
 
 
@@ -73,9 +73,9 @@ class TorchNetwork(Model):
         self._last = _probe.last_layer(module, self._layout.shapes)
         exact = copy.deepcopy(module).double()
         _probe.refuse_single(exact, self.n_features)
-        self._found = _probe.probe(exact, self._layout.shapes, self.n_features)
+        self._probed = _probe.probe(exact, self._layout.shapes, self.n_features)
         if self._place.is_apart:
-            _probe.refuse_on_device(exact, self._found.way, self.n_features)
+            _probe.refuse_on_device(exact, self._probed.way, self.n_features)
         self._module, self._threads = module, threading.local()
         self._blocks: dict[np.dtype, Blocks] = {}
         return self
@@ -112,17 +112,17 @@ class TorchNetwork(Model):
     @property
     def fitted_by_rows(self) -> bool:
         """Whether the module is a plain stack, which does not mix records."""
-        return self._found.way == "stacked"
+        return self._probed.way == "stacked"
 
     @property
     def numbers_per_record(self) -> int:
         """Features, the layers' inputs and outputs, and computed gradients."""
-        return self.n_features + self._found.numbers
+        return self.n_features + self._probed.numbers
 
     @property
     def work_per_record(self) -> int:
         """Multiplications by weights; a convolution uses its weights at each position."""
-        return self._found.work
+        return self._probed.work
 
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
         """Return the initial weights that the factory draws, seeded by the stream."""
@@ -150,22 +150,22 @@ class TorchNetwork(Model):
         out = np.empty((*shape, X.shape[-2], self.n_outputs), params.dtype)
         for i in np.ndindex(shape):
             tape = self._tape(X.dtype)
-            given = self._layout.split(self._place.tensor(params[i].astype(X.dtype)))
+            tensors = self._layout.split(self._place.tensor(params[i].astype(X.dtype)))
             for rows in _pieces(X.shape[-2], _PREDICTED):
-                out[i][rows] = self._raw(tape, given, X[i][rows])
+                out[i][rows] = self._raw(tape, tensors, X[i][rows])
         return out
 
-    def _raw(self, tape: Tape, given: Params, X: NDArray) -> NDArray:
+    def _raw(self, tape: Tape, tensors: Params, X: NDArray) -> NDArray:
         """Return raw predictions (n, k); NaN for records that the module cannot take."""
         try:
             with warnings_off():
-                return self._place.array(self._checked(tape.raw(given, self._place.tensor(X))))
+                return self._place.array(self._checked(tape.raw(tensors, self._place.tensor(X))))
         except _SCARCE:
             raise
         except Exception:  # of any kind: an error would tell of the record
             if len(X) == 1:
                 return np.full((1, self.n_outputs), np.nan, X.dtype)
-        return np.concatenate([self._raw(tape, given, X[[j]]) for j in range(len(X))])
+        return np.concatenate([self._raw(tape, tensors, X[[j]]) for j in range(len(X))])
 
     def _checked(self, raw: torch.Tensor) -> torch.Tensor:
         """Return raw predictions if their shape is that of records."""
@@ -243,7 +243,7 @@ class TorchNetwork(Model):
         place, n = self._place, len(records.y)
         with warnings_off(), np.errstate(all="ignore"), place.settings():
             flat, blocks = place.tensor(params), self._blocks_of(records.X.dtype)
-            given, total = self._layout.split(flat), torch.zeros_like(flat)
+            tensors, total = self._layout.split(flat), torch.zeros_like(flat)
             # on a device a block may hold several chunks
             within = place.is_apart and chunk is not None and blocks.sizes[0] % chunk == 0
             most = chunk if within else None
@@ -252,7 +252,7 @@ class TorchNetwork(Model):
                 cuts = cut(piece, blocks.sizes)
                 with blocks.products():
                     for block in place.blocks(records, loss, cuts):
-                        part += self._block(given, block, loss, clip_norm, most)
+                        part += self._block(tensors, block, loss, clip_norm, most)
                 total += part
             return place.array(total)
 
@@ -261,15 +261,15 @@ class TorchNetwork(Model):
         if dtype not in self._blocks:
             like = {"dtype": _torch_dtype(dtype), "device": self.device}
             most = max(1, self._place.at_once // self.numbers_per_record)
-            given, rows, slopes = _probe.made_up(self._module, self._layout.shapes, self.n_features)
-            given = {name: value.to(**like) for name, value in given.items()}
+            named, rows, slopes = _probe.made_up(self._module, self._layout.shapes, self.n_features)
+            named = {name: value.to(**like) for name, value in named.items()}
             self._blocks[dtype] = blocks_for(
-                self._tape(dtype), given, rows.to(**like), slopes.to(**like), most
+                self._tape(dtype), named, rows.to(**like), slopes.to(**like), most
             )
         return self._blocks[dtype]
 
     def _block(
-        self, given: Params, block: Block, loss: Loss, clip_norm: float, most: int | None
+        self, tensors: Params, block: Block, loss: Loss, clip_norm: float, most: int | None
     ) -> torch.Tensor:
         """Return a block's clipped sum; records that the module cannot take count as zero.
 
@@ -280,7 +280,7 @@ class TorchNetwork(Model):
         def is_taken(j: int) -> bool:
             try:
                 alone = block.taken(np.full(size, j), np.ones(size, bool))
-                self._sum(given, alone, loss, clip_norm, most)
+                self._sum(tensors, alone, loss, clip_norm, most)
             except _SCARCE:
                 raise
             except Exception:
@@ -288,7 +288,7 @@ class TorchNetwork(Model):
             return True
 
         try:
-            return self._sum(given, block, loss, clip_norm, most)
+            return self._sum(tensors, block, loss, clip_norm, most)
         except _SCARCE:
             raise
         except Exception:  # of any kind: an error would tell of a record
@@ -297,16 +297,16 @@ class TorchNetwork(Model):
         if not good.any():
             return self._layout.joined({}, block.X)
         order = np.where(good, np.arange(size), good.argmax())
-        return self._sum(given, block.taken(order, good), loss, clip_norm, most)
+        return self._sum(tensors, block.taken(order, good), loss, clip_norm, most)
 
     def _sum(
-        self, given: Params, block: Block, loss: Loss, clip_norm: float, most: int | None
+        self, tensors: Params, block: Block, loss: Loss, clip_norm: float, most: int | None
     ) -> torch.Tensor:
         """Return a block's clipped sum, ``most`` records at a time; raise what the module does."""
         place, tape = self._place, self._tape(str(block.X.dtype).removeprefix("torch."))
-        raw = self._checked(tape.forward(given, block.X))
+        raw = self._checked(tape.forward(tensors, block.X))
         slopes, finite = place.slopes(loss, block, raw)
-        parts = tape.parts(given, block.X, raw, slopes)
+        parts = tape.parts(tensors, block.X, raw, slopes)
         if not parts:  # raw predictions depend on no parameter
             return self._layout.joined({}, block.X)
         parts, factors = place.clipped(parts, clip_norm, finite, block.shares)
@@ -345,7 +345,7 @@ class TorchNetwork(Model):
         kind = np.dtype(dtype)
         if kind not in kept:
             module = copy.deepcopy(self._module).to(self.device, _torch_dtype(kind))
-            kept[kind] = WAYS[self._found.way](module, list(self._layout.shapes))
+            kept[kind] = WAYS[self._probed.way](module, list(self._layout.shapes))
         return kept[kind]
 
 
@@ -482,11 +482,11 @@ class Factory:
         return module
 
 
-def _device(given: Any) -> str:
+def _device(device: Any) -> str:
     """Return a device's name."""
     try:
-        return str(torch.device(given))
+        return str(torch.device(device))
     except (RuntimeError, TypeError) as error:
         raise ValueError(
-            f'device must be a device of torch, such as "cpu"; got {given!r}.'
+            f'device must be a device of torch, such as "cpu"; got {device!r}.'
         ) from error

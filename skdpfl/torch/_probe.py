@@ -303,10 +303,10 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     def agrees(way: str) -> bool:
         try:
             tape = WAYS[way](module, names)
-            found, together = _gradients(tape, params, rows), tape.raw(params, rows.clone())
+            gradients, together = _gradients(tape, params, rows), tape.raw(params, rows.clone())
         except Exception:  # whatever vmap has no rule for: the loop does not need it
             return False
-        pairs = [(found[name], want[name]) for name in names]
+        pairs = [(gradients[name], want[name]) for name in names]
         return all(starmap(_same, [(together, raw), *pairs]))
 
     if is_stack(module, rows) and agrees("stacked"):
@@ -413,15 +413,15 @@ def _gradients(tape: Tape, params: Params, rows: torch.Tensor) -> Params:
     """Return the gradients (n, .) of made-up slopes, by parameter."""
     raw = tape.forward(params, rows)
     slopes = torch.randn(raw.shape, generator=made_up_generator(), dtype=raw.dtype)
-    found = {name: p.new_zeros(len(rows), p.numel()) for name, p in params.items()}
+    gradients = {name: p.new_zeros(len(rows), p.numel()) for name, p in params.items()}
     for part in tape.parts(params, rows, raw, slopes):
         if part.left is None:
-            found[part.names[0]] = part.in_order(part.right)
+            gradients[part.names[0]] = part.in_order(part.right)
             continue
         weight = torch.einsum("no,ni->noi", part.right, part.left).reshape(len(rows), -1)
         for name, g in zip(part.names, (weight, part.right), strict=False):
-            found[name] = g
-    return found
+            gradients[name] = g
+    return gradients
 
 
 # ---- stacks of layers ---------------------------------------------------------------------------

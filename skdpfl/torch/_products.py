@@ -84,17 +84,17 @@ class RowProducts(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> torch.Tensor:
         """Return what an operation gives."""
-        given, aten = kwargs or {}, torch.ops.aten
+        options, aten = kwargs or {}, torch.ops.aten
         if func is aten.mm.default and args[0].dtype in _DTYPES:
             self.used = True
             return product(*args)
-        if func is aten.addmm.default and not given and args[0].dtype in _DTYPES:
+        if func is aten.addmm.default and not options and args[0].dtype in _DTYPES:
             self.used = True
             return product(*args[1:]).add_(args[0])
         if func is aten.bmm.default and len(args[0]) == 1 and args[0].dtype in _DTYPES:
             self.used = True
             return product(args[0][0], args[1][0])[None]
-        result: torch.Tensor = func(*args, **given)
+        result: torch.Tensor = func(*args, **options)
         return result
 
 

@@ -221,26 +221,26 @@ class Stacked(Mapped):
     @torch.no_grad()
     def raw(self, params: Params, X: torch.Tensor) -> torch.Tensor:
         """Return raw predictions alone."""
-        found: torch.Tensor = functional_call(self.plain, params, (X,))
-        return found
+        output: torch.Tensor = functional_call(self.plain, params, (X,))
+        return output
 
     def parts(
         self, params: Params, X: torch.Tensor, raw: torch.Tensor, slopes: torch.Tensor
     ) -> list[GradientPart]:
         """Return the gradients after :meth:`forward`."""
         calls, self.calls = self.calls, []
-        found: list[GradientPart] = []
+        gradients: list[GradientPart] = []
         if calls:
             outputs = [call.left for call in calls]
             with torch.enable_grad():
-                given = torch.autograd.grad(raw, outputs, slopes, allow_unused=True)
+                by_output = torch.autograd.grad(raw, outputs, slopes, allow_unused=True)
             by_layer: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {}
-            for call, s in zip(calls, given, strict=True):
+            for call, s in zip(calls, by_output, strict=True):
                 if s is not None:
                     by_layer.setdefault(call.path, []).append((call.entered, s))
             for path, passes in by_layer.items():
-                found += _of_layer(self.names[path], self.layers[path], passes)
-        return found + super().parts(params, X, raw, slopes)
+                gradients += _of_layer(self.names[path], self.layers[path], passes)
+        return gradients + super().parts(params, X, raw, slopes)
 
 
 #: a module in one thread
@@ -286,10 +286,10 @@ def _of_layer(
         return [GradientPart(names, *passes[0])]
     if isinstance(layer, _CONVOLUTIONS):
         kernel = layer.out_channels, *layer.kernel_size, layer.in_channels // layer.groups
-        found = [_of_conv(layer, *seen) for seen in passes]
+        pairs = [_of_conv(layer, *seen) for seen in passes]
     else:
-        kernel, found = None, [_of_rows(*seen) for seen in passes]
-    weight, bias = found[0] if len(found) == 1 else map(sum, zip(*found, strict=True))
+        kernel, pairs = None, [_of_rows(*seen) for seen in passes]
+    weight, bias = pairs[0] if len(pairs) == 1 else map(sum, zip(*pairs, strict=True))
     parts = [GradientPart(names[:1], None, weight, kernel), GradientPart(names[1:], None, bias)]
     return parts[: len(names)]
 

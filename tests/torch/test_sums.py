@@ -281,7 +281,7 @@ def test_sums_are_those_of_single_records(name, loss, k):
 
 
 def test_each_module_is_computed_as_intended():
-    ways = {name: TorchModel(make).build(D, 4)._found.way for name, make in MODULES.items()}
+    ways = {name: TorchModel(make).build(D, 4)._probed.way for name, make in MODULES.items()}
     assert {name for name in ways if ways[name] == "stacked"} == {
         "linear", "mlp", "conv", "oblong", "same", "norms", "one axis", "volume", "sequence",
         "again",
@@ -333,7 +333,7 @@ def test_stacks_and_groups_give_each_silos_bits(name, dtype):
 def test_a_record_gives_the_same_bits_whatever_is_drawn_with_it(name, dtype):
     """Its place and the number of records, which sampling keeps secret, change none."""
     rng = np.random.default_rng(1)
-    slow = TorchModel(ALL[name]).build(D, 4)._found.way == "alone"
+    slow = TorchModel(ALL[name]).build(D, 4)._probed.way == "alone"
     most = 12 if slow else 300
     model, params, X, y = problem(name, n=most, dtype=dtype)
     own = X[:1].copy(), y[:1].copy()

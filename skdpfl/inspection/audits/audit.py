@@ -189,9 +189,9 @@ def of_search(
         data, features = neighbours_of(table, y, rows, 0.0 if scores else FAR)
         now = fitted_to(search, seed, data[coins[-1]], {} if silos is None else {"silos": silos})
         if scores:
-            found = _of_scores(now, inner, parts, data)
-            law.append(float(found[0]))
-            seen.append(found)
+            noisy = _of_scores(now, inner, parts, data)
+            law.append(float(noisy[0]))
+            seen.append(noisy)
         else:
             law += along_coefficients(now, features)
             seen.append(fitted_numbers(now))
@@ -253,7 +253,7 @@ class Attack:
         if self.how.view == "model":
             return np.array(self.moved) if self.moved else None
         if self.shuffled[0].size:
-            others = 0.0 if self.base.given else 1.0
+            others = 0.0 if self.base.of_user else 1.0
             messages = np.stack(self.shuffled)
             return judging.shuffled_ratio(self.watch.work, self.targets[0], messages, others)
         known = judging.likelihood_ratio(self.watch.work, self.targets[0], trials.along)
@@ -488,7 +488,7 @@ def audit_epsilon(
         estimator.set_params(classes=[0, 1] if y is None else np.unique(y).tolist())
     if X is not None:
         classes = estimator._labels() if is_classifier(estimator) else None
-        base = canaries.data_given(X, y, silos, classes, persons)
+        base = canaries.read_users_data(X, y, silos, classes, persons)
     else:
         base = canaries.data_of_sizes(silo_sizes, n_features)
         if isinstance(estimator.feature_bounds, Mapping):

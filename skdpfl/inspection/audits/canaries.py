@@ -317,7 +317,7 @@ class AuditData:
     starts: np.ndarray
     ids: Sequence[Any]
     #: whether the records are the user's; others have gradients of zero
-    given: bool
+    of_user: bool
     names: Sequence[str] | None = None
     of_row: np.ndarray | None = None
 
@@ -363,7 +363,7 @@ class AuditData:
         asked, n_features = self.X.copy(), self.X.shape[1]
         absent, rows = np.zeros(len(self.ids), bool), self._rows(max(map(len, coins.values())))
         times, persons = np.ones(len(y), int), unit == "person"
-        if not self.given:
+        if not self.of_user:
             y[:] = PLUS if loud_others else SILENT
             X[:] = rows[0] if loud_others else X
         for silo, flips in coins.items():
@@ -403,7 +403,7 @@ class AuditData:
 
     def _rows(self, m: int) -> np.ndarray:
         """Return the orthogonal features (m, n_features) of canaries."""
-        if not self.given:
+        if not self.of_user:
             return np.eye(m, self.X.shape[1]) * LONG
         # where the given records vary least
         axes = np.linalg.svd(self.X - self.X.mean(axis=0), full_matrices=True)[2]
@@ -438,7 +438,7 @@ def data_of_sizes(silo_sizes: Any, n_features: Any) -> AuditData:
     return AuditData(np.zeros((n, width)), np.zeros(n), starts, named.index.tolist(), False)
 
 
-def data_given(
+def read_users_data(
     X: Any, y: Any, silos: Any, classes: np.ndarray | None, persons: Any = None
 ) -> AuditData:
     """Return the user's records, silo by silo."""

@@ -78,7 +78,7 @@ def _by_bytes(n: int, limit: int, next_words: Next) -> np.ndarray:
 
 def _by_gaps(n: int, q: float, next_words: Next) -> np.ndarray:
     """Draw geometric gaps between chosen records, exact to about 1e-15 in probability."""
-    found, last = [], -1
+    pieces, last = [], -1
     while last < n:
         expected = (n - last) * q
         words = next_words(int(expected + 6 * expected**0.5) + 16)
@@ -86,9 +86,9 @@ def _by_gaps(n: int, q: float, next_words: Next) -> np.ndarray:
         gaps = np.log(words * 2.0**-64 + 2.0**-65) / np.log1p(-q)
         # a gap beyond n ends the sample: clip it before it overflows
         steps = np.minimum(gaps, n).astype(np.int64) + 1
-        found.append(last + steps.cumsum())
-        last = int(found[-1][-1])
-    indices = np.concatenate(found)
+        pieces.append(last + steps.cumsum())
+        last = int(pieces[-1][-1])
+    indices = np.concatenate(pieces)
     return indices[: indices.searchsorted(n)]
 
 

@@ -375,7 +375,7 @@ class Journal:
     """A ledger's file; ``mark`` is an earlier state of it, which it has to continue."""
 
     def __init__(self, path: str, mark: Mark | None = None) -> None:
-        self.path, self._given = path, mark
+        self.path, self._expected = path, mark
         self._mode, self._permissions_warned = 0o600, mark is not None
         self._known: tuple[Book, _State] | None = None
         self._held = -1  # the locked file
@@ -383,7 +383,7 @@ class Journal:
     @property
     def mark(self) -> Mark | None:
         """The last state that was read."""
-        return self._given if self._known is None else self._known[0].mark
+        return self._expected if self._known is None else self._known[0].mark
 
     def exists(self) -> bool:
         """Return whether there is a file at the path."""

@@ -44,7 +44,7 @@ def test_noise_is_what_a_record_can_move_over_the_mu_that_is_paid(part, neighbou
     bounds = None if part == "magnitudes" or words else (-1, 1)
     look = looked(parts, X, feature_bounds=bounds, trust=trust, neighbours=relation, levels=levels)
     mu = look.plan.mus[look.numbers[part]][0]
-    each, std = look.found[part]
+    each, std = look.sums[part]
     assert len(each) == (1 if trust == "server" else len(SIZES))
     least = REACH[part][neighbours] * math.sqrt(d) / mu
     assert least < std < 1.001 * least

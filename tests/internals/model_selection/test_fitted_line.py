@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from skdpfl.federation import Found
+from skdpfl.federation import ReleasedScore
 from skdpfl.model_selection._prefit import GapTable, ScoreTable, best_cut, fitted_line
 
 CENTRES = np.linspace(-3, 3, 8)
@@ -17,7 +17,7 @@ def counted(slope, intercept, noise=0.0, added=0.0):
     """Counts of records that are equally many in all bins, of which positives follow a line."""
     positives = expit(slope * CENTRES + intercept) / 8
     counts = np.stack([1 / 8 - positives, positives])
-    return Found(ScoreTable(edges=CENTRES), counts + added, noise, counts, np.zeros(1))
+    return ReleasedScore(ScoreTable(edges=CENTRES), counts + added, noise, counts, np.zeros(1))
 
 
 @pytest.mark.parametrize("line", [(1.0, 0.0), (0.3, 0.5), (2.0, -1.0)])
@@ -49,7 +49,7 @@ def test_a_line_that_is_far_from_the_classifiers_own_is_found_in_noise():
     for seed in range(100):
         noise = np.random.default_rng(seed).normal(0.0, 0.0113, (2, 8))
         counts = totals * np.stack([1 - rates, rates]) + noise
-        found = Found(ScoreTable(edges=centres), counts, 0.0113, counts, np.zeros(1))
+        found = ReleasedScore(ScoreTable(edges=centres), counts, 0.0113, counts, np.zeros(1))
         slope, intercept = fitted_line(found)
         raw = slope * centres + intercept
         losses.append(totals @ (np.logaddexp(0.0, raw) - rates * raw))
@@ -97,7 +97,7 @@ def test_without_noise_a_slope_is_that_of_the_gaps():
     gaps = np.linspace(0.5, 6, 8)
     rates = 0.7 * expit(0.4 * gaps) / 8  # three in ten are of other labels
     counts = np.stack([0.7 / 8 - rates, rates])
-    found = Found(GapTable(edges=gaps), counts, 1e-6, counts, np.zeros(1))
+    found = ReleasedScore(GapTable(edges=gaps), counts, 1e-6, counts, np.zeros(1))
     assert fitted_line(found) == (pytest.approx(0.4, abs=1e-3), 0.0)
 
 
@@ -132,7 +132,7 @@ def test_cuts_follow_counts_that_are_no_line():
     rates = np.array([0.01, 0.12, 0.02, 0.03, 0.9, 0.95, 0.95, 0.96])
     counts = np.stack([1 - rates, rates]) / 8
     for noise, limits in ((1e-4, (CENTRES[3], 0.0)), (0.2, (-2.3, -2.1))):
-        found = Found(ScoreTable(edges=CENTRES), counts, noise, counts, np.zeros(1))
+        found = ReleasedScore(ScoreTable(edges=CENTRES), counts, noise, counts, np.zeros(1))
         assert limits[0] < best_cut(found, "accuracy", COSTS) < limits[1]
 
 
@@ -142,7 +142,7 @@ def test_cuts_lie_among_knots_where_counts_cross_the_rate_and_the_line_does_not(
     totals = np.array([0.138, 0.17, 0.172, 0.226, 0.192, 0.102])
     rates = np.array([0.016, 0.055, 0.129, 0.273, 0.437, 0.691])
     counts = totals * np.stack([1 - rates, rates])
-    found = Found(ScoreTable(edges=centres), counts, 1e-4, counts, np.zeros(1))
+    found = ReleasedScore(ScoreTable(edges=centres), counts, 1e-4, counts, np.zeros(1))
     slope, intercept = fitted_line(found)
     assert expit(slope * centres[0] + intercept) > 0.11
     assert centres[1] < best_cut(found, "accuracy", COSTS) < centres[2]
