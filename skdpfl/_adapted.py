@@ -58,7 +58,7 @@ LEAVES, MOST_ROUNDS, RATE, TREE_FOLDS, ENOUGH = 6, 80, 0.1, 4, 200
 #: records of a leaf: as in scikit-learn's histogram boosting
 _OF_LEAF = 20
 #: the least curvature of a log loss: those of certain records are 0
-_FLATTEST = 1e-6
+_LEAST_CURVATURE = 1e-6
 Head = Literal["trees", "intercept", "ridge"]
 HEADS: tuple[Head, ...] = ("trees", "intercept", "ridge")
 
@@ -221,7 +221,7 @@ def _derivatives(records: OwnRecords, raw: np.ndarray) -> tuple[np.ndarray, np.n
     if not records.labels:
         return raw - records.y[:, None], np.ones_like(raw)
     likely = _likely(raw)
-    return likely - _hits(records.y, raw), np.maximum(likely * (1 - likely), _FLATTEST)
+    return likely - _hits(records.y, raw), np.maximum(likely * (1 - likely), _LEAST_CURVATURE)
 
 
 def _likely(raw: np.ndarray) -> np.ndarray:

@@ -53,7 +53,7 @@ _ROWS, _MANY, _MOST_ROWS = 24, 5_000, 20_000
 #: columns of a function that has seen none yet
 _WIDTH = 4
 #: relative differences above this are no rounding
-_CLOSE = 1e-6
+_ROUNDING = 1e-6
 _WORDS = ("north", "south", "", "3", "2.5", "a rare one")
 #: dates as text, in the usual orders
 _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S")
@@ -213,7 +213,7 @@ def _alike(a: np.ndarray, b: np.ndarray) -> bool:
     finite = np.where(np.isfinite(b), np.abs(b), 0.0)
     # sums of a row's entries, such as a product with a matrix, are rounded by the largest of them
     rounding = 1e-9 * (finite.max(axis=-1, keepdims=True, initial=0.0) if b.ndim > 1 else 0.0)
-    return bool(np.all(np.isclose(a, b, rtol=_CLOSE, atol=rounding, equal_nan=True)))
+    return bool(np.all(np.isclose(a, b, rtol=_ROUNDING, atol=rounding, equal_nan=True)))
 
 
 def _made_up(step: FunctionTransformer, like: Any, n_rows: int) -> Iterator[Any]:

@@ -349,7 +349,7 @@ _MONDAY = 3
 #: the cell of what is 0 in all columns of a part, which has columns for no more levels
 _NONE = 255
 #: values that are encoded at once
-_AT_ONCE = 2**16
+_VALUES_AT_ONCE = 2**16
 
 
 class EncodedPart(NamedTuple):
@@ -621,8 +621,8 @@ class Encoding(Mapping[Any, EncodedColumn]):
         EncodedPart
         """
         for column, (values, codes) in zip(self.columns, self._columns_of(frame), strict=True):
-            starts = range(0, max(1, len(values)), _AT_ONCE)
-            blocks = [column.parts(values[i : i + _AT_ONCE]) for i in starts]
+            starts = range(0, max(1, len(values)), _VALUES_AT_ONCE)
+            blocks = [column.parts(values[i : i + _VALUES_AT_ONCE]) for i in starts]
             for each in zip(*blocks, strict=True):
                 numbers, cells, rows = zip(*each, strict=True)
                 joined = None if numbers[0] is None else np.concatenate(numbers)[codes]

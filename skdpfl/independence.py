@@ -24,11 +24,11 @@ from skdpfl.privacy.randomness.streams import streams_for
 #: packages whose classes are not from outside
 _OURS = "skdpfl", "builtins", "abc", "typing", "typing_extensions"
 #: silos and records of a trial; its rounds
-_MANY, _ROUNDS = 5, 2
+_SILOS, _ROUNDS = 5, 2
 #: how far results may lie apart by rounding, relative to the largest
 _TOLERANCE = 1e-9
 #: the largest number of a trial, and the least
-_LARGE, _SMALL = 1e6, 1e-6
+_LARGEST_NUMBER, _LEAST_NUMBER = 1e6, 1e-6
 
 
 def check_independent(part: Any, *, size: int = 7) -> None:
@@ -174,14 +174,14 @@ class _MadeUp(Gradient):
 
 def _silos(size: int) -> Iterator[NDArray]:
     """Yield tables with a row for each silo: ordinary numbers, zeros, ties and extremes."""
-    rows = np.random.default_rng(0).normal(size=(_MANY, size))
+    rows = np.random.default_rng(0).normal(size=(_SILOS, size))
     yield rows
-    for row in (0.0, _LARGE, _SMALL, -_LARGE):
+    for row in (0.0, _LARGEST_NUMBER, _LEAST_NUMBER, -_LARGEST_NUMBER):
         odd = rows.copy()
         odd[1] = row * rows[1]
         yield odd
-    yield np.repeat(rows[:1], _MANY, axis=0)
-    yield np.zeros((_MANY, size))
+    yield np.repeat(rows[:1], _SILOS, axis=0)
+    yield np.zeros((_SILOS, size))
 
 
 def _try_algorithm(algorithm: Algorithm, size: int, *, stacks: bool = True) -> None:
@@ -190,10 +190,10 @@ def _try_algorithm(algorithm: Algorithm, size: int, *, stacks: bool = True) -> N
     ``stacks``: whether silos are tried together at all.
     """
     new = (lambda: algorithm) if stacks else anew(algorithm)
-    slopes = np.random.default_rng(1).uniform(0.1, 1.0, (_MANY, size))
+    slopes = np.random.default_rng(1).uniform(0.1, 1.0, (_SILOS, size))
     for offsets in _silos(size):
         state = algorithm.init(np.random.default_rng(2).normal(size=size))
-        memory = np.zeros((_MANY, algorithm.memory_size(size)))
+        memory = np.zeros((_SILOS, algorithm.memory_size(size)))
         for r in range(_ROUNDS):
             shared, n_steps = algorithm.broadcast(state), algorithm.n_gradients(r)
             local = partial(_local, shared, n_steps)
@@ -248,7 +248,7 @@ def _raws(n: int, n_outputs: int) -> Iterator[NDArray]:
     """Yield made-up raw predictions: ordinary ones, zeros, ties and extremes."""
     rows = np.random.default_rng(4).normal(size=(n, n_outputs))
     yield rows
-    for value in (0.0, 1e2, -1e2, _LARGE):
+    for value in (0.0, 1e2, -1e2, _LARGEST_NUMBER):
         odd = rows.copy()
         odd[1] = value
         yield odd
@@ -257,15 +257,15 @@ def _raws(n: int, n_outputs: int) -> Iterator[NDArray]:
 
 def _try_loss(loss: Loss, n_outputs: int) -> None:
     """Raise if values or slopes differ between records together and one by one."""
-    norms = np.random.default_rng(5).uniform(0.5, 2.0, _MANY)
-    y = _targets(loss, _MANY, n_outputs)
-    for raw in _raws(_MANY, n_outputs):
+    norms = np.random.default_rng(5).uniform(0.5, 2.0, _SILOS)
+    y = _targets(loss, _SILOS, n_outputs)
+    for raw in _raws(_SILOS, n_outputs):
         for name in ("value", "gradient"):
             of = getattr(loss, name)
             with np.errstate(all="ignore"):
                 together = of(y, raw.copy(), squared_norms=norms)
                 stack = of(y[None], raw[None].copy(), squared_norms=norms[None])
-                alone = [of(y[[j]], raw[[j]], squared_norms=norms[[j]])[0] for j in range(_MANY)]
+                alone = [of(y[[j]], raw[[j]], squared_norms=norms[[j]])[0] for j in range(_SILOS)]
             if not (_alike(together, alone) and _alike(stack[0], alone)):
                 how = f"{name} of a batch differs from that of each record alone"
                 raise _mixes(loss, "records", how)
@@ -279,9 +279,9 @@ def _try_model(model: Model) -> None:
     loss = SquaredError() if model.n_outputs == 1 else LogLoss()
     params = model.init(streams_for(0).stream("trial"), np.dtype(float))
     params = params + 0.1 * np.random.default_rng(6).normal(size=params.shape)
-    y = _targets(loss, _MANY, model.n_outputs).astype(float if model.n_outputs == 1 else int)
+    y = _targets(loss, _SILOS, model.n_outputs).astype(float if model.n_outputs == 1 else int)
     for X in _silos(model.n_features):
-        alone = [model.raw(params, X[[j]])[0] for j in range(_MANY)]
+        alone = [model.raw(params, X[[j]])[0] for j in range(_SILOS)]
         if not _alike(model.raw(params, X), alone):
             how = "raw predictions of a batch differ from those of each record alone"
             raise _mixes(model, "records", how)
@@ -295,7 +295,7 @@ def _try_sums(model: Model, params: NDArray, X: NDArray, y: NDArray, loss: Loss)
         with np.errstate(all="ignore"):
             return model.clipped_gradient_sum(some, X[rows], y[rows], loss, clip_norm=clip)
 
-    alone = np.array([of([j], params) for j in range(_MANY)])
+    alone = np.array([of([j], params) for j in range(_SILOS)])
     if (np.linalg.norm(alone, axis=-1) > clip * (1 + _TOLERANCE)).any():
         raise ValueError(
             f"{type(model).__name__}: one record's part of clipped_gradient_sum is longer than "
@@ -303,7 +303,7 @@ def _try_sums(model: Model, params: NDArray, X: NDArray, y: NDArray, loss: Loss)
         )
     if not _alike(of(slice(None), params), alone.sum(axis=0)):
         raise _mixes(model, "records", "the sum of a batch differs from the sum over its records")
-    pairs = np.arange(_MANY - 1)[:, None] + np.arange(2)
+    pairs = np.arange(_SILOS - 1)[:, None] + np.arange(2)
     stack = of(pairs, np.broadcast_to(params, (len(pairs), model.size)))
     if not _alike(stack, alone[pairs].sum(axis=1)):
         how = "sums of several silos together differ from those of each alone"
@@ -312,7 +312,7 @@ def _try_sums(model: Model, params: NDArray, X: NDArray, y: NDArray, loss: Loss)
 
 def _try_activation(activation: Activation) -> None:
     """Raise if one number changes the values for others."""
-    for z in _silos(_MANY):
+    for z in _silos(_SILOS):
         together = activation.value(z.copy())
         alone = [[activation.value(np.array([[v]]))[0, 0] for v in row] for row in z]
         slopes = [[activation.slope(np.array([[v]]))[0, 0] for v in row] for row in together]

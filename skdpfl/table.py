@@ -36,7 +36,7 @@ from skdpfl.silos import (
 )
 
 #: tables with fewer numbers are left as they are
-SMALL = 2**17
+SMALL_TABLE = 2**17
 #: dtypes that are not converted
 FLOATS = [np.float64, np.float32]
 
@@ -116,6 +116,8 @@ class Table:
         if schema is not None:
             table = ExpandedTable.of_parts(schema.parts(features), schema, _num_samples(features))
         numbers = features if table is None else table.stored[0]
+        if table is not None and len(numbers) < 2:  # an error names the features' shape
+            numbers = np.zeros(features.shape)
         with advising(numbers, y, declares=encoding is not None):
             values, y = validate(numbers, y)
         if schema is None:
@@ -265,7 +267,7 @@ def numbers_in_rows(X: Any) -> Any:
     Values and dtype are those that scikit-learn would give.
     """
     shape: tuple[int, ...] = getattr(X, "shape", ())
-    if len(shape) != 2 or shape[0] * shape[1] <= SMALL:
+    if len(shape) != 2 or shape[0] * shape[1] <= SMALL_TABLE:
         return X
     if isinstance(X, np.ndarray):
         as_read = X.flags.c_contiguous or X.dtype.kind not in "iub"

@@ -81,7 +81,7 @@ _UNKNOWN = (
     "target_bounds=(low, high), if you can.  "
 )
 #: the warning where released counts show features over many powers of ten
-_WIDE = (
+_WIDE_RANGE = (
     "{} spread over many powers of ten. The largest values will dominate predictions, and "
     "probabilities of such records may be far off. Take logarithms of these features, give "
     "feature_bounds, or set clip_features=True."
@@ -92,7 +92,7 @@ _WIDE_CLIPPED = (
     "values look alike. Take logarithms of these features, or give feature_bounds."
 )
 #: values further from their center, in scales, are clipped, but for bounds that are asked to clip
-_REACH = 4.0
+_CLIP_SCALES = 4.0
 #: warn above this error of the target's mean: most such fits end below the mean
 _DROWNED = 0.15
 #: the part of mu squared for the histogram
@@ -144,9 +144,9 @@ def find_scales(recipe: Recipe, federation: Federation, streams: Streams) -> Sca
     if recipe.asks_to_clip and plan.feature_bounds is not None:
         scales = scales.clipped(plan.feature_bounds.low, plan.feature_bounds.high)
     elif clips:
-        scales = scales.clipped_around(_REACH)
+        scales = scales.clipped_around(_CLIP_SCALES)
     if scales.wide_features and not recipe.asks_to_clip:
-        text = _WIDE_CLIPPED if clips else _WIDE
+        text = _WIDE_CLIPPED if clips else _WIDE_RANGE
         warn(text.format(values_of(scales.wide_features, facts.feature_names)))
     if scales.coarse_target:
         warn(_COARSE.format(scales.target.scale))

@@ -110,7 +110,7 @@ class Resumable(Federation):
 declare(Named, Progress)
 
 #: fields of a plan that follow from the draw of its schedule
-_DRAWN = "schedule", "noise_multiplier", "sampling"
+_DRAWN_FIELDS = "schedule", "noise_multiplier", "sampling"
 
 _OPEN: ContextVar[Checkpoint | None] = ContextVar("skdpfl_checkpoint", default=None)
 
@@ -249,7 +249,7 @@ class KeptFit:
         """Return the plan with which the fit began: noise depends on the drawn schedule."""
         if not self._saved:
             return plan
-        kept = {name: self._saved[name] for name in _DRAWN if name in self._saved}
+        kept = {name: self._saved[name] for name in _DRAWN_FIELDS if name in self._saved}
         plan = replace(plan, **kept)
         if self._saved.get("released") != _digest_of(plan):
             raise _other_fit(self.path)
@@ -259,7 +259,7 @@ class KeptFit:
         """Store which ledgers the fit was charged to."""
         if self.path is None or (self._saved and paid_to == self.paid_to):
             return
-        self._saved |= {name: getattr(plan, name) for name in _DRAWN}
+        self._saved |= {name: getattr(plan, name) for name in _DRAWN_FIELDS}
         self._saved |= {"fit": self._fit, "released": _digest_of(plan), "paid to": paid_to}
         self._write()
 

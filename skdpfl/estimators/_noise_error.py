@@ -29,7 +29,7 @@ from skdpfl.models import Additive, LinearModel, Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Everyone
 from skdpfl.privacy.spending.spent import SIMULATION
-from skdpfl.scaling import FAR, Calibrated, CurveScaling, Scales
+from skdpfl.scaling import PRODUCT_DEVIATIONS, Calibrated, CurveScaling, Scales
 
 #: fewer rounds tell too little, in all or for each parameter; more parameters take seconds
 _FEWEST_ROUNDS, _ROUNDS_FOR_EACH, _MOST_PARAMETERS = 40, 4, 200
@@ -283,7 +283,7 @@ def interactions(model: Any) -> pd.DataFrame:
     if isinstance(scaling, CurveScaling):
         curves = scaling.curves
         pairs, each = curves.pairs, zip(curves.center.tolist(), curves.scale.tolist(), strict=True)
-        coded = dict(zip(names, each, strict=False)) | {"most": FAR}
+        coded = dict(zip(names, each, strict=False)) | {"most": PRODUCT_DEVIATIONS}
     basis = np.eye(len(names))[len(names) - len(pairs) :]
     values, errors = _combined(model, basis)
     index = [(names[a], names[b]) for a, b in pairs.tolist()]

@@ -68,7 +68,7 @@ _WEIGHTS = np.exp(-_AT * _AT / 2) / np.exp(-_AT * _AT / 2).sum()
 #: larger coefficients have squares that overflow
 _DIVERGED = 1e50
 #: the least slope, and the least share of a target's variance that is left
-_FLATTEST, _LEFT = 1e-3, 0.05
+_LEAST_SLOPE, _LEAST_VARIANCE = 1e-3, 0.05
 
 
 def shrunk(params: NDArray, work: Work, scales: Scales, n_last: int | None) -> NDArray:
@@ -125,14 +125,14 @@ def _of_labels(spread: float, offset: float, clip: float) -> tuple[float, float]
     wrong = 1 - p  # the derivative of a positive; that of a negative is p
     slope = p * wrong * (p * (wrong < clip) + wrong * (p < clip))
     squared = p * np.minimum(wrong, clip) ** 2 + wrong * np.minimum(p, clip) ** 2
-    return max(_FLATTEST, float(_WEIGHTS @ slope)), float(_WEIGHTS @ squared)
+    return max(_LEAST_SLOPE, float(_WEIGHTS @ slope)), float(_WEIGHTS @ squared)
 
 
 def _of_numbers(spread: float, offset: float, clip: float) -> tuple[float, float]:
     """Return the same of a standardised target's squared error, with normal residuals."""
-    residual = np.abs(_AT) * math.sqrt(max(_LEFT, 1.0 - spread**2))
+    residual = np.abs(_AT) * math.sqrt(max(_LEAST_VARIANCE, 1.0 - spread**2))
     inside, squared = _WEIGHTS @ (residual <= clip), _WEIGHTS @ np.minimum(residual, clip) ** 2
-    return max(_FLATTEST, float(inside)), float(squared)
+    return max(_LEAST_SLOPE, float(inside)), float(squared)
 
 
 class AfterRound:

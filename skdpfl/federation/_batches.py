@@ -281,7 +281,7 @@ class OneGradient(Gradient):
 
 
 #: at most this many numbers are drawn ahead for a group of silos, and for so many groups
-AHEAD = 2**15
+NUMBERS_AHEAD = 2**15
 GROUPS = 64
 
 #: what there is for each step of some silos
@@ -305,7 +305,7 @@ class Ahead(Generic[Each]):
         """Return what was made for a step; storing ``make`` would be a reference cycle."""
         whose, steps, block = self._blocks.get(id(silos), (None, range(0), []))
         if whose is not silos or step not in steps:
-            many = max(1, AHEAD // (self._per_silo * len(silos)))
+            many = max(1, NUMBERS_AHEAD // (self._per_silo * len(silos)))
             steps = range(step, min(step + many, stop))
             block = list(make(silos, steps))
             if len(steps) > 1:

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from skdpfl.privacy.events import Guarantee, Guaranteed
 
 #: numbers per product
-AT_ONCE = 2**16
+NUMBERS_A_PRODUCT = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ class SiloBudgets(Guaranteed):
 def sum_in_order(weights: np.ndarray, messages: np.ndarray) -> np.ndarray:
     """Return the :class:`CohortSum` of all messages (n, width), in the order of the silos."""
     n, width = messages.shape
-    rows, total = max(1, AT_ONCE // width), np.zeros(width)
+    rows, total = max(1, NUMBERS_A_PRODUCT // width), np.zeros(width)
     for i in range(0, n, rows):
         total += weights[i : i + rows] @ np.ascontiguousarray(messages[i : i + rows], np.float64)
     return total
@@ -168,7 +168,7 @@ class CohortSum:
 
     def __init__(self, cohort: np.ndarray, weights: np.ndarray, width: int) -> None:
         self._cohort, self._weights, self._width = cohort, weights, width
-        self._rows = max(1, AT_ONCE // width)
+        self._rows = max(1, NUMBERS_A_PRODUCT // width)
         self._came: np.ndarray | None = None
         self._missing = len(cohort)
         #: incomplete pieces with their number of missing messages; sums of pieces that wait

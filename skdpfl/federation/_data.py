@@ -30,7 +30,7 @@ from skdpfl.losses import with_offsets, with_weights
 from skdpfl.models import CurveColumns, ExpandedTable
 
 #: the most rows of a person: rounding is bounded for so many
-MOST = 2**25
+MOST_ROWS = 2**25
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +77,8 @@ class People:
 def rows_of_persons(of_row: np.ndarray) -> np.ndarray:
     """Return the number of rows of each contribution; raise for more than rounding allows."""
     rows = np.bincount(of_row)
-    if rows.max(initial=0) > MOST:
-        raise ValueError(f"A person has more than {MOST:,} rows, which prices do not cover.")
+    if rows.max(initial=0) > MOST_ROWS:
+        raise ValueError(f"A person has more than {MOST_ROWS:,} rows, which prices do not cover.")
     return rows
 
 
@@ -103,7 +103,7 @@ def in_order(codes: np.ndarray, of_row: np.ndarray, n_silos: int) -> tuple[np.nd
 
 
 #: larger data, in memory or mapped, are gathered and transformed batch by batch, never copied whole
-LARGE = 2**28
+LARGE_DATA = 2**28
 #: records that are copied at once, and numbers of them
 BLOCK, NUMBERS = 2**12, 2**20
 #: columns that are copied at once from a table of columns: more would not stay in the cache
@@ -324,7 +324,7 @@ class SiloData:
 
     def by_row(self) -> SiloData:
         """Return the records with features in C order, except files and rows of large slices."""
-        large_slice = self.has_whole_rows and self.X.nbytes > LARGE
+        large_slice = self.has_whole_rows and self.X.nbytes > LARGE_DATA
         if self.is_by_row or self.is_on_disk or large_slice:
             return self
         return replace(self, X=in_rows(self.X, self.X.dtype))
@@ -522,7 +522,7 @@ def _blocks(n: int, width: int) -> Iterator[slice]:
 
 
 #: just below the largest array that thresholds follow
-_LARGEST = 2**25 - 2**16
+_LARGEST_PIECE = 2**25 - 2**16
 
 
 def keep_freed_memory() -> None:
@@ -535,4 +535,4 @@ def keep_freed_memory() -> None:
     following steps. On other systems, and if thresholds are set by the environment, this has no
     effect.
     """
-    np.empty(_LARGEST, np.uint8)
+    np.empty(_LARGEST_PIECE, np.uint8)

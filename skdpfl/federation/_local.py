@@ -48,7 +48,7 @@ from skdpfl.federation._batches import (
     PrivateGradient,
     SumTerms,
 )
-from skdpfl.federation._data import BLOCK, LARGE, SiloData, keep_freed_memory
+from skdpfl.federation._data import BLOCK, LARGE_DATA, SiloData, keep_freed_memory
 from skdpfl.federation._sums import Named, Question
 from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import ExpandedTable, LinearModel
@@ -106,11 +106,11 @@ MANY_THREADS = 1024
 #: data that are read more often than this are copied into the silos' order
 MANY_PASSES = 4
 #: unless silos have fewer records on average: the state of each silo leaves no room for a copy
-FEW = 16
+FEW_RECORDS = 16
 #: smaller data, in bytes, are always copied into the silos' order
-SMALL = 2**22
+SMALL_DATA = 2**22
 #: numbers whose row norms are computed at once
-AT_ONCE = 2**19
+NUMBERS_AT_ONCE = 2**19
 
 
 class LocalFederation(Federation):
@@ -149,7 +149,7 @@ class LocalFederation(Federation):
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         data = self._unmapped
-        if data.order is not None and data.X.nbytes <= SMALL and data.X.dtype.kind == "f":
+        if data.order is not None and data.X.nbytes <= SMALL_DATA and data.X.dtype.kind == "f":
             self._unmapped = data.in_order()  # read once in the silos' order, not by each question
         return question.answers(self._unmapped, self._streams)
 
@@ -334,11 +334,11 @@ class LocalFederation(Federation):
         same.
         """
         data = self._data
-        if data.X.nbytes > LARGE:
+        if data.X.nbytes > LARGE_DATA:
             return False
         if data.transform is not None:
             return True
-        room = data.X.nbytes <= SMALL or len(data.y) >= FEW * self.n_silos
+        room = data.X.nbytes <= SMALL_DATA or len(data.y) >= FEW_RECORDS * self.n_silos
         return room and _passes(self._work.plan) >= MANY_PASSES
 
     @np.errstate(all="ignore")
@@ -366,7 +366,7 @@ class LocalFederation(Federation):
             with np.errstate(all="ignore"):  # larger than any of its rows' norms, if it is finite
                 if data.X.dtype == work.dtype and np.isfinite(2 * np.vdot(data.X, data.X)):
                     return np.broadcast_to(work.dtype.type(1), n)
-        rows = max(1, AT_ONCE // work.model.n_features)
+        rows = max(1, NUMBERS_AT_ONCE // work.model.n_features)
         norms = np.empty(n, dtype=work.dtype)
         for i in range(0, n, rows):
             X = self._data.at(slice(i, i + rows))[0]

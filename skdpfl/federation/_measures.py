@@ -74,7 +74,7 @@ from skdpfl.privacy.randomness.streams import Streams
 #: scores: decisions, or else probabilities; decisions, log_odds: log-odds instead, which come first
 Reads = Literal["codes", "log_probabilities", "scores", "decisions", "log_odds", "targets"]
 #: a count within so many deviations of its noise may be none at all
-UNSURE = 3.0
+UNSURE_DEVIATIONS = 3.0
 
 
 class Measure(BoundedSum):
@@ -171,7 +171,7 @@ class BalancedAccuracy(Measure):
 
     def score(self, mean: np.ndarray, noise: float) -> float:
         half, excess = mean
-        sure = half > UNSURE * noise
+        sure = half > UNSURE_DEVIATIONS * noise
         if sure.sum() < 2:
             return math.nan
         return float((0.5 + excess[sure] / (2 * half[sure])).mean())
@@ -288,7 +288,7 @@ class R2(Measure):
         error, spread = max(mean[0] + 0.5, 0.0), mean[2] + self._centre
         average = self._middle + self._half * np.clip(2 * mean[1], -1.0, 1.0)
         total = spread - float(self._deviance(average, self._middle))
-        return float(1 - error / total) if total > UNSURE * noise else math.nan
+        return float(1 - error / total) if total > UNSURE_DEVIATIONS * noise else math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -463,7 +463,7 @@ class ScoreHistogram(Measure):
 
     def has_both(self, mean: np.ndarray, noise: float) -> bool:
         """Whether both labels have counts that are more than noise."""
-        sure = UNSURE * noise * math.sqrt(mean.shape[1])
+        sure = UNSURE_DEVIATIONS * noise * math.sqrt(mean.shape[1])
         return bool(mean.sum(axis=1).min() > sure)
 
 
@@ -501,7 +501,7 @@ class AveragePrecision(ScoreHistogram):
             return math.nan
         positive, both = mean[1, ::-1], mean.sum(axis=0)[::-1]
         hits, all_above = np.cumsum(positive) - positive / 2, np.cumsum(both) - both / 2
-        precision = hits / np.maximum(all_above, UNSURE * noise)
+        precision = hits / np.maximum(all_above, UNSURE_DEVIATIONS * noise)
         return float(positive @ precision / positive.sum())
 
 
@@ -541,7 +541,7 @@ class Concordance(ScoreHistogram):
         lower = np.cumsum(later, axis=1) - later / 2
         pairs = float((events * later.sum(axis=1, keepdims=True)).sum())
         unsure = noise * math.sqrt(events.size)
-        if events.sum() <= UNSURE * unsure or pairs <= UNSURE * unsure:
+        if events.sum() <= UNSURE_DEVIATIONS * unsure or pairs <= UNSURE_DEVIATIONS * unsure:
             return math.nan
         return float((events * lower).sum() / pairs)
 

@@ -29,7 +29,7 @@ _PAUSE = 0.3
 #: work answers both alike.
 _LATE = 0.25
 #: retry delay for unreachable silos, in seconds
-_AGAIN = 3.0
+_RETRY_DELAY = 3.0
 
 
 class FlowerCourier(remote.DirectCourier):
@@ -77,7 +77,7 @@ class FlowerCourier(remote.DirectCourier):
                     self._due.pop(self._nodes.pop(name, -1), None)
                 raise
         if not answer:
-            time.sleep(_AGAIN)
+            time.sleep(_RETRY_DELAY)
             raise ConnectionError(f"The gate of {name!r} is being started.")
         return answer
 
@@ -127,7 +127,7 @@ class FlowerCourier(remote.DirectCourier):
                 elif (silo := remote.introduction_in(letter)) is not None:
                     self._place(silo, who)
                 else:  # its gate may be there later
-                    self._due[who] = time.monotonic() + _AGAIN
+                    self._due[who] = time.monotonic() + _RETRY_DELAY
 
     def _place(self, silo: remote.Introduction, node: int) -> None:
         """Note a silo's node; raise if two silos have its name: a restarted one has its memory."""

@@ -55,9 +55,9 @@ LEAST, LEAST_SILOS = 7.0, 10
 #: the slope at a typical record
 _SLOPES: dict[str, float] = {"labels": 0.25, "counts": 1.0, "times": 0.5}
 #: the largest noise of outer products over the curvature, for persons, and as asked for
-_PRECISE, _USEFUL = 0.25, 0.75
+_PRECISE_NOISE, _USEFUL_NOISE = 0.25, 0.75
 #: values of R over the root mean square norm of rows
-_LONGEST = (1.0, 1.15, 1.35, 1.6, 2.0, 3.0)
+_RADII = (1.0, 1.15, 1.35, 1.6, 2.0, 3.0)
 #: C over R b, and K over R^2 h, at a typical record; b and h of labels at probability 1/2 to 3/4
 _OF_SCORE = {"labels": 1.5, "counts": 1.2, "times": 1.0}
 _OF_CURVATURE = {"labels": 1.0, "counts": 2.0, "times": 1.2}
@@ -110,7 +110,7 @@ class IntervalPlan:
         curvature is an upper bound of the scores' variance: that of a mean is at most the mean one.
         """
         clustered = self.budgets.unit == "person" and self.covariance == "model"
-        return self.covariance == "robust" or (clustered and self._error_of_meat < _PRECISE)
+        return self.covariance == "robust" or (clustered and self._error_of_meat < _PRECISE_NOISE)
 
     @property
     def _error_of_meat(self) -> float:
@@ -147,7 +147,7 @@ class IntervalPlan:
     @cached_property
     def longest(self) -> float:
         """R over the root mean square norm of rows: where expected widths are least."""
-        return min(_LONGEST, key=self._half_width)
+        return min(_RADII, key=self._half_width)
 
     def length(self, row_norm: float | None) -> float:
         """Return R for rows with this root mean square norm (None: 1 a feature)."""
@@ -203,11 +203,11 @@ class IntervalPlan:
                 f'covariance="silos" needs at least {LEAST_SILOS} silos, and trust="silo"; got '
                 f"{m}, trust={self.budgets.trust!r}."
             )
-        if self.a >= LEAST and self.covariance == "robust" and self._error_of_meat > _USEFUL:
+        if self.a >= LEAST and self.covariance == "robust" and self._error_of_meat > _USEFUL_NOISE:
             raise ValueError(
                 'covariance="robust": the noise would hide the variance of the scores (it is '
                 f'{self._error_of_meat:.2g} times as large). Use covariance="model", or about '
-                f"{self._error_of_meat / _USEFUL:.2g} times the records."
+                f"{self._error_of_meat / _USEFUL_NOISE:.2g} times the records."
             )
         if self.a >= LEAST:
             return

@@ -83,11 +83,11 @@ from skdpfl.scaling import cut
 #: residuals' limit, in their deviations
 CUT = 2.5
 #: silos (persons) of at most so many records are summed together, and numbers at once
-_FEW, _NUMBERS = 64, 2**22
+_FEW_RECORDS, _NUMBERS = 64, 2**22
 #: fields that are positive numbers; letters may hold whole ones
 _LIMITS = ("cut_score", "cut_curvature", "scale", "length", "sigma")
 #: raw predictions of counts beyond it would overflow
-FAR = 30.0
+LARGEST_RAW = 30.0
 
 
 class Residuals(NamedTuple):
@@ -110,7 +110,7 @@ def of_counts(eta: Array, y: Array) -> Residuals:
     With lo, hi = mu -+ 2.5 sqrt(mu) and E over Poisson(mu): E[y; y <= j] = mu P(y <= j - 1), and
     E[y (y - 1); y <= j] = mu^2 P(y <= j - 2).
     """
-    mu = np.exp(np.clip(eta, -FAR, FAR))
+    mu = np.exp(np.clip(eta, -LARGEST_RAW, LARGEST_RAW))
     low, high = mu - CUT * np.sqrt(mu), mu + CUT * np.sqrt(mu)
     below, up_to = np.ceil(low) - 1, np.floor(high)  # y < low;  y <= high
 
@@ -204,13 +204,16 @@ class PilotSum(BoundedSum):
         if not self.limited and getattr(features, "low", None) is not None:
             features = replace(features, low=None, high=None)
         data = data.mapped(features, self._target(work), None)
-        few = (data.sizes > 0) & (data.sizes <= _FEW)
+        few = (data.sizes > 0) & (data.sizes <= _FEW_RECORDS)
         for silo in np.flatnonzero((data.sizes > 0) & ~few).tolist():
             n = int(data.sizes[silo])
             pieces = (slice(start, min(start + PIECE, n)) for start in range(0, n, PIECE))
             parts = (self._of(data, data.rows_of(silo, piece)) for piece in pieces)
             yield np.array([silo]), self._whole(sum(parts)[None], np.array([n]))  # type: ignore[index]
-        small, most = np.flatnonzero(few), max(1, _NUMBERS // (_FEW * math.prod(self.shape)))
+        small, most = (
+            np.flatnonzero(few),
+            max(1, _NUMBERS // (_FEW_RECORDS * math.prod(self.shape))),
+        )
         for start in range(0, len(small), most):
             silos = small[start : start + most]
             rows, edges = data.rows_together(silos)
@@ -417,7 +420,7 @@ class HazardScores(PilotSum):
         stored, y = data.at(rows)
         x = np.array(stored, np.float64)  # an array of its own, whatever is beside it
         hazard = np.einsum("nd,d->n", x, self.pilot[: self.d])[:, None] + self.pilot[self.d :]
-        hazard = np.exp(np.clip(hazard, -FAR, FAR))
+        hazard = np.exp(np.clip(hazard, -LARGEST_RAW, LARGEST_RAW))
         spent, event = PiecewiseExponential(self.cuts).exposures(np.asarray(y, np.float64))
         whole = np.einsum("nb,b->n", hazard, np.diff([0.0, *self.cuts, 1.0]))
         squares = np.einsum("nd,nd->n", x, x)

@@ -26,7 +26,7 @@ _GIVEN = FirstLook.__dataclass_fields__.keys() - {"parts", "levels"}
 #: normals that noise errors follow from
 _DRAWS = 200
 #: the key of what is of all silos together
-ALL = "all silos"
+ALL_SILOS = "all silos"
 
 _docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
     {
@@ -178,7 +178,7 @@ def _by_group(look: FirstLook, by_silo: bool, statistic: Callable[[int | None], 
     if by_silo:
         each = {name: statistic(i) for i, name in enumerate(look.silo_ids_.tolist())}
         errors = table.attrs
-        table = pd.concat({ALL: table} | each, names=["silo"])
+        table = pd.concat({ALL_SILOS: table} | each, names=["silo"])
         table.attrs = errors
     table.attrs["privacy_spent"] = look.privacy_spent_
     return table

@@ -186,7 +186,7 @@ def score_at(
 
 
 #: more bars than this have no names
-_MANY = 30
+_MOST_NAMED_BARS = 30
 #: the quantiles of a box: its whiskers, ends and middle
 _BOX = {"whislo": "5%", "q1": "25%", "med": "50%", "q3": "75%", "whishi": "95%"}
 
@@ -255,7 +255,7 @@ class CountsDisplay(Display):
         else:
             places = np.arange(len(index))
             self.bars_ = self.ax_.bar(places, self.counts, 0.7, **error)
-            if len(places) <= _MANY:
+            if len(places) <= _MOST_NAMED_BARS:
                 self.ax_.set_xticks(places, [str(value) for value in index], rotation=30)
         self.ax_.axhline(0, color=GREY, linewidth=0.8)
         name = self.counts.name

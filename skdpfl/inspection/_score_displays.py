@@ -23,7 +23,7 @@ from skdpfl.privacy.spending.ledger import charge_all, open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: bins whose share of the records is within so many deviations of the noise are left out
-_UNSURE = 3.0
+_UNSURE_DEVIATIONS = 3.0
 _MOST_BINS = 100
 
 shared_docs = filled_docs(
@@ -399,7 +399,7 @@ class DPCalibrationDisplay(ScoreDisplay):
     @classmethod
     def _fields(cls, released: federation.ReleasedScore, estimator: Any, n: int) -> dict[str, Any]:
         counts, hits, chances = released.measure.curve(released.mean)
-        sure = counts > _UNSURE * released.noise * np.sqrt(2)
+        sure = counts > _UNSURE_DEVIATIONS * released.noise * np.sqrt(2)
         counts = np.maximum(counts[sure], 1e-300)
         return {
             "prob_true": np.clip(hits[sure] / counts, 0.0, 1.0),

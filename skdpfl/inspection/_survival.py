@@ -52,7 +52,7 @@ _DRAWS = 400
 #: fewer at risk than so many deviations of their noise tell nothing
 _AT_RISK = 2.0
 #: the group of all records
-ALL = "all"
+ALL_RECORDS = "all"
 
 
 @filled_docs()
@@ -141,7 +141,7 @@ def kaplan_meier(
     check_number("epsilon", epsilon, low=0, open_low=True)
     budget = {"trust": trust, "neighbours": neighbours, "random_state": random_state}
     lives, cost, table = Lives(tuple((cuts / horizon).tolist()), horizon), None, y
-    levels: list[Any] = [ALL]
+    levels: list[Any] = [ALL_RECORDS]
     if not isinstance(y, Federation):
         event, time = read_survival(y)
         lives, table = lives._replace(targets=signed_times(event, time, horizon)), 0 * time

@@ -392,7 +392,7 @@ def loss_for(loss: Loss, y: NDArray) -> Loss:
 
 
 #: hazards per horizon beyond which a fit without privacy continues the loss by a polynomial
-_LARGEST = 30.0
+_LARGEST_HAZARD = 30.0
 
 
 @dataclass(frozen=True)
@@ -493,7 +493,7 @@ class PiecewiseExponential(Loss):
 
     def bounded(self, largest: float) -> PiecewiseExponential:
         """Return the loss for hazards of at most 30 per horizon."""
-        return replace(self, largest=min(self.largest, _LARGEST))
+        return replace(self, largest=min(self.largest, _LARGEST_HAZARD))
 
 
 def signed_times(event: NDArray, time: NDArray, horizon: float) -> NDArray:

@@ -48,7 +48,7 @@ from skdpfl.table import Owners
 #: above it pricing the runs takes longer than anyone waits
 MOST_RUNS = 10_000
 #: rows on which the steps before the last are tried, to see their columns
-_SOME = 1000
+_ROWS = 1000
 #: candidates that are drawn to divide the budget of a secret search
 REFERENCE = 16
 
@@ -215,7 +215,8 @@ class DPRandomizedSearchCV(
         delta = delta_of(self.delta, n_silos if guarantee.unit == "silo" else n)
         count, law = self._runs(guarantee, streams)
         some = np.union1d(
-            np.arange(min(_SOME, len(groups.codes))), np.unique(groups.codes, return_index=True)[1]
+            np.arange(min(_ROWS, len(groups.codes))),
+            np.unique(groups.codes, return_index=True)[1],
         )
         each = (X, silos, persons)
         few = [None if part is None else _safe_indexing(part, some) for part in each]

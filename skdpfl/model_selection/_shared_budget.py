@@ -29,7 +29,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
 from skdpfl.table import Owners, public_columns
 
 #: the search for the last step's epsilon ends here
-_CLOSE = 1.003
+_CLOSE_FACTOR = 1.003
 
 
 @dataclass(eq=False, repr=False)
@@ -268,7 +268,7 @@ def largest(price: Callable[[float], float], epsilon: float) -> float:
     if math.isinf(epsilon) or price(epsilon) <= epsilon:
         return epsilon
     low, high = 0.0, epsilon
-    while not low or high / low > _CLOSE:
+    while not low or high / low > _CLOSE_FACTOR:
         middle = math.sqrt(low * high) if low else high * 0.9
         low, high = (middle, high) if price(middle) <= epsilon else (low, middle)
         if high < 1e-3 * epsilon:

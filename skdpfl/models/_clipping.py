@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 #: terms of a sum of squares that NumPy adds up in one go, however many rows there are
-_AT_ONCE = 2**13
+_TERMS_AT_ONCE = 2**13
 _finfo = cache(np.finfo)  # NumPy's own cache takes several calls
 
 
@@ -182,8 +182,8 @@ def row_norms(X: NDArray, constant: float) -> NDArray:
     """
     n_terms = X.shape[-1]
     total = np.zeros(X.shape[:-1])
-    for start in range(0, n_terms, _AT_ONCE):
-        some = X[..., start : start + _AT_ONCE].astype(np.float64, copy=False)
+    for start in range(0, n_terms, _TERMS_AT_ONCE):
+        some = X[..., start : start + _TERMS_AT_ONCE].astype(np.float64, copy=False)
         total += np.einsum("...d,...d->...", some, some)
     total += constant + underflow(X.dtype, n_terms)
     if X.dtype == np.float64:
@@ -237,7 +237,7 @@ def _layer_norm(entering: NDArray, slopes: NDArray) -> NDArray:
 
 
 #: gradient entries held in memory at once
-AT_ONCE = 2**20
+ENTRIES_AT_ONCE = 2**20
 
 #: gradients (n, P) of one silo's records, from params (P,), X (n, d), y (n,), squared norms (n,)
 RecordGradients = Callable[[NDArray, NDArray, NDArray, NDArray], NDArray]
@@ -277,7 +277,7 @@ def clipped_sums(
         np.broadcast_to(a, (*shape, n))
         for a in (y, squared_norms, np.ones(n, params.dtype) if weights is None else weights)
     )
-    at_once = max(1, min(chunk or n, AT_ONCE // size))
+    at_once = max(1, min(chunk or n, ENTRIES_AT_ONCE // size))
     out = np.zeros((*shape, size), params.dtype)
     with np.errstate(all="ignore"):
         for i in np.ndindex(shape):

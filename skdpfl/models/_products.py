@@ -49,9 +49,9 @@ from skdpfl.models._expanded import BEYOND, ExpandedTable
 BLOCK = 16
 #: outputs that `few` takes; with more, products in C are faster than BLAS (0.25 to 1 of its time,
 #: 0.65 to 1 without AVX-512)
-FEW = 4
+FEW_OUTPUTS = 4
 #: records of a silo that are added one after the other where nothing is compiled; more, by BLAS
-SHORT = 64
+SHORT_SUM = 64
 
 
 def products_by_class(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray) -> None:
@@ -78,7 +78,7 @@ def products_within(
     """
     kind, (k, d), n = X.dtype, coef.shape, len(X)
     alike = coef.dtype == intercept.dtype == kind and kind.char in "fd"
-    if compiled is None or k > FEW or not alike:
+    if compiled is None or k > FEW_OUTPUTS or not alike:
         return None
     limits, flat = np.zeros((2, d + BEYOND), kind), np.concatenate([coef.T.ravel(), intercept])
     limits[:, :d] = low, high
@@ -320,7 +320,8 @@ class NumpyProducts:
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
         """Return sums (S, P) of slopes, at most ``chunk`` records at a time."""
         k, edges, lengths = self._n_outputs, self._edges, self._records.lengths
-        (n, d), most = self._X.shape, min(SHORT, chunk or SHORT) if self._n_outputs <= FEW else 0
+        n, d = self._X.shape
+        most = min(SHORT_SUM, chunk or SHORT_SUM) if self._n_outputs <= FEW_OUTPUTS else 0
         out = np.zeros((len(lengths), len(by_class), d + self._intercept), by_class.dtype)
         short = lengths <= most
         if short.any():
@@ -343,7 +344,7 @@ class NumpyProducts:
 
 
 class CompiledProducts:
-    """The same, of records in place; with more than FEW outputs the second product reads a copy."""
+    """The same, of records in place; with more than FEW_OUTPUTS the second product reads a copy."""
 
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
         self._n_outputs, self._intercept = n_outputs, intercept
@@ -441,7 +442,7 @@ class CompiledProducts:
         n, lanes = len(self._rows), LINE // self._dtype.itemsize
         by_class = np.empty((self._n_outputs, n_columns), self._dtype)
         by_class[:, n:] = 0
-        if self._n_outputs > FEW:
+        if self._n_outputs > FEW_OUTPUTS:
             wide = -(-(self._width + self._intercept) // lanes) * lanes
             self._copy = np.empty(wide * n + lanes, self._dtype)
         where = self._table, self._rows, self._edges, params, by_class
@@ -449,7 +450,7 @@ class CompiledProducts:
         return by_class
 
     def drop_unless(self, good: NDArray) -> None:
-        if self._n_outputs <= FEW:  # records of slope 0 are not read
+        if self._n_outputs <= FEW_OUTPUTS:  # records of slope 0 are not read
             return
         n, size = len(self._rows), (self._width + self._intercept) * self._n_outputs
         self._hold(zero_unless(good[:n], self._records.gathered()))
@@ -463,7 +464,7 @@ class CompiledProducts:
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
         d, intercept, at_once = self._width, self._intercept, chunk or len(self._rows) or 1
         out = np.empty((len(self._edges) - 1, (d + intercept) * self._n_outputs), by_class.dtype)
-        if self._n_outputs <= FEW:
+        if self._n_outputs <= FEW_OUTPUTS:
             where = self._table, self._rows, self._edges
             compiled.row_sums(*where, out, by_class, intercept, at_once)
         else:
@@ -484,7 +485,7 @@ class CompiledProducts:
 
 def reads_in_place(n_outputs: int) -> bool:
     """Whether products for so many outputs store no copy of the records' columns."""
-    return compiled is not None and n_outputs <= FEW
+    return compiled is not None and n_outputs <= FEW_OUTPUTS
 
 
 def group_products(

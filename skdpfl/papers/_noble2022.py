@@ -313,7 +313,7 @@ def noble2022_server(
 
 
 #: the largest epsilon of a round that is composed
-_LARGEST = 700.0
+_LARGEST_EPSILON = 700.0
 
 
 def noble2022_composed(
@@ -378,7 +378,7 @@ def noble2022_composed(
         last = delta * share
         first = min(1.0, (delta - last) / (rounds * silo_rate))
         alone, _ = _renyi.smallest_epsilon(one_round, first)
-        if alone > _LARGEST:  # beyond what an exponential can hold
+        if alone > _LARGEST_EPSILON:  # beyond what an exponential can hold
             continue
         drawn = math.log1p(silo_rate * math.expm1(alone))
         walk = drawn * math.sqrt(2 * rounds * math.log(1 / last))

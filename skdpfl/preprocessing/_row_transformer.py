@@ -235,7 +235,7 @@ def limit_rows(people: Any, most: int) -> np.ndarray:
 
 
 #: rows that are run once more, in the opposite order
-_AGAIN = 50
+_ROWS_REVERSED = 50
 
 
 @dataclass(eq=False, repr=False)
@@ -341,7 +341,7 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
         first, of_row = _kinds(X)
         before = digest(self.func), shared_state(self.func)
         outputs = self._run(X, first)
-        again = first[:: -max(1, len(first) // _AGAIN)]
+        again = first[:: -max(1, len(first) // _ROWS_REVERSED)]
         for i, row in zip(again, self._run(X, again), strict=True):
             if not _same(row, outputs[of_row[i]]):
                 raise ValueError(

@@ -16,7 +16,7 @@ from skdpfl.scaling import Array, CurvePlan, doubts_about, read_feature_bounds
 from skdpfl.table import indicators_of
 
 #: the range of DPMinMaxScaler: this many standard deviations on each side of the mean
-_REACH = 2.5
+_RANGE_DEVIATIONS = 2.5
 
 
 @dataclass(eq=False, repr=False)
@@ -249,7 +249,7 @@ def range_of(
     (center, half), moments = learnt.boxes, learnt.moments
     middle, reach = (
         center + half * moments.mean,
-        _REACH * half * scaling.deviations(moments, plan.floor),
+        _RANGE_DEVIATIONS * half * scaling.deviations(moments, plan.floor),
     )
     low = np.maximum(middle - reach, center - half)
     return low, np.maximum(np.minimum(middle + reach, center + half), low + reach)

@@ -83,7 +83,7 @@ class Search:
 THOROUGH = Search()
 
 #: How close the central-limit approximation is found, and a factor for its slope.
-_CLOSE, _NEARBY = 0.98, 1.01
+_CLOSE_PART, _SLOPE_FACTOR = 0.98, 1.01
 #: A price jumps if noise within the first factor changes it by the second.
 _STEEP, _JUMP = 1.25, 100.0
 
@@ -198,11 +198,11 @@ def _central_limit(
     room = mu**2 - fixed
     if room <= 0.0:
         return 1.0, -1.0
-    start = _least(lambda z: mu_squared(z) - fixed, room, Search(1.0, _CLOSE))
-    here, nearby = mu_squared(start), mu_squared(start * _NEARBY)
+    start = _least(lambda z: mu_squared(z) - fixed, room, Search(1.0, _CLOSE_PART))
+    here, nearby = mu_squared(start), mu_squared(start * _SLOPE_FACTOR)
     if not (here > 0.0 and nearby > 0.0):  # a pure randomiser that tells nearly all
         return start, -1.0
-    of_mu = math.log(nearby / here) / (2 * math.log(_NEARBY))
+    of_mu = math.log(nearby / here) / (2 * math.log(_SLOPE_FACTOR))
     return start, gaussian_elasticity(mu, epsilon) * of_mu
 
 

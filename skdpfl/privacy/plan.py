@@ -55,13 +55,13 @@ from skdpfl.privacy.release import distinct
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: More groups than this are merged: silos whose rates, and then whose noise, differ by this share.
-_MANY, _ALIKE = 500, 4e-3
+_MOST_GROUPS, _ALIKE_RATES = 500, 4e-3
 
 #: So many levels of noise are priced where each silo has its own.
 _LEVELS = 200
 
 #: More silos than this, none of which another one dominates, are merged before they are priced.
-_FEW = 20
+_FEW_SILOS = 20
 
 
 class SiloGroups(NamedTuple):
@@ -84,7 +84,7 @@ def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> SiloG
         everyone, first = np.zeros(plan.n_silos, dtype=int), np.zeros(1, dtype=int)
         return SiloGroups(everyone, first, [_of_any(plan, mechanism, z)])
     first, group = distinct(z, plan.rates, plan.delta, plan.levels[1], plan.setup_codes)
-    if len(first) > _MANY:
+    if len(first) > _MOST_GROUPS:
         return _merged(plan, mechanism, z)
     compositions = [composition_of(plan, mechanism, i, z[i]) for i in first.tolist()]
     return SiloGroups(group, first, compositions)
@@ -100,8 +100,8 @@ def cells_of(plan: PublicNumbers, mechanism: Mechanism) -> tuple[np.ndarray, np.
     exact = np.unique(np.column_stack([plan.rates, others]), axis=0, return_inverse=True)[1].ravel()
     order = np.argsort(-plan.rates, kind="stable")
     steps = (
-        np.floor(np.log(np.maximum(plan.rates, 1e-300)) / _ALIKE)
-        if exact.max() >= _MANY
+        np.floor(np.log(np.maximum(plan.rates, 1e-300)) / _ALIKE_RATES)
+        if exact.max() >= _MOST_GROUPS
         else plan.rates
     )
     for keys in (np.column_stack([steps, others]), np.column_stack([plan.rates, others])):
@@ -126,9 +126,9 @@ def _merged(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> SiloGro
     """Return groups of similar silos, each with its highest rate and least noise."""
     cell, costliest = cells_of(plan, mechanism)
     of_noise = np.unique(z, return_inverse=True)[1].ravel()
-    if len(np.unique(of_noise * len(costliest) + cell)) > 2 * _MANY:
+    if len(np.unique(of_noise * len(costliest) + cell)) > 2 * _MOST_GROUPS:
         log_z = np.log(np.maximum(z, 1e-300))
-        of_noise = np.floor(log_z / max(_ALIKE, float(np.ptp(log_z[z > 0])) / _LEVELS))
+        of_noise = np.floor(log_z / max(_ALIKE_RATES, float(np.ptp(log_z[z > 0])) / _LEVELS))
     keys = np.column_stack([of_noise, cell])
     _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     group = group.ravel()
@@ -168,7 +168,7 @@ def costliest(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> list[
     if _is_one_group(plan):
         return [_of_any(plan, mechanism, z)]
     silos = costliest_silos(plan, z)
-    if len(silos) > _FEW:
+    if len(silos) > _FEW_SILOS:
         compositions = _merged(plan, mechanism, z).compositions
         return [compositions[i] for i in undominated(compositions)]
     return [composition_of(plan, mechanism, i, z[i]) for i in silos]

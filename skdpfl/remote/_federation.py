@@ -39,7 +39,7 @@ from skdpfl.privacy.randomness.words import MovedWords, SimulationWords
 from skdpfl.remote import _letters, _row
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Answer, Ask, End, Offer, Refusal, Waiting
-from skdpfl.remote._masks import FEWEST, FINENESS, requested, total_of
+from skdpfl.remote._masks import FEWEST_SILOS, FINENESS, requested, total_of
 from skdpfl.remote._socket import Courier
 from skdpfl.remote._terms import LIMITS, Refused, check_few
 
@@ -341,9 +341,9 @@ class RemoteFederation(federation.Federation):
             raise Refused(
                 'trust="secagg" needs all silos of a sum: give on_missing="fail", and spare_rounds.'
             )
-        if (shared or masked) and n_silos < FEWEST:
+        if (shared or masked) and n_silos < FEWEST_SILOS:
             instead = 'trust="silo"' if shared else "masked=False"
-            words = f"A masked sum needs at least {FEWEST} silos; got one of {n_silos}"
+            words = f"A masked sum needs at least {FEWEST_SILOS} silos; got one of {n_silos}"
             raise Refused(f"{words}. Give {instead}, or a larger silo_fraction.")
 
     def _offer(
@@ -455,10 +455,10 @@ class RemoteFederation(federation.Federation):
         paid += f"{max(self.epsilons.values()):.4g}."
         while True:
             left, failed = np.setdiff1d(cohort, self._gone), self._failed.get(ask.purpose, 0)
-            if len(left) < max(FEWEST, colluding + 1):
+            if len(left) < max(FEWEST_SILOS, colluding + 1):
                 raise SilosMissing(
-                    f"{what} has {len(left)} silos left: a masked sum needs at least {FEWEST} "
-                    f"silos, and more than colluding={colluding}. {paid}",
+                    f"{what} has {len(left)} silos left: a masked sum needs at least "
+                    f"{FEWEST_SILOS} silos, and more than colluding={colluding}. {paid}",
                     reasons,
                 )
             step = self._step(ask.clip_norm) if ask.purpose == "round" else 1.0

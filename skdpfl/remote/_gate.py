@@ -36,14 +36,14 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote import _letters, _masks
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
-from skdpfl.remote._masks import FEWEST, mask, masked, on_grid, secrets_of
+from skdpfl.remote._masks import FEWEST_SILOS, mask, masked, on_grid, secrets_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._row import validated_question
 from skdpfl.remote._terms import LIMITS, Refused, Terms, in_words
 
 #: a clip norm that is learnt stays within this factor of the first one
-_FARTHEST = 2.0**40
+_FARTHEST_CLIP = 2.0**40
 
 
 def streams_of(offer: Offer) -> Streams:
@@ -150,10 +150,10 @@ class Planned:
             not known
             or row.index not in among
             or (np.diff(among) <= 0).any()
-            or len(among) < FEWEST
+            or len(among) < FEWEST_SILOS
         ):
             raise Refused(
-                f"A masked sum needs {FEWEST} silos of a round or more, including this one."
+                f"A masked sum needs {FEWEST_SILOS} silos of a round or more, including this one."
             )
         if row.shares_noise and len(among) <= row.promise.colluding:
             raise Refused(f"Of {len(among)} shares of the noise, colluding silos would know all.")
@@ -226,7 +226,7 @@ def _check_clip_norm(clip_norm: float, plan: PrivacyPlan) -> None:
     if plan.unit != "silo":
         return
     away = clip_norm / plan.clip_norm
-    if not (math.isfinite(clip_norm) and 1 / _FARTHEST <= away <= _FARTHEST):
+    if not (math.isfinite(clip_norm) and 1 / _FARTHEST_CLIP <= away <= _FARTHEST_CLIP):
         raise Refused("The clip norm of a message must be a number near that of the plan.")
 
 

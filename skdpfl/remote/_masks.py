@@ -61,16 +61,16 @@ from skdpfl.remote._terms import Refused, valid_key
 #: the error where a message leaves the grid's range: it is noised, so this tells of no record
 TOO_LARGE = "A message is too large for a masked sum on this grid."
 #: a sum of fewer messages hides little
-FEWEST = 3
+FEWEST_SILOS = 3
 #: the grid's step over the clip norm: far finer than the noise
 FINENESS = 2.0**-36
 #: numbers on the grid lie within this, over the number of silos
 _RANGE = 2.0**62
 #: shorter pads are hashed, longer ones are a cipher's: starting one takes longer than a hash
-_SHORT = 512
+_SHORT_PAD = 512
 #: words of a pad that are added at once: they stay in the processor's cache
-_PIECE = 1 << 15
-_ZEROS = bytes(8 * _PIECE)
+_PAD_WORDS = 1 << 15
+_ZEROS = bytes(8 * _PAD_WORDS)
 #: no key or pad of one kind, or of another version, equals one of another
 _PAIR, _PAD, _CIPHER = b"skdpfl pair of silos 2", b"skdpfl short pad 2", b"skdpfl cipher key 2"
 
@@ -102,7 +102,7 @@ def pair_secrets(private: str, own: int, keys: Sequence[str], offered: bytes) ->
 def mask(secrets: np.ndarray, own: int, among: Sequence[int], what: bytes, size: int) -> np.ndarray:
     """Return a silo's mask, uint64 (size,), in the sum of the messages of ``among``."""
     total, words = np.zeros(size, np.uint64), hashlib.sha256(what + b" %d" % size).digest()
-    pads, each = _short_pads if size <= _SHORT else _long_pads, secrets.tobytes()
+    pads, each = _short_pads if size <= _SHORT_PAD else _long_pads, secrets.tobytes()
     higher, lower = (i for i in among if i > own), (i for i in among if i < own)
     for at, pad in pads([each[32 * i : 32 * i + 32] + words for i in higher], size):
         total[at] += pad
@@ -128,11 +128,11 @@ def _long_pads(seeds: list[bytes], size: int) -> Iterator[tuple[slice, np.ndarra
     AES, GCM = from_extra("ciphers.algorithms").AES, from_extra("ciphers.modes").GCM
     keys = [hashlib.shake_256(_CIPHER + seed).digest(32) for seed in seeds]
     streams = [Cipher(AES(key), GCM(bytes(12))).encryptor() for key in keys]
-    piece = np.empty(_PIECE + 2, "<u8")  # update_into needs room for one more block
+    piece = np.empty(_PAD_WORDS + 2, "<u8")  # update_into needs room for one more block
     room = memoryview(piece).cast("B")
-    for start in range(0, size, _PIECE):
-        n = min(_PIECE, size - start)
-        zeros = _ZEROS if n == _PIECE else bytes(8 * n)
+    for start in range(0, size, _PAD_WORDS):
+        n = min(_PAD_WORDS, size - start)
+        zeros = _ZEROS if n == _PAD_WORDS else bytes(8 * n)
         for stream in streams:
             stream.update_into(zeros, room)
             yield slice(start, start + n), piece[:n]

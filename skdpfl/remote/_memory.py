@@ -61,7 +61,7 @@ from skdpfl.remote._letters import Offer
 from skdpfl.remote._terms import LIMITS, Refused
 
 #: how many digits of a digest are in a file's name
-_SHORT = 32
+_NAME_DIGITS = 32
 _NAME = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{32})\.(?:offer|([0-9]+)\.fit)")
 #: how a fit's name ends in the ledger
 _ENTRY = re.compile(r", offer ([0-9a-f]{64})$")
@@ -342,7 +342,7 @@ class SiloMemory:
     def _paid(self) -> list[str]:
         """Return the start of each fit's digest, in the ledger's order."""
         entries = (_ENTRY.search(entry.name) for entry in self._open().entries)
-        return [each[1][:_SHORT] for each in entries if each]
+        return [each[1][:_NAME_DIGITS] for each in entries if each]
 
     def _counted(self) -> tuple[int, int] | None:
         """Return the stored numbers of answers and fits; None if there are none."""
@@ -376,7 +376,7 @@ def _question_in(path: Path) -> dict[str, Any] | None:
 def _digest_of(what: str | bytes) -> str:
     """Return the start of the digest of a fit's name, or of an offer."""
     data = what.encode("utf-8", "surrogatepass") if isinstance(what, str) else what
-    return hashlib.sha256(data).hexdigest()[:_SHORT]
+    return hashlib.sha256(data).hexdigest()[:_NAME_DIGITS]
 
 
 def _is_old(path: Path) -> bool:

@@ -18,7 +18,7 @@ from skdpfl._codec import LIMITS, WireError, header_of
 
 _LENGTH = struct.Struct("<Q")
 _PEER, _TIME = struct.Struct("3i"), struct.Struct("2l")
-_PIECE = 2**20
+_PIECE_BYTES = 2**20
 #: seconds that a gate may take for an answer, and to accept a connection
 PATIENCE, _KNOCK = 600.0, 10.0
 #: seconds between attempts to accept or to connect, while there are no resources for it
@@ -131,7 +131,7 @@ def _exactly(line: socket.socket, size: int, end: float) -> bytearray:
     data = bytearray()
     while len(data) < size:
         line.settimeout(_until(end))
-        piece = line.recv(min(size - len(data), _PIECE))
+        piece = line.recv(min(size - len(data), _PIECE_BYTES))
         if not piece:
             raise OSError("The other side closed the connection.")
         data += piece

@@ -49,7 +49,7 @@ from skdpfl.scaling._choice import (
     plan_scaling,
 )
 from skdpfl.scaling._curves import (
-    FAR,
+    PRODUCT_DEVIATIONS,
     Curve,
     CurvePlan,
     CurveScaling,

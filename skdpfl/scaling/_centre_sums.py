@@ -89,15 +89,15 @@ MOST_BINS = 128
 #: the most declared values of a column
 MOST_LEVELS = 2**16
 #: rows, and numbers in their sums, that are read together
-AT_ONCE = 2**20
+NUMBERS_AT_ONCE = 2**20
 #: a bin counts if it exceeds this many deviations of its noise
-_CLEAR = 4.0
+_CLEAR_DEVIATIONS = 4.0
 
 
 def _groups(sizes: np.ndarray, width: int) -> Iterator[np.ndarray]:
     """Yield the silos with records, a large one alone and small ones (or persons) together."""
     silos = np.flatnonzero(sizes)
-    cost = np.cumsum(sizes[silos] + width) // AT_ONCE
+    cost = np.cumsum(sizes[silos] + width) // NUMBERS_AT_ONCE
     if len(silos):
         yield from np.split(silos, np.flatnonzero(np.diff(cost)) + 1)
 
@@ -411,7 +411,7 @@ def boxes_of(counts: np.ndarray, noise: float) -> tuple[Bounds, np.ndarray]:
     edges, zero = grid.edges, grid.n_positive
     lows, highs = np.append(edges[:-1], 1.0), np.append(edges[1:], 1.0)
     lows[zero] = highs[zero] = 0.0
-    clear = counts > _CLEAR * noise
+    clear = counts > _CLEAR_DEVIATIONS * noise
     far = np.any(clear[:, [0, 2 * zero]], axis=1)  # the two open bins
     low = np.where(clear, lows, np.inf).min(axis=1)
     high = np.where(clear, highs, -np.inf).max(axis=1)
@@ -426,7 +426,7 @@ def edges_by(counts: np.ndarray, noise: float, box: Bounds, n_bins: int) -> np.n
     They are a compromise between bins of equal width and bins with equal counts, half of each.
     """
     grid, levels = MagnitudeGrid(), np.linspace(0.0, 1.0, n_bins + 1)
-    clear = np.where(counts > _CLEAR * noise, counts, 0.0)
+    clear = np.where(counts > _CLEAR_DEVIATIONS * noise, counts, 0.0)
     within = clear[:, :-1].copy()
     within[:, grid.n_positive + 1 - LOWEST] += clear[:, -1]  # a one is in the bin from 1 to 2
     edges = np.empty((len(counts), n_bins + 1))

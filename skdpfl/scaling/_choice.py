@@ -192,7 +192,7 @@ _COARSE, _BINS_SHARE = 0.12, 0.2
 #: the largest share for counts in which few values beside zeros show
 _SPARSE_SHARE = 0.25
 #: noise of counts that are worth it within bounds
-_CLEAR = 0.05
+_CLEAR_COUNTS = 0.05
 #: counts noisier than this find no scales
 HOPELESS = 0.25
 
@@ -220,7 +220,7 @@ class Shares:
     sparse: float = 0.01
     precise: float = 0.2
     floor: float | None = 0.2
-    clear: float = _CLEAR
+    clear: float = _CLEAR_COUNTS
 
 
 #: scaling before training, which gets at least 0.85 or 0.84 of mu; where noise is given, and mu
@@ -330,7 +330,7 @@ def _with_counts(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     if not (share and columns.used.any() and plan.features == "refined bounds"):
         return plan
     look = Look(share, Counts(columns, MagnitudeGrid()))
-    if plan.noise(look).max() / plan.budgets.excess > _CLEAR:
+    if plan.noise(look).max() / plan.budgets.excess > _CLEAR_COUNTS:
         return plan
     return replace(plan, counts=_with_least_share(plan, look, shares.clear))
 

@@ -51,7 +51,7 @@ from skdpfl.federation import CellCounts, Federation, SiloBudgets, SiloData, Sum
 from skdpfl.models import CELLS, CurveColumns, ExpandedTable
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._maps import (
-    SURE,
+    SURE_DEVIATIONS,
     Array,
     Bounds,
     Scaling,
@@ -69,7 +69,7 @@ _ON_EDGE = 1 + 2.0**-21
 #: expected; the least of either half
 _ALIKE, _LEAST_HALF = 2.0, 0.5
 #: numbers of a frame's rows that are mapped at once
-_AT_ONCE = 2**18
+_NUMBERS_AT_ONCE = 2**18
 
 
 def _ladder(low: float, high: float) -> tuple[float, int]:
@@ -187,7 +187,7 @@ def is_rising(values: Array) -> bool:
 
 
 #: products are of values within so many deviations
-FAR = 3.0
+PRODUCT_DEVIATIONS = 3.0
 #: drop a column if earlier ones leave a smaller share of its variance unexplained
 _DISTINCT = 0.02
 
@@ -356,7 +356,7 @@ class Expansion:
 
     def coded(self, X: Array) -> Array:
         """Return standardised values, clipped at three deviations, for products."""
-        return np.clip((X - self.center) / self.scale, -FAR, FAR)
+        return np.clip((X - self.center) / self.scale, -PRODUCT_DEVIATIONS, PRODUCT_DEVIATIONS)
 
     @property
     def width(self) -> int:
@@ -463,7 +463,7 @@ class CurveScaling(Scaling):
         values = np.zeros((n, first + len(self.curves.pairs)))
         cells = np.empty((n, len(frame.where) + len(self.blocks)), np.uint8)
         cells[:, : len(frame.where)] = table.cells
-        for i in range(0, n, most := max(1, _AT_ONCE // d)):
+        for i in range(0, n, most := max(1, _NUMBERS_AT_ONCE // d)):
             rows = slice(i, i + most)
             part = self.expanded(table[rows].dense())
             values[rows, : own.size], values[rows, first:] = part.values[:, own], part.values[:, d:]
@@ -622,7 +622,7 @@ class CurvePlan:
         (plan,) = self.sums
         shares = plan.question(0, self.histogram).mean(federation, streams)
         noise = plan.noise(0, self.histogram)
-        sure = deviations_of_all(SURE, len(shares)) * noise * math.sqrt(2)
+        sure = deviations_of_all(SURE_DEVIATIONS, len(shares)) * noise * math.sqrt(2)
         missed = self.columns[shares[:, N_CELLS:].sum(axis=1) > 1 / 2 + sure]
         return self._expansion(shares, noise), tuple(missed.tolist())
 

@@ -347,7 +347,7 @@ def seen_in_bins(shares: Array, noise: float) -> Estimate:
 #: the share of mu that the histogram costs: a hundredth of mu^2
 _EXPOSURE_SHARE = 0.1
 #: smaller counts, in deviations of the noise, do not count
-_SURE = 2.0
+_SURE_DEVIATIONS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,7 +398,7 @@ class ExposurePlan:
 
 def typical(shares: Array, noise: float) -> float:
     """Return the typical exposure from noisy shares of octaves."""
-    sure = np.maximum(shares - _SURE * noise, 0.0)
+    sure = np.maximum(shares - _SURE_DEVIATIONS * noise, 0.0)
     if not sure.any():
         return 1.0
     middles = np.arange(LOWEST, HIGHEST) + 0.5

@@ -37,7 +37,7 @@ from skdpfl.models import ExpandedTable
 
 Array = NDArray[np.floating]
 #: rows of numbers that are mapped at once
-_AT_ONCE = 2**14
+_ROWS_AT_ONCE = 2**14
 
 
 class Scaling(ABC):
@@ -77,8 +77,8 @@ class Scaling(ABC):
         """Map a frame's rows, which stay values and cells: the former, and the columns of cells."""
         values, cells = table.stored
         own, values = self.of_columns(table.numbers), values.copy()
-        for i in range(0, len(values) if table.numbers.size else 0, _AT_ONCE):
-            values[i : i + _AT_ONCE] = own.transform(values[i : i + _AT_ONCE])
+        for i in range(0, len(values) if table.numbers.size else 0, _ROWS_AT_ONCE):
+            values[i : i + _ROWS_AT_ONCE] = own.transform(values[i : i + _ROWS_AT_ONCE])
         return ExpandedTable(values, cells, table.columns.mapped(self.transform))
 
     def of_columns(self, columns: np.ndarray) -> Scaling:
@@ -381,7 +381,7 @@ class Bounds(NamedTuple):
 
 
 #: deviations of the noise by which a value surely exceeds a limit
-SURE = 4.0
+SURE_DEVIATIONS = 4.0
 
 
 def deviations_of_all(deviations: float, count: int) -> float:

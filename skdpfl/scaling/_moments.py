@@ -79,7 +79,7 @@ _STEP = 2.0**-12
 #: center and width of a normal hierarchy: columns' values around a common center, as that around it
 _MEAN, _VARIANCE = (0.0, 0.35), (0.12, 0.15)
 #: the smallest deviation of a target, in half boxes
-_FINEST = 0.01
+_FINEST_TARGET = 0.01
 #: a mean that is closer to an end of its box than this, and than the noise tells, is at the end
 _END = 0.1
 #: weight of the prior width, in columns
@@ -156,7 +156,7 @@ def center_and_scale(
     """
     deviation = deviations(estimate, floor)
     if floor is not None:
-        least = np.clip(estimate.variance_error, _FINEST**2, np.square(floor))
+        least = np.clip(estimate.variance_error, _FINEST_TARGET**2, np.square(floor))
         finer = np.sqrt(np.clip(estimate.variance, least, 1.0))
         deviation = np.where(is_feature, deviation, finer)
     spread = np.sqrt(np.maximum(estimate.variance, 0.0)) / deviation
@@ -227,7 +227,7 @@ _LONGEST, _SQUARE, HALF, _TARGET = 4.0, 6.0, 0.5, 3.0
 #: the least unit of deviations, in half boxes; of a target at least that which is known
 _FINEST_UNIT = 0.15
 #: the prior's variance of variances, in squares of their error: larger, as the prior may be wrong
-_LOOSER = 2.0
+_LOOSER_PRIOR = 2.0
 #: all entries are multiples of this
 STEP = 2.0**-20
 #: lengths are cut slightly below their limits, so that rounding errors do not exceed them
@@ -269,7 +269,7 @@ def boxes_around(boxes: Boxes, estimate: Estimate, is_feature: np.ndarray) -> Bo
 
 def _units(estimate: Estimate, is_feature: np.ndarray) -> Array:
     """s of features, 3 s of the target, in half boxes."""
-    precise = np.clip(2 * estimate.variance_error, _FINEST**2, _FINEST_UNIT**2)
+    precise = np.clip(2 * estimate.variance_error, _FINEST_TARGET**2, _FINEST_UNIT**2)
     finest = np.where(is_feature, _FINEST_UNIT**2, precise)
     return np.sqrt(np.clip(estimate.variance, finest, 1.0)) * np.where(is_feature, 1.0, _TARGET)
 
@@ -321,7 +321,7 @@ def refine(estimate: Estimate, noisy: Array, noise: Array, is_feature: np.ndarra
     kept = prior / (prior + noise_of_mean**2)
     moved, left = kept * shift, prior * (1 - kept)
     seen, its_noise = variance_seen(square, noise_of_square, moved, left)
-    prior = _LOOSER * estimate.variance_error**2
+    prior = _LOOSER_PRIOR * estimate.variance_error**2
     kept = prior / (prior + its_noise)
     variance = estimate.variance + kept * (seen - estimate.variance)
     mean = np.clip(estimate.mean + moved, -1.0, 1.0)

@@ -16,7 +16,7 @@ from skdpfl.scaling import _moments
 from skdpfl.scaling._choice import ScalingPlan
 from skdpfl.scaling._magnitudes import Estimate, MagnitudeGrid, seen_in_bins, shape_library
 from skdpfl.scaling._maps import (
-    SURE,
+    SURE_DEVIATIONS,
     AffineScaling,
     AffineTarget,
     Array,
@@ -78,9 +78,9 @@ def values_of(features: tuple[int, ...], names: Sequence[Any] | None = None) -> 
 
 
 #: a column is said to be wide where that is this probable
-_SURELY = 0.95
+_SURE_PROBABILITY = 0.95
 #: a share that is a few values, and one that is many, but for so many deviations of the noise
-_FEW, _MANY, _DEVIATIONS = 0.1, 0.3, 2.0
+_FEW_VALUES, _MANY_VALUES, _DEVIATIONS = 0.1, 0.3, 2.0
 #: a range by counts that is narrower than bounds, in parts of them, takes their place
 _NARROWER = 0.5
 #: if many values are surely in so many octaves below its end
@@ -173,7 +173,7 @@ def _surely_above(excess: Array, squared_noise: Array) -> np.ndarray:
 
     Together they are wrong as rarely as one of them at z = 4: once in 30,000 fits.
     """
-    most = deviations_of_all(SURE, excess.size)
+    most = deviations_of_all(SURE_DEVIATIONS, excess.size)
     return np.asarray((excess > most * np.sqrt(squared_noise)).any(axis=0))
 
 
@@ -204,14 +204,14 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Array, np.ndarray
         high[~plan.is_feature] = plan.target_bounds.high
     if plan.counts is not None:
         shares, where, noise = run.mean(0, plan.counts.what), plan.counted, plan.noise(plan.counts)
-        drowned = deviations_of_all(_DEVIATIONS, MagnitudeGrid.n_bins) * noise > _MANY
+        drowned = deviations_of_all(_DEVIATIONS, MagnitudeGrid.n_bins) * noise > _MANY_VALUES
         unclear = drowned & plan.is_feature[where] & (plan.budgets.unit == "silo")
         targets = ~plan.is_feature[where] & (plan.budgets.unit == "silo")
         ranges, is_wide, is_narrow = shape_library().boxes(
             shares, noise, unclear, targets, plan.floor or 0.0
         )
         far = shares[:, [0, 2 * MagnitudeGrid.n_positive]]  # the two open bins
-        is_far = far.max(axis=1) > _MANY + deviations_of_all(_DEVIATIONS, far.size) * noise
+        is_far = far.max(axis=1) > _MANY_VALUES + deviations_of_all(_DEVIATIONS, far.size) * noise
         if not plan.unbounded.any():
             sure = _has_values(shares, noise, ranges) & ~is_far
             low, high = _narrower(low, high, where, ranges, sure)
@@ -223,8 +223,8 @@ def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Array, np.ndarray
             unseen = _all_zero(zeros, float(noise[0]))
         if plan.target == "private":
             in_two = float((shares[-1, :-1] + shares[-1, 1:]).max())
-            gathered = in_two > 1 - _FEW - _DEVIATIONS * float(noise[-1])
-            narrow = bool(is_narrow[-1] > 1 - _SURELY)
+            gathered = in_two > 1 - _FEW_VALUES - _DEVIATIONS * float(noise[-1])
+            narrow = bool(is_narrow[-1] > 1 - _SURE_PROBABILITY)
     return _between(low, high), wide, beyond, unseen, gathered, narrow
 
 
@@ -267,7 +267,7 @@ def _has_values(shares: Array, noise: Array, bounds: Bounds) -> np.ndarray:
     within = near & (edges[1:] > low) & (edges[:-1] < high)
     ones = (low <= 1) & (high >= 1) & (largest <= 2.0**_TOP)
     within = np.concatenate([within, ones], axis=1)
-    most = _MANY + _DEVIATIONS * noise * np.sqrt(within.sum(axis=1))
+    most = _MANY_VALUES + _DEVIATIONS * noise * np.sqrt(within.sum(axis=1))
     return np.asarray((shares * within).sum(axis=1) > most)
 
 
@@ -277,7 +277,7 @@ def _all_zero(zeros: Array, noise: float) -> bool:
     Counts show values whose share is above two deviations of the noise. Many columns together are
     more informative: their mean share of other values has to be surely small, too.
     """
-    several = zeros.mean() - _DEVIATIONS * noise / np.sqrt(zeros.size) >= 1 - _FEW
+    several = zeros.mean() - _DEVIATIONS * noise / np.sqrt(zeros.size) >= 1 - _FEW_VALUES
     return bool(several and zeros.min() >= 1 - deviations_of_all(_DEVIATIONS, zeros.size) * noise)
 
 
@@ -285,7 +285,7 @@ def _scales(plan: ScalingPlan, learnt: LearntMoments) -> Scales:
     affine = center_and_scale(learnt.boxes, learnt.moments, plan.floors, plan.is_feature)
     maps = _maps(plan, *affine)
     features, beyond = np.flatnonzero(plan.features_read), learnt.beyond[plan.is_feature]
-    wide = (learnt.wide[plan.is_feature] > _SURELY) & ~beyond
+    wide = (learnt.wide[plan.is_feature] > _SURE_PROBABILITY) & ~beyond
     missed = learnt.missed[plan.is_feature]
     maps = replace(
         maps,

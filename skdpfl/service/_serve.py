@@ -36,7 +36,7 @@ _PATIENCE, _KNOCK = 120.0, 5.0
 #: letters on their way in: in all, of one user, health checks; connections that wait
 _PLACES, _WAITING = (16, 12, 2), 64
 #: bytes from which letters are taken in one at a time
-_LARGE = 2**20
+_LARGE_LETTER = 2**20
 _HELLO = remote.pack(remote.Hello())
 
 
@@ -181,7 +181,7 @@ class _Desk:
 
     def _make_room(self, stack: ExitStack, size: int) -> None:
         """Let one large letter in at a time, since each takes several times its size in memory."""
-        if size > _LARGE:
+        if size > _LARGE_LETTER:
             if not self._large.acquire(timeout=_PATIENCE):
                 raise TimeoutError("Another large letter is in the way.")
             stack.callback(self._large.release)

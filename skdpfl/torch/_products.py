@@ -22,7 +22,7 @@ from skdpfl.models import row_products
 #: dtypes of matrices whose products are computed so
 _DTYPES = torch.float32, torch.float64
 #: bytes of a piece: two of the largest registers
-_PIECE = 128
+_PIECE_BYTES = 128
 #: functions of each number that are rounded once, so in one way ("add" without ``alpha``), and
 #: others that lack the tag
 _ROUNDED_ALIKE = frozenset((
@@ -125,7 +125,7 @@ class SeenOperations(RowProducts):
         return any(
             dtype.is_floating_point
             and math.prod(shape) % size == 0
-            and math.prod(shape) * dtype.itemsize % _PIECE
+            and math.prod(shape) * dtype.itemsize % _PIECE_BYTES
             and (scaled or _is_by_pieces(func))
             for func, shape, dtype, scaled in self.results
         )

@@ -331,3 +331,11 @@ def test_names_are_different():
     assert schema.encode(frame.assign(z=1)[["z", "a"]]).tolist() == [[0, 1, 0], [1, 0, 0]]
     with pytest.raises(ValueError, match=r"lacks the column\(s\) \['a'\]"):
         schema.encode(frame.rename(columns=str.upper))
+
+
+@pytest.mark.parametrize("n", [0, 1])
+@pytest.mark.parametrize("how", [{}, {"feature_bounds": DECLARED}])
+def test_too_few_rows_are_refused_by_the_shape_of_the_frame(n, how):
+    frame, y, silos = raw()
+    with pytest.raises(ValueError, match=rf"{n} sample\(s\) \(shape=\({n}, 5\)\)"):
+        make("ISRLDPClassifier", **how).fit(frame[:n], y[:n], silos=silos[:n])

@@ -63,7 +63,7 @@ def read(X):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(table, "SMALL", 0)
+    monkeypatch.setattr(table, "SMALL_TABLE", 0)
     monkeypatch.setattr(federation_data, "NUMBERS", 28)
     monkeypatch.setattr(federation_data, "TILE", 7)
 

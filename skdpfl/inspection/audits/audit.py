@@ -44,9 +44,9 @@ from skdpfl.silos import read_persons, read_silos, split_column, split_silo_colu
 from skdpfl.table import Owners, check_persons
 
 #: numbers of an attribute that are looked at
-MANY = 40
+MOST_NUMBERS = 40
 #: how long a canary with a target is, in units of the largest feature, or 1
-FAR = 1e3
+CANARY_LENGTH = 1e3
 
 
 def of_fitted(
@@ -118,7 +118,7 @@ def fitted_numbers(fitted: Any) -> np.ndarray:
             if isinstance(value, int | float | np.floating | np.integer):
                 numbers.append(np.array([float(value)]))
             elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
-                numbers.append(value.astype(float).ravel()[:MANY])
+                numbers.append(value.astype(float).ravel()[:MOST_NUMBERS])
             elif name in ("best_estimator_", "scaling_"):
                 numbers.append(fitted_numbers(value))
     return np.nan_to_num(np.concatenate([np.zeros(0), *numbers]))
@@ -138,7 +138,7 @@ def along_coefficients(fitted: Any, direction: np.ndarray) -> list[float]:
 
 
 def neighbours_of(
-    X: np.ndarray, y: Any, rows: np.ndarray, far: float = FAR
+    X: np.ndarray, y: Any, rows: np.ndarray, far: float = CANARY_LENGTH
 ) -> tuple[dict[bool, tuple[np.ndarray, Any]], np.ndarray]:
     """Return two data sets that differ in these rows, and the rows' features.
 
@@ -186,7 +186,7 @@ def of_search(
             Owners(groups, None, groups.sizes), inner.unit, search.holdout, streams_for(seed)
         )
         rows = _canary(parts, groups.codes, inner.unit, scores)
-        data, features = neighbours_of(table, y, rows, 0.0 if scores else FAR)
+        data, features = neighbours_of(table, y, rows, 0.0 if scores else CANARY_LENGTH)
         now = fitted_to(search, seed, data[coins[-1]], {} if silos is None else {"silos": silos})
         if scores:
             noisy = _of_scores(now, inner, parts, data)

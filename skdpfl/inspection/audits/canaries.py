@@ -51,7 +51,7 @@ HUGE, TINY = 2.0**30, 2.0**-30
 #: numbers of records of a person who is a canary, by the coin: the number is secret
 ROWS = {False: 1, True: 5}
 #: the size of the features of canaries: a record of norm far above any clip norm's reach
-LONG = 1e3
+CANARY_SIZE = 1e3
 
 
 @dataclass
@@ -377,7 +377,7 @@ class AuditData:
                 row = self.firsts[unit_of]
                 X[row] = rows[j]
                 y[row] = PLUS if flip else SILENT if zero_out else MINUS
-                asked[row] = (2 * flip - (not zero_out or flip)) * LONG * LONG
+                asked[row] = (2 * flip - (not zero_out or flip)) * CANARY_SIZE * CANARY_SIZE
                 if persons:
                     times[self._persons == unit_of] = 0
                     times[row] = ROWS[flip]
@@ -404,10 +404,10 @@ class AuditData:
     def _rows(self, m: int) -> np.ndarray:
         """Return the orthogonal features (m, n_features) of canaries."""
         if not self.of_user:
-            return np.eye(m, self.X.shape[1]) * LONG
+            return np.eye(m, self.X.shape[1]) * CANARY_SIZE
         # where the given records vary least
         axes = np.linalg.svd(self.X - self.X.mean(axis=0), full_matrices=True)[2]
-        return axes[::-1][:m] * LONG * max(1.0, float(np.abs(self.X).max()))
+        return axes[::-1][:m] * CANARY_SIZE * max(1.0, float(np.abs(self.X).max()))
 
 
 def table_of(X: Any, y: Any = None) -> np.ndarray:

@@ -102,7 +102,7 @@ _TAIL = 1e-26
 MOST_BITS = 2**52
 
 #: Standard deviations above which the expansion is more exact than the distribution function.
-_WIDE = 5000.0
+_WIDE_DEVIATIONS = 5000.0
 
 #: Uniforms this close to 0 or 1 get more digits.
 _EDGE = 2.0**-20
@@ -195,7 +195,7 @@ def binomial_quantiles(n: int, p: float, uniforms: np.ndarray) -> np.ndarray:
     u = np.asarray(uniforms, dtype=float)
     u = np.where(u > 0.0, np.minimum(u, 1.0 - 2.0**-53), 2.0**-54)
     x, s = ndtri(u), math.sqrt(n * p * (1.0 - p))
-    if s > _WIDE:
+    if s > _WIDE_DEVIATIONS:
         return _expanded(n, p, x)
     skew = (1.0 - 2.0 * p) / s
     bend = skew * (x**2 - 1) / 6  # the next terms are at most 11 / s up to 8 deviations

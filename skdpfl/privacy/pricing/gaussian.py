@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 
 #: Above this mu the second term of delta is below a thousandth of the first, and is left out.
-_LARGE = 1e4
+_LARGE_MU = 1e4
 
 #: The least relative margin for rounding.
 _SAFE = 1e-12
@@ -46,7 +46,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return 0.0 if mu == 0.0 else math.inf
     if mu == 0.0 or gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    if mu > _LARGE:
+    if mu > _LARGE_MU:
         return mu * (mu / 2 - float(ndtri(delta))) * (1.0 + _SAFE)
     # delta(eps) <= Phi(-eps/mu + mu/2) <= exp(-(eps/mu - mu/2)^2 / 2): a bracket without a search.
     upper = mu * (mu / 2 + math.sqrt(-2.0 * math.log(delta)))
@@ -104,7 +104,7 @@ def _rounding(mu: float, epsilon: float) -> float:
 
     Each logarithm has a rounding error of its own size x^2/2, and about twice that from x.
     """
-    if mu > _LARGE:
+    if mu > _LARGE_MU:
         return 0.0
     _, gap, lost = _tails(mu, epsilon)
     return lost / gap if gap > 2 * lost else 0.5
@@ -116,7 +116,7 @@ def _log_delta(mu: float, epsilon: float) -> float:
     If the difference of tails is lost in rounding, a bound is used: the derivative of delta by mu
     is phi(mu/2 - epsilon/mu), so delta is at most mu times the largest phi up to mu.
     """
-    if mu > _LARGE:  # plus the rounding error of the difference
+    if mu > _LARGE_MU:  # plus the rounding error of the difference
         return float(log_ndtr(mu / 2 - epsilon / mu + 1e-15 * mu))
     above, gap, lost = _tails(mu, epsilon)
     if gap > 2 * lost:

@@ -102,7 +102,7 @@ _ROUND_AT_CENTRE, _ROUND_FAR_OUT = 8.0, 4.0
 _NO_Q = 600.0
 
 #: The share of Q's tail that is counted; the margin is far above the rounding of ndtr and losses.
-SURE = 1.0 - 1e-9
+COUNTED_TAIL = 1.0 - 1e-9
 
 #: Probabilities of consecutive intervals, and bounds on their rounding error.
 Masses = tuple[np.ndarray, np.ndarray]
@@ -174,7 +174,7 @@ def connect_dots(
     probs[1:] += upper
     probs[0] += below
     last = h * (low + p[0].size)
-    finite = min(above, SURE * above_q * math.exp(last)) if last < _NO_Q else 0.0
+    finite = min(above, COUNTED_TAIL * above_q * math.exp(last)) if last < _NO_Q else 0.0
     probs[-1] += finite
     return GridLoss(h, low, probs, above - finite)
 

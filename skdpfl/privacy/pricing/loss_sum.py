@@ -35,7 +35,7 @@ from scipy import fft
 from skdpfl.privacy.pricing.loss_pairs import GridLoss, TooFine
 
 #: Larger exponents (of natural numbers) are not computed: they stand for infinity.
-_LARGEST = 600.0
+_LARGEST_EXPONENT = 600.0
 
 
 class Bound(NamedTuple):
@@ -119,11 +119,11 @@ class Window:
     def delta(self, epsilon: float) -> Bound:
         """Return the finite part of delta at one epsilon."""
         distance = self.losses[self.losses > epsilon] - epsilon
-        decay = np.exp(np.maximum(-self.tilt * distance, -_LARGEST))
+        decay = np.exp(np.maximum(-self.tilt * distance, -_LARGEST_EXPONENT))
         above = self.masses[self.losses.size - distance.size :] * decay
         terms = above * -np.expm1(-distance)
         log_scale = self.k - self.tilt * epsilon
-        if log_scale > _LARGEST:
+        if log_scale > _LARGEST_EXPONENT:
             return Bound(1.0, math.inf)
         missing = self.error + self.relative * float(above.sum())
         value = min(1.0, math.exp(log_scale) * (float(terms.sum()) + missing))
@@ -155,8 +155,8 @@ class Window:
         Q's up, however far from the centre.
         """
         from_centre, masses = self.losses[first:] - self.centre, self.masses[first:]
-        exponent = np.maximum(-self.tilt * from_centre, -_LARGEST)
-        decay = np.exp(np.where(exponent < _LARGEST, exponent, math.inf))
+        exponent = np.maximum(-self.tilt * from_centre, -_LARGEST_EXPONENT)
+        decay = np.exp(np.where(exponent < _LARGEST_EXPONENT, exponent, math.inf))
         with np.errstate(invalid="ignore"):
             above = _from_the_right(masses * decay)
         above_q = _from_the_right(

@@ -72,7 +72,7 @@ import numpy as np
 
 from skdpfl.privacy.events import Composition, Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon
-from skdpfl.privacy.pricing.loss_pairs import SURE, Grid, GridLoss, TooFine, gaussian_pair
+from skdpfl.privacy.pricing.loss_pairs import COUNTED_TAIL, Grid, GridLoss, TooFine, gaussian_pair
 from skdpfl.privacy.pricing.loss_sum import Bound, LossSum, Window
 from skdpfl.privacy.pricing.releases import AtomsPair, LossPair, Releases, merged, releases
 
@@ -131,7 +131,7 @@ def _sum(a: GridLoss, b: GridLoss, most: int) -> GridLoss:
         probs[cut] += probs[:cut].sum()
         low, probs = -most, probs[cut:]
     if (keep := most - low + 1) < probs.size:
-        kept = probs[keep:] * SURE * np.exp(-a.h * np.arange(1, probs.size - keep + 1))
+        kept = probs[keep:] * COUNTED_TAIL * np.exp(-a.h * np.arange(1, probs.size - keep + 1))
         infinite += float((probs[keep:] - kept).sum())
         probs = probs[:keep].copy()
         probs[-1] += kept.sum()
@@ -145,10 +145,10 @@ Question = Callable[[LossSum], Bound]
 TOLERATED = 1e-3
 
 #: A price is final if a finer grid lowers it by less, or if its own estimated excess is less.
-_ENOUGH = 2e-4
+_FINAL_CHANGE = 2e-4
 
 #: Smaller and larger values of epsilon are not refined.
-_SMALL, _LARGE = 1e-6, 600.0
+_LEAST_EPSILON, _LARGEST_EPSILON = 1e-6, 600.0
 
 #: The first guess of epsilon if there is none.
 _GUESSES = (1.0, 30.0)
@@ -160,7 +160,7 @@ _LEAST_DELTA = 1e-250
 _FIRST_POINTS, _POINTS_GROWTH, _MOST_POINTS = 2**10, 4, 2**19
 
 #: The largest number of points convolved without a transform.
-_FEW = 2**12
+_FEW_POINTS = 2**12
 
 #: Probabilities of a loss beyond the grid, below and above.
 _FAR_BELOW, _FAR_ABOVE = 1e-9, 1e-300
@@ -195,15 +195,15 @@ def refined(
 def _finer(pairs: Pairs, epsilon: float, ask: Question, moves: bool) -> Iterator[float]:
     """Yield upper bounds on finer and finer grids for an epsilon of about ``epsilon``."""
     points, before = _FIRST_POINTS, math.inf
-    while points <= _MOST_POINTS and _SMALL < epsilon < math.inf:
+    while points <= _MOST_POINTS and _LEAST_EPSILON < epsilon < math.inf:
         try:
             bound = _priced(pairs, epsilon, points, ask)
         except TooFine:
             return
         value = bound.value
         yield value
-        sharp = bound.excess < _ENOUGH and (value <= epsilon or not moves)
-        if sharp or before >= value > min(_LARGE, (1.0 - _ENOUGH) * before):
+        sharp = bound.excess < _FINAL_CHANGE and (value <= epsilon or not moves)
+        if sharp or before >= value > min(_LARGEST_EPSILON, (1.0 - _FINAL_CHANGE) * before):
             return
         if moves and value < epsilon / 2:
             epsilon = value
@@ -227,10 +227,10 @@ def _priced(pairs: Pairs, epsilon: float, points: int, ask: Question) -> Bound:
     try:
         bound = max(ask(LossSum(part, 4 * _MOST_POINTS)) for part in parts)
     except TooFine:
-        if points > _FEW:
+        if points > _FEW_POINTS:
             raise
         bound = Bound(math.inf, math.inf)
-    if points > _FEW or bound.missing <= max(_ENOUGH, bound.spread):
+    if points > _FEW_POINTS or bound.missing <= max(_FINAL_CHANGE, bound.spread):
         return bound
     return min(bound, max(ask(LossProduct(part, 4 * _MOST_POINTS)) for part in parts))
 
@@ -250,7 +250,7 @@ def _parts(pairs: Pairs, epsilon: float, points: int) -> list[tuple[tuple[GridLo
 
 
 #: Grid step over the root mean square deviation of one release's loss: least, largest.
-_FINEST, _COARSEST = 1 / 64, 1 / 16
+_FINEST_STEP, _COARSEST_STEP = 1 / 64, 1 / 16
 
 #: Points in the sum, times the number of distinct releases, above which the grid is made coarser.
 _WORK = 2**16
@@ -375,7 +375,7 @@ def _step(pairs: Pairs) -> float:
     deviation = math.sqrt(sum(n * pair.variance() for pair, n in pairs) / n_releases)
     # a sum is about 16 standard deviations wide
     fineness = 16 * math.sqrt(n_releases) * len(pairs) / _WORK
-    h = min(_COARSEST, max(_FINEST, fineness)) * (deviation or 1e-3)
+    h = min(_COARSEST_STEP, max(_FINEST_STEP, fineness)) * (deviation or 1e-3)
     if not all(isinstance(pair, AtomsPair) for pair, _ in pairs):
         return h
     # there are few atoms: a much finer grid costs little, and the largest loss lies on it

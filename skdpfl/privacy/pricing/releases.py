@@ -50,7 +50,7 @@ from skdpfl.privacy import events
 from skdpfl.privacy.pricing import loss_pairs
 
 #: Larger values of epsilon are not used, as e^epsilon would overflow.
-_LARGEST = 600.0
+_LARGEST_EPSILON = 600.0
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class AtomsPair:
         infinite = self.infinite
         if losses.max() > grid.largest:  # split between the last point and infinity
             beyond = masses * (
-                1.0 - loss_pairs.SURE * np.exp(np.minimum(0.0, grid.h * high - losses))
+                1.0 - loss_pairs.COUNTED_TAIL * np.exp(np.minimum(0.0, grid.h * high - losses))
             )
             beyond[losses <= grid.h * high] = 0.0
             probs[-1] -= beyond.sum()
@@ -99,7 +99,7 @@ def approximate_pair(epsilon: float, delta: float) -> AtomsPair:
 
 def profile_pair(epsilons: tuple[float, ...], deltas: tuple[float, ...]) -> AtomsPair:
     """The worst pair whose delta at each given epsilon is at most the delta given there."""
-    points = [(e, d) for e, d in zip(epsilons, deltas, strict=True) if abs(e) <= _LARGEST]
+    points = [(e, d) for e, d in zip(epsilons, deltas, strict=True) if abs(e) <= _LARGEST_EPSILON]
     points += [(-e, 1.0 - math.exp(-e) * (1.0 - d)) for e, d in points if e != 0.0]
     corners = _lower_hull(sorted(points))
     if not corners:

@@ -178,7 +178,7 @@ def _masses() -> tuple[list[int], int]:
 
 
 #: normals are drawn in pieces of this many: part of the definition of a stream
-_PIECE = 1 << 16
+_NORMALS_A_PIECE = 1 << 16
 #: about so many normals are finished at once
 _FINISHED = 1 << 18
 
@@ -205,10 +205,10 @@ def _fill(
 ) -> None:
     """Fill (S, n) with unfinished normals; several silos at once if they fit into a piece."""
     n, fine = out.shape[1], out.dtype == np.int64
-    rows = max(1, _PIECE // max(n, 1))
+    rows = max(1, _NORMALS_A_PIECE // max(n, 1))
     for i in range(0, len(silos), rows):
-        for k, start in enumerate(range(0, n, _PIECE)):
-            piece = out[i : i + rows, start : start + _PIECE]
+        for k, start in enumerate(range(0, n, _NORMALS_A_PIECE)):
+            piece = out[i : i + rows, start : start + _NORMALS_A_PIECE]
             count = n_words(piece.shape[1], fine)
             words = source.words(purpose, silos[i : i + rows], round, draw + k, count, scratch=True)
             fill(words, piece)
@@ -220,7 +220,7 @@ def units_of_rounds(
     """Return (R, S, n): the first draws of several rounds, short ones at once."""
     if len(rounds) == 1:
         return units(source, purpose, silos, rounds[0], 0, n, dtype)[None]
-    if n > _PIECE:
+    if n > _NORMALS_A_PIECE:
         return np.stack([units(source, purpose, silos, r, 0, n, dtype) for r in rounds])
     out = np.empty((len(rounds), len(silos), n), np.int64 if dtype == np.float64 else np.int32)
     count = n_words(n, dtype == np.float64)
@@ -260,7 +260,7 @@ def _fresh(
 
 def n_pieces(n: int) -> int:
     """Return how many draws ``n`` normals take."""
-    return -(-n // _PIECE)
+    return -(-n // _NORMALS_A_PIECE)
 
 
 def floats(units: np.ndarray, dtype: np.dtype) -> np.ndarray:

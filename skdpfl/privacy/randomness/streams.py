@@ -151,7 +151,7 @@ def alike(sizes: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
 
 
 #: so many numbers are drawn ahead
-_AHEAD = 1 << 12
+_NUMBERS_AHEAD = 1 << 12
 Shape = int | tuple[int, ...]
 
 
@@ -281,7 +281,7 @@ class Streams:
         key, first = (purpose, n, dtype), rounds.start
         drawn, block = self._ahead.get(key, (range(0), np.empty(0)))
         if first not in drawn:
-            drawn = rounds[: max(1, _AHEAD // max(1, n))]
+            drawn = rounds[: max(1, _NUMBERS_AHEAD // max(1, n))]
             block = self.units_blocks(purpose, (0,), drawn, n, dtype)[:, 0]
             self._ahead[key] = drawn, block
         return block[first - drawn.start]

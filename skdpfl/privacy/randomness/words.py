@@ -7,7 +7,7 @@ An address is (purpose, silo, round, draw) and a place j inside the draw::
 There is no state between calls, so the order of calls, the number of threads and the grouping of
 silos never change a number. Two properties hold for every source:
 
-* a shorter draw is the beginning of a longer one if both lie on the same side of ``SMALL``
+* a shorter draw is the beginning of a longer one if both lie on the same side of ``SMALL_DRAW``
   words and have the same :func:`bucket` size;
 * different addresses give independent words (here from a keyed Philox, or SFC64 states that it
   fills; from a cipher or a hash in the two secret sources).
@@ -43,7 +43,7 @@ import numpy as np
 from skdpfl._compiled import noise as compiled
 
 #: draws of at most this many words are read for many silos at once
-SMALL = 1024
+SMALL_DRAW = 1024
 #: silos and rounds fit 32 bits; draws 24, the upper half of them for rare refinements
 LIMIT = 1 << 32
 REFINED = 1 << 23
@@ -149,9 +149,9 @@ class SimulationWords(WordSource):
     def words(
         self, purpose: str, silos: Silos, round: int, draw: int, count: int, scratch: bool = False
     ) -> Words:
-        if count <= SMALL:
+        if count <= SMALL_DRAW:
             return self._short(purpose, silos, round, draw, bucket(count))[:, :count]
-        states = self._short(purpose, silos, round, draw, 2 * SMALL)
+        states = self._short(purpose, silos, round, draw, 2 * SMALL_DRAW)
         shape = len(silos), count
         rows = self._work.rows(*shape) if scratch else np.empty(shape, np.uint64)
         if compiled is not None:
@@ -164,7 +164,7 @@ class SimulationWords(WordSource):
     def words_of_rounds(
         self, purpose: str, silos: np.ndarray, rounds: range, count: int
     ) -> np.ndarray:
-        if count > SMALL:
+        if count > SMALL_DRAW:
             return super().words_of_rounds(purpose, silos, rounds, count)
         size = bucket(count)
         domain, blocks, draw = size.bit_length(), size // 4, partial(self._philox, purpose)
@@ -185,15 +185,15 @@ class SimulationWords(WordSource):
         self, purpose: str, silos: np.ndarray, rounds: np.ndarray, draw: int, count: int
     ) -> Words:
         size, each_round = bucket(count), 1 + np.count_nonzero(rounds[1:] != rounds[:-1])
-        if size > SMALL or len(silos) > 2 * each_round:  # those of a round are read at once
+        if size > SMALL_DRAW or len(silos) > 2 * each_round:  # those of a round are read at once
             return super().words_at(purpose, silos, rounds, draw, count)
         blocks, domain, read = size // 4, size.bit_length(), partial(self._philox, purpose)
         each = zip(silos.tolist(), rounds.tolist(), strict=True)
         return np.array([read(i * blocks, draw, round, domain, count) for i, round in each])
 
     def _short(self, purpose: str, silos: Any, round: Any, draw: int, size: int) -> Words:
-        """Read ``size`` Philox words for each silo; a size above SMALL means an SFC64 state."""
-        width = size if size <= SMALL else 4
+        """Read ``size`` Philox words for each silo; one above SMALL_DRAW means an SFC64 state."""
+        width = size if size <= SMALL_DRAW else 4
         blocks = width // 4
         domain = size.bit_length()
         silos = np.asarray(silos, dtype=np.int64)
@@ -282,7 +282,7 @@ else:
 #: stacks of draws up to this many words go through the cipher in one call
 _STACKED = 256
 #: longer draws go through Galois/counter mode
-_LONG = 2048
+_LONG_DRAW = 2048
 _ZEROS = memoryview(bytes(1 << 17))
 _FIRST = (2).to_bytes(4, "big")
 
@@ -330,7 +330,7 @@ class AesWords(_Secret):
         rows = self._work.rows(*shape) if scratch else np.empty(shape, np.uint64)
         for row, silo in zip(rows, silos, strict=True):
             start = (int(silo) << 64 | round << 32 | draw).to_bytes(12, "big")
-            if count <= _LONG:
+            if count <= _LONG_DRAW:
                 stream.reset_nonce(start + _FIRST)
                 stream.update_into(_ZEROS[: 8 * size], row.data.cast("B"))
             else:

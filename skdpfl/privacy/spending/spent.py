@@ -145,7 +145,7 @@ _MOST_DISTINCT = 32
 _OF_GROUP = (0.0, *(1.06**i for i in range(-25, 30)))
 
 #: A group's epsilon above this is called infinite.
-_LARGEST = 600.0
+_LARGEST_EPSILON = 600.0
 
 #: What to do where a group's epsilon is infinite.
 NO_EPSILON = (
@@ -237,7 +237,7 @@ def _scaled(composition: Composition, k: int) -> Composition:
 def _chained(compositions: list[Composition], paid: SiloCosts, k: int) -> Composition:
     """Return the chain's profile, around its epsilon at the stated delta."""
     scale = paid.epsilon
-    if scale > _LARGEST:
+    if scale > _LARGEST_EPSILON:
         return ((Exact(), 1),)
     compositions = [merged(composition, _MOST_DISTINCT) for composition in compositions]
     epsilons = sorted(scale * point for point in _OF_ONE) if scale > 0 else list(_NEAR_ZERO)
@@ -256,11 +256,11 @@ def _chained(compositions: list[Composition], paid: SiloCosts, k: int) -> Compos
 
 def _least_epsilon(chain: Chain, delta: float) -> float:
     """Return the epsilon at which the chain meets delta, rounded up; inf where there is none."""
-    if chain.delta(_LARGEST) > delta:
+    if chain.delta(_LARGEST_EPSILON) > delta:
         return math.inf
     if chain.delta(0.0) <= delta:
         return 0.0
-    low, high = 0.0, _LARGEST
+    low, high = 0.0, _LARGEST_EPSILON
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if chain.delta(middle) <= delta else (middle, high)

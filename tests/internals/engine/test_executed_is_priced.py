@@ -185,5 +185,5 @@ def model(deliver, dtype, cohorts):
 @pytest.mark.parametrize("deliver", DELIVERIES.values(), ids=list(DELIVERIES))
 def test_the_order_of_delivery_changes_no_bit(monkeypatch, deliver, dtype, cohorts, at_once):
     """In one piece, and in pieces of four silos (of 12 numbers each)."""
-    monkeypatch.setattr(_budgets, "AT_ONCE", at_once)
+    monkeypatch.setattr(_budgets, "NUMBERS_A_PRODUCT", at_once)
     assert np.array_equal(model(deliver, dtype, cohorts), model(None, dtype, cohorts))

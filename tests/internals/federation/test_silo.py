@@ -169,7 +169,7 @@ def test_no_bit_tells_of_another_silo(monkeypatch, group, sampling, dtype, k, la
 @pytest.mark.parametrize("k", [1, 3])
 def test_no_bit_tells_who_takes_part_where_batches_are_transformed(monkeypatch, k, layout):
     """Silos that stand together are read as they are, others are gathered."""
-    monkeypatch.setattr(_local, "LARGE", 0)
+    monkeypatch.setattr(_local, "LARGE_DATA", 0)
     numbers = first_silo(40, k=k), Everyone(), np.float64, k, layout
     everyone = messages(*numbers, transform=np.negative)
     some = np.array([1, 3, 5, 8])
