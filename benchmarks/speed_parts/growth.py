@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,8 +55,8 @@ class Growth(NamedTuple):
 def measure_growth(quick: bool) -> Growth:
     """Measure; seconds by the best of some runs, memory by one more."""
     top = 4 if quick else 7
-    rounds = [_rounds(10**k) for k in range(1, 3 if quick else 5)]
-    rows = [_rows(10**k) for k in range(3, top + 1)]
+    rounds = [_records(10**k, 1000, 10, 5, 10**k, 0.2) for k in range(1, 3 if quick else 5)]
+    rows = [_records(10**k, 10**k, 20, 10, 20, 0.1) for k in range(3, top + 1)]
     n = 10**4 if quick else 10**6
     counts = [10**k for k in range(0, 3 if quick else 6)]
     silos, whole = ([_silos(n, m, unit) for m in counts] for unit in (False, True))
@@ -72,18 +73,10 @@ def _data(n: int, d: int = 20) -> tuple[np.ndarray, np.ndarray]:
     return X, (X[:, 0] > 0).astype(np.int8)
 
 
-def _rounds(n_rounds: int) -> Point:
-    X, y = _data(1000, 10)
-    silos = np.arange(1000) * 5 // 1000
-    model = skdpfl.ISRLDPClassifier(n_rounds=n_rounds, sampling_rate=0.2, **COMMON)
-    return _measured(n_rounds, X, lambda: model.fit(X, y, silos=silos))
-
-
-def _rows(n: int) -> Point:
-    X, y = _data(n)
-    silos = np.arange(n) * 10 // n
-    model = skdpfl.ISRLDPClassifier(n_rounds=20, sampling_rate=0.1, **COMMON)
-    return _measured(n, X, lambda: model.fit(X, y, silos=silos))
+def _records(number: int, n: int, d: int, m: int, n_rounds: int, rate: float) -> Point:
+    X, y = _data(n, d)
+    model = skdpfl.ISRLDPClassifier(n_rounds=n_rounds, sampling_rate=rate, **COMMON)
+    return _measured(number, X, partial(model.fit, X, y, silos=np.arange(n) * m // n))
 
 
 def _silos(n: int, m: int, whole: bool) -> Point:
@@ -97,7 +90,7 @@ def _silos(n: int, m: int, whole: bool) -> Point:
         )
     else:
         model = skdpfl.DPFedAvgClassifier(n_rounds=10, local_steps=1, sampling_rate=1.0, **COMMON)
-    return _measured(m, X, lambda: model.fit(X, y, silos=silos))
+    return _measured(m, X, partial(model.fit, X, y, silos=silos))
 
 
 def _measured(number: int, X: np.ndarray, fit: Callable[[], object]) -> Point:

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -131,11 +132,7 @@ def main() -> None:
         fit = _curves(int(sys.argv[1]))
     elif len(sys.argv) == 3:
         sizes = Sizes(w3_silos=int(sys.argv[1]), w3_rounds=int(sys.argv[2]))
-        data = many_silos(sizes)
-
-        def fit() -> object:
-            return fit_w3(data, sizes)
-
+        fit = partial(fit_w3, many_silos(sizes), sizes)
     else:
         folder, *shape, order, name = sys.argv[1:]
         fit = _large(folder, *map(int, shape), order, name)

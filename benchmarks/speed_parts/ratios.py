@@ -56,14 +56,28 @@ def _rounds(n: int, m: int, rate: float, *, even: bool = True, n_rounds: int = 1
 def _whole(n: int, m: int, *, even: bool) -> Fit:
     """Return a hundred rounds of about a hundred protected silos, with five local steps."""
     X, y = _records(n)
-    who = {"unit": "silo", "trust": "server", "cohort": "poisson", "silo_fraction": min(1, 100 / m)}
-    model = skdpfl.DPFedAvgClassifier(n_rounds=100, local_steps=5, sampling_rate=1.0, **who)
-    model.set_params(**COMMON)
-    return partial(model.fit, X, y, silos=_ids(n, m, even=even))
+    who = COMMON | {"unit": "silo", "trust": "server", "cohort": "poisson", "local_steps": 5}
+    who |= {"n_rounds": 100, "sampling_rate": 1.0, "silo_fraction": min(1, 100 / m)}
+    return partial(skdpfl.DPFedAvgClassifier(**who).fit, X, y, silos=_ids(n, m, even=even))
 
 
-def _central(n: int) -> Fit:
-    return partial(LogisticRegression().fit, *_records(n))
+def _layouts(by: int) -> tuple[Fit, Fit]:
+    """Return a fit to a frame that stores each column by itself, and one to an array of rows."""
+    fit = _whole(1_000_000 // by, 10_000 // by, even=True)
+    X, y = fit.args
+    return partial(fit.func, pd.DataFrame(dict(enumerate(X.T.copy()))), y, **fit.keywords), fit
+
+
+def _uneven(fit: Callable[..., Fit], n: int, m: int, *rest: float) -> tuple[Fit, Fit]:
+    """Return a fit to uneven silos and one to even ones; the last number is the divisor."""
+    *more, by = rest
+    return tuple(fit(n // by, max(10, m // by), *more, even=even) for even in (False, True))
+
+
+def _central(by: int) -> tuple[Fit, Fit]:
+    """Return a fit in which everything is chosen, and LogisticRegression's."""
+    n = 10_000 // by
+    return _auto(n, 10, even=False), partial(LogisticRegression().fit, *_records(n))
 
 
 def _bounded(n: int, model: str, dtype: type = np.float64, m: int = 1) -> Fit:
@@ -89,13 +103,13 @@ def _wide(n: int, d: int) -> tuple[Fit, Fit]:
     )
 
 
-def _drawn_sizes(n: int, m: int) -> tuple[Fit, Fit]:
+def _drawn_sizes(by: int) -> tuple[Fit, Fit]:
     """Return fits of silos whose sizes are drawn, from few records to thousands, and of even ones.
 
     The shares are those of a Dirichlet distribution with all parameters .1.
     """
+    n, m, rng = 30_000 // by, 300 // by, np.random.default_rng(1)
     X, y = _records(n)
-    rng = np.random.default_rng(1)
     drawn = rng.choice(m, n, p=rng.dirichlet(np.full(m, 0.1)))
     model = skdpfl.ISRLDPClassifier(n_rounds=100, sampling_rate=1.0, **COMMON)
     return tuple(partial(model.fit, X, y, silos=ids) for ids in (drawn, _ids(n, m, even=True)))
@@ -106,22 +120,24 @@ def _levels(n: int) -> tuple[Fit, Fit]:
 
     The second has one column less a category: that of what is missing, or no level.
     """
-    rng, names = np.random.default_rng(0), [f"level {k}" for k in range(20)]
-    codes, numbers = rng.integers(0, 20, (n, 10)), rng.random((n, 5))
-    words = {f"c{j}": pd.Categorical.from_codes(codes[:, j], names) for j in range(10)}
-    frame = pd.DataFrame(words | {f"x{j}": numbers[:, j] for j in range(5)})
-    bounds = dict.fromkeys(words, names) | {f"x{j}": (0, 1) for j in range(5)}
-    dense = np.column_stack([(codes[:, :, None] == range(20)).reshape(n, -1), numbers])
-    y, ids = codes[:, 0] + 20 * numbers[:, 0] > 19, _ids(n, 10, even=True)
+    rng, numbers = np.random.default_rng(0), range(10, 15)
+    codes, values = rng.integers(0, 20, (n, 10)), rng.random((n, 5))
+    frame = pd.DataFrame(codes).astype(str).astype("category")
+    frame[list(numbers)] = values
+    levels = set(map(str, range(20)))
+    known = {j: levels if j < 10 else (0, 1) for j in frame}
+    dense = np.column_stack([(codes[:, :, None] == range(20)).reshape(n, -1), values])
+    y, ids = codes[:, 0] + 20 * values[:, 0] > 19, _ids(n, 10, even=True)
     given = {"model": "linear", "trust": "server", "random_state": 0}
-    fit, other = (
-        skdpfl.ISRLDPClassifier(3.0, feature_bounds=b, **given).fit for b in (bounds, (0, 1))
+    return tuple(
+        partial(skdpfl.ISRLDPClassifier(3.0, feature_bounds=b, **given).fit, X, y, silos=ids)
+        for X, b in ((frame, known), (dense, (0, 1)))
     )
-    return partial(fit, frame, y, silos=ids), partial(other, dense, y, silos=ids)
 
 
-def _predictions(n: int, dtype: type, what: str = "predict") -> tuple[Fit, Fit]:
+def _predictions(dtype: type, by: int, what: str = "predict") -> tuple[Fit, Fit]:
     """Return predictions of clipped records, and LogisticRegression's."""
+    n = 1_000_000 // by
     X, y = _records(max(n, 20_000))
     X, ours = X.astype(dtype), _bounded(20_000, "linear", dtype)()
     theirs = LogisticRegression().fit(X[:20_000], y[:20_000])
@@ -130,7 +146,7 @@ def _predictions(n: int, dtype: type, what: str = "predict") -> tuple[Fit, Fit]:
 
 def _one_row(what: str, by: int) -> tuple[Fit, Fit]:
     """Return a thousand predictions of one record, and LogisticRegression's."""
-    each = _predictions(1, np.float64, what)
+    each = _predictions(np.float64, 1_000_000, what)
     return tuple(lambda one=one: [one() for _ in range(1000 // by)] for one in each)
 
 
@@ -145,8 +161,9 @@ def _groups(by: int) -> tuple[Fit, Fit]:
     return lambda: plan().spent().group(2), lambda: plan().spent()
 
 
-def _grid(n: int, penalties: int, folds: int) -> tuple[Fit, Fit]:
+def _grid(by: int) -> tuple[Fit, Fit]:
     """Return a search over penalties with silos by metadata routing, and a central one."""
+    n, penalties, folds = (2000, 20, 5) if by == 1 else (500, 2, 2)
     (X, y), silos = _records(n), _ids(n, 10, even=True)
 
     def ours() -> object:
@@ -163,33 +180,19 @@ def _grid(n: int, penalties: int, folds: int) -> tuple[Fit, Fit]:
 
 #: name -> two fits, numbers of records and silos divided by ``by``
 PAIRS: dict[str, Callable[[int], tuple[Fit, Fit]]] = {
-    "uneven / even, 10 silos of 1,000": lambda by: (
-        _auto(10_000 // by, 10, even=False),
-        _auto(10_000 // by, 10, even=True),
+    "uneven / even, 10 silos of 1,000": partial(_uneven, _auto, 10_000, 10),
+    "uneven / even, 200 silos of 50, all records": partial(_uneven, _rounds, 10_000, 200, 1.0),
+    "uneven / even, 200 silos of 50, a fifth of the records": partial(
+        _uneven, _rounds, 10_000, 200, 0.2
     ),
-    "uneven / even, 200 silos of 50, all records": lambda by: (
-        _rounds(10_000 // by, 200 // by, 1.0, even=False),
-        _rounds(10_000 // by, 200 // by, 1.0, even=True),
-    ),
-    "uneven / even, 200 silos of 50, a fifth of the records": lambda by: (
-        _rounds(10_000 // by, 200 // by, 0.2, even=False),
-        _rounds(10_000 // by, 200 // by, 0.2, even=True),
-    ),
-    "uneven / even, 10,000 whole silos of 20": lambda by: (
-        _whole(200_000 // by, 10_000 // by, even=False),
-        _whole(200_000 // by, 10_000 // by, even=True),
-    ),
+    "uneven / even, 10,000 whole silos of 20": partial(_uneven, _whole, 200_000, 10_000),
+    "a frame of columns / an array, 10,000 whole silos of 100": _layouts,
     "default / calibrate=False, 10,000 silos of 20": lambda by: (
         _auto(200_000 // by, 10_000 // by, even=True, n_rounds=20),
         _auto(200_000 // by, 10_000 // by, even=True, n_rounds=20, calibrate=False),
     ),
-    "default, uneven / LogisticRegression, 10 silos of 1,000": lambda by: (
-        _auto(10_000 // by, 10, even=False),
-        _central(10_000 // by),
-    ),
-    "20 penalties x 5 folds, silos routed / LogisticRegression, 2,000": lambda by: _grid(
-        2000 // min(by, 4), max(2, 20 // by), 5 if by == 1 else 2
-    ),
+    "default, uneven / LogisticRegression, 10 silos of 1,000": _central,
+    "20 penalties x 5 folds, silos routed / LogisticRegression, 2,000": _grid,
     **{
         f"additive / linear, {n:,} of {dtype.__name__}, {m} silo{'s' * (m > 1)}": partial(
             _additive, n, dtype, m
@@ -199,24 +202,17 @@ PAIRS: dict[str, Callable[[int], tuple[Fit, Fit]]] = {
     },
     "additive / linear, 2,000 x 5,000": lambda by: _wide(2000 // by, 5000 // by),
     "10 categories of 20 levels / columns of 0 and 1, 100,000": lambda by: _levels(100_000 // by),
-    "sizes by Dirichlet(.1) / even, 300 silos, 30,000": lambda by: _drawn_sizes(
-        30_000 // by, 300 // by
-    ),
-    "100,000 silos of 10 / 1,000 silos of 1,000": lambda by: (
-        _rounds(1_000_000 // by, 100_000 // by, 1.0, n_rounds=10),
-        _rounds(1_000_000 // by, 1000 // by, 1.0, n_rounds=10),
+    "sizes by Dirichlet(.1) / even, 300 silos, 30,000": _drawn_sizes,
+    "100,000 silos of 10 / 1,000 silos of 1,000": lambda by: tuple(
+        _rounds(1_000_000 // by, m // by, 1.0, n_rounds=10) for m in (100_000, 1000)
     ),
     "a plan and its group(2) / the plan, 10 silos of 2,000, a tenth of the records": _groups,
     **{
         f"1,000 calls of {what} for one record / LogisticRegression": partial(_one_row, what)
         for what in ("predict", "decision_function", "predict_proba")
     },
-    "predictions / LogisticRegression, 1,000,000 of float32": lambda by: _predictions(
-        1_000_000 // by, np.float32
-    ),
-    "predictions / LogisticRegression, 1,000,000 of float64": lambda by: _predictions(
-        1_000_000 // by, np.float64
-    ),
+    "predictions / LogisticRegression, 1,000,000 of float32": partial(_predictions, np.float32),
+    "predictions / LogisticRegression, 1,000,000 of float64": partial(_predictions, np.float64),
 }
 #: no pair is repeated after so many seconds
 _LONG = 15.0
@@ -227,8 +223,7 @@ def measure_ratios(quick: bool) -> str:
     by, repeats = (20, 1) if quick else (1, 7)
     lines = []
     for name, pair in PAIRS.items():
-        taken: list[list[float]] = [[], []]
-        fits = pair(by)
+        fits, taken = pair(by), ([], [])
         for number in range(repeats + 1):  # the first ones warm up
             if sum(map(sum, taken)) > _LONG:
                 break
