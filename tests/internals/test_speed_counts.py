@@ -16,10 +16,11 @@ import polars as pl
 import pytest
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.estimators import _base
-from skdpfl.federation import SiloData, _local
+from skdpfl.estimators import _base, _training
+from skdpfl.federation import LocalFederation, SiloData, _local
 from skdpfl.models import Records, _clipping, _products
 from skdpfl.models._products import CompiledProducts
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.words import SimulationWords
 
 COMMON = {
@@ -62,9 +63,26 @@ def counted(monkeypatch):
     count(_clipping, "slope_limits", "limits")
     count(SiloData, "at", "gathers")
     count(Records, "gathered", "gathers")
+    count(_training, "choose_within_budget", "choices")
+    count(_training, "make_plan", "plans")
+    count(PrivacyPlan, "spent", "costs")
+    count(LocalFederation, "ask", "asked")
     count(SimulationWords, "words", "draws")
     count(SimulationWords, "words_of_rounds", "draws of many rounds")
     return counts
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """The calls of scikit-learn's checks, which take most of a row's time."""
+    calls, original = [], _base.validate_data
+
+    def watched(*args, **options):
+        calls.append(1)
+        return original(*args, **options)
+
+    monkeypatch.setattr(_base, "validate_data", watched)
+    return calls
 
 
 # ---- small silos: one call, its random numbers drawn ahead --------------------------------------
@@ -82,6 +100,19 @@ def test_a_round_of_small_silos_is_two_products(products, counted, rate):
     assert counted["gathers"] <= 1 + 30 * (products == "numpy")  # the norms
     assert counted["draws of many rounds"] <= 4
     assert counted["draws"] <= 30  # second draws of normals, in some rounds
+
+
+@pytest.mark.parametrize(("bounds", "most"), [(None, 4), ((-4, 4), 5)])
+def test_a_fit_is_checked_planned_and_priced_once(counted, checked, bounds, most):
+    """And asks the records at most ``most`` times before its rounds."""
+    X, y, silos = records(2000, 20, 10, np.float64)
+    model = ISRLDPClassifier(3.0, feature_bounds=bounds, random_state=0)
+    model.fit(pd.DataFrame(X), y > 5, silos=silos)
+    assert (len(checked), counted["choices"], counted["plans"], counted["costs"]) == (1, 1, 1, 1)
+    assert counted["asked"] <= most
+    checked.clear()
+    model.fit(X, y > 5, silos=silos)
+    assert not checked
 
 
 # ---- memory: X is not copied --------------------------------------------------------------------
@@ -109,19 +140,6 @@ def test_predictions_do_not_copy_the_records():
     assert peak < 2 * found[0].nbytes + 2**22
     some = [fitted.decision_function(X[i : i + 9000]) for i in range(0, len(X), 9000)]
     np.testing.assert_array_equal(found[0], np.concatenate(some))
-
-
-@pytest.fixture
-def checked(monkeypatch):
-    """The calls of scikit-learn's checks, which take most of a row's time."""
-    calls, original = [], _base.validate_data
-
-    def watched(*args, **options):
-        calls.append(1)
-        return original(*args, **options)
-
-    monkeypatch.setattr(_base, "validate_data", watched)
-    return calls
 
 
 @pytest.mark.parametrize("model", ["linear", "additive"])
