@@ -58,6 +58,8 @@ from skdpfl.scaling import (
     IdentityScaling,
     LabelShares,
     Scales,
+    ShrinkPlan,
+    first_raw_prediction,
 )
 
 #: the variance of a sample's coefficients over that of uncorrelated columns
@@ -262,8 +264,10 @@ class Agreed:
         recipe = replace(recipe, plan=priced, price=price, scaled_row=row, largest_square=largest)
         recipe = finish_recipe(recipe, partial(self.data.with_curvature, scales=scales))
         model = recipe.model.started(scales)
-        if plan is not None and isinstance(model, LinearModel):
-            model = replace(model, start=plan.start(labels, self.work.class_weights))
+        whole = recipe.promise.hides_silos and recipe.chooses_step and recipe.loss.link == "logit"
+        if isinstance(model, LinearModel) and (whole or isinstance(plan, ShrinkPlan)):
+            known = first_raw_prediction(labels, self.work.class_weights)
+            model = replace(model, start=known)
         work = replace(
             self.work,
             model=model,

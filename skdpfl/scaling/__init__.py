@@ -23,6 +23,7 @@ from skdpfl.scaling._calibration import (
     ShrinkPlan,
     Slopes,
     TemperaturePlan,
+    first_raw_prediction,
     rarity,
 )
 from skdpfl.scaling._centre_sums import (

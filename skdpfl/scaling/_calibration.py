@@ -216,10 +216,6 @@ class CalibrationPlan(ABC):
         """Return the labels' shares, which may be counted; before anything else is asked."""
         return LabelShares()
 
-    def start(self, labels: LabelShares, weights: Any) -> float:
-        """Return the raw prediction at which rounds begin; ``weights`` are those of classes."""
-        return 0.0
-
     @cached_property
     def sums(self) -> SumPlan:
         """The plan of the sums; each costs at most mu = 1."""
@@ -519,11 +515,6 @@ class ShrinkPlan(ScalePlan):
         share = posterior_share(noisy, noise, least)
         return LabelShares((1 - share, share), noise / (share * (1 - share)))
 
-    def start(self, labels: LabelShares, weights: Any) -> float:
-        """Return the raw prediction at which rounds begin: the constant's, if it is known."""
-        shares = weighted_shares(labels.shares, weights)
-        return 0.0 if shares is None or len(shares) > 2 else log_odds(shares)[0]
-
     def calibrated(self, run: CalibrationRun) -> Calibrated:
         weighted, model = self._weighted(run), run.work.model
         reached, factor = self._reached_and_factor(run, weighted)
@@ -679,6 +670,15 @@ def weighted_shares(
         return shares
     both = [share * weight for share, weight in zip(shares, weights, strict=True)]
     return tuple(value / sum(both) for value in both) if min(both) > 0 else None
+
+
+def first_raw_prediction(labels: LabelShares, weights: tuple[float, ...] | None) -> float:
+    """Return where rounds of two classes begin: the constant's raw prediction, if it is known.
+
+    Columns then do none of the intercept's work. ``weights`` are those of classes.
+    """
+    shares = weighted_shares(labels.shares, weights)
+    return 0.0 if shares is None or len(shares) > 2 else log_odds(shares)[0]
 
 
 def posterior_share(share: float, noise: float, least: float) -> float:

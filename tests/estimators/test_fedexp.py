@@ -233,3 +233,17 @@ def test_a_target_whose_scale_noise_drowns_is_told_of():
     assert min(scores) < -1 and np.median(scores) > 0.7
     assert all(said for score, said in zip(scores, told, strict=True) if score < 0)
     assert sum(told) < 4
+
+
+@pytest.mark.parametrize("weights", [None, {0: 1, 1: 3}])
+@pytest.mark.parametrize("name", ["FedEXP", "FedAvg", "Scaffold-server"])
+def test_rounds_begin_at_public_shares(name, weights):
+    """Where records have them nothing is left to learn; from 0, columns learn the intercept."""
+    X = np.ones((600, 2))
+    y, silos = np.tile(np.arange(10) == 0, 60).astype(int), np.repeat(np.arange(M), 10)
+    options = {"epsilon": np.inf, "n_rounds": 1, "class_weight": weights}
+    given = make(name, **options, classes={0: 0.9, 1: 0.1}).fit(X, y, silos=silos)
+    odds = np.log(1 / 9 if weights is None else 3 / 9)
+    np.testing.assert_allclose(given.decision_function(X), odds, atol=1e-6)
+    unknown = make(name, **options).fit(X, y, silos=silos)
+    assert abs(unknown.coef_).min() > 0.1 > 1e-6 > abs(given.coef_).max()

@@ -138,7 +138,7 @@ def test_two_classes_are_shrunk_by_noise_and_coefficients_alone(mu, shares, clip
     assert found.factor == pytest.approx(part_of_signal(*known))
     odds = np.array([0, 0, *log_odds(shares)])
     np.testing.assert_allclose(found.params - odds, found.factor * (params - odds))
-    assert plan.start(run.labels, None) == odds[2]
+    assert scaling.first_raw_prediction(run.labels, None) == odds[2]
     trained.mechanism = SimpleNamespace()  # whose noise nobody knows
     prior = plan.calibrated(run).factor
     assert prior == plan.calibrated(run._replace(params=3 * params)).factor
