@@ -195,8 +195,8 @@ def _places(code: Any) -> Iterator[tuple[str, Any]]:
             if name not in GENERATED:
                 yield f"{where}.{name}", value
         return
-    kept = code.__defaults__, code.__kwdefaults__, vars(code)
-    yield f"{where} (defaults)", kept
+    parts = code.__defaults__, code.__kwdefaults__, vars(code)
+    yield f"{where} (defaults)", parts
     for name, cell in zip(code.__code__.co_freevars, code.__closure__ or (), strict=True):
         yield f"{where} ({name})", getattr(cell, "cell_contents", None)
     for name in _names(code.__code__) & code.__globals__.keys():

@@ -174,12 +174,12 @@ def _mixes(step: FunctionTransformer, rows: Any) -> bool:
     cases = [(rows, few[:1]), (rows, few[-1:]), (rows, few[: n // 2]), (rows, few[::-1])]
     if n > 1:
         cases += [(changed, np.arange(n)[: n - 1])]
-    for table, kept in cases:
-        alone = _called(step, table if table is changed else _taken(table, kept))
+    for table, places in cases:
+        alone = _called(step, table if table is changed else _taken(table, places))
         if alone is None or alone.ndim == 0:
             return True
-        alone = alone[: len(kept)]
-        if not _alike(together[kept], alone):
+        alone = alone[: len(places)]
+        if not _alike(together[places], alone):
             return True
     return False
 
@@ -194,11 +194,11 @@ def _called(step: FunctionTransformer, rows: Any) -> np.ndarray | None:
         return None
 
 
-def _taken(rows: Any, kept: np.ndarray) -> Any:
+def _taken(rows: Any, places: np.ndarray) -> Any:
     """Return some of the rows."""
     if isinstance(rows, pd.DataFrame):
-        return rows.iloc[kept].reset_index(drop=True)
-    return rows[kept]
+        return rows.iloc[places].reset_index(drop=True)
+    return rows[places]
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> bool:

@@ -312,11 +312,11 @@ def _round(
 def _cohorts(plan: PrivacyPlan, streams: Streams) -> Iterator[Cohort]:
     """Yield the cohort of each round: from the plan's schedule, or a secret draw."""
     if plan.schedule is not None:
-        drawn: Iterable[np.ndarray] = plan.schedule
+        cohorts: Iterable[np.ndarray] = plan.schedule
     elif plan.unit == "silo" and plan.silo_fraction < 1:
-        drawn = plan.cohorts(streams)
+        cohorts = plan.cohorts(streams)
     else:
         yield from repeat(Cohort.of(plan, np.arange(plan.n_silos)), plan.n_rounds)
         return
-    for silos in drawn:
+    for silos in cohorts:
         yield Cohort.of(plan, silos)

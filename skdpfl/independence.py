@@ -197,11 +197,11 @@ def _try_algorithm(algorithm: Algorithm, size: int, *, stacks: bool = True) -> N
         for r in range(_ROUNDS):
             shared, n_steps = algorithm.broadcast(state), algorithm.n_gradients(r)
             local = partial(_local, shared, n_steps)
-            kept = _by_silo(algorithm, new, local, (memory, slopes, offsets), stacks, "messages")
+            sent = _by_silo(algorithm, new, local, (memory, slopes, offsets), stacks, "messages")
             remember = partial(_remember, shared)
-            memory = _by_silo(algorithm, new, remember, (memory, kept), stacks, "memories")
-            squared = float(np.square(kept).sum(axis=-1).mean())
-            state = algorithm.aggregate(state, Released(kept.mean(axis=0), 1.0, 1.0, squared, 0.5))
+            memory = _by_silo(algorithm, new, remember, (memory, sent), stacks, "memories")
+            squared = float(np.square(sent).sum(axis=-1).mean())
+            state = algorithm.aggregate(state, Released(sent.mean(axis=0), 1.0, 1.0, squared, 0.5))
 
 
 def _local(
@@ -210,8 +210,8 @@ def _local(
     return own.local(shared, memory, _MadeUp(slopes, offsets, n_steps))
 
 
-def _remember(shared: Any, own: Algorithm, memory: NDArray, kept: NDArray) -> NDArray:
-    return own.remember(shared, memory, kept)
+def _remember(shared: Any, own: Algorithm, memory: NDArray, sent: NDArray) -> NDArray:
+    return own.remember(shared, memory, sent)
 
 
 def _by_silo(

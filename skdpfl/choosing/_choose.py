@@ -68,13 +68,13 @@ from skdpfl.scaling import (
     values_of,
 )
 
-#: the warning after the scales have been found
+#: warning once the scales are known
 _COARSE = (
     "Estimates within the budget show that the target may vary by far less than {:.1g}, or be "
     "outside its bounds, so predictions may be far off. Give target_bounds=(low, high), a public "
     "range that is no wider than the target's values."
 )
-#: the warning where the target's mean is not found
+#: warning where noise hides the target's mean
 _UNKNOWN = (
     "The noise will drown the target: its mean was estimated with an error of {:.2g} times half "
     "its range, so predictions may be worse than the target's mean. Give narrower public "

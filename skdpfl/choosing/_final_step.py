@@ -86,7 +86,7 @@ class Curvature:
         return np.array([self._curvature_along(value) for value in values])
 
     @cached_property
-    def drawn(self) -> float:
+    def sampled(self) -> float:
         """V."""
         plan, curvature = self.recipe.plan, 0.0
         if self.missing:
@@ -106,8 +106,8 @@ class Curvature:
     @property
     def steepest(self) -> float:
         """max_i(L_i + V_i)."""
-        drawn = self.missing / self._sizes * self._longest if self.missing else 0.0
-        return float((self.of_silos + drawn).max())
+        sampled = self.missing / self._sizes * self._longest if self.missing else 0.0
+        return float((self.of_silos + sampled).max())
 
     @cached_property
     def _sizes(self) -> np.ndarray:
@@ -155,7 +155,7 @@ def with_curvature(
     curvature, settings = Curvature(X, silos, scales, smooth, factors), recipe.settings
     if recipe.chooses_step:
         settings = replace(settings, learning_rate=bearable_step(curvature))
-    return replace(recipe, settings=settings, measured=(curvature.whole, curvature.drawn))
+    return replace(recipe, settings=settings, measured=(curvature.whole, curvature.sampled))
 
 
 def bearable_step(curvature: Curvature) -> float:
@@ -170,14 +170,14 @@ def bearable_step(curvature: Curvature) -> float:
         momentum = settings.momentum if at_server else 0.0
         plain = recipe.loss.is_quadratic or not momentum
         pace = 1.8 * (1 + momentum) if plain else 1.0  # longer steps may cycle
-        drawn = curvature.drawn * (3 if isinstance(algorithm, Scaffold) else 1)
-        return 1 / (curvature.whole / pace + drawn / (1 - momentum)) / server
+        sampled = curvature.sampled * (3 if isinstance(algorithm, Scaffold) else 1)
+        return 1 / (curvature.whole / pace + sampled / (1 - momentum)) / server
     eta = 0.9 / curvature.steepest
     pace = server * plan.n_silos * float(plan.weights.max())
     if pace > 1.5:
         eta = min(eta, 1.5 / (pace * n_steps * float(curvature.of_silos.max())))
     if isinstance(algorithm, Scaffold):
-        eta = min(eta, 1 / (server * n_steps * (curvature.whole + 3 * curvature.drawn)))
+        eta = min(eta, 1 / (server * n_steps * (curvature.whole + 3 * curvature.sampled)))
     return eta
 
 

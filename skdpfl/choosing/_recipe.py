@@ -330,12 +330,12 @@ class Recipe:
     curves: CurvePlan | None = None
     #: the covariance of intervals beside the fit (:mod:`skdpfl.inference`); None: no intervals
     intervals: Covariance | None = None
-    #: levels and ranges of a frame that are found first
+    #: sums that find a frame's levels and ranges first
     encoding: EncodingPlan | None = None
     #: the epsilon that rounds of the given noise may spend, with n_rounds="budget"
     budget: float | None = None
 
-    # choices: how scales are found (curves have their own sums), what else silos release
+    # choices: sums for scales (curves have their own), what else silos release
     settings: Settings = _LATER
     algorithm: Algorithm = _LATER
     scaling_plan: ScalingPlan = _LATER

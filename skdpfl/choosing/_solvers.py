@@ -178,8 +178,8 @@ def measured_constants(constants: Constants, recipe: Recipe) -> Constants:
     growth = 1.0
     if isinstance(recipe.algorithm, (algorithms.AcceleratedSGD, algorithms.MultistageSGD)):
         growth = max(1.0, recipe.settings.n_rounds / 3)
-    whole, drawn = recipe.measured
-    return replace(constants, smoothness=whole + growth * drawn)
+    whole, sampled = recipe.measured
+    return replace(constants, smoothness=whole + growth * sampled)
 
 
 def best_scale(constants: Constants, n_rounds: int) -> float:

@@ -443,8 +443,8 @@ def _some(
         raise ValueError(
             f"n_silos={n_silos} of records_per_silo={most} are more than the {len(y)} records"
         )
-    silos, drawn = np.full(len(y), -1), np.sort(rng.permutation(len(y))[: n_silos * most])
-    silos[drawn] = split_into_silos(y[drawn], n_silos, how, random_state=rng, **options)
+    silos, rows = np.full(len(y), -1), np.sort(rng.permutation(len(y))[: n_silos * most])
+    silos[rows] = split_into_silos(y[rows], n_silos, how, random_state=rng, **options)
     return silos
 
 
@@ -497,8 +497,8 @@ def _without_empty(silos: np.ndarray, n_silos: int, rng: np.random.Generator) ->
     """Move one record into each empty silo, never the last one of its own."""
     empty = np.flatnonzero(np.bincount(silos, minlength=n_silos) == 0)
     order = rng.permutation(len(silos))
-    _, kept = np.unique(silos[order], return_index=True)
-    spare = np.delete(order, kept)
+    _, firsts = np.unique(silos[order], return_index=True)
+    spare = np.delete(order, firsts)
     silos[spare[: len(empty)]] = empty
     return silos
 

@@ -97,7 +97,7 @@ class Resumable(Federation):
 
     def save(self) -> tuple[dict[str, Any], ...]:
         """Return the states of the silos that took part."""
-        took_part = np.flatnonzero(self._inner.kept.n_answered).tolist()
+        took_part = np.flatnonzero(self._inner.states.n_answered).tolist()
         return tuple(Silo(self._inner, i).save() for i in took_part)
 
     def resume(self, work: Work, silos: tuple[dict[str, Any], ...]) -> None:
@@ -249,8 +249,8 @@ class KeptFit:
         """Return the plan with which the fit began: noise depends on the drawn schedule."""
         if not self._saved:
             return plan
-        kept = {name: self._saved[name] for name in _DRAWN_FIELDS if name in self._saved}
-        plan = replace(plan, **kept)
+        fields = {name: self._saved[name] for name in _DRAWN_FIELDS if name in self._saved}
+        plan = replace(plan, **fields)
         if self._saved.get("released") != _digest_of(plan):
             raise _other_fit(self.path)
         return plan

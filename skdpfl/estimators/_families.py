@@ -192,11 +192,11 @@ class _ISRLDP(PersonEstimator):
 
     def _check_localized(self) -> None:
         """Raise for parameters that are incompatible with phases on disjoint batches."""
-        drawn = self.sampling != "poisson" or not is_auto(self.sampling_rate)
+        samples = self.sampling != "poisson" or not is_auto(self.sampling_rate)
         some = self.silo_fraction != 1 or not isinstance(self.cohort, str)
         spare = getattr(self.trust, "spare_rounds", 0)
         for wrong, what in (
-            (drawn, "draws its own batches: leave sampling and sampling_rate at their defaults"),
+            (samples, "draws its own batches: leave sampling and sampling_rate at their defaults"),
             (some, "needs all silos in every round: silo_fraction must be 1, cohort a name"),
             (spare, "cannot repeat failed rounds: spare_rounds must be 0"),
             (self.trust == "shuffler", 'sends sums: trust="shuffler" takes the other solvers'),

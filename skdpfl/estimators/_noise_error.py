@@ -98,9 +98,9 @@ class NoiseError:
 class Path:
     """The models of a fit's rounds."""
 
-    def __init__(self, work: Work, average: bool | float, kept: Progress | None) -> None:
+    def __init__(self, work: Work, average: bool | float, resumed: Progress | None) -> None:
         self._n_last = None if average is True else last_rounds(average, work.plan.n_rounds)
-        self._work, self.missing = work, _why_not(work, self._n_last, kept)
+        self._work, self.missing = work, _why_not(work, self._n_last, resumed)
         self._states: list[object] = []
 
     def add(self, now: Progress) -> None:
@@ -147,7 +147,7 @@ def _draws(plan: PrivacyPlan) -> bool:
     return plan.schedule is not None or not isinstance(plan.sampling, Everyone)
 
 
-def _why_not(work: Work, n_last: int | None, kept: Progress | None) -> str:
+def _why_not(work: Work, n_last: int | None, resumed: Progress | None) -> str:
     """Return why the noise cannot be estimated from the rounds; "" if it can."""
     plan, size = work.plan, work.model.size
     if not plan.private:
@@ -156,7 +156,7 @@ def _why_not(work: Work, n_last: int | None, kept: Progress | None) -> str:
         return f"the model is not linear, or has more than {_MOST_PARAMETERS} parameters"
     if plan.unit == "silo" or work.algorithm.heavy_ball() is None:
         return "rounds are not single gradient steps of constant length (minibatch SGD)"
-    if plan.n_rounds < _FEWEST_ROUNDS or kept is not None:
+    if plan.n_rounds < _FEWEST_ROUNDS or resumed is not None:
         return f"there are fewer than {_FEWEST_ROUNDS} rounds, or the fit went on from a checkpoint"
     if n_last is not None and 4 * n_last < plan.n_rounds:
         return "fewer than a quarter of the rounds are averaged"

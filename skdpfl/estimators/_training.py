@@ -235,7 +235,7 @@ class Agreed:
     silos: Federation
     streams: Streams
     noise: Streams
-    kept: KeptFit
+    checkpoint: KeptFit
     data: DataSource
     n_jobs: int | None
 
@@ -243,10 +243,10 @@ class Agreed:
         """Return the fit on a frame with the levels and ranges that silos' noisy sums show."""
         if (plan := self.recipe.encoding) is None:
             return self
-        words, numbers = map(self.kept.over, self.data.raw_federations(self.streams))
+        words, numbers = map(self.checkpoint.over, self.data.raw_federations(self.streams))
         encoding = plan.find(words, numbers, self.noise)
         data, recipe = self.data.encoded(encoding), encoded(self.recipe, encoding)
-        silos = self.kept.over(data.federation(self.streams, self.n_jobs))
+        silos = self.checkpoint.over(data.federation(self.streams, self.n_jobs))
         return replace(self, data=data, recipe=recipe, silos=silos)
 
     def started(self, keep_y: bool) -> Started:
@@ -259,7 +259,7 @@ class Agreed:
         row_norm, largest = scales.features.row_norm, scales.features.largest_square
         row = None if row_norm is None else row_norm**2
         if not (priced.private or recipe.model.is_linear):
-            row = recipe.expected_row  # no noise asks for what was found
+            row = recipe.expected_row  # networks without privacy read public numbers only
         price = self.spent.epsilon
         recipe = replace(recipe, plan=priced, price=price, scaled_row=row, largest_square=largest)
         recipe = finish_recipe(recipe, partial(self.data.with_curvature, scales=scales))
@@ -356,7 +356,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             fit = agreed.encoded().started(keep_y=hasattr(self, "_skl_callbacks"))
             del data, agreed  # and with them what no callback reads
             self.schema_ = fit.data.facts.encoding
-            path = Path(fit.work, fit.recipe.average, fit.kept.progress)
+            path = Path(fit.work, fit.recipe.average, fit.checkpoint.progress)
             outcome = self._run(fit, path)
             calibrated = fit.calibrated(outcome.params)
         earlier = advice_on_noise(fit.recipe, fit.recipe.facts.class_shares)
@@ -395,8 +395,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         plan = make_plan(recipe, schedule)
         if data.may_miss:  # the noise of silos that may be missing hides nobody else's records
             plan = replace(plan, gradients_only=False)
-        kept = KeptFit.of(self, data, recipe.model, recipe.algorithm)
-        plan = kept.planned(plan)
+        checkpoint = KeptFit.of(self, data, recipe.model, recipe.algorithm)
+        plan = checkpoint.planned(plan)
         spent = _priced(plan, data, streams)
         federation = data.federation(streams, self.n_jobs)
         work = Work(recipe.model, recipe.loss, recipe.algorithm, plan, data.dtype, recipe.alpha)
@@ -404,23 +404,23 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         even = None if curves is None else curves.scaling_of(curves.even(), IdentityScaling())
         work = replace(work, class_weights=data.class_weights, features=even)
         federation.agree(work, recipe.sums, streams.seed)
-        kept.begin(plan, self._charge(spent, kept.paid_to, **data.marks()))
+        checkpoint.begin(plan, self._charge(spent, checkpoint.paid_to, **data.marks()))
         if advice := advice_on_noise(recipe, recipe.facts.class_shares):
             warn(advice)
-        silos, noise = kept.over(federation), kept.noise(streams)
-        return Agreed(recipe, work, spent, silos, streams, noise, kept, data, self.n_jobs)
+        silos, noise = checkpoint.over(federation), checkpoint.noise(streams)
+        return Agreed(recipe, work, spent, silos, streams, noise, checkpoint, data, self.n_jobs)
 
     def _run(self, fit: Started, path: Path) -> Progress:
         """Run all rounds, and call the callbacks after each."""
-        n_rounds, kept = fit.work.plan.n_rounds, fit.kept
+        n_rounds, checkpoint = fit.work.plan.n_rounds, fit.checkpoint
         fitted, records = partial(self._fitted, fit), partial(self._labelled, fit.data)
         after = AfterRound(self, n_rounds, fitted, records)
-        if kept.progress is not None:
-            kept.restore(fit.silos, fit.work)
+        if checkpoint.progress is not None:
+            checkpoint.restore(fit.silos, fit.work)
 
         def keep(now: Progress) -> None:
             path.add(now)
-            kept.keep(fit.silos, now)
+            checkpoint.keep(fit.silos, now)
 
         outcome = run(
             fit.work,
@@ -428,8 +428,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             fit.streams,
             average=fit.recipe.average,
             on_round=after,
-            after=kept.progress,
-            keep=path.add if kept.path is None else keep,
+            after=checkpoint.progress,
+            keep=path.add if checkpoint.path is None else keep,
         )
         after.end()
         return outcome

@@ -462,11 +462,11 @@ class Batches:
         """
         assert isinstance(self.sampling, PoissonSampling)
         sizes, most = self.data.sizes[silos], self.work.plan.largest_batches[silos]
-        drawn = self.streams.poisson_mask_blocks(
+        drawn_mask = self.streams.poisson_mask_blocks(
             "batch", silos, steps, int(sizes.max()), sizes, self.sampling.rate
         )
-        rows, ends = np.flatnonzero(drawn), np.arange(len(silos) * len(steps) + 1)
-        starts = np.searchsorted(rows, ends := ends * drawn.shape[-1])
+        rows, ends = np.flatnonzero(drawn_mask), np.arange(len(silos) * len(steps) + 1)
+        starts = np.searchsorted(rows, ends := ends * drawn_mask.shape[-1])
         counts, allowed = starts[1:] - starts[:-1], np.tile(most, len(steps))
         if (counts > allowed).any():  # larger batches are cut as in Poisson.draw
             place = np.arange(len(rows)) - np.repeat(starts[:-1], counts)
@@ -511,8 +511,8 @@ class GroupBatches:
         # whole chunks, so that cutting into parts does not change the order of summation
         self._at_once = PART // (self._share * chunk * self._model.n_features) * chunk or chunk
         # a byte for each record, and what is kept of those that are drawn
-        drawn = math.ceil(batches.work.plan.expected_sizes.mean())
-        numbers = (2 * drawn + int(data.sizes.max(initial=1))) // 8
+        batch = math.ceil(batches.work.plan.expected_sizes.mean())
+        numbers = (2 * batch + int(data.sizes.max(initial=1))) // 8
         self._ahead: Ahead[Draw] = Ahead(numbers)
         self._last = np.zeros(0, np.int64), False
         self._everybody = isinstance(batches.sampling, Everyone)
@@ -556,13 +556,13 @@ class GroupBatches:
         """
         if self._everybody:
             again = self._keeps and (stop > steps.stop or bool(self._kept))
-            kept = self._kept if again else {} if len(steps) > 1 else None
-            return [partial(self._all, silos, kept)] * len(steps)
+            memo = self._kept if again else {} if len(steps) > 1 else None
+            return [partial(self._all, silos, memo)] * len(steps)
         if self._draws_together(silos):
             return [self._ahead.get(self._draw, silos, t, stop) for t in steps]
         table = self._table
-        drawn = [[self._batches.draw_rows(silo, t) for silo in silos.tolist()] for t in steps]
-        return [partial(self._in_parts, Records.of_silos(table, rows)) for rows in drawn]
+        batches = [[self._batches.draw_rows(silo, t) for silo in silos.tolist()] for t in steps]
+        return [partial(self._in_parts, Records.of_silos(table, rows)) for rows in batches]
 
     def _draws_together(self, silos: np.ndarray) -> bool:
         """Whether batches of several steps are drawn at once."""
@@ -582,22 +582,22 @@ class GroupBatches:
         whole = self._as_group(Records(table, rows, starts))
         return [partial(iter, [batch]) for batch in whole.each(len(silos))]
 
-    def _all(self, silos: np.ndarray, kept: Kept | None) -> Iterable[Batch]:
+    def _all(self, silos: np.ndarray, memo: Kept | None) -> Iterable[Batch]:
         """Return all records of the silos; cached if they are few and read without a copy."""
-        before = None if kept is None else kept.get(int(silos[0]))
-        if kept is not None and before is not None and before[0] is silos:
+        before = None if memo is None else memo.get(int(silos[0]))
+        if memo is not None and before is not None and before[0] is silos:
             _, groups, scattered = before
             if scattered:  # from now on, one copy is read
                 groups = [self._to_be_read_again(part, silos) for part in groups]
-                kept[int(silos[0])] = silos, groups, False
+                memo[int(silos[0])] = silos, groups, False
             return groups
         data = self._batches.data
         records = Records(self._table, *data.rows_together(silos))
         parts = self._in_parts(records)
-        if kept is None or records.edges[-1] > self._at_once:
+        if memo is None or records.edges[-1] > self._at_once:
             return parts
         groups = list(parts)
-        kept[int(silos[0])] = silos, groups, kept is not self._kept and self._in_place
+        memo[int(silos[0])] = silos, groups, memo is not self._kept and self._in_place
         return groups
 
     def _to_be_read_again(self, part: Batch, silos: np.ndarray) -> Batch:
@@ -682,8 +682,8 @@ class PersonBatches(GroupBatches):
     def of(self, silos: np.ndarray, steps: range, stop: int) -> list[Draw]:
         if self._everybody:
             return [partial(self._of_everybody, silos)] * len(steps)
-        drawn = [[self._drawn(silo, t) for silo in silos.tolist()] for t in steps]
-        return [partial(self._in_parts_of_persons, silos, persons) for persons in drawn]
+        batches = [[self._drawn(silo, t) for silo in silos.tolist()] for t in steps]
+        return [partial(self._in_parts_of_persons, silos, persons) for persons in batches]
 
     def _drawn(self, silo: int, step: int) -> np.ndarray:
         """Draw a batch of persons, by their numbers, and return them in the data's order."""

@@ -158,7 +158,7 @@ class LocalFederation(Federation):
             self._streams.claim("the silos")
         self.started = True
         keep_freed_memory()
-        self.work, self.kept = work, SiloStates(self.n_silos, work.memory_size, work.dtype)
+        self.work, self.states = work, SiloStates(self.n_silos, work.memory_size, work.dtype)
         self._new_algorithm = None if takes_stacks(work.algorithm) else anew(work.algorithm)
         work = work.apart()
         if work.plan.silo_sizes is None:
@@ -173,7 +173,7 @@ class LocalFederation(Federation):
         self._dtype = DOUBLE if later else work.dtype
         self._clips = bool(np.isfinite(terms.clip).any())
         bounded = plan.unit == "silo" and math.isfinite(work.algorithm.squared_row)
-        norms, deals = self._squared_norms(work, bounded), self.kept.deals
+        norms, deals = self._squared_norms(work, bounded), self.states.deals
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
         self._typical = float(plan.expected_sizes.mean()) * work.model.work_per_record
         group = GroupBatches if self._data.people is None else PersonBatches
@@ -218,7 +218,7 @@ class LocalFederation(Federation):
         among: int | None = None,
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Run a round with the silos here; ``among`` is the number of all silos in the round."""
-        self.kept.answer(cohort, round)
+        self.states.answer(cohort, round)
         common = round, shared, clip_norm, len(cohort) if among is None else among
         jobs, of_group = self._jobs(round, len(cohort)), partial(self._group, round, shared)
         for groups in self._parts_of(cohort, jobs):
@@ -239,7 +239,7 @@ class LocalFederation(Federation):
             return None
 
         def messages(round: int, shared: np.ndarray) -> np.ndarray:
-            self.kept.answer(everyone, round)
+            self.states.answer(everyone, round)
             return self._gradient(round, everyone, parts[0][0][1])(shared)
 
         return messages
@@ -291,7 +291,7 @@ class LocalFederation(Federation):
     @np.errstate(all="ignore")  # in each thread; a warning could depend on a single record
     def _walk(self, shared: Any, silos: np.ndarray, gradient: PrivateGradient) -> np.ndarray:
         """Run the algorithm's local part."""
-        memory = self.kept.memory[silos]
+        memory = self.states.memory[silos]
         if self._new_algorithm is None:
             messages = self._work.algorithm.local(shared, memory, gradient)
         else:
@@ -311,19 +311,19 @@ class LocalFederation(Federation):
         messages: np.ndarray,
     ) -> np.ndarray:
         """Update the silos' memory, and send their messages."""
-        plan, table = self._work.plan, self.kept.memory
-        kept = plan.mechanism.keep(plan, messages, clip_norm)
+        plan, table = self._work.plan, self.states.memory
+        clipped = plan.mechanism.keep(plan, messages, clip_norm)
         if table.size:
-            table[silos] = self._remembered(shared, table[silos], kept)
+            table[silos] = self._remembered(shared, table[silos], clipped)
         by = Senders(silos, round, self._streams, clip_norm, among)
-        return plan.mechanism.send(plan, kept, by)
+        return plan.mechanism.send(plan, clipped, by)
 
-    def _remembered(self, shared: Any, memory: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    def _remembered(self, shared: Any, memory: np.ndarray, clipped: np.ndarray) -> np.ndarray:
         """Return the silos' memory after a round, (n, memory_size)."""
         new = self._new_algorithm
         if new is None:
-            return self._work.algorithm.remember(shared, memory, kept)
-        each = zip(memory, kept, strict=True)
+            return self._work.algorithm.remember(shared, memory, clipped)
+        each = zip(memory, clipped, strict=True)
         rows = [new().remember(copy.deepcopy(shared), m.copy(), k.copy()) for m, k in each]
         return np.array([_checked(row, memory.shape[1], new()) for row in rows])
 
@@ -615,17 +615,17 @@ class Silo:
         }
         if not self._federation.started:
             return before
-        kept, i = self._federation.kept, self.index
-        deal = kept.deals.get(i)
+        states, i = self._federation.states, self.index
+        deal = states.deals.get(i)
         noises = self._federation.noises
         noise = {} if noises is None else noises.state(i)
         return (
             before
             | {f"{_NOISE}{name}": value for name, value in noise.items()}
             | {
-                "next_round": np.array(kept.next_round[i]),
-                "n_answered": np.array(kept.n_answered[i]),
-                "memory": kept.memory[i].copy(),
+                "next_round": np.array(states.next_round[i]),
+                "n_answered": np.array(states.n_answered[i]),
+                "memory": states.memory[i].copy(),
                 "deal": np.zeros((0, 0), np.int64) if deal is None else deal,
                 "records": np.array("" if deal is None else self._digest()),
             }
@@ -647,8 +647,8 @@ class Silo:
             return
         if not self._federation.started:
             raise ValueError("The state was saved between rounds: call start(work) before restore.")
-        kept, memory, deal = self._federation.kept, saved["memory"], saved["deal"]
-        if memory.shape != kept.memory.shape[1:]:
+        states, memory, deal = self._federation.states, saved["memory"], saved["deal"]
+        if memory.shape != states.memory.shape[1:]:
             raise ValueError("The state was saved in a fit with another model or algorithm.")
         if len(deal):
             if str(saved["records"]) != self._digest():
@@ -657,12 +657,12 @@ class Silo:
                     "drawn, so that a record could enter two batches. Load the same records in the "
                     "same order."
                 )
-            kept.deals[i] = deal
+            states.deals[i] = deal
         noise = {k.removeprefix(_NOISE): saved[k] for k in saved if k.startswith(_NOISE)}
         if noise and self._federation.noises is not None:
             self._federation.noises.restore(i, noise)
-        kept.memory[i] = memory
-        kept.restore(i, int(saved["next_round"]), int(saved["n_answered"]))
+        states.memory[i] = memory
+        states.restore(i, int(saved["next_round"]), int(saved["n_answered"]))
 
     @property
     def _seed(self) -> np.ndarray:
@@ -673,8 +673,8 @@ class Silo:
     def _answered(self) -> Answered:
         if not self._federation.started:
             return Answered(self._next_question)
-        kept, i = self._federation.kept, self.index
-        return Answered(self._next_question, int(kept.next_round[i]), int(kept.n_answered[i]))
+        states, i = self._federation.states, self.index
+        return Answered(self._next_question, int(states.next_round[i]), int(states.n_answered[i]))
 
     def _digest(self) -> str:
         """Return a digest of the records in their order."""

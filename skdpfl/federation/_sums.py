@@ -174,10 +174,10 @@ class BoundedSum(ABC):
     def __init_subclass__(cls) -> None:
         ours = (vars(kind) for kind in cls.__mro__[1:] if kind.__module__.startswith("skdpfl."))
         named = {name for names in ours for name in names if not name.startswith("__")}
-        kept = sorted(named & set(vars(cls)) - _OPEN)
-        if kept and not cls.__module__.startswith("skdpfl."):
+        own = sorted(named & set(vars(cls)) - _OPEN)
+        if own and not cls.__module__.startswith("skdpfl."):
             raise TypeError(
-                f"{cls.__name__} must not define {', '.join(kept)}, which the price depends on: a "
+                f"{cls.__name__} must not define {', '.join(own)}, which the price depends on: a "
                 "user-defined sum defines shape, radius and terms, and diameter if it has a proof."
             )
 
@@ -276,9 +276,9 @@ class BoundedSum(ABC):
             flat = terms.reshape(len(X), -1)
             norms = np.sqrt(np.einsum("nd,nd->n", flat, flat))
             finite = np.isfinite(norms)
-            kept = np.where(finite[:, None], flat, 0.0)
-            kept *= np.where(norms > self.radius, self.radius / norms, 1.0)[:, None]
-        return kept.sum(axis=0).reshape(self.shape)
+            clipped = np.where(finite[:, None], flat, 0.0)
+            clipped *= np.where(norms > self.radius, self.radius / norms, 1.0)[:, None]
+        return clipped.sum(axis=0).reshape(self.shape)
 
     def _terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the terms of some records, computed one by one if code could mix them."""

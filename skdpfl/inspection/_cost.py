@@ -195,7 +195,7 @@ def copies_in(obj: Any, member: Any) -> int:
     """
     if not isinstance(obj, BAGS) or _has_weights(member) or _drew_before(obj):
         return 1
-    return max(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_)
+    return max(int(np.bincount(sample).max()) for sample in obj.estimators_samples_)
 
 
 def _has_weights(member: Any) -> bool:
@@ -311,8 +311,8 @@ def costs_on_splits(inner: Any, fitted: Any, cv: Any, count: int | None) -> list
 
     ``fitted`` has the same place in what was fitted on all records; its sizes determine the price.
     """
-    asked, kept = ([getattr(each, n, None) for n in _GUARANTEE] for each in (inner, fitted))
-    if type(inner) is not type(fitted) or asked != kept:
+    asked, paid = ([getattr(each, n, None) for n in _GUARANTEE] for each in (inner, fitted))
+    if type(inner) is not type(fitted) or asked != paid:
         raise Unknown("the best candidate has no such fit")
     if hasattr(type(inner), "holds"):
         raise Unknown("each has several")
@@ -535,7 +535,7 @@ class _Splits(NamedTuple):
     #: by path, the parts of what was fitted to all records
     twins: dict[str, Any]
     #: whether these have the same parameters
-    kept: bool
+    same: bool
 
 
 class _At(NamedTuple):
@@ -638,7 +638,7 @@ class _Bill:
             return
         fitted = at.splits.twins.get(at.path) if at.splits else part
         before = getattr(fitted, "_as_fitted", None)
-        if before is not None and (at.splits.kept if at.splits else at.chosen):
+        if before is not None and (at.splits.same if at.splits else at.chosen):
             names = differences(before.own, own_digests(part))
             self._note(*changed_after(at.path, part, names))
         try:
@@ -667,7 +667,7 @@ class _Bill:
                 self._note(unknown(here.path, member, "its predictions may mix records"))
             twins = dict(by_path(member, here.path))
             if not isinstance(obj.cv, str):
-                self.add(member, here._replace(splits=_Splits(obj.cv, None, twins, kept=True)))
+                self.add(member, here._replace(splits=_Splits(obj.cv, None, twins, same=True)))
             elif all(member is not each for _, each in obj.estimators):  # a copy
                 self._note(*changed_after(at.path, obj, ["cv"]))
         self._note(*self._of_splits(obj, at.path))
@@ -678,7 +678,7 @@ class _Bill:
         halves = getattr(search, "resource", None) == "n_samples"  # training sets of several sizes
         cv = iter(()) if halves else search.cv
         for i, params in enumerate(search.cv_results_["params"]):
-            splits = _Splits(cv, search.n_splits_, twins, kept=i == search.best_index_)
+            splits = _Splits(cv, search.n_splits_, twins, same=i == search.best_index_)
             self.add(clone(search.estimator).set_params(**params), at._replace(splits=splits))
         self.add(best, at)
         self._note(Leak(at.path, SCORES, BY_SCORES, paid=True))

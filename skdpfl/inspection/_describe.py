@@ -202,7 +202,7 @@ def _error(
 def _spread(look: FirstLook, silo: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Return number, mean and deviation (3, d) of numeric columns, and their errors."""
     statistics = look.spread(silo)
-    error = _error(statistics, lambda drawn: look.spread(silo, drawn), statistics.shape)
+    error = _error(statistics, lambda draw: look.spread(silo, draw), statistics.shape)
     error[0] = look.count_noise(silo)  # counts are cut to the number of records; their noise is not
     return statistics, error
 
@@ -212,7 +212,7 @@ def _quantiles(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return quantiles (d, n_shares) of numeric columns, and their errors."""
     at_shares, shape = look.quantiles(silo, shares), look.sums["bins"].each.shape[1:]
-    noise = _error(at_shares, lambda drawn: look.quantiles(silo, shares, drawn), shape)
+    noise = _error(at_shares, lambda draw: look.quantiles(silo, shares, draw), shape)
     inner = look.edges[:, None, 1:-1]
     at = (inner < np.nan_to_num(at_shares)[:, :, None]).sum(axis=-1)
     width = np.take_along_axis(np.diff(look.edges, axis=1), at, axis=1)
@@ -555,7 +555,7 @@ def correlation(
     """
     look = _looked(locals(), "correlation", ("magnitudes", "spreads", "products"))
     correlations, shape = look.correlations(), look.products.shape
-    error = _error(correlations, lambda drawn: np.stack([*map(look.correlations, drawn)]), shape)
+    error = _error(correlations, lambda draw: np.stack([*map(look.correlations, draw)]), shape)
     names = pd.Index(look.names[look.used["products"]], name=None)
     table = pd.DataFrame(correlations, index=names, columns=names)
     table.attrs["noise_error"] = pd.DataFrame(error, index=names, columns=names).to_dict()

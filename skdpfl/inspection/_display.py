@@ -111,13 +111,13 @@ def draw_scores(ax: Any, x: Any, scores: Any, **line: Any) -> tuple[Any, Any]:
     scores = np.asarray(scores, dtype=float).reshape(len(x), -1)
     mean, std = scores.mean(axis=1), scores.std(axis=1)
     line["color"] = line["color"] or next_colour(ax)
-    (drawn,) = ax.plot(x, mean, **line)
+    (artist,) = ax.plot(x, mean, **line)
     if scores.shape[1] == 1:
-        return drawn, None
+        return artist, None
     if len(x) == 1:  # a band has no width there
-        return drawn, ax.errorbar(x, mean, std, color=line["color"], capsize=4)
+        return artist, ax.errorbar(x, mean, std, color=line["color"], capsize=4)
     shade = {"color": line["color"], "alpha": 0.15, "linewidth": 0}
-    return drawn, ax.fill_between(x, mean - std, mean + std, **shade)
+    return artist, ax.fill_between(x, mean - std, mean + std, **shade)
 
 
 def score_label(scoring: str) -> str:
@@ -243,8 +243,8 @@ class CountsDisplay(Display):
         -------
         CountsDisplay
         """
-        drawn = counts.loc[counts.index[0][0]] if counts.index.nlevels > 1 else counts
-        return cls(counts=drawn, noise_error=counts.attrs["noise_error"]).plot(ax)
+        shown = counts.loc[counts.index[0][0]] if counts.index.nlevels > 1 else counts
+        return cls(counts=shown, noise_error=counts.attrs["noise_error"]).plot(ax)
 
     def _draw(self, color: str | None) -> None:
         index, color = self.counts.index, color or COLOURS[0]
@@ -559,9 +559,9 @@ class ShapeDisplay:
         table = coefficient * np.outer(v, u)
         most = np.abs(table[seen]).max() or 1.0
         colours = {"cmap": "RdBu_r", "vmin": -most, "vmax": most, "shading": "nearest"}
-        drawn = ax.pcolormesh(x, y, np.ma.masked_array(table, ~seen), **colours)
+        mesh = ax.pcolormesh(x, y, np.ma.masked_array(table, ~seen), **colours)
         ax.set_facecolor("0.85")
-        ax.figure.colorbar(drawn, ax=ax, shrink=0.8)
+        ax.figure.colorbar(mesh, ax=ax, shrink=0.8)
         ax.set_xticks(x if x.size == 2 else ax.get_xticks()[1:-1])
         ax.set_yticks(y if y.size == 2 else ax.get_yticks()[1:-1])
         ax.set_xlabel(str(first), fontsize="small")
@@ -594,8 +594,8 @@ class ShapeDisplay:
 
 def _within(values: np.ndarray, some: np.ndarray) -> np.ndarray:
     """Return as many values, evenly spaced within the range of the selected ones."""
-    kept = values[some]
-    return values if values.size == 2 else np.linspace(kept.min(), kept.max(), values.size)
+    shown = values[some]
+    return values if values.size == 2 else np.linspace(shown.min(), shown.max(), values.size)
 
 
 def _values(frame: pd.DataFrame) -> np.ndarray:

@@ -291,13 +291,13 @@ class FirstLook(preprocessing.PayingTransformer):
 
     # ---- from sums to statistics: post-processing ----------------------------------------------
 
-    def spread(self, silo: int | None, drawn: np.ndarray | float = 0.0) -> np.ndarray:
+    def spread(self, silo: int | None, normals: np.ndarray | float = 0.0) -> np.ndarray:
         """Return number, mean and deviation (..., 3, d) of columns; NaN: too few values.
 
-        ``drawn`` normals (..., 3, d) are added to the sums, to estimate the error due to noise.
+        ``normals`` (..., 3, d) are added to the sums, to estimate the error due to noise.
         """
         what, (sums, std) = self._asked("spreads"), self.sums["spreads"].of(silo)
-        n, mean, square = what.means(sums + std * drawn, std)
+        n, mean, square = what.means(sums + std * normals, std)
         mean = np.clip(mean, -1.0, 1.0)
         deviation = np.sqrt(np.clip(square - mean**2, 0.0, 1.0))
         center, half = what.low / 2 + what.high / 2, what.high / 2 - what.low / 2
@@ -306,18 +306,18 @@ class FirstLook(preprocessing.PayingTransformer):
         deviation = np.where(few, np.nan, half * deviation)
         return np.stack([np.clip(n, 0.0, self.size(silo)), mean, deviation], axis=-2)
 
-    def quantiles(self, silo: int | None, shares: np.ndarray, drawn: Any = 0.0) -> np.ndarray:
+    def quantiles(self, silo: int | None, shares: np.ndarray, normals: Any = 0.0) -> np.ndarray:
         """Return quantiles (..., d, n_shares) of columns; NaN: too few values."""
         counts, std = self.sums["bins"].of(silo)
-        counts = counts + std * drawn
+        counts = counts + std * normals
         few = counts.sum(axis=-1) < 2 * std * math.sqrt(counts.shape[-1])
         few = few | self.lost[self.used["bins"]]
         return np.where(few[..., None], np.nan, scaling.quantiles(counts, self.edges, shares))
 
-    def correlations(self, drawn: np.ndarray | float = 0.0) -> np.ndarray:
+    def correlations(self, normals: np.ndarray | float = 0.0) -> np.ndarray:
         """Return the correlations (d, d) of columns; NaN: too little spread."""
         sums, std = self.sums["products"].of(None)
-        _, second = self.products.unpacked(sums + std * drawn)
+        _, second = self.products.unpacked(sums + std * normals)
         spread, used = np.diag(second).copy(), self.used["products"]
         spread[spread < 2 * std] = np.nan
         matrix = np.full((int(used.sum()),) * 2, np.nan)

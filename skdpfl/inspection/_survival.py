@@ -238,9 +238,9 @@ def _curve(
     with np.errstate(all="ignore"):
         logs = np.cumsum(np.log1p(-hazards))
         sample = np.cumsum(hazards / ((1 - hazards) * at_risk))
-        drawn = counts + noise * np.random.default_rng(0).normal(size=(_DRAWS, len(counts)))
+        noisy = counts + noise * np.random.default_rng(0).normal(size=(_DRAWS, len(counts)))
         survival = np.exp(logs)
-        again = np.cumprod(1 - _hazards(drawn)[0], axis=-1)
+        again = np.cumprod(1 - _hazards(noisy)[0], axis=-1)
     error = np.sqrt(survival**2 * np.nan_to_num(sample) + np.nanvar(again, axis=0))
     reach = ndtri(0.5 + confidence / 2) * error
     series = {"survival": survival, "low": survival - reach, "high": survival + reach}

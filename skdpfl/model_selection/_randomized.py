@@ -227,10 +227,10 @@ class DPRandomizedSearchCV(
             # the division of the budget is published, so it must not reveal secret runs: it is
             # computed for other draws from the same distribution
             reference = public("reference", REFERENCE, distinct=False) if law else candidates
-            drawn = [candidate.model() for candidate in [*reference, *candidates]]
-            _wrapped.check_protection(drawn, inner)
+            trials = [candidate.model() for candidate in [*reference, *candidates]]
+            _wrapped.check_protection(trials, inner)
             declared = Declared(self.public, getattr(self.estimator, "public", ()))
-            unpaid = _wrapped.unpaid_steps(drawn, declared, X)
+            unpaid = _wrapped.unpaid_steps(trials, declared, X)
             prices = [candidate.price for candidate in reference]
             budget = divide_budget(guarantee.neighbours, prices, self.epsilon, delta, law)
         for path, step in unpaid.items():
@@ -285,11 +285,11 @@ class DPRandomizedSearchCV(
         be found, and must not reveal the points of the others.
         """
         space = Space(self.param_distributions)
-        drawn = [int(streams.stream(purpose, i).integers(0, 2**31, ())) for i in range(count)]
+        numbers = [int(streams.stream(purpose, i).integers(0, 2**31, ())) for i in range(count)]
         if distinct:
-            points = space.draw(count, drawn[0], distinct=True)
+            points = space.draw(count, numbers[0], distinct=True)
         else:
-            points = [space.draw(1, number, distinct=False)[0] for number in drawn]
+            points = [space.draw(1, number, distinct=False)[0] for number in numbers]
         seeds = [_wrapped.seed_from(streams, f"{purpose} schedule", i) for i in range(count)]
         return [
             Candidate(self.estimator, point, schedule=streams_for(seed), **data)

@@ -73,12 +73,12 @@ def split(owners: Owners, unit: str, holdout: float, streams: Streams) -> Split:
     sizes = np.bincount(units.codes[~chosen], minlength=len(silos.ids))
     if unit == "silo":  # sizes are protected
         sizes = np.minimum(sizes, 1)
-    kept = {silo: n for silo, n in zip(silos.ids.tolist(), sizes.tolist(), strict=True) if n}
+    present = {silo: n for silo, n in zip(silos.ids.tolist(), sizes.tolist(), strict=True) if n}
     used, codes = np.unique(silos.codes[test], return_inverse=True)
     of_row = owners.of_row
     if of_row is not None:
         _, of_row = np.unique(of_row[test], return_inverse=True)
-    return Split(train, kept, test, codes if unit == "silo" else used[codes], of_row)
+    return Split(train, present, test, codes if unit == "silo" else used[codes], of_row)
 
 
 def _of_records(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:

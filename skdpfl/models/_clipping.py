@@ -298,6 +298,6 @@ def _clipped(gradients: NDArray, y: NDArray, squared_norms: NDArray, clip_norm: 
     good = np.isfinite(gradients).all(axis=-1) & np.isfinite(squared_norms)
     if y.dtype.kind == "f":
         good &= np.isfinite(y)
-    kept = np.where(good[:, None], gradients, gradients.dtype.type(0))
-    clip_slopes(kept, np.ones(len(kept), kept.dtype), clip_norm)
-    return kept
+    finite = np.where(good[:, None], gradients, gradients.dtype.type(0))
+    clip_slopes(finite, np.ones(len(finite), finite.dtype), clip_norm)
+    return finite

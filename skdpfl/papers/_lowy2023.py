@@ -651,11 +651,11 @@ def gradient_variance(
     N = check_count("n_silos", n_silos)
     M = check_count("silos_per_round", silos_per_round, high=N)
     missing = 1 - (M - 1) / (N - 1) if N > 1 else 0.0
-    drawn = missing * check_not_negative("heterogeneity", heterogeneity)
+    of_cohorts = missing * check_not_negative("heterogeneity", heterogeneity)
     L = check_positive("lipschitz", lipschitz)
     sampled = L * L / check_count("batch", batch)
     noise = check_not_negative("noise", noise)
-    return (sampled + drawn + check_count("n_parameters", n_parameters) * noise * noise) / M
+    return (sampled + of_cohorts + check_count("n_parameters", n_parameters) * noise * noise) / M
 
 
 def stich2019_bound(

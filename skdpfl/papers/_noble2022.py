@@ -259,8 +259,8 @@ def noble2022_sigma(
             f" delta / 2 = {delta / 2:.4g}."
         )
     logs = math.log(2 * taking_part / delta) * math.log(2 / delta)
-    drawn = check_rate("record_rate", record_rate)
-    walk = drawn * math.sqrt(taking_part * check_count("local_steps", local_steps) * logs)
+    rate = check_rate("record_rate", record_rate)
+    walk = rate * math.sqrt(taking_part * check_count("local_steps", local_steps) * logs)
     return walk / (check_positive("epsilon", epsilon) * math.sqrt(check_count("n_silos", n_silos)))
 
 
@@ -380,9 +380,9 @@ def noble2022_composed(
         alone, _ = _renyi.smallest_epsilon(one_round, first)
         if alone > _LARGEST_EPSILON:  # beyond what an exponential can hold
             continue
-        drawn = math.log1p(silo_rate * math.expm1(alone))
-        walk = drawn * math.sqrt(2 * rounds * math.log(1 / last))
-        best = min(best, walk + rounds * drawn * math.expm1(drawn))
+        amplified = math.log1p(silo_rate * math.expm1(alone))
+        walk = amplified * math.sqrt(2 * rounds * math.log(1 / last))
+        best = min(best, walk + rounds * amplified * math.expm1(amplified))
     return best
 
 

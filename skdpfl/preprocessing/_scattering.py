@@ -88,10 +88,10 @@ def _coarser(filters: Array, r: int) -> Array:
     """Return transforms (..., height, width) at every 2^r-th point, of their low frequencies."""
     for axis in (-2, -1) if r else ():
         size = filters.shape[axis]
-        kept = size >> r
+        coarse = size >> r
         low = np.moveaxis(filters, axis, -1).copy()
-        low[..., kept // 2 : size - (kept - kept // 2)] = 0
-        filters = np.moveaxis(low.reshape(*low.shape[:-1], 1 << r, kept).sum(-2), -1, axis)
+        low[..., coarse // 2 : size - (coarse - coarse // 2)] = 0
+        filters = np.moveaxis(low.reshape(*low.shape[:-1], 1 << r, coarse).sum(-2), -1, axis)
     return filters
 
 
@@ -105,13 +105,13 @@ def _averaging(size: int, J: int, r: int) -> Array:
     x = np.arange(size)
     fine = sum(np.exp(-((x + k * size) ** 2) / (2 * sigma**2)) for k in _PERIODS)
     spectrum = np.fft.fft(fine).real / (math.sqrt(2 * math.pi) * sigma)
-    kept = size >> r
+    coarse = size >> r
     if r:
-        spectrum[kept // 2 : size - (kept - kept // 2)] = 0
-        spectrum = spectrum.reshape(1 << r, kept).sum(0)
+        spectrum[coarse // 2 : size - (coarse - coarse // 2)] = 0
+        spectrum = spectrum.reshape(1 << r, coarse).sum(0)
     kernel = np.fft.ifft(spectrum).real
-    every = np.arange(1 << (J - r), kept - (1 << (J - r)), 1 << (J - r))
-    return kernel[(every[:, None] - np.arange(kept)) % kept].astype(np.float32)
+    every = np.arange(1 << (J - r), coarse - (1 << (J - r)), 1 << (J - r))
+    return kernel[(every[:, None] - np.arange(coarse)) % coarse].astype(np.float32)
 
 
 class Scattering:

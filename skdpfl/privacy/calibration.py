@@ -82,7 +82,7 @@ class Search:
 
 THOROUGH = Search()
 
-#: How close the central-limit approximation is found, and a factor for its slope.
+#: Tolerance of the central-limit approximation, and a factor for its slope.
 _CLOSE_PART, _SLOPE_FACTOR = 0.98, 1.01
 #: A price jumps if noise within the first factor changes it by the second.
 _STEEP, _JUMP = 1.25, 100.0

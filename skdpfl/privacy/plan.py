@@ -190,11 +190,11 @@ def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
     terms = np.round(np.column_stack(columns), 12)
     first, _ = distinct(terms)
     terms = terms[first]
-    kept: list[int] = []
+    chosen: list[int] = []
     for i in range(len(terms) - 1, -1, -1):
-        if not kept or not (terms[kept] >= terms[i]).all(axis=1).any():
-            kept.append(i)
-    return [int(first[i]) for i in kept]
+        if not chosen or not (terms[chosen] >= terms[i]).all(axis=1).any():
+            chosen.append(i)
+    return [int(first[i]) for i in chosen]
 
 
 def outsider_multipliers(plan: PublicNumbers) -> np.ndarray | None:

@@ -43,7 +43,7 @@ from skdpfl.remote._masks import FEWEST_SILOS, FINENESS, requested, total_of
 from skdpfl.remote._socket import Courier
 from skdpfl.remote._terms import LIMITS, Refused, check_few
 
-#: seconds between two questions whether a person has said yes, and to wait for a silo's disk
+#: poll interval for a person's approval, and for a silo's disk, in seconds
 _PAUSE, _BUSY = 5.0, 60.0
 #: bytes of the length of a journal's record
 _LENGTH = 8
@@ -121,7 +121,7 @@ def _checked(answer: Answer, ask: Ask) -> Any:
 def odd_ones(answers: dict[str, Any]) -> dict[str, str]:
     """Return the silos whose answers differ in length from most."""
     if all(answer.names is not None for answer in answers.values()):
-        return {}  # each silo names what it found
+        return {}  # each silo names its own levels
     widths = [answer.values.size for answer in answers.values()]
     usual = max(set(widths), key=widths.count, default=0)
     odd = [name for name, answer in answers.items() if answer.values.size != usual]
@@ -152,7 +152,7 @@ class FitJournal:
     def rounds(self) -> dict[str, int]:
         """Return the number of rounds in which each silo answered, by the journal."""
         counts: dict[str, int] = {}
-        for name, letter in (pair for kept in self._kept for pair in kept["answers"].items()):
+        for name, letter in (pair for record in self._kept for pair in record["answers"].items()):
             is_round = isinstance(letter, Answer) and letter.purpose == "round"
             counts[name] = max(counts.get(name, 0), letter.number + 1 if is_round else 0)
         return counts
@@ -165,14 +165,14 @@ class FitJournal:
         """
         digest = _digest_of(letters)
         if self._next < len(self._kept):
-            kept = self._kept[self._next]
-            if kept["letters"] != digest:
+            record = self._kept[self._next]
+            if record["letters"] != digest:
                 raise ValueError(
                     f"The journal {str(self.path)!r} belongs to a fit with other parameters, silos "
                     "or release of skdpfl. Repeat that fit unchanged, or give another path."
                 )
             self._next += 1
-            return dict(kept["answers"]), dict(kept["reasons"])
+            return dict(record["answers"]), dict(record["reasons"])
         answers, reasons = ask()
         if final or not reasons:
             self._append({"letters": digest, "answers": answers, "reasons": reasons})
@@ -203,7 +203,7 @@ def _records(path: Path) -> tuple[list[Any], int]:
             at = end
         if records[0].keys() == {"fit", "seed"}:
             return records, at
-    except (WireError, IndexError, AttributeError):  # said below
+    except (WireError, IndexError, AttributeError):  # reported below
         records = []
     raise ValueError(f"{str(path)!r} is not a journal of a fit, or is damaged.")
 

@@ -66,33 +66,33 @@ class Planned:
         ask: Ask,
         offer: Offer,
         records: SiloRecords,
-        kept: dict[str, Any],
+        record: dict[str, Any],
         own: Any,
         roster: Any,
     ) -> None:
         self._ask, self._offer, self._row, self._records = ask, offer, offer.row, records
-        self._saved, self.secrets = kept["silo"], own
-        columns, facts = self._columns(kept.get("columns")), records.columns_of(ask, offer.facts)
-        self._task, self._answered = self._task_of(kept["task"]), Answered.of(kept["silo"])
+        self._saved, self.secrets = record["silo"], own
+        columns, facts = self._columns(record.get("columns")), records.columns_of(ask, offer.facts)
+        self._task, self._answered = self._task_of(record["task"]), Answered.of(record["silo"])
         self._state: dict[str, Any] = {"task": self._task, "columns": columns}
         plan = None if ask.purpose == "round" else self._plan_of_sum()
         hidden = self._row.masked if plan is None else plan.budgets.shares_noise
         if not hidden and ask.part is not None:
             raise Refused("This silo did not agree to masked sums.")
         if hidden:  # before the question, which it says the number of
-            part = self._checked_part(plan, *kept.get(f"last {ask.purpose}", (-1, 0)))
+            part = self._checked_part(plan, *record.get(f"last {ask.purpose}", (-1, 0)))
         self._answer = self._answer_of_round() if plan is None else self._answer_of_sum(plan, facts)
         if plan is None:
             self._state["round"] = part.round if hidden else ask.number
         if hidden:
-            self.secrets = secrets_of(roster, offer, part, kept["public"], own)
+            self.secrets = secrets_of(roster, offer, part, record["public"], own)
             self._state[f"last {ask.purpose}"] = part.round, ask.number - part.round
 
     def draw(self) -> Any:
         """Compute the release."""
         self._silo = self._restored()
-        drawn = self._answer(self._silo)
-        return drawn if self._ask.part is None else self._masked(drawn, self._ask.part)
+        answer = self._answer(self._silo)
+        return answer if self._ask.part is None else self._masked(answer, self._ask.part)
 
     def state(self) -> dict[str, Any]:
         """Return the silo's state after it."""
@@ -236,7 +236,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM
 #: letters about one fit
 _ASKED = _letters.Offer | _letters.Ask | _letters.End
 _ERROR = "An error occurred at the silo; its log has the details."
-#: all that may be said of an error in drawing a release, where records are read
+#: reason for an error in drawing a release, where records are read
 _SAID_OF_DRAWING = frozenset({_ERROR, _masks.TOO_LARGE})
 #: the offer of the last letter is cached
 _offer_in = lru_cache(maxsize=1)(unpack)
@@ -401,10 +401,10 @@ class Gate:
 
     def _agreed(self, offer: _letters.Offer, data: bytes, spent: PrivacySpent) -> bytes:
         """Agree to a fit, or raise; nothing is charged, and no answer depends on records."""
-        kept = self._memory.store.read(offer.fit)
-        if kept is not None and bytes(kept["offer"]) != data:
+        record = self._memory.store.read(offer.fit)
+        if record is not None and bytes(record["offer"]) != data:
             raise Refused("This silo agreed to a different offer with the name of this fit.")
-        if kept is None:
+        if record is None:
             self._check_offer(offer, spent)
             if self._memory.has_paid(data):
                 raise Refused("This silo paid for this fit, but its stored state is missing.")
@@ -417,15 +417,15 @@ class Gate:
                     return pack(_letters.Waiting(offer.fit, reason))
                 if not verdict:
                     raise Refused("A person at this silo refused the fit.")
-            kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
-            kept |= {"round": -1}
+            record = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
+            record |= {"round": -1}
             if own := {"key": _masks.new_key()} if offer.row.masked else {}:
                 public = _masks.public_of(own["key"])
                 signed = _masks.signature(self._key, offer, public) if self._key else ""
-                kept |= {"public": public, "signature": signed}
-            self._memory.agree(offer.fit, kept, own)
+                record |= {"public": public, "signature": signed}
+            self._memory.agree(offer.fit, record, own)
             self._audit.add("agreed", **offer.shown(spent))
-        key = (kept["public"], kept["signature"]) if offer.row.masked else ()
+        key = (record["public"], record["signature"]) if offer.row.masked else ()
         return pack(_letters.Agreement(offer.fit, spent.epsilon, *key))
 
     def _check_offer(self, offer: _letters.Offer, spent: PrivacySpent) -> None:
@@ -484,23 +484,23 @@ class Gate:
 
     def _released(self, ask: _letters.Ask, data: bytes) -> bytes:
         """Return the answer to a letter: the one sent before, or a new one."""
-        kept = self._memory.store.read(ask.fit)
-        if kept is None:
+        record = self._memory.store.read(ask.fit)
+        if record is None:
             raise Refused("This silo has not agreed to this fit.")
         words = _array(hashlib.sha256(data).digest())
-        if "words" in kept and bytes(kept["words"]) == bytes(words):
-            return bytes(kept["answer"])
-        if "ended" in kept:
+        if "words" in record and bytes(record["words"]) == bytes(words):
+            return bytes(record["answer"])
+        if "ended" in record:
             raise Refused("This fit ended at this silo, because of an error in an answer.")
-        if kept["records"] != self._digest:
+        if record["records"] != self._digest:
             raise Refused("The records of this silo have changed since it agreed.")
         if ask.purpose == "round" and not _letters.is_finite(ask.content):
             raise Refused("The broadcast has numbers that are not finite; the round was not spent.")
-        agreed = bytes(kept["offer"])
+        agreed = bytes(record["offer"])
         offer = _offer_in(agreed)
         with one_blas_thread(), np.errstate(all="ignore"):
             own = self._memory.store.secrets(ask.fit) if offer.row.masked else {}
-            release = Planned(ask, offer, self.records, kept, own, self.terms.silos)
+            release = Planned(ask, offer, self.records, record, own, self.terms.silos)
             self._memory.pay(agreed, offer)
             answer, state = self._drawn(ask, release)
         if "ended" in state:
@@ -508,19 +508,19 @@ class Gate:
         elif own.keys() != release.secrets.keys():
             self._memory.store.keep_secrets(ask.fit, release.secrets)
         now = {"words": words, "answer": _array(answer)}
-        self._memory.answered(ask.fit, kept | now | state)
+        self._memory.answered(ask.fit, record | now | state)
         if state.get("round") == offer.row.last_round:
             self._audit.add("last round", fit=ask.fit, rounds=offer.row.last_round + 1)
         return answer
 
     def _settled(self, fit: str, rounds: int) -> bytes:
         """End a fit, and charge only for its rounds that ran, by this silo's records of them."""
-        kept = self._memory.store.read(fit)
-        if kept is None:
+        record = self._memory.store.read(fit)
+        if record is None:
             raise Refused("This silo has not agreed to this fit.")
-        offer, n_rounds, spent = unpack(bytes(kept["offer"])), kept["round"] + 1, None
-        if self._memory.has_paid(bytes(kept["offer"])):
-            if not n_rounds or ("ended" in kept and "settled" not in kept):
+        offer, n_rounds, spent = unpack(bytes(record["offer"])), record["round"] + 1, None
+        if self._memory.has_paid(bytes(record["offer"])):
+            if not n_rounds or ("ended" in record and "settled" not in record):
                 raise Refused(
                     "A fit that ended without rounds, or by an error, is charged in full."
                 )
@@ -528,7 +528,7 @@ class Gate:
         if rounds > n_rounds:
             raise Refused("The server's journal has rounds that this silo has no record of.")
         with in_words():  # those of the ledger
-            self._memory.settle(fit, kept, spent)
+            self._memory.settle(fit, record, spent)
         return pack(_letters.Agreement(fit, 0.0 if spent is None else spent.epsilon))
 
     def _drawn(self, ask: _letters.Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
@@ -538,8 +538,8 @@ class Gate:
         again.
         """
         try:
-            drawn = release.draw()
-            parts = drawn if isinstance(drawn, Named) else (drawn,)
+            released = release.draw()
+            parts = released if isinstance(released, Named) else (released,)
             answer = pack(_letters.Answer(ask.fit, ask.purpose, ask.number, *parts))
             return answer, release.state()
         except Exception as error:

@@ -117,16 +117,16 @@ class SiloStore:
     def read_file(self, file: _File) -> dict[str, Any]:
         """Return the stored state in a fit's file."""
         try:
-            kept = unpack(file.path.read_bytes())
+            record = unpack(file.path.read_bytes())
         except WireError as error:
             raise Refused("This silo's stored state of the fit is damaged.") from error
-        assert isinstance(kept, dict)
-        return kept
+        assert isinstance(record, dict)
+        return record
 
-    def write(self, fit: str, kept: dict[str, Any]) -> None:
+    def write(self, fit: str, record: dict[str, Any]) -> None:
         """Store the state of a fit; it is on disk when this returns."""
-        start = f"{_digest_of(fit)}.{_digest_of(bytes(kept['offer']))}"
-        data, n = pack(kept), kept["n_answers"]
+        start = f"{_digest_of(fit)}.{_digest_of(bytes(record['offer']))}"
+        data, n = pack(record), record["n_answers"]
         if not n:
             replace_file(self.folder / f"{start}.offer", data)
             return
@@ -289,12 +289,12 @@ class SiloMemory:
         """Whether the fit of an offer is in the ledger."""
         return _digest_of(offer) in self._paid()
 
-    def agree(self, fit: str, kept: dict[str, Any], secrets: Mapping[str, str]) -> None:
+    def agree(self, fit: str, record: dict[str, Any], secrets: Mapping[str, str]) -> None:
         """Store an offer, and the key of its masks if any."""
         self.store.make_room(set(self._paid()))
         if secrets:
             self.store.keep_secrets(fit, secrets)
-        self.store.write(fit, kept | {"n_answers": 0})
+        self.store.write(fit, record | {"n_answers": 0})
 
     def pay(self, agreed: bytes, offer: Offer) -> None:
         """Charge the cost of a whole fit, once."""
@@ -316,23 +316,23 @@ class SiloMemory:
             self.store.forget_secrets(fit)
             self.store.audit.add("done", fit=fit)
 
-    def settle(self, fit: str, kept: dict[str, Any], spent: PrivacySpent | None) -> None:
+    def settle(self, fit: str, record: dict[str, Any], spent: PrivacySpent | None) -> None:
         """Store that a fit has ended, then charge this cost instead; None: it was not paid for."""
-        ended = kept | {"ended": True, "settled": True}
+        ended = record | {"ended": True, "settled": True}
         self.store.forget_secrets(fit)
-        if "settled" not in kept:
+        if "settled" not in record:
             price = None if spent is None else spent.epsilon
-            self.store.audit.add("ended early", fit=fit, rounds=kept["round"] + 1, epsilon=price)
+            self.store.audit.add("ended early", fit=fit, rounds=record["round"] + 1, epsilon=price)
             (self.store.write if spent is None else self.answered)(fit, ended)
         if spent is not None:
-            name = _entry_of(bytes(kept["offer"]), unpack(bytes(kept["offer"])))
+            name = _entry_of(bytes(record["offer"]), unpack(bytes(record["offer"])))
             with self._open() as ledger:
                 if not next(each for each in ledger.entries if each.name == name).settled:
                     ledger.settle(name, spent)
 
-    def answered(self, fit: str, kept: dict[str, Any]) -> None:
+    def answered(self, fit: str, record: dict[str, Any]) -> None:
         """Store one more answer; it may leave when this returns."""
-        self.store.write(fit, kept | {"n_answers": kept["n_answers"] + 1})
+        self.store.write(fit, record | {"n_answers": record["n_answers"] + 1})
         files = self.store.files()
         self._count(sum(file.n_answers for file in files), len(self._paid()))
 

@@ -282,7 +282,7 @@ def check_names(own: Collection[Any], neutral: Collection[Any], asked: Collectio
             f"This silo has no column {', '.join(map(repr, lacking[:5]))}{more}: leave it out, or "
             f"let its operator give a value, SiloRecords(..., neutral={{{lacking[0]!r}: ...}})."
         )
-    if not set(own) <= set(asked):  # their names are not told to whoever asks
+    if not set(own) <= set(asked):  # whoever asks does not learn their names
         raise Refused("This silo's table has a column that the fit does not have.")
 
 

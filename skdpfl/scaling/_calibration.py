@@ -375,8 +375,8 @@ def _points(n_outputs: int) -> Array:
         quantiles: Array = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)[:, None]
         return quantiles
     half = min(_POINTS, max(4, _NUMBERS // (2 * n_outputs)))
-    drawn = np.random.default_rng(0).normal(size=(half, n_outputs))
-    return np.concatenate([drawn, -drawn])
+    normals = np.random.default_rng(0).normal(size=(half, n_outputs))
+    return np.concatenate([normals, -normals])
 
 
 def of_labels(raw: Any) -> Array:

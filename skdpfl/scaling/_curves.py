@@ -352,7 +352,7 @@ class Expansion:
         return np.concatenate([none, *(curve.of_cells(self.n_bins) for curve in self.curves)])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: kept for name, kept in vars(self).items() if name[0] != "_"}
+        return {name: value for name, value in vars(self).items() if name[0] != "_"}
 
     def coded(self, X: Array) -> Array:
         """Return standardised values, clipped at three deviations, for products."""
@@ -490,7 +490,7 @@ class CurveScaling(Scaling):
         return rows
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: kept for name, kept in vars(self).items() if name[0] != "_"}
+        return {name: value for name, value in vars(self).items() if name[0] != "_"}
 
     @cached_property
     def _means(self) -> Array:

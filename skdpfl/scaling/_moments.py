@@ -204,8 +204,8 @@ def _shrink(
         precision = 1 / (between[is_feature] + v)
         weight = precision.sum() + 1 / width**2
         center[is_feature] = (x @ precision + expected / width**2) / weight
-    kept = between / (between + noise)
-    return center + (values - center) * kept, noise * kept
+    share = between / (between + noise)
+    return center + (values - center) * share, noise * share
 
 
 def _between(values: Array, noise: Array, width: float) -> float:
@@ -318,14 +318,14 @@ def refine(estimate: Estimate, noisy: Array, noise: Array, is_feature: np.ndarra
     square = np.where(is_feature, noisy[:, 1] / HALF, noisy[:, 1] / A + B) * unit**2
     noise_of_square = noise * np.where(is_feature, 1 / HALF, 1 / A) * unit**2
     prior = estimate.mean_error**2
-    kept = prior / (prior + noise_of_mean**2)
-    moved, left = kept * shift, prior * (1 - kept)
+    weight = prior / (prior + noise_of_mean**2)
+    moved, left = weight * shift, prior * (1 - weight)
     seen, its_noise = variance_seen(square, noise_of_square, moved, left)
     prior = _LOOSER_PRIOR * estimate.variance_error**2
-    kept = prior / (prior + its_noise)
-    variance = estimate.variance + kept * (seen - estimate.variance)
+    weight = prior / (prior + its_noise)
+    variance = estimate.variance + weight * (seen - estimate.variance)
     mean = np.clip(estimate.mean + moved, -1.0, 1.0)
-    return Estimate(mean, variance, np.sqrt(prior * (1 - kept)), np.sqrt(left))
+    return Estimate(mean, variance, np.sqrt(prior * (1 - weight)), np.sqrt(left))
 
 
 #: the grid of means of whole silos; all other sums lie on it

@@ -77,7 +77,7 @@ def values_of(features: tuple[int, ...], names: Sequence[Any] | None = None) -> 
     return f"The values of {len(features)} features ({', '.join(shown)}{more})"
 
 
-#: a column is said to be wide where that is this probable
+#: warn of a wide column above this probability
 _SURE_PROBABILITY = 0.95
 #: a share that is a few values, and one that is many, but for so many deviations of the noise
 _FEW_VALUES, _MANY_VALUES, _DEVIATIONS = 0.1, 0.3, 2.0

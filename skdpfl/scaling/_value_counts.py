@@ -189,10 +189,10 @@ def _one_row_each(data: SiloData, streams: Streams, question: SumQuestion) -> Si
     assert data.people is not None
     purpose, number = f"rows of persons: {question.purpose}", question.number
     here = np.flatnonzero(data.people.counts).tolist()
-    drawn = [
+    rows = [
         streams.stream(purpose, silo, number).random(int(data.people.counts[silo])) for silo in here
     ]
-    return data.one_row_each(np.concatenate([np.zeros(0), *drawn]))
+    return data.one_row_each(np.concatenate([np.zeros(0), *rows]))
 
 
 @lru_cache(maxsize=64)

@@ -143,14 +143,14 @@ class Device:
 
     def table(self, X: NDArray) -> torch.Tensor | None:
         """Return the rows of an array, sent once while it lives; None: there is little room."""
-        kept = self._tables.get(id(X))
-        if kept is None or kept[0]() is not X:
+        cached = self._tables.get(id(X))
+        if cached is None or cached[0]() is not X:
             if X.nbytes > self._room():
                 return None
             key, tables = id(X), self._tables
-            kept = weakref.ref(X, lambda _: tables.pop(key, None)), self.tensor(X)
-            tables[key] = kept
-        return kept[1]
+            cached = weakref.ref(X, lambda _: tables.pop(key, None)), self.tensor(X)
+            tables[key] = cached
+        return cached[1]
 
     def blocks(self, records: DrawnRecords, loss: Loss, cuts: Cuts) -> Iterator[Block]:
         """Yield the blocks that these cuts lead to, filled up by repeats of weight zero."""

@@ -53,7 +53,7 @@ class TorchNetwork(Model):
         The device for gradients.
     """
 
-    #: whatever the module is, records and silos are kept apart here
+    #: records and silos are separate here, whatever the module is
     stackable: ClassVar[bool] = True
 
     module_factory: Callable[..., Any]
@@ -339,14 +339,14 @@ class TorchNetwork(Model):
 
     def _tape(self, dtype: DTypeLike) -> Tape:
         """Return this thread's copy of the module."""
-        kept: dict[np.dtype, Tape] | None = getattr(self._threads, "tapes", None)
-        if kept is None:
-            kept = self._threads.tapes = {}
+        tapes: dict[np.dtype, Tape] | None = getattr(self._threads, "tapes", None)
+        if tapes is None:
+            tapes = self._threads.tapes = {}
         kind = np.dtype(dtype)
-        if kind not in kept:
+        if kind not in tapes:
             module = copy.deepcopy(self._module).to(self.device, _torch_dtype(kind))
-            kept[kind] = WAYS[self._probed.way](module, list(self._layout.shapes))
-        return kept[kind]
+            tapes[kind] = WAYS[self._probed.way](module, list(self._layout.shapes))
+        return tapes[kind]
 
 
 def _pieces(n: int, most: int) -> list[slice]:

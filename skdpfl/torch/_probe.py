@@ -384,12 +384,12 @@ def _warn_of_untrained(module: nn.Module, rows: torch.Tensor, names: Collection[
         before = module(rows.clone())
         for name in names:
             parameter = module.get_parameter(name)
-            kept = parameter.clone()
-            change = torch.randn(kept.shape, generator=generator, dtype=kept.dtype)
-            parameter.copy_(kept + _CHANGE * change)
+            value = parameter.clone()
+            change = torch.randn(value.shape, generator=generator, dtype=value.dtype)
+            parameter.copy_(value + _CHANGE * change)
             if not torch.allclose(module(rows.clone()), before, TOLERANCE, TOLERANCE):
                 moving.append(name)
-            parameter.copy_(kept)
+            parameter.copy_(value)
     if moving:
         warn(
             f"{type(module).__name__} does not train {', '.join(moving)}: gradients do not reach "

@@ -121,4 +121,4 @@ class Watched(Federation):
         for silos, messages in self.inner.round(*args):
             self.sent.append(messages)
             yield silos, messages
-        self.memories.append(self.inner.kept.memory[np.arange(self.n_silos)])
+        self.memories.append(self.inner.states.memory[np.arange(self.n_silos)])

@@ -396,10 +396,10 @@ class AuditData:
         """Return a fit's records, each repeated ``times``; with their persons, if protected."""
         if not persons:
             return federation.SiloData(X, y, self.starts)
-        kept = np.repeat(np.arange(len(y)), times)
-        codes = np.repeat(np.arange(len(self.ids)), np.diff(self.starts))[kept]
-        whose = self._persons[kept]
-        return federation.SiloData.from_codes(X[kept], y[kept], codes, len(self.ids), of_row=whose)
+        rows = np.repeat(np.arange(len(y)), times)
+        codes = np.repeat(np.arange(len(self.ids)), np.diff(self.starts))[rows]
+        whose = self._persons[rows]
+        return federation.SiloData.from_codes(X[rows], y[rows], codes, len(self.ids), of_row=whose)
 
     def _rows(self, m: int) -> np.ndarray:
         """Return the orthogonal features (m, n_features) of canaries."""

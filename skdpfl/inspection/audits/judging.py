@@ -156,7 +156,7 @@ def _one_run_p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> fl
 
 #: blocks of rounds
 BLOCKS = 24
-#: rounds are told apart by the noise across the canary, at these quantiles
+#: quantiles of the noise across the canary that separate rounds
 QUANTILES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
 
 

@@ -147,8 +147,8 @@ def dominating_gaussian(n: int, p: float, shift: float, dimension: int) -> tuple
     step, tau = largest_step(n, p, about**2 + 12.0 * about + math.log(dimension / _TAIL))
     mu, distance = shift * step, dimension * tau
     ends = [(e, (1.0 + math.exp(e)) * distance) for e in mu**2 / 2 + mu * np.linspace(4, 14, 21)]
-    kept = 2.0 * float(ndtr(-mu / 2))  # 1 - delta_G(0)
-    least = min(max(tv / kept, gaussian_delta(mu, float(e)) + tv) for e, tv in ends)
+    overlap = 2.0 * float(ndtr(-mu / 2))  # 1 - delta_G(0)
+    least = min(max(tv / overlap, gaussian_delta(mu, float(e)) + tv) for e, tv in ends)
     return mu, min(1.0, least)
 
 

@@ -311,12 +311,12 @@ class WithReplacementPair:
     def parts(self) -> tuple[tuple[float, FixedSizePair], ...]:
         """The probability of k copies, given at least one, and the pair of k, for k = 1, 2, ..."""
         each = np.arange(1, self.batch + 1)
-        drawn = -math.expm1(self.batch * math.log1p(-self.rate / self.batch))
+        probability = -math.expm1(self.batch * math.log1p(-self.rate / self.batch))
         # logarithms would lose digits with the size of the batch
-        weights = binom(self.batch, self.rate / self.batch).pmf(each) / drawn
+        weights = binom(self.batch, self.rate / self.batch).pmf(each) / probability
         few = np.cumsum(weights[::-1])[::-1] > MANY_COPIES  # so many copies or more
         return tuple(
-            (weight, FixedSizePair(drawn, 2 * k * self.shift))
+            (weight, FixedSizePair(probability, 2 * k * self.shift))
             for k, weight in zip(each[few].tolist(), weights[few].tolist(), strict=True)
         )
 

@@ -131,10 +131,10 @@ def _sum(a: GridLoss, b: GridLoss, most: int) -> GridLoss:
         probs[cut] += probs[:cut].sum()
         low, probs = -most, probs[cut:]
     if (keep := most - low + 1) < probs.size:
-        kept = probs[keep:] * COUNTED_TAIL * np.exp(-a.h * np.arange(1, probs.size - keep + 1))
-        infinite += float((probs[keep:] - kept).sum())
+        tail = probs[keep:] * COUNTED_TAIL * np.exp(-a.h * np.arange(1, probs.size - keep + 1))
+        infinite += float((probs[keep:] - tail).sum())
         probs = probs[:keep].copy()
-        probs[-1] += kept.sum()
+        probs[-1] += tail.sum()
     return replace(a, low=low, probs=probs, infinite=infinite)
 
 

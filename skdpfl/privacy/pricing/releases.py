@@ -313,12 +313,12 @@ def _most_expensive(cell: list[tuple[events.Event, int]]) -> events.Event:
 
 def undominated(compositions: Sequence[events.Composition]) -> list[int]:
     """Return the indices of compositions that are not dominated by another one."""
-    kept: list[int] = []
+    best: list[int] = []
     for i, composition in enumerate(compositions):
-        if any(dominates(compositions[j], composition) for j in kept):
+        if any(dominates(compositions[j], composition) for j in best):
             continue
-        kept = [j for j in kept if not dominates(composition, compositions[j])] + [i]
-    return kept
+        best = [j for j in best if not dominates(composition, compositions[j])] + [i]
+    return best
 
 
 def dominates(a: events.Composition, b: events.Composition) -> bool:

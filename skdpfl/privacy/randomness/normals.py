@@ -127,12 +127,12 @@ def finish(out: np.ndarray, fresh: Fresh) -> None:
     if len(again):
         upper, lower = law.bounds
         words = fresh(again, False)
-        drawn, tied = (upper.searchsorted(words, side) for side in ("left", "right"))
-        if len(open := (drawn < tied).nonzero()[0]):
+        places, tied = (upper.searchsorted(words, side) for side in ("left", "right"))
+        if len(open := (places < tied).nonzero()[0]):
             more = fresh(again[open], True)
-            ends = zip(drawn[open].tolist(), tied[open].tolist(), more, strict=True)
-            drawn[open] = [a + lower[a:b].searchsorted(word, "right") for a, b, word in ends]
-        flat[again] += law.seconds.take(drawn) << (_EXTRA_BITS if out.dtype == np.int64 else 0)
+            ends = zip(places[open].tolist(), tied[open].tolist(), more, strict=True)
+            places[open] = [a + lower[a:b].searchsorted(word, "right") for a, b, word in ends]
+        flat[again] += law.seconds.take(places) << (_EXTRA_BITS if out.dtype == np.int64 else 0)
 
 
 def _wants_another(filled: np.ndarray) -> np.ndarray:

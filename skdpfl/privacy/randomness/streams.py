@@ -279,12 +279,12 @@ class Streams:
         long as one of many. Addressing makes the numbers the same as in separate draws.
         """
         key, first = (purpose, n, dtype), rounds.start
-        drawn, block = self._ahead.get(key, (range(0), np.empty(0)))
-        if first not in drawn:
-            drawn = rounds[: max(1, _NUMBERS_AHEAD // max(1, n))]
-            block = self.units_blocks(purpose, (0,), drawn, n, dtype)[:, 0]
-            self._ahead[key] = drawn, block
-        return block[first - drawn.start]
+        ahead, block = self._ahead.get(key, (range(0), np.empty(0)))
+        if first not in ahead:
+            ahead = rounds[: max(1, _NUMBERS_AHEAD // max(1, n))]
+            block = self.units_blocks(purpose, (0,), ahead, n, dtype)[:, 0]
+            self._ahead[key] = ahead, block
+        return block[first - ahead.start]
 
     def normal_block(
         self, purpose: str, silos: Silos, round: int, shape: Shape, dtype: DTypeLike = np.float64
@@ -318,10 +318,10 @@ class Streams:
         for rows, width in alike(lengths):
             if width:
                 words = self._source.words_of_rounds(purpose, who[rows], rounds, width)
-                drawn = below(words, lengths[rows], chances[rows])
-                if drawn.shape == mask.shape:
-                    return drawn
-                mask[:, rows, :width] = drawn
+                block = below(words, lengths[rows], chances[rows])
+                if block.shape == mask.shape:
+                    return block
+                mask[:, rows, :width] = block
                 continue
             for marked, round in zip(mask[:, rows[0]], rounds, strict=True):
                 large = self.stream(purpose, int(who[rows[0]]), round)

@@ -216,11 +216,11 @@ class Filter:
         if relation == "add_remove" and cost.neighbours != relation:
             raise ValueError(_COARSER)
         key = (*dataclasses.astuple(self), relation)
-        kept = cost.__dict__.get("_use")
-        if kept is None or kept[0] != key:
-            kept = (key, self._use(cost.under(relation)))
-            cost.__dict__["_use"] = kept
-        use: Use = kept[1]
+        cached = cost.__dict__.get("_use")
+        if cached is None or cached[0] != key:
+            cached = (key, self._use(cost.under(relation)))
+            cost.__dict__["_use"] = cached
+        use: Use = cached[1]
         return use
 
     def _use(self, cost: PrivacySpent) -> Use:

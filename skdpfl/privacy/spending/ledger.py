@@ -125,8 +125,8 @@ def _plain(value: Any) -> Any:
     own = getattr(value, "__dict__", None)
     if own is not None and not isinstance(value, type):  # splitters, models, losses
         # scikit-learn's stacks give splitters without a seed one
-        kept = [(k, _plain(v)) for k, v in sorted(own.items()) if k not in (*_FREE, "random_state")]
-        return _kind(value), kept
+        data = [(k, _plain(v)) for k, v in sorted(own.items()) if k not in (*_FREE, "random_state")]
+        return _kind(value), data
     try:
         return pickle.dumps(value)
     except Exception:  # what cannot be compared: only its kind is
@@ -629,10 +629,10 @@ class Recorded(DocLinks):
 
         Their noise is the same, so it cancels in the difference of two releases.
         """
-        kept = self._marks()
+        marks = self._marks()
         for seed in spent.simulation_seeds if mark else ():
-            if kept.setdefault(seed, mark) not in (mark, _WARNED):
-                kept[seed] = _WARNED
+            if marks.setdefault(seed, mark) not in (mark, _WARNED):
+                marks[seed] = _WARNED
                 warn(
                     f"{type(self).__name__} was fitted to other records with random_state={seed} "
                     "before: both fits have the same noise, which cancels in their difference, so "
