@@ -457,7 +457,7 @@ class FederatedEstimator(Trained):
             y,
             silos,
             persons=persons,
-            validate=self._validated,
+            validate=self._validate,
             silo_column=self.silo_column,
             person_column=self.person_column,
             encoding=self._encoding,
@@ -512,7 +512,7 @@ class FederatedEstimator(Trained):
         check_is_fitted(self)
         return np.array(coef_names(self), dtype=object)
 
-    def _validated(self, features: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _validate(self, features: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return features as numbers and targets encoded for the loss."""
         whole = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu"
         read = (whole or _are_numbers(y, 1)) and _are_numbers(features, 2)

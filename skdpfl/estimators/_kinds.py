@@ -412,7 +412,7 @@ class FederatedSurvival(FederatedEstimator):
     def _n_outputs(self) -> int:
         return self._loss().n_outputs()
 
-    def _validated(self, features: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _validate(self, features: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         if y is None:
             raise ValueError(f"{type(self).__name__} needs y: an event and a time for each record.")
         horizon, self.breaks_ = self._cuts()

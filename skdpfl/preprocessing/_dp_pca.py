@@ -123,8 +123,8 @@ class DPPCA(_paying.PayingTransformer):
         check_number("row_norm", self.row_norm, low=0, high=1e100, open_low=True)
         check_flags(center=self.center)
 
-    def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
-        return super()._checked(features, reset=reset, dtype=_paying.FLOATS, ensure_all_finite=True)
+    def _read(self, features: Any, *, reset: bool, **how: Any) -> Array:
+        return super()._read(features, reset=reset, dtype=_paying.FLOATS, ensure_all_finite=True)
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> _paying.Learning:
         n_features = self.n_features_in_

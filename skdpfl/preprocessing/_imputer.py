@@ -262,9 +262,9 @@ class DPSimpleImputer(_paying.PayingTransformer):
         if self.feature_bounds is not None and self.strategy == "most_frequent":
             raise ValueError('feature_bounds are for strategy="mean" and "median"; leave them out.')
 
-    def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
+    def _read(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
         dtype = _paying.FLOATS if self.strategy in _NUMBERS else None
-        return super()._checked(features, reset=reset, dtype=dtype)
+        return super()._read(features, reset=reset, dtype=dtype)
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> _paying.Learning:
         epsilon, d = float(self.epsilon), self.n_features_in_

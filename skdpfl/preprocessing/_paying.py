@@ -188,7 +188,7 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
             None,
             silos,
             persons=persons,
-            validate=self._validated,
+            validate=self._validate,
             silo_column=self.silo_column,
             person_column=self.person_column,
         )
@@ -253,7 +253,7 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
         self, source: SiloSource, sizes: np.ndarray, names: list[Any], digest: str | None, mark: Any
     ) -> str:
         """Plan, agree, charge and learn; return warnings."""
-        plan, budgets, delta = self._planned(sizes)
+        plan, budgets, delta = self._plan_sums(sizes)
         seed = source.streams.seed
         if plan.sums:
             source.federation.agree_on_sums(plan.sums, plan.first, delta, seed)
@@ -265,7 +265,7 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
             self.n_samples_seen_ = int(sizes.sum())
         return " ".join(text for text in (plan.advice, doubts) if text)
 
-    def _planned(self, sizes: np.ndarray) -> tuple[Learning, SiloBudgets, float]:
+    def _plan_sums(self, sizes: np.ndarray) -> tuple[Learning, SiloBudgets, float]:
         """Return the releases, budgets and delta of a fit to silos of these sizes."""
         whole, guarantee = self.unit == "silo", self._guarantee
         delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
@@ -290,7 +290,7 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
         PrivacySpent
         """
         sizes = np.array(list(silo_sizes.values()), dtype=np.int64)
-        plan, budgets, delta = self._planned(sizes)
+        plan, budgets, delta = self._plan_sums(sizes)
         return cost_of_sums(plan.sums, delta, list(silo_sizes), None, None, budgets)
 
     @property
@@ -305,7 +305,7 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
         check_choice("trust", events.trust_name(self.trust), ("silo", "secagg", "server"))
         check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))
 
-    def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
+    def _read(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
         """Return the validated columns; without a required type, values by their columns' kinds."""
         how = {"dtype": None, "ensure_all_finite": False} | how
         listed = not hasattr(features, "columns") and not hasattr(features, "__array__")
@@ -318,8 +318,8 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
             self._kinds = kinds_of(features if hasattr(features, "columns") else values)
         return read_values(values, self._kinds)
 
-    def _validated(self, features: Any, y: None) -> tuple[np.ndarray, None]:
-        return self._checked(features, reset=True), y
+    def _validate(self, features: Any, y: None) -> tuple[np.ndarray, None]:
+        return self._read(features, reset=True), y
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
         """Plan the releases; no values are read."""

@@ -34,7 +34,7 @@ from skdpfl.table import read_new
 class PassesSilos:
     """Mixin with ``transform``; must precede TransformerMixin, which does not handle such columns.
 
-    The transformer defines ``_checked(features, reset)``, which validates, ``_map(X, inverse)`` on
+    The transformer defines ``_read(features, reset)``, which validates, ``_map(X, inverse)`` on
     what that returns and, unless features keep their names, ``_names_out``; ``fit`` sets
     ``_passed`` by :meth:`_owners_in`. Frames of ``_flags_out`` hold True and False, which an
     estimator knows to be indicators.
@@ -131,7 +131,7 @@ class PassesSilos:
     def _transformed(self, X: Any, inverse: bool) -> Any:
         check_is_fitted(self)
         X = as_frame(X)
-        checked = partial(self._checked, reset=False)  # type: ignore[attr-defined]
+        checked = partial(self._read, reset=False)  # type: ignore[attr-defined]
         values = read_new(X, validate=checked, without=self._owners)
         values = self._map(values, inverse)  # type: ignore[attr-defined]
         known = dict(self._passed)

@@ -40,8 +40,8 @@ class PrivateScaler(_paying.PayingTransformer):
         """
         return self._transformed(X, inverse=True)
 
-    def _checked(self, features: Any, *, reset: bool, **how: Any) -> scaling.Array:
-        return super()._checked(features, reset=reset, dtype=_paying.FLOATS)
+    def _read(self, features: Any, *, reset: bool, **how: Any) -> scaling.Array:
+        return super()._read(features, reset=reset, dtype=_paying.FLOATS)
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> _paying.Learning:
         bounds, n_features = self.feature_bounds, self.n_features_in_
@@ -347,10 +347,10 @@ class DPSplineTransformer(_paying.PayingTransformer):
             if self.knots > _MOST_KNOTS:
                 raise ValueError(f"knots must be at most {_MOST_KNOTS}; got {self.knots!r}.")
 
-    def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
+    def _read(self, features: Any, *, reset: bool, **how: Any) -> Array:
         if reset:
             self._indicators = indicators_of(features)
-        return super()._checked(features, reset=reset, dtype=_paying.FLOATS)
+        return super()._read(features, reset=reset, dtype=_paying.FLOATS)
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> _paying.Learning:
         d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)

@@ -74,7 +74,7 @@ def exchange(
         sent = {n: written[id(letter)] for n, letter in letters.items() if n in waiting}
         came, patient = courier.deliver(sent), 0.0
         for name in sorted(waiting & came.keys()):
-            answer = _opened(came[name], kind, letters[name])
+            answer = _open_letter(came[name], kind, letters[name])
             if isinstance(answer, kind):
                 answers[name] = answer
                 del reasons[name]
@@ -91,7 +91,7 @@ def exchange(
     return answers, reasons
 
 
-def _opened(data: bytes, kind: type, asked: Offer | Ask | End) -> Any:
+def _open_letter(data: bytes, kind: type, asked: Offer | Ask | End) -> Any:
     """Return an answer, or the reason why it is invalid: a Refused if that is final."""
     try:
         letter: Any = unpack(data)
@@ -102,10 +102,10 @@ def _opened(data: bytes, kind: type, asked: Offer | Ask | End) -> Any:
     if not isinstance(letter, kind | Waiting) or getattr(letter, "fit", "") != asked.fit:
         return "an answer to something else"
     both = isinstance(letter, Answer) and isinstance(asked, Ask)
-    return _checked(letter, asked) if both else letter  # type: ignore[arg-type]
+    return _check_answer(letter, asked) if both else letter  # type: ignore[arg-type]
 
 
-def _checked(answer: Answer, ask: Ask) -> Any:
+def _check_answer(answer: Answer, ask: Ask) -> Any:
     """Return an answer, or the reason why it does not answer this question."""
     if (answer.purpose, answer.number) != (ask.purpose, ask.number):
         return f"an answer to {answer.purpose} {answer.number}, not {ask.purpose} {ask.number}"
@@ -429,7 +429,7 @@ class RemoteFederation(federation.Federation):
             yield left, messages
             return
         part = _letters.Part(cohort, round, self._step(ask.clip_norm)) if self.masked else None
-        answers, reasons = self._asked(ask, cohort, part, self.may_miss)
+        answers, reasons = self._ask_silos(ask, cohort, part, self.may_miss)
         self.round_seconds.append(time.monotonic() - begin)
         if reasons and not (self.may_miss and answers):
             words = f"Round {round} lacks answers; silos that answered have paid."
@@ -464,7 +464,7 @@ class RemoteFederation(federation.Federation):
             step = self._step(ask.clip_norm) if ask.purpose == "round" else 1.0
             letter = replace(ask, number=ask.number + failed)
             part = _letters.Part(left, ask.number, step)
-            answers, missing = self._asked(letter, left, part, failed < spare)
+            answers, missing = self._ask_silos(letter, left, part, failed < spare)
             if not missing:
                 self._absent = np.intersect1d(cohort, self._gone)
                 total = total_of([answers[self.names[i]].values for i in left.tolist()])
@@ -480,7 +480,7 @@ class RemoteFederation(federation.Federation):
             gone = [i for i in left.tolist() if self.names[i] in missing]
             self._gone = np.union1d(self._gone, gone).astype(int)
 
-    def _asked(self, ask: _letters.Ask, cohort: np.ndarray, part: Any, final: bool) -> Came:
+    def _ask_silos(self, ask: _letters.Ask, cohort: np.ndarray, part: Any, final: bool) -> Came:
         """Ask a cohort once; return valid messages, and the reasons why others are missing."""
         answers, reasons = self._exchange(
             self._letters(ask, cohort, part), _letters.Answer, final=final

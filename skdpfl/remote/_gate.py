@@ -39,7 +39,7 @@ from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
 from skdpfl.remote._masks import FEWEST_SILOS, mask, masked, on_grid, secrets_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._row import validated_question
+from skdpfl.remote._row import validate_question
 from skdpfl.remote._terms import LIMITS, Refused, Terms, in_words
 
 #: a clip norm that is learnt stays within this factor of the first one
@@ -80,7 +80,7 @@ class Planned:
         if not hidden and ask.part is not None:
             raise Refused("This silo did not agree to masked sums.")
         if hidden:  # before the question, which it says the number of
-            part = self._checked_part(plan, *record.get(f"last {ask.purpose}", (-1, 0)))
+            part = self._check_part(plan, *record.get(f"last {ask.purpose}", (-1, 0)))
         self._answer = self._answer_of_round() if plan is None else self._answer_of_sum(plan, facts)
         if plan is None:
             self._state["round"] = part.round if hidden else ask.number
@@ -90,15 +90,15 @@ class Planned:
 
     def draw(self) -> Any:
         """Compute the release."""
-        self._silo = self._restored()
+        self._silo = self._restore_silo()
         answer = self._answer(self._silo)
-        return answer if self._ask.part is None else self._masked(answer, self._ask.part)
+        return answer if self._ask.part is None else self._mask_answer(answer, self._ask.part)
 
     def state(self) -> dict[str, Any]:
         """Return the silo's state after it."""
         return self._state | {"silo": self._silo.save()}
 
-    def _restored(self) -> Silo:
+    def _restore_silo(self) -> Silo:
         """Return the silo with its records, as it was after its last answer."""
         row, records, facts = self._row, self._records, self._offer.facts
         X, exposure = records.table(self._ask, facts), records.exposure if facts.exposure else None
@@ -119,7 +119,7 @@ class Planned:
                 return plan
         raise Refused(f"The plan has no sum for the {self._ask.purpose}.")
 
-    def _checked_part(self, plan: SumPlan | None, last: int, failed: int) -> Part:
+    def _check_part(self, plan: SumPlan | None, last: int, failed: int) -> Part:
         """Return the data of a masked sum, after a check that it is in the plan and has this silo.
 
         Rounds come in order, and so do the sums of a ``plan`` besides them; ``last`` is the last
@@ -161,7 +161,7 @@ class Planned:
             raise Refused("The grid step of a masked sum must be a positive number.")
         return part
 
-    def _masked(self, steps: np.ndarray, part: Part) -> np.ndarray:
+    def _mask_answer(self, steps: np.ndarray, part: Part) -> np.ndarray:
         """Return a masked message; its pads follow from offer, task and the whole question."""
         row, offer, among = self._row, self._offer, part.among.tolist()
         if row.plan is not None and not row.shares_noise:
@@ -189,7 +189,7 @@ class Planned:
         ask, task, part = self._ask, self._task, self._ask.part
         work = None if task is None else task.work(self._row.priced, np.dtype(facts.dtype))
         number = ask.number if part is None else part.round
-        question = validated_question(plan, number, ask.content, facts, work, ask.number - number)
+        question = validate_question(plan, number, ask.content, facts, work, ask.number - number)
         if part is not None:
             question = replace(question, among=len(part.among))
         with in_words():
@@ -337,7 +337,7 @@ class Gate:
                     raise Refused(f"The letter is too long: {len(data):,} bytes of {most:,}.")
                 letter = unpack(data)
                 fit = letter.fit if isinstance(letter, _ASKED) else ""
-                return self._answered(letter, data)
+                return self._answer_letter(letter, data)
         except (Refused, WireError) as error:
             reason = str(error)
         except Exception as error:  # no error may tell the server of a record
@@ -373,7 +373,7 @@ class Gate:
             )
         self.terms, self._key = terms, key
 
-    def _answered(self, letter: object, data: bytes) -> bytes:
+    def _answer_letter(self, letter: object, data: bytes) -> bytes:
         if isinstance(letter, _letters.Hello):
             text = _masks.line_text(letter.challenge)
             signed = _masks.sign_text(self._key, text) if letter.challenge and self._key else ""
@@ -381,14 +381,14 @@ class Gate:
         if not isinstance(letter, _ASKED):
             raise Refused("A silo answers only Hello, Offer, Ask and End.")
         if isinstance(letter, _letters.Offer):
-            spent = self._priced(letter, data)  # it takes a while: before others have to wait
+            spent = self._price_offer(letter, data)  # it takes a while: before others have to wait
             with self._at_work():
-                return self._agreed(letter, data, spent)
+                return self._agree(letter, data, spent)
         with self._at_work():
             if isinstance(letter, _letters.Ask):
-                return self._released(letter, data)
+                return self._release(letter, data)
             if letter.rounds is not None:
-                return self._settled(letter.fit, letter.rounds)
+                return self._settle(letter.fit, letter.rounds)
             self._memory.done(letter.fit)
             return data
 
@@ -399,7 +399,7 @@ class Gate:
             self._memory.check_copies()
             yield
 
-    def _agreed(self, offer: _letters.Offer, data: bytes, spent: PrivacySpent) -> bytes:
+    def _agree(self, offer: _letters.Offer, data: bytes, spent: PrivacySpent) -> bytes:
         """Agree to a fit, or raise; nothing is charged, and no answer depends on records."""
         record = self._memory.store.read(offer.fit)
         if record is not None and bytes(record["offer"]) != data:
@@ -439,7 +439,7 @@ class Gate:
         offer.check_parts()
         self._check_budget(spent)
 
-    def _priced(self, offer: _letters.Offer, data: bytes) -> PrivacySpent:
+    def _price_offer(self, offer: _letters.Offer, data: bytes) -> PrivacySpent:
         """Price an offer by this silo's own computation; raise unless it is small, and for it."""
         offer.check_size()
         _masks.check_requester(self.terms.requesters, offer, data)
@@ -464,7 +464,7 @@ class Gate:
         offer = unpack(data)
         if not isinstance(offer, _letters.Offer):
             raise Refused("This is not an offer of a fit.")
-        spent = self._priced(offer, data)
+        spent = self._price_offer(offer, data)
         with self._at_work():
             self._check_offer(offer, spent)
         return spent
@@ -482,7 +482,7 @@ class Gate:
         except ValueError as error:  # raised if guarantees of the ledger's fits differ
             raise Refused(str(error)) from error
 
-    def _released(self, ask: _letters.Ask, data: bytes) -> bytes:
+    def _release(self, ask: _letters.Ask, data: bytes) -> bytes:
         """Return the answer to a letter: the one sent before, or a new one."""
         record = self._memory.store.read(ask.fit)
         if record is None:
@@ -502,7 +502,7 @@ class Gate:
             own = self._memory.store.secrets(ask.fit) if offer.row.masked else {}
             release = Planned(ask, offer, self.records, record, own, self.terms.silos)
             self._memory.pay(agreed, offer)
-            answer, state = self._drawn(ask, release)
+            answer, state = self._draw(ask, release)
         if "ended" in state:
             self._memory.store.forget_secrets(ask.fit)
         elif own.keys() != release.secrets.keys():
@@ -513,7 +513,7 @@ class Gate:
             self._audit.add("last round", fit=ask.fit, rounds=offer.row.last_round + 1)
         return answer
 
-    def _settled(self, fit: str, rounds: int) -> bytes:
+    def _settle(self, fit: str, rounds: int) -> bytes:
         """End a fit, and charge only for its rounds that ran, by this silo's records of them."""
         record = self._memory.store.read(fit)
         if record is None:
@@ -531,7 +531,7 @@ class Gate:
             self._memory.settle(fit, record, spent)
         return pack(_letters.Agreement(fit, 0.0 if spent is None else spent.epsilon))
 
-    def _drawn(self, ask: _letters.Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
+    def _draw(self, ask: _letters.Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
         """Return an answer, and the silo's state after it.
 
         An error ends the fit: it may depend on the noise that was drawn, which must not be drawn

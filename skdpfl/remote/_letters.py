@@ -41,7 +41,7 @@ from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._declared import declare, pack, unpack
-from skdpfl.remote._row import Predictor, Row, Scored, validated_question
+from skdpfl.remote._row import Predictor, Row, Scored, validate_question
 from skdpfl.remote._terms import LIMITS, Refused, check_few, in_words
 from skdpfl.scaling import CurveScaling
 
@@ -354,7 +354,7 @@ class Offer:
         row = self.row
         if row.plan is None:
             if row.first is not None:  # raise unless it can be computed from these records
-                validated_question(row.sums[0], row.sums[0].first, row.first, self.facts, None)
+                validate_question(row.sums[0], row.sums[0].first, row.first, self.facts, None)
             return
         if self.facts.dtype == "object":
             raise Refused("Models need numbers; by the fit's facts tables have text. Encode them.")

@@ -338,7 +338,7 @@ def _check_sums(row: Row) -> None:
         _check(all(((mu > 0) & (mu < math.inf)).all() for mu in (budgets.mu, *plan.mus)))
 
 
-def validated_question(
+def validate_question(
     plan: SumPlan, number: int, what: object, facts: Any, work: Any, failed: int = 0
 ) -> SumQuestion:
     """Return a sum after a check that it is in the plan and fits such records; refuse others."""

@@ -11,7 +11,7 @@ from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.remote import Refused
 from skdpfl.remote._letters import Facts
-from skdpfl.remote._row import validated_question
+from skdpfl.remote._row import validate_question
 from tests.made_sums import budgets_of
 
 
@@ -97,6 +97,6 @@ def test_products_of_means_are_for_persons(unit):
     plan = SumPlan(budgets_of([200], unit=unit), "intervals", (np.ones(1),))
     known, facts = (np.zeros(4), True), Facts(3, None, (0, 1), "float64", 200)
     work = Work(LinearModel(3, 1), LogLoss(), None, None, np.dtype(float))
-    validated_question(plan, 0, PilotScores(*known, products="records"), facts, work)
+    validate_question(plan, 0, PilotScores(*known, products="records"), facts, work)
     with pytest.raises(Refused, match='means are for unit="person"'):
-        validated_question(plan, 0, PilotScores(*known, products="persons"), facts, work)
+        validate_question(plan, 0, PilotScores(*known, products="persons"), facts, work)

@@ -9,7 +9,7 @@ from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.remote import Refused, SilosMissing, score_federation
 from skdpfl.remote._letters import Facts
-from skdpfl.remote._row import Predictor, Row, Scored, validated_question
+from skdpfl.remote._row import Predictor, Row, Scored, validate_question
 from skdpfl.scaling import Curve, CurveScaling, Expansion, IdentityScaling
 from skdpfl.scaling._curves import edges_of
 from tests.made_sums import budgets_of
@@ -52,7 +52,7 @@ def test_other_models_and_numbers_are_refused(tmp_path):
         score_federation(model, of(here), epsilon=1.0)
     facts = Facts(1, None, (0, 1), "float64", 50)
     with pytest.raises(Refused, match="outside the range"):
-        validated_question(*sum_at(1e13), facts, None)
+        validate_question(*sum_at(1e13), facts, None)
     for wrong in (
         Closeness("log_loss", np.nan, 1.0),
         Closeness("log_loss", 0.0, 1.0),
@@ -63,7 +63,7 @@ def test_other_models_and_numbers_are_refused(tmp_path):
         RocAuc(edges=np.arange(3.0)),
     ):
         with pytest.raises(Refused, match="not defined for such records"):
-            validated_question(*sum_at(measure=wrong), facts, None)
+            validate_question(*sum_at(measure=wrong), facts, None)
     for wrong in ({"mu": 0.0}, {"mu": np.nan}, {"n": 0}):
         plan, what = asked(**wrong)
         with pytest.raises(Refused, match="are inconsistent"):
