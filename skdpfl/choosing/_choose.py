@@ -148,7 +148,8 @@ def find_scales(recipe: Recipe, federation: Federation, streams: Streams) -> Sca
     if scales.wide_features and not recipe.asks_to_clip:
         text = _WIDE_CLIPPED if clips else _WIDE_RANGE
         warn(text.format(values_of(scales.wide_features, facts.feature_names)))
-    if scales.coarse_target:
+    later = recipe.loss.is_quadratic and recipe.model.is_linear and recipe.chooses_step
+    if scales.coarse_target or (scales.narrow_target and not later):  # by its coefficients
         warn(_COARSE.format(scales.target.scale))
     elif scales.target_error > _DROWNED and not recipe.takes_no_advice:
         helps = remedies(recipe, scales.target_error / _DROWNED)

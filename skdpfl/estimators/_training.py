@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit, softmax
+from scipy.special import chdtri, expit, logit, ndtr, softmax
 from sklearn.base import BaseEstimator
 
 from skdpfl._compat import CallbackSupportMixin, one_blas_thread
@@ -32,6 +32,7 @@ from skdpfl.choosing import (
     find_scales,
     finish_recipe,
     make_plan,
+    noise_of_plan,
     read_recipe,
     with_curves,
     with_encoding,
@@ -52,6 +53,8 @@ from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.scaling import (
+    SURE_DEVIATIONS,
+    AffineScaling,
     Calibrated,
     CalibrationRun,
     CurveScaling,
@@ -364,6 +367,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             warn(advice)
         here = getattr(fit.silos, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, fit.work, here)
+        if not earlier:
+            warn_if_faint(outcome, fit)
         self._noise_error, self._ranges = path.error(fit.scales, calibrated), fit.recipe.ranges
         self.__dict__.update(self._fitted(fit, calibrated.params))
         self._unpack_outcome(outcome)
@@ -487,6 +492,46 @@ def warn_if_diverged(params: np.ndarray, work: Work, data: SiloData | None) -> N
                 f"The steps diverged: the objective is {reached:.3g}, and that of a model of zeros "
                 f"{nothing:.3g}. Give a smaller learning_rate."
             )
+
+
+_FAINT = (
+    "The coefficients do not surely exceed their noise: the features say little about the target, "
+    "or it varies by far less than {:.1g}, by which it was divided, so predictions may be far off. "
+    "Give target_bounds=(low, high), a public range that is no wider than the target's values, and "
+    "feature_bounds, or a larger budget."
+)
+
+
+def warn_if_faint(outcome: Progress, fit: Started) -> None:
+    """Warn of coefficients within their noise, where the target's scale was estimated.
+
+    In units of this scale let noise have the variance v in what each of P uncorrelated features of
+    the expected mean square adds, by an average over the second half of the rounds. Predictions are
+    worse than the mean if P v exceeds what features explain. So the variance that is added is at
+    most about 2 P v then, however much too large the scale is. Where counts doubt it, features may
+    have too large scales as well: then nothing draws the noise in their coefficients back.
+    """
+    recipe, plan, model, scales = fit.recipe, fit.work.plan, fit.work.model, fit.scales
+    asked = recipe.scaling_plan.reads_target and recipe.chooses_step and recipe.intervals is None
+    known = recipe.loss.is_quadratic and isinstance(model, LinearModel) and recipe.curves is None
+    square = recipe.expected_row / recipe.model.n_features
+    if scales.coarse_target or not (plan.private and asked and known and square):
+        return
+    assert isinstance(model, LinearModel)
+    part = recipe.expected.curvature * square + recipe.alpha
+    if plan.unit == "silo":  # a message goes this part of the way
+        settings = recipe.settings
+        part = 1 - (1 - min(settings.learning_rate * part, 1.0)) ** max(settings.steps)
+        part = min(part, 2 / plan.n_rounds) if scales.narrow_target else part
+    noise = math.sqrt(2 * square) * noise_of_plan(plan) * outcome.clip_norm / part
+    added, columns = model.split(np.array(outcome.params, np.float64))[0][:, 0], scales.features
+    if isinstance(columns, AffineScaling) and columns.spread is not None:
+        # 0 where noise hides the spread, or where features are ignored
+        added *= np.where(columns.spread > 0, columns.spread, np.isfinite(columns.scale))
+    else:
+        added *= math.sqrt(square)
+    if added @ added < noise**2 * chdtri(added.size, ndtr(-SURE_DEVIATIONS)):
+        warn(_FAINT.format(scales.target.scale))
 
 
 def objective(params: np.ndarray, work: Work, data: SiloData) -> float:

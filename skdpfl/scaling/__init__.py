@@ -59,6 +59,7 @@ from skdpfl.scaling._curves import (
 )
 from skdpfl.scaling._magnitudes import ExposureCounts, ExposurePlan, LinearGrid, MagnitudeGrid
 from skdpfl.scaling._maps import (
+    SURE_DEVIATIONS,
     AffineScaling,
     AffineTarget,
     Array,

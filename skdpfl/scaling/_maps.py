@@ -274,7 +274,8 @@ class Scales:
     From released moments: ``coarse_target``, whether the target's scale may be too large;
     ``target_error``, the standard deviation of the error of the target's mean, in half boxes (0 if
     it was not released); and ``missed_features``, those with many values beyond their declared
-    bounds. From released counts: ``wide_features``, those that spread over many powers of ten;
+    bounds. From released counts: ``narrow_target``, whether whole silos' target may vary by
+    less than its scale can be; ``wide_features``, those that spread over many powers of ten;
     ``far_features``, those with many values beyond the grid, whose scales are not found; and
     ``unseen_features``, whether nearly all values are zero, or too small to be distinguished from
     zero.
@@ -283,6 +284,7 @@ class Scales:
     features: Scaling
     target: AffineTarget | RatioTarget = AffineTarget()
     coarse_target: bool = False
+    narrow_target: bool = False
     target_error: float = 0.0
     wide_features: tuple[int, ...] = ()
     far_features: tuple[int, ...] = ()

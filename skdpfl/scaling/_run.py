@@ -298,9 +298,8 @@ def _scales(plan: ScalingPlan, learnt: LearntMoments) -> Scales:
         return maps
     bounded = plan.target == "refined bounds"
     coarse = target_is_unresolved(learnt.moments, plan.floor, bounded, learnt.gathered)
-    coarse = coarse or learnt.narrow
-    error = float(learnt.moments.mean_error[-1])
-    return replace(maps, coarse_target=coarse, target_error=error)
+    error, narrow = float(learnt.moments.mean_error[-1]), learnt.narrow
+    return replace(maps, coarse_target=coarse, narrow_target=narrow, target_error=error)
 
 
 def _exact(plan: ScalingPlan, federation: Federation) -> Scales:

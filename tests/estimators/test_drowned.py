@@ -91,6 +91,25 @@ def test_a_good_fit_is_not(case, seed):
     assert gain > 0.1
 
 
+@pytest.mark.parametrize("kind", ["ISRLDP", "DPFedAvg", "DPScaffold"])
+def test_bounds_far_wider_than_the_target_are_said(kind):
+    """The fit's noise is a part of the bounds, a hundred times what the target varies by."""
+    fit, given = getattr(skdpfl, f"{kind}Regressor"), KNOWN | {"delta": 1e-5}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, silos = rng.normal(size=(600, 4)), np.arange(600) % 8
+        y = X @ [1, -1, 0.5, 0.5] + rng.normal(size=600)
+        for width in (8, 800):
+            model = fit(1.0, target_bounds=(-width, width), random_state=seed, **given)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                model.fit(X, y, silos=silos)
+            assert ["by far less than" in str(each.message) for each in said] == [True] * (
+                width == 800
+            )
+            assert (model.score(X, y) > 0.4) == (width == 8)
+
+
 @pytest.mark.parametrize(
     "kw", [{"learning_rate": 0.1}, {"epsilon": None, "noise_multiplier": 50.0}, {"epsilon": np.inf}]
 )

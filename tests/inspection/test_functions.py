@@ -149,6 +149,7 @@ def test_declared_names_must_exist_and_be_functions():
         SharedBudget(learns, public=["standardscaler"]).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:The coefficients do not surely")
 def test_targets_are_transformed_one_by_one():
     bounds = {"target_bounds": (-5, 5), "random_state": 0, **BOUNDS}
     target = X["a"].to_numpy()
