@@ -272,8 +272,9 @@ classes_ : ndarray
 shift_ : float
     The constant added to all predictions after the rounds.
 temperature_ : float
-    The number by which raw predictions, and so the coefficients, were divided after the rounds. If
-    noise hides the signal, their distance from the log odds of the labels' shares is divided by it.
+    The number by which raw predictions, and so the coefficients, were divided after the rounds:
+    below 1 where these ended early. If noise hides the signal, their distance from the log odds of
+    the labels' shares is divided by it.
 class_shares_ : ndarray of shape (n_classes,) or None
     The labels' shares: those in ``classes``, or those counted within the budget.
 

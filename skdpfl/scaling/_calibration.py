@@ -11,28 +11,27 @@ float64 sums 2^31 of them without rounding, in any order; :mod:`skdpfl.federatio
 of a sum.
 
 **The scale: two classes, clipped without labels** (`skdpfl.losses.LogLoss`). Clipped gradients
-balance at the true coefficients, so only the noise makes predictions too far from the constant with
-the labels' shares, at which rounds begin. They are shrunk towards it by a factor that costs
-nothing. The correlations of P scaled columns have eigenvalues l of mean 1; no more is known, so l
-is exponential. Along each, true coefficients have variance A, rounds that end early reach a part of
-these, and coefficients w have the variance T::
+balance at the true coefficients, so noise alone makes predictions too far from the constant with
+the labels' shares, at which rounds begin, and rounds that end early leave them too near. They are
+scaled about it by a factor that costs nothing. The correlations of P scaled columns have
+eigenvalues l of mean 1; no more is known, so l is exponential. Along each, true coefficients have
+variance A, rounds that end early reach a part of these, and coefficients w have the variance T::
 
-    f, b     min(1, C / (rho max(p, 1 - p))), p (1 - p)   gradients keep the part f of their slopes
+    f        min(1, C / (rho max(p, 1 - p)))       gradients keep the part f of their slopes
+    b        p (1 - p) / (1 + pi |w|^2 / 8)^0.5    the mean slope of a label where log odds are
+                                                   normal, with the variance |w|^2
     c_r      what noise in round r does to a coefficient, where the curvature is h = f b l + alpha
-    v, a     sum (s_r c_r)^2, -h sum c_r                  variance by noise, the part reached
+    v, a     sum (s_r c_r)^2, -h sum c_r           variance by noise, the part reached
     T        a^2 (A + 1 / (n b l)) + v
-    P A      = V, V / (V + 0.3) uniform in (0, 1)         the variance of true log odds
-    t        = E(<l a> A / <l T> | |w|^2)                 at most 1; <> is the mean over l
-               |w|^2 ~ <T> chi^2 of P degrees of freedom
+    P A      = V, V / (V + 0.3) uniform in (0, 1)  the variance of true log odds
+    t        = E(<l a> A / <T>) / E(<l T> / <T>)   <> is the mean over l
+               given |w|^2 ~ <T> chi^2 of P degrees of freedom
 
-On 700 drawn tables (benchmarks/auto/unseen.py) log losses are .0002 lower in the mean than with all
-l = 1 and v known within a factor of 1.6, and as many fits end above the constant unwarned (21, 22);
-with l = 1 alone there are 30. Breast cancer, whose columns are correlated, has .12 less at epsilon
-1, and rare labels .0006 more (280 fits). An h in which rounds would diverge is cut to 3/4 of the
-least such, as no direction has it: else one column at epsilon 30 had t = .65. Where rounds are not
-single steps of constant length l = a = 1, and v = (s C / (f b))^2, s the noise of the whole fit.
-The noise of a mechanism from outside, whose steps may share it, is not known: there the prior
-decides.
+t minimises the expected mean square of errors of log odds. An h in which rounds would diverge is
+cut to 3/4 of the least such, as no direction has it: else one column at epsilon 30 had t = .65.
+Where rounds are not single steps of constant length l = a = 1, b = p (1 - p), and
+v = (s C / (f b))^2, s the noise of the whole fit. The noise of a mechanism from outside, whose
+steps may share it, is not known: there the prior decides.
 
 **The scale: others.** With clipped gradients and noise, predictions rank labels well but are too
 large or too small as log odds. One factor t corrects most of this. With z a record's raw prediction
@@ -536,16 +535,17 @@ class ShrinkPlan(ScalePlan):
         sampled = 1 / (bend * float(self.budgets.units.sum()))
         bend *= min(1.0, plan.clip_norm / (math.sqrt(n + 1) * most))
         known = type(plan.mechanism) is type(mechanism_for(plan.unit, plan.trust))
+        n_seen, squared = (n, min(1e30, float(own @ own))) if known else (0, 0.0)
         step, unit = run.work.algorithm.heavy_ball(), np.ones(1)
         along = Directions(unit, unit, (self.level * plan.clip_norm / bend) ** 2 * unit)
         if known and step is not None:
-            eigenvalues = -np.log(_UNIFORM)
+            eigenvalues, spread = -np.log(_UNIFORM[2::5]), math.sqrt(1 + math.pi / 8 * squared)
+            bend, sampled = bend / spread, sampled * spread
             slopes = settled(bend * eigenvalues + run.work.alpha, *step)
             responses = average_responses(slopes, plan.n_rounds, *step, run.n_last)
             noise = plan.mechanism.noise_on_mean(plan) * np.concatenate(plan.factors)
             variances = np.square(noise) @ np.square(responses)
             along = Directions(eigenvalues, -slopes * responses.sum(axis=0), variances)
-        n_seen, squared = (n, min(1e30, float(own @ own))) if known else (0, 0.0)
         return float(along.reached.mean()), part_of_signal(n, n_seen, squared, along, sampled)
 
 
@@ -657,9 +657,8 @@ def part_of_signal(n: int, n_seen: int, squared: float, along: Directions, sampl
     variances = np.outer(true, a**2) + a**2 * sampled / values + noise
     mean = variances.mean(axis=1)
     logs = -(n_seen * np.log(mean) + squared / mean) / 2
-    likely = np.exp(logs - logs.max())
-    best = true * (values @ a) / (variances @ values)
-    return min(1.0, float(likely @ best / likely.sum()))
+    likely = np.exp(logs - logs.max()) / mean
+    return float((likely @ true) * (values @ a) / (likely @ (variances @ values)))
 
 
 def weighted_shares(

@@ -145,20 +145,23 @@ def test_two_classes_are_shrunk_by_noise_and_coefficients_alone(mu, shares, clip
     assert found.factor != prior
 
 
+@pytest.mark.parametrize("length", [1.0, 30.0])
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
-def test_the_shrink_knows_what_rounds_reach_and_the_noise_of_each(momentum, monkeypatch):
-    """By loops with curvatures l / 4, whose optimum is 1, and one for each round's noise."""
+def test_the_shrink_knows_what_rounds_reach_and_the_noise_of_each(momentum, length, monkeypatch):
+    """By loops with an optimum of 1, and one for each round's noise: what ends early is longer."""
     budgets, own = budgets_of((450,), [0.5]), mechanism_for("record", "silo")
     plan = ShrinkPlan(budgets, shares=(0.5, 0.5))
     monkeypatch.setattr(type(own), "noise_on_mean", lambda *_: 0.4)
-    params, factors = np.array([0.1, -0.2, 0.5]), np.linspace(1, 2, 12)
+    params, factors = np.array([0.1, -0.2, 0.5]) * length, np.linspace(1, 2, 12)
     trained = SimpleNamespace(clip_norm=20.0, mechanism=own, unit="record", trust="silo")
     trained.n_rounds, trained.factors = 12, (factors[:5], factors[5:])
     method, loss = MinibatchSGD(0.3, momentum), LogLoss(label_free=True)
     work = Work(LinearModel(2, 1), loss, method, trained, params.dtype)
     run = scaling.CalibrationRun(plan, None, work, params, None, plan.counted(None, None), 4)
 
-    curvature = -np.log((np.arange(100) + 0.5) / 100) / 4  # of an exponential distribution
+    eigenvalues = -np.log((np.arange(20) + 0.5) / 20)  # of an exponential distribution
+    bend = 1 / 4 / np.sqrt(1 + np.pi / 8 * 0.05 * length**2)  # of log odds that spread
+    curvature = bend * eigenvalues
 
     def end(optimum, noise):
         x, v, models = 0.0, 0.0, []
@@ -169,9 +172,9 @@ def test_the_shrink_knows_what_rounds_reach_and_the_noise_of_each(momentum, monk
         return np.mean(models[-4:], axis=0)
 
     variance = sum(end(0.0, row) ** 2 for row in np.diag(0.4 * factors))
-    along = Directions(4 * curvature, end(1.0, np.zeros(12)), variance)
-    expected = part_of_signal(2, 2, 0.05, along, 4 / 450)
-    assert expected < 0.9
+    along = Directions(eigenvalues, end(1.0, np.zeros(12)), variance)
+    expected = part_of_signal(2, 2, 0.05 * length**2, along, 1 / (450 * bend))
+    assert (expected < 0.9) if length == 1 else (expected > 1.1)
     assert plan.calibrated(run).factor == pytest.approx(expected)
 
 
@@ -189,8 +192,9 @@ def test_the_part_of_signal_is_the_best_factor(squared):
     best = (value * true * w)[here].sum() / (value * np.square(w))[here].sum()
     along = Directions(values, a, noise)
     found = part_of_signal(n, n, squared, along, sampled)
-    assert found == pytest.approx(best, rel=0.05)
-    assert part_of_signal(n, n, 1e30, along, sampled) <= 1
+    assert found == pytest.approx(best, rel=0.03)
+    long = part_of_signal(n, n, 1e30, along, sampled)  # signal alone
+    assert long == pytest.approx(values @ a / (values @ a**2), rel=0.1)
     assert 0 < part_of_signal(1000, 1000, 1.0, along, sampled) < 0.1
 
 
