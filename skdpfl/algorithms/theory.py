@@ -219,26 +219,12 @@ def gao2024_penalties(
     return [first * 2 ** (power * i) for i in range(check_count("n_phases", n_phases))]
 
 
-@dataclass(frozen=True)
-class StepSchedule:
-    """Steps and averaging weights of R rounds.
-
-    Attributes
-    ----------
-    steps : ndarray of shape (R,)
-        The learning rate of each round.
-    weights : ndarray of shape (R,)
-        The weight, summing to 1, of the parameters *before* each round in the averaged result.
-    """
-
-    steps: np.ndarray
-    weights: np.ndarray
-
-
 def stich2019_schedule(
     *, n_rounds: int, strong_convexity: float, largest_step: float
-) -> StepSchedule:
-    """Return the step sizes and weights for strongly convex losses.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the step sizes and weights of R rounds, for strongly convex losses.
+
+    The weights, summing to 1, are those of the parameters *before* each round in the average.
 
     Parameters
     ----------
@@ -252,8 +238,8 @@ def stich2019_schedule(
     Examples
     --------
     >>> from skdpfl.algorithms.theory import stich2019_schedule
-    >>> schedule = stich2019_schedule(n_rounds=4, strong_convexity=1.0, largest_step=0.5)
-    >>> schedule.steps.round(2).tolist(), (41 * schedule.weights).round(2).tolist()
+    >>> steps, weights = stich2019_schedule(n_rounds=4, strong_convexity=1.0, largest_step=0.5)
+    >>> steps.round(2).tolist(), (41 * weights).round(2).tolist()
     ([0.5, 0.5, 0.5, 0.4], [0.0, 0.0, 16.0, 25.0])
     """
     rounds = check_count("n_rounds", n_rounds)
@@ -262,11 +248,11 @@ def stich2019_schedule(
     if rounds * mu * largest <= 1:
         # in the log domain up to the last weight, which is 1
         weights = np.exp((t - t[-1]) * -math.log1p(-mu * largest)) if rounds > 1 else np.ones(1)
-        return StepSchedule(np.full(rounds, largest), weights / weights.sum())
+        return np.full(rounds, largest), weights / weights.sum()
     kappa, late = 2 / (mu * largest), t - math.ceil(rounds / 2)
     after = kappa + np.maximum(late, 0)
     weights = np.where(late < 0, 0.0, after**2)
-    return StepSchedule(2 / (mu * after), weights / weights.sum())
+    return 2 / (mu * after), weights / weights.sum()
 
 
 def check_steps(strong_convexity: float, largest_step: float) -> tuple[float, float]:

@@ -296,10 +296,10 @@ def _optimal(
     if c.strong_convexity > 0:
         # weights are those of the models before each round: the last model counts as the one
         # before a further round
-        schedule = theory.stich2019_schedule(
+        steps, weights = theory.stich2019_schedule(
             n_rounds=n_rounds + 1, strong_convexity=c.strong_convexity, largest_step=largest
         )
-        steps, weights = schedule.steps[:-1], schedule.weights
+        steps = steps[:-1]
     each: dict[str, Any] = {"learning_rate": tuple(steps.tolist())}
     each["output_weights"] = tuple(weights.tolist())
     return replace(algorithm, **each), float(steps[0])

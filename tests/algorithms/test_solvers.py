@@ -93,10 +93,10 @@ def test_local_sgd_keeps_khaled_mishchenko_and_richtariks_bounds():
 @pytest.mark.parametrize("mu", [0.005, 0.2])  # every model counts, or those of the second half
 def test_stichs_weights_are_those_of_the_models_before_each_round(mu):
     n_rounds = 12
-    schedule = algorithms.theory.stich2019_schedule(
+    steps, weights = algorithms.theory.stich2019_schedule(
         n_rounds=n_rounds + 1, strong_convexity=mu, largest_step=0.5
     )
-    steps, weights = schedule.steps[:-1], schedule.weights
+    steps = steps[:-1]
     x, before = np.zeros(3), []
     for step in steps:
         before.append(x)
