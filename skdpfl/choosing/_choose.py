@@ -92,6 +92,7 @@ _WIDE_CLIPPED = (
     "values look alike. Take logarithms of these features, or give feature_bounds."
 )
 #: values further from their center, in scales, are clipped, but for bounds that are asked to clip
+#: (never: log loss +.021, AUC -.222 at worst)
 _CLIP_SCALES = 4.0
 #: warn above this error of the target's mean: most such fits end below the mean
 _DROWNED = 0.15
@@ -213,7 +214,8 @@ _KINDS_OF_LINK: dict[str, Kind] = {"logit": "labels", "log": "counts", "identity
 _DISJOINT_STEPS = 25
 #: local steps of silos that are protected as a whole
 _SILO_STEPS = 5
-#: the server's step over the silos', per local step, where a step is split between them
+#: the server's step over the silos', per local step, where a step is split between them, so that
+#: later gradients are read near the common model
 _SPLIT = 30.0
 
 

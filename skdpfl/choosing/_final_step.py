@@ -47,7 +47,8 @@ from skdpfl.silos import Silos
 
 #: with more columns than this a Gram matrix costs more than products with the data
 _COLUMNS, _POWERS = 300, 40
-#: how many times longer than stable ones steps may be that fall to 0: label-free, no momentum
+#: how many times longer than stable ones steps may be that fall to 0: label-free, no momentum (1:
+#: log loss +.0085; 6: -.0018; eight tables of rare columns, 5 steps, epsilon 30)
 _FALLING = 3.0
 
 

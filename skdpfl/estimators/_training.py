@@ -65,8 +65,6 @@ from skdpfl.scaling import (
     first_raw_prediction,
 )
 
-#: the variance of a sample's coefficients over that of uncorrelated columns
-_INFLATED = 2.0
 #: deviations of the raw prediction, and their probabilities
 _AT = np.linspace(-4.0, 4.0, 801)
 _WEIGHTS = np.exp(-_AT * _AT / 2) / np.exp(-_AT * _AT / 2).sum()
@@ -101,7 +99,7 @@ def shrunk(params: NDArray, work: Work, scales: Scales, n_last: int | None) -> N
             response = average_responses(bend, plan.n_rounds, *step, n_last)[:, 0]
             variance = float(np.square(noise * response).sum())
             sampled = square_of_slope * square * share
-            variance += _INFLATED * sampled * float(response.sum()) ** 2
+            variance += sampled * float(response.sum()) ** 2
             squared = float(np.square(output[places]).sum())
             output[places] *= max(0.0, 1.0 - len(places) * variance / max(squared, 1e-300))
     result = np.array(params)

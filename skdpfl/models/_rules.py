@@ -15,8 +15,8 @@ others adapt to it::
 
 One step changes the prediction of a typical row by at most C rho eta / (1 - m); S times that is the
 ``path`` of a fit. Noise of s per unit of path changes the prediction by s path in total. With
-``path = c / s`` this is a margin c = 4 for labels (the scale of their predictions does not matter),
-or about half a standard deviation of a regression target. Neither kappa nor the number of rounds
+``path = c / s`` this is a margin c = 3 for labels (the scale of their predictions does not matter),
+or half a standard deviation of a regression target. Neither kappa nor the number of rounds
 matters much (benchmarks/auto): clipping far below the gradients' norms costs nothing, since the
 noise is proportional to the clip norm, and the averaged model hardly depends on the number of
 steps. Skewed targets are an exception, because clipped slopes balance at another value than the
@@ -71,15 +71,20 @@ better than an average of late ones, since with so little noise an average mainl
 import math
 from typing import ClassVar, NamedTuple
 
-#: kappa times s sqrt(P) or s rho, where no limit binds
+#: kappa times s sqrt(P) or s rho, where no limit binds (kappa .1, .2 or .3 for all labels: log loss
+#: +.0012 to +.0026, .047 of AUC at worst; at most 1 for numbers: R2 -.016 where they are skewed)
 _KAPPA = 0.012
+#: c, the change of a typical prediction by the noise of a fit: of log odds, of scaled targets (up
+#: to 1 with less noise: R2 -.0002)
+_OF_LABELS, _OF_NUMBERS = 3.0, 0.5
 #: momentum with noise where curvature does not bound steps: classifiers clipped as published,
 #: networks
 _MOMENTUM = 0.8
-#: gradients of a silo in a fit, where a round is cheap; without privacy
+#: gradients of a silo in a fit, where a round is cheap, as a model hardly depends on their number;
+#: without privacy, for the optimum (three times as many without momentum)
 STEPS, _EXACT_STEPS = 100, 400
 #: those that are enough for two classes, a linear model and momentum, where noise over curvature is
-#: at least this
+#: at least this (100: log loss +.0015, and 2.5 times as long)
 FEW_STEPS, _MUCH_NOISE = 40, 0.003
 #: multiplications of a round beyond which fewer records are read, and the constant cost of a silo
 _ROUND_WORK, _SILO_WORK = 2e8, 3e4
@@ -114,7 +119,8 @@ class RuleTask(NamedTuple):
         return math.sqrt(self.squared_row)
 
 
-#: noise over the mean gradient of a regression; s of a classifier, and with s P; see above
+#: noise over the mean gradient of a regression; s of a classifier, and with s P, by
+#: the fits that benchmarks/auto/results.md counts
 _HOPELESS, _UNSURE, _MANY = 1.5, 0.03, (0.018, 0.8)
 
 
@@ -185,7 +191,8 @@ class Rules:
         """Return the clip norm of messages (unit "silo") for which the total noise is c."""
         if noise <= 0:
             return math.inf
-        return _carried(noise, task) / (noise * len(steps) * task.norm)
+        carried = _OF_LABELS if task.is_classifier else _OF_NUMBERS
+        return carried / (noise * len(steps) * task.norm)
 
     def silo_learning_rate(self, steps: tuple[int, ...], noise: float, task: RuleTask) -> float:
         """Return the local step (unit "silo") for which slopes of 1/3 give that norm."""
@@ -253,18 +260,12 @@ class Rules:
         return eta / (1 + 1.1 * eta * server * alpha / (1 + momentum))
 
 
-def _carried(noise: float, task: RuleTask) -> float:
-    """Return c, the change of a prediction that is allowed for the noise of a fit."""
-    if task.is_classifier:
-        return 3.0
-    return min(1.0, max(0.5, 0.5 * (0.03 / (noise * task.norm)) ** 0.4))
-
-
 def _wanted_step(clip: float, n_steps: float, noise: float, task: RuleTask) -> float:
     """Return the step that goes the path c / s without momentum."""
-    carried = _carried(noise, task)
+    carried = _OF_NUMBERS
     if task.is_classifier:
-        carried *= math.sqrt(min(1.0, 0.3 * task.norm / clip)) / (2 if task.label_free else 1)
+        shorter = math.sqrt(min(1.0, 0.3 * task.norm / clip))
+        carried = _OF_LABELS * shorter / (2 if task.label_free else 1)
     return carried / (noise * n_steps * task.norm * clip)
 
 
@@ -280,19 +281,20 @@ def _bearable_step(clip: float, momentum: float, task: RuleTask) -> float:
     return pace / (task.curvature * task.squared_row)
 
 
-#: clip norm over rho
+#: of networks: clip norm over rho (.05 to .5: little difference, as for momenta of 0 to .9)
 _CLIP = 0.2
-#: c for labels and for numbers
+#: of networks: c for labels and for numbers
 _LABELS, _NUMBERS = 1.0, 0.25
-#: largest change of what enters a hidden unit in a step, on average
+#: of networks: largest change of what enters a hidden unit in a step, on average
 _BEARABLE = 300.0
-#: largest step of a regression, times the curvature of a linear one
+#: of networks: largest step of a regression, times the curvature of a linear one
 _STABLE = 2.0
 
 
 class NetworkRules(Rules):
     """The rules of networks; without noise, steps are those of the linear model."""
 
+    #: of networks: more than of a linear model, as fewer steps would have to be too long
     sampled_steps: ClassVar[int] = 200
     fit_work: ClassVar[float] = 1e11
     averages: ClassVar[bool] = False

@@ -266,9 +266,10 @@ def finite(value: float) -> float:
 
 #: grid of factors
 _FACTORS = np.geomspace(0.01, 4.0, 49)
-#: the prior's median of t* without noise, how much S lowers it, and its deviation of log t*
+#: the prior's median of t* without noise, how much S lowers it, and its deviation of log t* (the
+#: median alone, no slopes: log loss +.015, +.078 at worst)
 _BEST_FACTOR, _BY_NOISE, _WIDE = 0.7, 24.0, 0.7
-#: the error of the model of slopes
+#: the error of the model of slopes (none: log loss +.013 at worst)
 _MISFIT = 0.15
 #: V^0.5 t where slopes are asked for: first (t = 1 at most), and at least
 _ASKED, _ASKED_LEAST = 1.5, 0.5
@@ -387,13 +388,15 @@ def of_labels(raw: Any) -> Array:
 _OF_COEFFICIENTS, _LEAST_VARIANCE, _TYPICAL = 0.8, 1e-6, 1.5
 #: the cut is as wide as this noise on the mean slope allows, and at least so wide
 _NOISE, _LEAST_CUT = 0.05, 0.7
-#: S at which an anchor beside slopes is half the log odds; the exponent of R in S
+#: S at which an anchor beside slopes is half the log odds (0, always the whole: log loss +.0052; no
+#: anchor: +.020 at worst); the exponent of R in S
 _ANCHORED, _POWER = 0.015, 1.5
 #: the prior's median of V without slopes
 _MEDIAN = 0.3
 #: the middles of so many equal parts of (0, 1)
 _UNIFORM = (np.arange(100) + 0.5) / 100
-#: the wanted error of a share, and the least and largest part of mu^2 for counts
+#: the wanted error of a share, and the least and largest part of mu^2 for counts (always 1 %: log
+#: loss +.0122; 4 %: +.0046)
 _ERROR, _COUNTS = 0.015, (0.01, 0.15)
 
 
@@ -553,6 +556,7 @@ class ShrinkPlan(ScalePlan):
 class TemperaturePlan(ScalePlan):
     """The sums from which the factor is estimated, and their cost, from public numbers."""
 
+    #: 4 % of mu^2 (up to 12 % where noise is large: no better)
     evaluations, share = 2, math.sqrt(0.04 / 2)
 
     @cached_property
@@ -764,6 +768,7 @@ class ShiftPlan(CalibrationPlan):
 
     quantile: float = 0.5
     purpose = "shift"
+    #: 4 % of mu^2, as a temperature's
     evaluations, share = 6, math.sqrt(0.04 / 6)
 
     def asks(self, params: np.ndarray, value: float) -> Below:

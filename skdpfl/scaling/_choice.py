@@ -187,13 +187,15 @@ _USELESS = 0.5
 #: a typical deviation, in half ranges
 _TYPICAL = 0.3
 #: noise of a target's mean, in half ranges, above which its bins are counted first, until noise of
-#: a bin is half of that; the share of mu for it
+#: a bin is half of that; the share of mu for it (bounds five times too wide: R2 below 0 without)
 _COARSE, _BINS_SHARE = 0.12, 0.2
-#: the largest share for counts in which few values beside zeros show
+#: the largest share for counts in which few values beside zeros show (no more than for others: R2
+#: -.046 at worst)
 _SPARSE_SHARE = 0.25
-#: noise of counts that are worth it within bounds
+#: noise of counts that are worth it within bounds (none: score -.51 at worst, with bounds that are
+#: a hundred times too wide)
 _CLEAR_COUNTS = 0.05
-#: counts noisier than this find no scales
+#: counts noisier than this find no scales, and columns are squashed (never: AUC -.165 at worst)
 HOPELESS = 0.25
 
 
@@ -210,15 +212,20 @@ class Shares:
     ``floor`` is the smallest scale, in half ranges.
     """
 
+    #: within bounds: training has 11 % more noise, 18 % with counts (without the second sum of
+    #: rows: score -.078 at worst)
     bounded: float = 0.3
     rows: float = 0.22
     counts_in_bounds: float = 0.3
+    #: without bounds: 19 % more noise
     counts: float = 0.42
     moments: float = 0.27
     rows_after_counts: float = 0.2
+    #: noise at which more budget is better spent on training
     enough: float = 0.03
     sparse: float = 0.01
     precise: float = 0.2
+    #: a scale that is too small loses a column; one that is too large clips it
     floor: float | None = 0.2
     clear: float = _CLEAR_COUNTS
 

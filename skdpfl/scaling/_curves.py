@@ -65,9 +65,9 @@ _EVEN, _LADDER, _SHORTEST = 64, 30, 1e-4
 N_CELLS = _EVEN + _LADDER
 #: the factor by which a value on an even edge is surely to its right
 _ON_EDGE = 1 + 2.0**-21
-#: in deviations of the noise: halves that differ by less from the expected division are divided as
-#: expected; the least of either half
-_ALIKE, _LEAST_HALF = 2.0, 0.5
+#: halves that differ by less from the expected division, in deviations of the noise, are divided as
+#: expected (counts as they are: score -.049 at worst; 1 deviation: -.011)
+_ALIKE = 2.0
 #: numbers of a frame's rows that are mapped at once
 _NUMBERS_AT_ONCE = 2**18
 
@@ -171,9 +171,7 @@ def denoise_histogram(
     expected = total * prior[..., :half].sum(axis=-1) / prior.sum(axis=-1)
     error = noise * math.sqrt(half * (1 - half / n))
     denoised = np.where(np.abs(denoised - expected) <= _ALIKE * error, expected, denoised)
-    least = np.minimum(expected, _LEAST_HALF * error)
-    most = np.maximum(expected, total - _LEAST_HALF * error)
-    denoised = np.minimum(np.maximum(denoised, least), most)
+    denoised = np.minimum(np.maximum(denoised, 0.0), total)
     ends = (slice(half), denoised), (slice(half, None), total - denoised)
     each = [denoise_histogram(shares[..., i], prior[..., i], noise, part) for i, part in ends]
     return np.concatenate(each, axis=-1)
@@ -188,7 +186,8 @@ def is_rising(values: Array) -> bool:
 
 #: products are of values within so many deviations
 PRODUCT_DEVIATIONS = 3.0
-#: drop a column if earlier ones leave a smaller share of its variance unexplained
+#: drop a column if earlier ones leave a smaller share of its variance unexplained (none: score
+#: -.0006, -.013 at worst)
 _DISTINCT = 0.02
 
 

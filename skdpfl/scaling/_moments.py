@@ -82,7 +82,7 @@ _MEAN, _VARIANCE = (0.0, 0.35), (0.12, 0.15)
 _FINEST_TARGET = 0.01
 #: a mean that is closer to an end of its box than this, and than the noise tells, is at the end
 _END = 0.1
-#: weight of the prior width, in columns
+#: weight of the prior width, in columns (no width is learnt: R2 of diabetes -.022 at epsilon 1)
 _WIDTH_WEIGHT = 6.0
 
 
@@ -227,6 +227,7 @@ _LONGEST, _SQUARE, HALF, _TARGET = 4.0, 6.0, 0.5, 3.0
 #: the least unit of deviations, in half boxes; of a target at least that which is known
 _FINEST_UNIT = 0.15
 #: the prior's variance of variances, in squares of their error: larger, as the prior may be wrong
+#: (no larger: log loss +.018 at worst)
 _LOOSER_PRIOR = 2.0
 #: all entries are multiples of this
 STEP = 2.0**-20
