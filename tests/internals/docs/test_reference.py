@@ -8,6 +8,7 @@ import pytest
 import skdpfl
 from skdpfl.estimators._docs import GROUPS
 from tests.docs.test_build_extensions import EXT
+from tests.docs.test_commands import ROOT
 from tests.estimators.fits import ESTIMATORS
 
 #: what a user needs first, in this order, where an estimator has it; and what comes last
@@ -70,3 +71,52 @@ def test_parameters_stand_under_headings(monkeypatch, name):
             found[entry[1]] = under
     assert list(found) == list(inspect.signature(cls).parameters)
     assert all(parameter in GROUPS[heading] for parameter, heading in found.items())
+
+
+# ---- the page of "auto" shows every constant of its rules, and what it is ------------------------
+
+
+@pytest.fixture
+def constants(monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(str(EXT))
+    import docstrings
+
+    return docstrings.constants
+
+
+def test_constants_are_shown_with_their_comments(constants):
+    source = """
+#: first
+#: and more
+_X = 1  # fmt: skip
+Y: float = (
+    2.0
+)
+
+class A:
+    z: int = 3
+    #: of a class
+    other = "a", 4
+NAME = "no number"
+"""
+    found = [
+        ("_X, Y", "first and more", "_X = 1; Y: float = ( 2.0 )"),
+        ("A.z", "", "z: int = 3"),
+        ("A.other", "of a class", 'other = "a", 4'),
+    ]
+    assert constants(source) == found
+
+
+def test_every_constant_of_auto_is_on_its_page(constants):
+    """A new one needs a comment: what it is, and what was lost without it."""
+    page = (ROOT / "docs" / "auto.md").read_text()
+    shown = page.split(".. constants::")[1].split("```")[0].split()
+    files = [*ROOT.glob("skdpfl/choosing/_*.py"), *ROOT.glob("skdpfl/scaling/_*.py")]
+    there = set()
+    for file in (*files, ROOT / "skdpfl" / "models" / "_rules.py"):
+        for name, words, _ in constants(file.read_text()):
+            assert words or "." in name, (file, name)
+            there |= {".".join(file.with_suffix("").parts[-3:])} if words else set()
+    there.remove("skdpfl.scaling._centre_sums")  # of transformers and looks
+    assert there == set(shown)
