@@ -55,6 +55,7 @@ def by_hand(frame):
     return pd.DataFrame(columns | {"plan_missing": frame.plan.isna()})
 
 
+@pytest.mark.filterwarnings("ignore:The coefficients do not surely")
 @pytest.mark.parametrize("name", ALL)
 def test_a_declared_frame_is_the_frame_encoded_by_hand(name):
     """Declarations cost nothing: the model is the same, bit for bit."""
