@@ -229,11 +229,11 @@ def test_messages_without_a_norm_count_as_zero():
     vectors = np.array([[np.nan, 1.0], [np.inf, 0.0], [0.0, 0.0]])
     s = stream("bad")
     uniforms, normals = s.random((3, N_UNIFORMS)), s.normal((3, 2))
-    messages, squares = MECHANISM.randomise(vectors, uniforms, normals)
+    out = MECHANISM.randomise(vectors, uniforms, normals)
     zero, squares_of_zero = MECHANISM.randomise(np.zeros((3, 2)), uniforms, normals)
-    assert np.isfinite(messages).all()
-    assert np.array_equal(messages, zero)
-    assert np.array_equal(squares, squares_of_zero)
+    assert np.isfinite(out.messages).all()
+    assert np.array_equal(out.messages, zero)
+    assert np.array_equal(out.squared_norms, squares_of_zero)
 
 
 @pytest.mark.parametrize(("epsilon", "d"), [(1.0, 50), (6.0, 500), (12.0, 36_895)])

@@ -78,6 +78,7 @@ References
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -299,6 +300,13 @@ class ScalarDP:
 N_UNIFORMS = CAP_UNIFORMS + NORM_UNIFORMS
 
 
+class PrivateMessages(NamedTuple):
+    """The silos' ``messages`` (M, d), and ``squared_norms`` (M,), the s_hat of each."""
+
+    messages: np.ndarray
+    squared_norms: np.ndarray
+
+
 @dataclass(frozen=True)
 class PrivUnitMechanism:
     """Clip each silo's message and release it under pure local privacy.
@@ -326,8 +334,8 @@ class PrivUnitMechanism:
 
     def randomise(
         self, vectors: np.ndarray, uniforms: np.ndarray, normals: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the silos' private messages (M, d), and s_hat (M,), their squared norms.
+    ) -> PrivateMessages:
+        """Return the silos' private messages.
 
         Exact ``vectors`` (M, d) are clipped here; ``uniforms`` (M, ``N_UNIFORMS``) in [0, 1) and
         standard ``normals`` (M, d) are independent. Both results are unbiased for clipped messages.
@@ -337,7 +345,7 @@ class PrivUnitMechanism:
         points = direction.randomise(directions, uniforms[:, :CAP_UNIFORMS], normals)
         levels = self.norm_randomiser.randomise(norms, uniforms[:, CAP_UNIFORMS:])
         points *= self.norm_randomiser.numbers[levels, None]
-        return points, self.norm_randomiser.squares[levels]
+        return PrivateMessages(points, self.norm_randomiser.squares[levels])
 
     def mean_squared_error(self, norms: np.ndarray, dimension: int) -> np.ndarray:
         """Return E |c - D|^2 of messages with the given norms (at most C), any shape."""
