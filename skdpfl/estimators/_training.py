@@ -388,7 +388,14 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         if plan is None:
             return
         asked = fit.silos, fit.work, params, fit.scales, fit.noise
-        fitted_intervals(plan, *asked, self).set_on(self)
+        intervals = fitted_intervals(plan, *asked, self)
+        if intervals.step.refused:
+            warn(
+                f"No coefficient has an interval, and the budget is spent: {intervals.step.refused}"
+                ". In a table with text, levels and gaps do: give levels as columns of 0 and 1 "
+                "with one left out, and fill gaps by public constants."
+            )
+        intervals.set_on(self)
 
     def _agree(self, data: DataSource) -> Agreed:
         """Choose and plan, let the silos check the plan, and charge the ledgers."""

@@ -117,7 +117,10 @@ class NewtonStep:
         """Why there is no estimate; "" if there is one."""
         if self.inverse is not None:
             return ""
-        return "the noise hides the curvature: the table is too small for this budget"
+        return (
+            "the noise hides the curvature: the records are too few for this budget, or columns "
+            "determine each other"
+        )
 
     @property
     def least_curvature(self) -> float:

@@ -165,6 +165,23 @@ def test_what_has_no_intervals_is_refused_before_anything_is_spent(options, word
     assert ledger.spent is None or ledger.spent.epsilon == 0
 
 
+def test_levels_of_text_have_none_and_warn_of_the_budget():
+    """Levels and gaps of a column add up to 1, as does the intercept: one is to be left out."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.uniform(20, 90, 4000), "ward": rng.choice(["a", "b"], 4000)})
+    ill = (frame["age"] + rng.logistic(0, 15, 4000) > 55).astype(int)
+    bounds = {"age": (20, 90), "ward": ["a", "b"]}
+    model = ISRLDPClassifier(**FIT | {"feature_bounds": bounds})
+    with pytest.warns(UserWarning, match="the budget is spent.* with one left out"):
+        model.fit(frame, ill, silos=np.arange(4000) % 3)
+    table = model.summary()
+    assert table.isna().all(axis=None) and "determine" in table.attrs["refused"]["age"]
+    coded = pd.get_dummies(frame, drop_first=True, dtype=float)
+    model.set_params(feature_bounds={"age": (20, 90), "ward_b": (0, 1)})
+    table = model.fit(coded, ill, silos=np.arange(4000) % 3).summary()
+    assert table.notna().all(axis=None)
+
+
 def test_three_classes_and_weights_are_refused():
     X, y, silos = problem()
     with pytest.raises(ValueError, match="two classes"):
