@@ -44,7 +44,10 @@ def with_names(X: Any) -> Any:
 
 def as_frame(X: Any) -> Any:
     """Return a pyarrow table as a pandas frame; anything else as it is."""
-    is_arrow = type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "to_pandas")
+    library = type(X).__module__.partition(".")[0]
+    if library == "polars" and hasattr(X, "collect"):
+        raise ValueError("A LazyFrame has no rows yet: give frame.collect().")
+    is_arrow = library == "pyarrow" and hasattr(X, "to_pandas")
     if not is_arrow:
         return X
     # gaps would make objects of flags; columns are not copied

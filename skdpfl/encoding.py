@@ -43,6 +43,7 @@ import numbers
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -69,7 +70,10 @@ def kind_of(dtype: Any) -> Kind | None:
         return "number"
     if name.startswith(("datetime", "date", "timestamp")):
         return "date"
-    if isinstance(dtype, pd.CategoricalDtype) or name.startswith(_TEXTS):
+    if isinstance(dtype, pd.CategoricalDtype):  # of intervals, as pd.cut makes: none
+        known = dtype.categories is None or kind_of(dtype.categories.dtype) is not None
+        return "category" if known else None
+    if name.startswith(_TEXTS):
         return "category"
     is_real = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
     return "number" if is_real else None
@@ -89,8 +93,10 @@ def kinds_of(X: Any) -> tuple[Kind, ...]:
     kinds: list[Kind] = []
     for name, dtype in zip(names, dtypes, strict=True):
         if (kind := kind_of(dtype)) is None:
+            pandas_own = isinstance(dtype, pd.CategoricalDtype)
+            of = f" of {dtype.categories.dtype}" if pandas_own else ""
             raise ValueError(
-                f"The column {name!r} has dtype {dtype}. Columns hold numbers, True and False, "
+                f"The column {name!r} has dtype {dtype}{of}. Columns hold numbers, True and False, "
                 "text, or dates: convert it to one of these, or leave it out."
             )
         kinds.append(kind)
@@ -178,7 +184,8 @@ def _as_number(value: Any, kind: Kind) -> float:
     """Return a number, or text of one, as a float; NaN if it is neither."""
     if isinstance(value, str) and (kind == "flag" or value in ("True", "False")):
         return _FLAGS.get(value.lower(), np.nan)  # a column of objects has True as text
-    if not isinstance(value, str | bool | np.bool_ | numbers.Integral | float | np.floating):
+    real = bool | np.bool_ | numbers.Integral | float | np.floating | Decimal
+    if not isinstance(value, str | real):
         return np.nan
     try:
         return float(value) + 0.0

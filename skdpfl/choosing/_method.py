@@ -23,6 +23,7 @@ from typing import ClassVar
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, FedAvg, MinibatchSGD, whole_silo_control_rate
 from skdpfl.algorithms.theory import lowy2023_smoothing
+from skdpfl.choosing._noise_level import rounded_up
 from skdpfl.choosing._recipe import Method, PublicFacts, Recipe
 from skdpfl.losses import Loss
 from skdpfl.privacy.mechanisms import WholeMessages
@@ -161,8 +162,8 @@ def warn_of_noise(recipe: Recipe) -> None:
     warn(
         f"Hiding a whole silo among {plan.n_silos} takes so much noise that "
         f"{'nothing' if noise > 1 else 'little or nothing'} can be learnt: averaged over all "
-        f"rounds it is {noise:.2g} times the largest norm of a silo's message. About {needed:.2g} "
-        "silos are needed at this budget"
+        f"rounds it is {noise:.2g} times the largest norm of a silo's message. About "
+        f"{rounded_up(needed)} silos are needed at this budget"
         + ("" if of_sum or recipe.facts.elsewhere else ', fewer with trust="secagg" or "server"')
         + '; unit="record" protects single records with far less.'
     )

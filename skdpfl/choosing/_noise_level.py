@@ -129,7 +129,7 @@ def noise_of_plan(plan: PrivacyPlan) -> float:
 
 _DROWNED = (
     "The noise will drown the signal of {} records for {} coefficients, so {} may be worse than "
-    "{}.   "
+    "{}. "
 )
 #: labels whose variance is smaller by this factor than that of equally frequent ones are rare
 _SELDOM = 1.5
@@ -169,10 +169,10 @@ def remedies(recipe: Recipe, excess: float) -> str:
     if isinstance(promise.epsilon, float):
         delta = float(promise.delta.min())
         needed = gaussian_epsilon(excess * gaussian_mu(promise.epsilon, delta), delta)
-        budget = f"an epsilon of about {_rounded_up(needed)}"
+        budget = f"an epsilon of about {rounded_up(needed)}"
     ways = [
         budget,
-        f"about {_rounded_up(excess * facts.n_records)} records",
+        f"about {rounded_up(excess * facts.n_records)} records",
         "fewer columns",
     ]
     wanted = {
@@ -211,7 +211,7 @@ def _gain_of(trust: Trust, recipe: Recipe) -> float:
     return noise[0] / noise[1]
 
 
-def _rounded_up(value: float) -> str:
+def rounded_up(value: float) -> str:
     """Return a positive number with two digits, rounded up."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     return f"{math.ceil(value / unit - 1e-9) * unit:,.12g}"

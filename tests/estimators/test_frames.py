@@ -1,6 +1,7 @@
 """Frames with text, gaps, dates and levels are encoded by what is declared of their columns."""
 
 import json
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -214,6 +215,30 @@ def test_types_of_columns_change_no_bit(types):
     model = skdpfl.ISRLDPClassifier(20, feature_bounds=DECLARED, random_state=0)
     known = model.fit(frame, y, silos=silos).decision_function(frame)
     np.testing.assert_array_equal(model.fit(given, y, silos=silos).decision_function(given), known)
+
+
+def test_decimals_of_a_database_are_numbers():
+    frame, y, silos = raw()
+    ages = [None if age != age else Decimal(repr(age)) for age in frame.age.tolist()]
+    model = skdpfl.ISRLDPClassifier(20, feature_bounds=DECLARED, random_state=0)
+    known = model.fit(frame, y, silos=silos).decision_function(frame)
+    given = frame.assign(age=ages)
+    np.testing.assert_array_equal(model.fit(given, y, silos=silos).decision_function(given), known)
+    np.testing.assert_array_equal(
+        encoding.canonical(np.array([Decimal("sNaN"), Decimal("1e999"), Decimal(2)]), "number"),
+        [np.nan, np.inf, 2.0],
+    )
+
+
+def test_categories_that_are_intervals_are_refused_by_name():
+    frame, y, silos = raw(60)
+    given = frame.assign(age=pd.cut(frame.age, [0, 50, 100]))
+    declared = DECLARED | {"age": ["(0, 50]", "(50, 100]"]}
+    model = skdpfl.ISRLDPClassifier(20, feature_bounds=declared, random_state=0)
+    with pytest.raises(ValueError, match=r"'age' has dtype category of interval\[.*convert it"):
+        model.fit(given, y, silos=silos)
+    given["age"] = given["age"].astype(str)
+    assert model.fit(given, y, silos=silos).schema_["age"].levels == ("(0, 50]", "(50, 100]")
 
 
 @pytest.mark.parametrize("how", ["each", "reversed", "unused", "missing"])

@@ -106,6 +106,7 @@ def test_the_column_is_taken_out(frame):
         (np.zeros((2, 2)), None, "hospital", r"needs a DataFrame, got ndarray.*set_output"),
         (FRAMES["pandas"], None, "clinic", r"'clinic' is not a column of X.*'hospital'"),
         (FRAMES["polars"], None, "clinic", r"'clinic' is not a column of X.*'hospital'"),
+        (FRAMES["polars"].lazy(), None, "hospital", r"give frame\.collect\(\)"),
         (
             FRAMES["pandas"].add_prefix("passthrough__"),
             None,

@@ -537,8 +537,9 @@ class Journal:
         if not os.path.isdir(os.path.dirname(self.path)):
             return f"The privacy ledger {self.path!r} cannot be created: its folder does not exist."
         return (
-            f"The privacy ledger {self.path!r} is gone: its file was deleted or moved. No fit is "
-            "admitted. Restore it with all its entries; a new file would be a new budget."
+            f"The privacy ledger {self.path!r} is gone: its file was deleted or moved, or was "
+            "never made. No fit is admitted. Restore it with all entries that it had; a new file "
+            "would be a new budget."
         )
 
 
