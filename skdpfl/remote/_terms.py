@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from skdpfl._arguments import at_most
+from skdpfl._arguments import at_most, check_choice, check_count, check_number
 
 
 class FitLimits(NamedTuple):
@@ -120,6 +120,14 @@ class Terms:
     colluding: int = 1
     requesters: Mapping[str, str] | None = None
     silos_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        check_number("epsilon", self.epsilon, low=0, open_low=True)
+        check_number("delta", self.delta, low=0, high=1, open_high=True)
+        check_choice("unit", self.unit, ("record", "person", "silo"))
+        check_choice("neighbours", self.neighbours, ("replace", "add_remove"))
+        check_count("colluding", self.colluding, low=0)
+        check_count("silos_per_person", self.silos_per_person)
 
     def check(self, spent: Any) -> None:
         """Raise unless a fit of this cost, a PrivacySpent, meets the terms."""

@@ -89,6 +89,25 @@ def test_it_computes_the_price_itself(tmp_path, said):
     refused(whole.tell(said[0][0]), "agreed to unit='silo'")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", np.nan),  # no cost is above it
+        ("epsilon", -1.0),
+        ("epsilon", "3"),
+        ("delta", np.nan),
+        ("delta", 1.0),
+        ("unit", "patient"),
+        ("neighbours", "auto"),
+        ("colluding", -1),
+        ("silos_per_person", 0),
+    ],
+)
+def test_terms_that_say_nothing_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be .*got {value!r}"):
+        Terms(**{name: value})
+
+
 def test_releases_beside_the_rounds_are_part_of_the_price(silo, said):
     """Without them the rounds are cheaper; each one more costs more."""
     whole = silo.tell(said[0][0]).epsilon
