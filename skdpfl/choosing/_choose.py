@@ -149,8 +149,7 @@ def find_scales(recipe: Recipe, federation: Federation, streams: Streams) -> Sca
     if scales.wide_features and not recipe.asks_to_clip:
         text = _WIDE_CLIPPED if clips else _WIDE_RANGE
         warn(text.format(values_of(scales.wide_features, facts.feature_names)))
-    later = recipe.loss.is_quadratic and recipe.model.is_linear and recipe.chooses_step
-    if scales.coarse_target or (scales.narrow_target and not later):  # by its coefficients
+    if scales.coarse_target or (scales.narrow_target and not recipe.doubts_coefficients):
         warn(_COARSE.format(scales.target.scale))
     elif scales.target_error > _DROWNED and not recipe.takes_no_advice:
         helps = remedies(recipe, scales.target_error / _DROWNED)

@@ -429,6 +429,12 @@ class Recipe:
         return self.learning_rate is None and not self.published_step
 
     @property
+    def doubts_coefficients(self) -> bool:
+        """Whether coefficients are compared with their noise after the rounds, to judge scales."""
+        known = self.loss.is_quadratic and isinstance(self.model, LinearModel)
+        return known and self.curves is None and self.intervals is None and self.chooses_step
+
+    @property
     def takes_one_step(self) -> bool:
         """Whether silos take one step of automatic length in each round."""
         one = self.local_steps in (None, 1) and self.local_epochs is None

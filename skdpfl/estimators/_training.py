@@ -517,10 +517,9 @@ def warn_if_faint(outcome: Progress, fit: Started) -> None:
     have too large scales as well: then nothing draws the noise in their coefficients back.
     """
     recipe, plan, model, scales = fit.recipe, fit.work.plan, fit.work.model, fit.scales
-    asked = recipe.scaling_plan.reads_target and recipe.chooses_step and recipe.intervals is None
-    known = recipe.loss.is_quadratic and isinstance(model, LinearModel) and recipe.curves is None
+    asked = recipe.scaling_plan.reads_target and recipe.doubts_coefficients
     square = recipe.expected_row / recipe.model.n_features
-    if scales.coarse_target or not (plan.private and asked and known and square):
+    if scales.coarse_target or not (plan.private and asked and square):
         return
     assert isinstance(model, LinearModel)
     part = recipe.expected.curvature * square + recipe.alpha

@@ -8,6 +8,7 @@ import pytest
 
 import skdpfl
 from skdpfl.algorithms import FedExp
+from skdpfl.models import Additive
 
 M = 60
 
@@ -234,6 +235,18 @@ def test_a_target_whose_scale_noise_drowns_is_told_of(options, seeds):
     assert min(scores) < -1 and (len(scores) == 1 or np.median(scores) > 0.7)
     assert all(said for score, said in zip(scores, told, strict=True) if score < 0)
     assert sum(told) <= 1 + sum(score < 0 for score in scores)
+
+
+def test_a_target_whose_scale_noise_drowns_is_told_of_with_curves():
+    """Their coefficients are not compared with noise: the warning is that of counts."""
+    rng = np.random.default_rng(13)
+    X, silos = rng.normal(size=(1200, 3)), np.arange(1200) % 60
+    y = X[:, 0] + rng.normal(size=1200)
+    given = {"trust": "server", "feature_bounds": (-3, 3), "random_state": 13}
+    model = skdpfl.DPFedEXPRegressor(0.7, model=Additive(3), **given)
+    with pytest.warns(UserWarning, match="may vary by far less than"):
+        model.fit(X, y, silos=silos)
+    assert model.score(X, y) < -1
 
 
 @pytest.mark.parametrize("weights", [None, {0: 1, 1: 3}])
