@@ -67,6 +67,7 @@ FOUND = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", FOUND)
+@pytest.mark.filterwarnings("ignore:No coefficient has an interval")  # levels add up to 1
 def test_levels_and_ranges_elsewhere_are_those_found_here(case, tmp_path):
     data = problem(4000)
     silos = Frames(tmp_path, data, keys={name: remote.new_silo_key() for name in NAMES})
