@@ -21,17 +21,20 @@ variance A, rounds that end early reach a part of these, and coefficients w have
     b        p (1 - p) / (1 + pi |w|^2 / 8)^0.5    the mean slope of a label where log odds are
                                                    normal, with the variance |w|^2
     c_r      what noise in round r does to a coefficient, where the curvature is h = f b l + alpha
-    v, a     sum (s_r c_r)^2, -h sum c_r           variance by noise, the part reached
+    v, a     sum (s_r c_r)^2, -h sum c_r           variance by noise; the part reached, for which
+                                                   the exponent in b is 1
     T        a^2 (A + 1 / (n b l)) + v
     P A      = V, V / (V + 0.3) uniform in (0, 1)  the variance of true log odds
     t        = E(<l a> A / <T>) / E(<l T> / <T>)   <> is the mean over l
                given |w|^2 ~ <T> chi^2 of P degrees of freedom
 
-t minimises the expected mean square of errors of log odds. An h in which rounds would diverge is
-cut to 3/4 of the least such, as no direction has it: else one column at epsilon 30 had t = .65.
-Where rounds are not single steps of constant length l = a = 1, b = p (1 - p), and
-v = (s C / (f b))^2, s the noise of the whole fit. The noise of a mechanism from outside, whose
-steps may share it, is not known: there the prior decides.
+t minimises the expected mean square of errors of log odds. The mean gradient at coefficients of
+length x, in their direction, is b x. It has the slope b over the whole way to x, and one with the
+exponent 1.5 at its end: a takes the geometric mean. An h in which rounds would diverge is cut to
+3/4 of the least such, as no direction has it: else one column at epsilon 30 had t = .65. Where
+rounds are not single steps of constant length l = a = 1, b = p (1 - p), and v = (s C / (f b))^2, s
+the noise of the whole fit. The noise of a mechanism from outside, whose steps may share it, is not
+known: there the prior decides.
 
 **The scale: others.** With clipped gradients and noise, predictions rank labels well but are too
 large or too small as log odds. One factor t corrects most of this. With z a record's raw prediction
@@ -542,13 +545,13 @@ class ShrinkPlan(ScalePlan):
         step, unit = run.work.algorithm.heavy_ball(), np.ones(1)
         along = Directions(unit, unit, (self.level * plan.clip_norm / bend) ** 2 * unit)
         if known and step is not None:
-            eigenvalues, spread = -np.log(_UNIFORM[2::5]), math.sqrt(1 + math.pi / 8 * squared)
-            bend, sampled = bend / spread, sampled * spread
-            slopes = settled(bend * eigenvalues + run.work.alpha, *step)
+            values, spread = -np.log(_UNIFORM[2::5]), math.sqrt(1 + math.pi / 8 * squared)
+            bends, sampled = bend / spread * values, sampled * spread
+            slopes = settled(np.append(bends, bends / spread) + run.work.alpha, *step)
             responses = average_responses(slopes, plan.n_rounds, *step, run.n_last)
             noise = plan.mechanism.noise_on_mean(plan) * np.concatenate(plan.factors)
-            variances = np.square(noise) @ np.square(responses)
-            along = Directions(eigenvalues, -slopes * responses.sum(axis=0), variances)
+            variances, _ = np.split(np.square(noise) @ np.square(responses), 2)
+            along = Directions(values, np.split(-slopes * responses.sum(axis=0), 2)[1], variances)
         return float(along.reached.mean()), part_of_signal(n, n_seen, squared, along, sampled)
 
 

@@ -160,10 +160,10 @@ def test_the_shrink_knows_what_rounds_reach_and_the_noise_of_each(momentum, leng
     run = scaling.CalibrationRun(plan, None, work, params, None, plan.counted(None, None), 4)
 
     eigenvalues = -np.log((np.arange(20) + 0.5) / 20)  # of an exponential distribution
-    bend = 1 / 4 / np.sqrt(1 + np.pi / 8 * 0.05 * length**2)  # of log odds that spread
-    curvature = bend * eigenvalues
+    spread = np.sqrt(1 + np.pi / 8 * 0.05 * length**2)  # of log odds
+    bends = eigenvalues / 4 / spread
 
-    def end(optimum, noise):
+    def end(curvature, optimum, noise):
         x, v, models = 0.0, 0.0, []
         for moved in noise:
             v = momentum * v + curvature * (x - optimum) + moved
@@ -171,9 +171,9 @@ def test_the_shrink_knows_what_rounds_reach_and_the_noise_of_each(momentum, leng
             models.append(x)
         return np.mean(models[-4:], axis=0)
 
-    variance = sum(end(0.0, row) ** 2 for row in np.diag(0.4 * factors))
-    along = Directions(eigenvalues, end(1.0, np.zeros(12)), variance)
-    expected = part_of_signal(2, 2, 0.05 * length**2, along, 1 / (450 * bend))
+    variance = sum(end(bends, 0.0, row) ** 2 for row in np.diag(0.4 * factors))
+    along = Directions(eigenvalues, end(bends / spread, 1.0, np.zeros(12)), variance)
+    expected = part_of_signal(2, 2, 0.05 * length**2, along, 4 * spread / 450)
     assert (expected < 0.9) if length == 1 else (expected > 1.1)
     assert plan.calibrated(run).factor == pytest.approx(expected)
 
