@@ -131,7 +131,9 @@ class NewtonStep:
     def inverse(self) -> Array | None:
         """The inverse of the curvature; None if it is refused."""
         own = np.linalg.eigvalsh(self.curvature)
-        fine = bool(np.isfinite(own).all()) and np.abs(own).min() > self.least_curvature
+        rounding = len(own) * np.finfo(float).eps * np.abs(own).max(initial=0.0)
+        least = max(self.least_curvature, rounding)
+        fine = bool(np.isfinite(own).all()) and np.abs(own).min(initial=np.inf) > least
         return np.linalg.inv(self.curvature) if fine else None
 
     @cached_property

@@ -61,6 +61,17 @@ def test_what_noise_hides_has_no_interval():
     assert not one.refused and one.interval([1.0], 0.95).upper == np.inf
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_what_columns_determine_has_no_interval_without_noise(scale):
+    """Its eigenvalue is 0 but for rounding, of either sign."""
+    column = np.random.default_rng(0).normal(size=50)
+    rows = np.column_stack([column, column, column / 3]) * scale
+    step = NewtonStep(np.zeros(3), np.ones(3), rows.T @ rows, 0.0, 0.0)
+    assert "determine each other" in step.refused
+    rows[:, 1:] += scale * np.random.default_rng(1).normal(size=(50, 2))
+    assert not NewtonStep(np.zeros(3), np.ones(3), rows.T @ rows, 0.0, 0.0).refused
+
+
 def test_packing_keeps_distances():
     matrix = np.arange(9.0).reshape(3, 3)
     matrix = matrix + matrix.T
