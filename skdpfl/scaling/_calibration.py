@@ -30,11 +30,13 @@ variance A, rounds that end early reach a part of these, and coefficients w have
 
 t minimises the expected mean square of errors of log odds. The mean gradient at coefficients of
 length x, in their direction, is b x. It has the slope b over the whole way to x, and one with the
-exponent 1.5 at its end: a takes the geometric mean. An h in which rounds would diverge is cut to
-3/4 of the least such, as no direction has it: else one column at epsilon 30 had t = .65. Where
-rounds are not single steps of constant length l = a = 1, b = p (1 - p), and v = (s C / (f b))^2, s
-the noise of the whole fit. The noise of a mechanism from outside, whose steps may share it, is not
-known: there the prior decides.
+exponent 1.5 at its end: a takes the geometric mean. All columns may vary in one direction, l = P,
+which few rounds reach far more than these l: t is at most 2 / a there, as more than twice the true
+log odds are worse than the constant. An h in which rounds would diverge is cut to 3/4 of the least
+such, as no direction has it: else one column at epsilon 30 had t = .65. Where rounds are not single
+steps of constant length l = a = 1, b = p (1 - p), and v = (s C / (f b))^2, s the noise of the whole
+fit. The noise of a mechanism from outside, whose steps may share it, is not known: there the prior
+decides.
 
 **The scale: others.** With clipped gradients and noise, predictions rank labels well but are too
 large or too small as log odds. One factor t corrects most of this. With z a record's raw prediction
@@ -537,22 +539,26 @@ class ShrinkPlan(ScalePlan):
         model, plan, params = run.work.model, run.work.plan, run.params.astype(np.float64)
         own = params if (mask := model.intercept_mask()) is None else params[mask == 0]
         own, bend = own[own != 0], 1 / 4 if shares is None else shares[0] * shares[1]
-        n, most = max(1, own.size), 1 / 2 if shares is None else max(shares)
+        n, largest = max(1, own.size), 1 / 2 if shares is None else max(shares)
         sampled = 1 / (bend * float(self.budgets.units.sum()))
-        bend *= min(1.0, plan.clip_norm / (math.sqrt(n + 1) * most))
+        bend *= min(1.0, plan.clip_norm / (math.sqrt(n + 1) * largest))
         known = type(plan.mechanism) is type(mechanism_for(plan.unit, plan.trust))
         n_seen, squared = (n, min(1e30, float(own @ own))) if known else (0, 0.0)
         step, unit = run.work.algorithm.heavy_ball(), np.ones(1)
         along = Directions(unit, unit, (self.level * plan.clip_norm / bend) ** 2 * unit)
+        limit = math.inf
         if known and step is not None:
             values, spread = -np.log(_UNIFORM[2::5]), math.sqrt(1 + math.pi / 8 * squared)
             bends, sampled = bend / spread * values, sampled * spread
-            slopes = settled(np.append(bends, bends / spread) + run.work.alpha, *step)
+            three = np.concatenate([bends, bends / spread, [bend / spread * n]])
+            slopes = settled(three + run.work.alpha, *step)
             responses = average_responses(slopes, plan.n_rounds, *step, run.n_last)
             noise = plan.mechanism.noise_on_mean(plan) * np.concatenate(plan.factors)
-            variances, _ = np.split(np.square(noise) @ np.square(responses), 2)
-            along = Directions(values, np.split(-slopes * responses.sum(axis=0), 2)[1], variances)
-        return float(along.reached.mean()), part_of_signal(n, n_seen, squared, along, sampled)
+            variances = (np.square(noise) @ np.square(responses))[: len(values)]
+            *_, reached, (most,) = np.split(-slopes * responses.sum(axis=0), [len(values), -1])
+            along, limit = Directions(values, reached, variances), 2 / max(float(most), 1e-300)
+        factor = min(limit, part_of_signal(n, n_seen, squared, along, sampled))
+        return float(along.reached.mean()), factor
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,6 +52,16 @@ def test_it_is_in_the_plan_the_price_and_the_budget(trust, sizes, n_classes, mos
         assert not clf.plan_for(**numbers).setup
 
 
+def test_a_round_of_columns_that_vary_together_ends_below_the_constant():
+    """What a typical direction lacks after a round is not made up for in one that is reached."""
+    rng, n = np.random.default_rng(0), 1000
+    X = rng.normal(size=(3 * n, 1)) + 0.2 * rng.normal(size=(3 * n, 60))
+    y = (X.mean(axis=1) + rng.logistic(size=3 * n) > 0).astype(int)
+    own = {"trust": "server", "n_rounds": 1, "random_state": 0, "classes": [0, 1]}
+    clf = skdpfl.ISRLDPClassifier(5.0, **own).fit(X[:n], y[:n], silos=np.arange(n) % 2)
+    assert log_loss(y[n:], clf.predict_proba(X[n:])) < np.log(2)
+
+
 @pytest.mark.parametrize("n_features", [1, 3])
 def test_few_columns_of_many_records_are_not_shrunk(n_features):
     """Though long steps would diverge in directions that such tables do not have."""
