@@ -56,6 +56,7 @@ from skdpfl.scaling import (
     TRAINING,
     CalibrationPlan,
     CurvePlan,
+    EventsPlan,
     ExposurePlan,
     Scales,
     ShiftPlan,
@@ -190,11 +191,14 @@ def plan_calibration(recipe: Recipe) -> CalibrationPlan | None:
     """Return the plan of the calibration; None if there is none."""
     promise, model, loss = recipe.promise, recipe.model, recipe.loss
     chosen = recipe.calibrates and recipe.chooses_step and not recipe.method.has_own_step
-    paid = promise.epsilon is not None and not promise.is_exact
+    times = isinstance(loss, PiecewiseExponential)
+    paid = promise.epsilon is not None and (times or not promise.is_exact)
     records = promise.unit != "silo" and promise.trust != "shuffler"
     if not (chosen and paid and records and recipe.radius is None):
         return None
     budget = recipe.budgets_of(budgets(recipe, 1.0, 1))
+    if times:
+        return EventsPlan(budget)
     if loss.link == "logit" and model.output_mask() is not None:
         has_intercept = model.intercept_mask() is not None
         shares = recipe.facts.class_shares if has_intercept else None

@@ -149,7 +149,7 @@ def advice_on_noise(recipe: Recipe, shares: tuple[float, ...] | None = None) -> 
     task, beyond = recipe.expected, 1.0
     if recipe.clip_norm is not None and recipe.scaling is not None:
         beyond = max(1.0, recipe.clip_norm / task.norm)
-    rare = 1.0 if shares is None else rarity(shares)
+    rare = 1.0 if shares is None or not task.is_classifier else rarity(shares)
     excess = recipe.model.rules.excess_noise(recipe.noise * beyond * rare, task)
     if recipe.takes_no_advice or excess <= 1:
         return ""

@@ -170,7 +170,8 @@ calibrate : bool, default=True
     linear models of two classes by a factor towards the labels' shares, which are counted for 1 to
     15 % of the budget (of mu^2) unless ``classes`` has shares; for others by a factor that is
     estimated for 4 to 12 %. Or whether to spend 4 % on shifting the predictions of
-    ``loss="quantile"``, so that the wanted share of targets is below them. Only with
+    ``loss="quantile"``, so that the wanted share of targets is below them. Of survival: whether
+    events and time are counted, for 1 to 15 %, so that rounds begin at their hazard. Only with
     ``learning_rate="auto"``, an ``epsilon``, a ``unit`` other than "silo" and a ``trust`` other
     than "shuffler"; no effect on other fits.
 

@@ -83,6 +83,7 @@ class FittedIntervals:
     def from_plain(cls, plain: Any, model: Any) -> FittedIntervals:
         """Return the intervals of a model from numbers and lists; raise unless they fit."""
         names = {each.name for each in fields(NewtonStep)}
+        plain = {"far": ""} | plain if isinstance(plain, dict) else plain  # written before it was
         keys(plain, names | {"to_units", "offsets"}, "intervals")
         k, n = len(listed(plain, "score", "intervals")), len(coef_names(model))
         rows = len(listed(plain, "offsets", "intervals"))
@@ -105,7 +106,9 @@ class FittedIntervals:
             m = len(listed({"each": each[0]}, "each", "intervals"))
             pair = {"scores": each[0], "curvatures": each[1]}
             each = _array(pair, "scores", (m, k)), _array(pair, "curvatures", (m, k, k))
-        step = NewtonStep(**{name: arrays[name] for name in names - {"each"}}, each=each)
+        require(isinstance(plain["far"], str), "far", "is not a text")
+        read = {name: arrays[name] for name in names - {"each", "far"}}
+        step = NewtonStep(**read, each=each, far=plain["far"])
         named = tuple(coef_names(model)) + (("intercept",) if rows > n else ())
         return cls(step, arrays["to_units"], arrays["offsets"], named)
 

@@ -45,7 +45,7 @@ from skdpfl.estimators._noise_error import Path
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import Federation, SiloData, Work
 from skdpfl.losses import NAMED, LogLoss, Loss, SquaredError, loss_for
-from skdpfl.models import LinearModel
+from skdpfl.models import LinearModel, OneSlope
 from skdpfl.privacy.events import masks_of, trust_name
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -58,10 +58,12 @@ from skdpfl.scaling import (
     Calibrated,
     CalibrationRun,
     CurveScaling,
+    EventsPlan,
     IdentityScaling,
     LabelShares,
     Scales,
     ShrinkPlan,
+    first_log_hazard,
     first_raw_prediction,
 )
 
@@ -197,6 +199,10 @@ class AfterRound:
         return self._data()[which]
 
 
+_DETERMINED = (
+    " In a table with text, levels and gaps do: give levels as columns of 0 and 1 with one left "
+    "out, and fill gaps by public constants."
+)
 #: lines that a fit prints, at most
 _LINES = 10
 
@@ -269,6 +275,8 @@ class Agreed:
         if isinstance(model, LinearModel) and (whole or isinstance(plan, ShrinkPlan)):
             known = first_raw_prediction(labels, self.work.class_weights)
             model = replace(model, start=known)
+        elif isinstance(model, OneSlope) and isinstance(plan, EventsPlan):
+            model = replace(model, start=first_log_hazard(labels))
         work = replace(
             self.work,
             model=model,
@@ -392,8 +400,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         if intervals.step.refused:
             warn(
                 f"No coefficient has an interval, and the budget is spent: {intervals.step.refused}"
-                ". In a table with text, levels and gaps do: give levels as columns of 0 and 1 "
-                "with one left out, and fill gaps by public constants."
+                "." + ("" if intervals.step.far else _DETERMINED)
             )
         intervals.set_on(self)
 

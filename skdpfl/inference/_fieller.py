@@ -81,6 +81,8 @@ class NewtonStep:
         The noisy sum of the scores' outer products, instead of the model's.
     each : tuple of ndarray, optional
         The silos' noisy scores (m, k) and curvatures (m, k, k), whose sums are the above.
+    far : str, default=""
+        Why the pilot is too far from the truth for a step, if it is.
     """
 
     pilot: Array
@@ -91,6 +93,7 @@ class NewtonStep:
     dispersion: float = 1.0
     meat: Array | None = None
     each: tuple[Array, Array] | None = None
+    far: str = ""
 
     def along(self, basis: Array) -> NewtonStep:
         """Return the step within the span of orthonormal columns (k, k'), in their coordinates.
@@ -115,8 +118,8 @@ class NewtonStep:
     @property
     def refused(self) -> str:
         """Why there is no estimate; "" if there is one."""
-        if self.inverse is not None:
-            return ""
+        if self.far or self.inverse is not None:
+            return self.far
         return (
             "the noise hides the curvature: the records are too few for this budget, or columns "
             "determine each other"

@@ -52,6 +52,13 @@ _PARTS: dict[tuple[bool, bool], tuple[float, ...]] = {
 PART = 0.70
 #: tables with a smaller a are refused, and fewer silos as replicates
 LEAST, LEAST_SILOS = 7.0, 10
+#: a pilot whose events differ from the records' by this factor, and so many deviations of noise, is
+#: far: it may be a fifth off where step and curvature then are
+_MANY_TIMES, _SURELY = 1.2, 2.0
+_FAR = (
+    "the fit did not come near the events' number, so its curvature is not theirs: leave "
+    "learning_rate and calibrate as they are, or give a larger budget"
+)
 #: the slope at a typical record
 _SLOPES: dict[str, float] = {"labels": 0.25, "counts": 1.0, "times": 0.5}
 #: the largest noise of outer products over the curvature, for persons, and as asked for
@@ -238,14 +245,34 @@ class IntervalPlan:
         meat = of_meat if self.uses_meat else None
         scores, curvatures = run.total(0, score), run.total(1, curvature)
         each, t = [self._structured(own) for own in curvatures], self.stretch
+        noises = run.noise(0, score), run.noise(1, curvature)
+        both = scores.sum(axis=0), np.sum(each, axis=0)
+        far = self.kind == "times" and self._is_far(*both, noises)
         return NewtonStep(
             run.pilot / t,
-            scores.sum(axis=0) * t,
-            np.sum(each, axis=0),
-            run.noise(0, score) * t,
-            run.noise(1, curvature),
+            both[0] * t,
+            both[1],
+            noises[0] * t,
+            noises[1],
             meat=None if meat is None else unpacked(run.total(2, meat)[0], self.k) * np.outer(t, t),
             each=self._each(scores * t, each),
+            far=_FAR if far else "",
+        )
+
+    def _is_far(self, score: Array, curvature: Array, noises: tuple[float, float]) -> bool:
+        """Whether there are surely other numbers of events than the pilot says, by much.
+
+        Where it has r times as many, the curvature and the slopes' step are about r times as large
+        as they should be. The sums over intervals are of events less expected ones, and of
+        expected ones; a parameter's curvature is stretched (:attr:`stretch`).
+        """
+        n = self.intercept
+        expected = float(curvature.diagonal()[-n:].sum()) / n
+        events = expected + float(score[-n:].sum())
+        noise = math.sqrt(n * (noises[0] ** 2 + (noises[1] / n) ** 2) + max(events, 0.0))
+        return (
+            events - _SURELY * noise > _MANY_TIMES * expected
+            or _MANY_TIMES * (events + _SURELY * noise) < expected
         )
 
     def _structured(self, own: Array) -> Array:

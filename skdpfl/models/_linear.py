@@ -438,6 +438,8 @@ class OneSlope(Model):
         Number d of features.
     n_outputs : int
         Number k of intercepts.
+    start : float, default=0.0
+        The intercepts before the first round.
 
     Notes
     -----
@@ -448,6 +450,7 @@ class OneSlope(Model):
     is_linear: ClassVar[bool] = True
     n_features: int
     n_outputs: int
+    start: float = 0.0
 
     @property
     def size(self) -> int:
@@ -455,8 +458,10 @@ class OneSlope(Model):
         return self.n_features + self.n_outputs
 
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
-        """Return the starting point: zeros, independent of the stream."""
-        return np.zeros(self.size, dtype=dtype)
+        """Return the starting point, independent of the stream: zeros but for intercepts."""
+        params = np.zeros(self.size, dtype=dtype)
+        params[self.n_features :] = self.start
+        return params
 
     def penalty_mask(self) -> NDArray:
         """Return 1 for the slope and 0 for intercepts."""

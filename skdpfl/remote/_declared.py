@@ -28,8 +28,8 @@ _NAMES = {
     "SharedMessages",
     scaling: "Bins ExposureCounts Known Levels LifeTable Magnitudes Means Spreads ValueCounts "
     "ScaledMoments Columns SecondMoments Boxes LinearGrid MagnitudeGrid Counts Moments RowMoments "
-    "Labels Slopes Below AffineScaling AffineTarget IdentityScaling RatioTarget SquashScaling "
-    "Curve CurveScaling Expansion Histogram",
+    "Labels Events Slopes Below AffineScaling AffineTarget IdentityScaling RatioTarget "
+    "SquashScaling Curve CurveScaling Expansion Histogram",
     federation: "Accuracy BalancedAccuracy Closeness Confusion R2 D2Poisson RocAuc "
     "AveragePrecision Concordance CalibrationError SiloBudgets SumPlan",
     inference: "PilotScores PilotCurvature HazardScores HazardCurvature LinearMoments LinearMeat "

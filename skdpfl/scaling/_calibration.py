@@ -64,6 +64,11 @@ model with these shares is left.
 0.015. The share is the posterior mean under a prior Beta(3/2, 3/2): where noise hides it, a half
 does little harm. The constants were chosen by experiment (benchmarks/auto/rare.py).
 
+**Counts of events and of time**, where targets are censored times, at most 1 horizon: a record adds
+1/2 or -1/2 by whether it has an event, and its time less 1/2. They spend as much, by the same rule.
+The quotient of the two means, each under the prior above, is a hazard, at which rounds begin in all
+intervals. From one event a record and horizon, noisy rounds do not come down to few events.
+
 **The posterior of t**, from two noisy slopes. With x a record's raw prediction::
 
     x        normal, of variance V for each output
@@ -455,7 +460,39 @@ class Slopes(PredictionSum):
         return slope_terms(centred_slopes(raw, slopes, self.cut) * weights, self.cut)
 
 
-_LABELS = Labels()
+@dataclass(frozen=True, eq=False)
+class Events(BoundedSum):
+    """The counts of events and of time, each less 1/2 a record.
+
+    Targets are times in horizons, those without an event with the sign -; the terms of any other
+    numbers are bounded as well.
+    """
+
+    on_grid: ClassVar[bool] = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (2,)
+
+    @property
+    def radius(self) -> float:
+        return math.sqrt(0.5)
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        if n_classes is not None:
+            raise ValueError("Events are counted where targets are times.")
+
+    def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, Array]]:
+        if len(here := np.flatnonzero(data.sizes)):
+            rows, edges = data.rows_together(here)
+            y = np.asarray(data.y[rows], np.float64)
+            time = np.trunc(np.minimum(np.abs(y), 1.0) / STEP) * STEP
+            terms = np.column_stack([~np.signbit(y), time]) - 0.5
+            terms[~np.isfinite(y)] = 0.0
+            yield here, np.add.reduceat(terms, edges[:-1], axis=0)
+
+
+_LABELS, _EVENTS = Labels(), Events()
 
 
 @dataclass(frozen=True, eq=False)
@@ -482,6 +519,13 @@ class ScalePlan(CalibrationPlan):
     def counted(self, federation: Federation, streams: Streams) -> LabelShares:
         return LabelShares(self.shares)
 
+    @cached_property
+    def _share_of_counts(self) -> float:
+        """The part of mu that counts before training spend."""
+        least, most = _COUNTS
+        wanted = (self.level / self.budgets.excess * _LABELS.radius / _ERROR) ** 2
+        return math.sqrt(min(most, max(least, wanted)))
+
     def rated(self, shares: tuple[float, ...] | None) -> float:
         """Return S, for shares in what is minimised."""
         return self.level * (1.0 if shares is None else rarity(shares)) ** _POWER
@@ -506,13 +550,6 @@ class ShrinkPlan(ScalePlan):
         """The plan of the labels' count, if it is needed."""
         counts = (self.spent(self._share_of_counts),) if self.counts else ()
         return SumPlan(self.budgets, "labels", counts)
-
-    @cached_property
-    def _share_of_counts(self) -> float:
-        """The part of mu that counts spend."""
-        least, most = _COUNTS
-        wanted = (self.level / self.budgets.excess * _LABELS.radius / _ERROR) ** 2
-        return math.sqrt(min(most, max(least, wanted)))
 
     def counted(self, federation: Federation, streams: Streams) -> LabelShares:
         if not self.counts:
@@ -559,6 +596,30 @@ class ShrinkPlan(ScalePlan):
             along, limit = Directions(values, reached, variances), 2 / max(float(most), 1e-300)
         factor = min(limit, part_of_signal(n, n_seen, squared, along, sampled))
         return float(along.reached.mean()), factor
+
+
+@dataclass(frozen=True, eq=False)
+class EventsPlan(ScalePlan):
+    """Counts of events and of the time that records were observed: their quotient is a hazard."""
+
+    evaluations, share = 0, 0.0
+
+    @cached_property
+    def labels(self) -> SumPlan:
+        """The plan of the counts."""
+        return SumPlan(self.budgets, "events", (self.spent(self._share_of_counts),))
+
+    def counted(self, federation: Federation, streams: Streams) -> LabelShares:
+        """Return the shares without and with an event in a horizon if none were censored."""
+        means = 0.5 + np.asarray(self.labels.question(0, _EVENTS).mean(federation, streams))
+        noise, least = self.labels.noise(0, _EVENTS), 1 / (float(self.budgets.units.sum()) + 2)
+        events, time = (posterior_share(float(mean), noise, least) for mean in means)
+        without = max(math.exp(-events / time), least)
+        return LabelShares((without, 1 - without), noise * math.hypot(1 / events, 1 / time))
+
+    def calibrated(self, run: CalibrationRun) -> Calibrated:
+        along = 1 - run.work.model.penalty_mask()  # noisy rounds may not leave where they began
+        return Calibrated(run.params, errors=((run.labels.error, along),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -691,6 +752,11 @@ def first_raw_prediction(labels: LabelShares, weights: tuple[float, ...] | None)
     """
     shares = weighted_shares(labels.shares, weights)
     return 0.0 if shares is None or len(shares) > 2 else log_odds(shares)[0]
+
+
+def first_log_hazard(labels: LabelShares) -> float:
+    """Return where rounds of survival begin: the log hazard per horizon; 0 where it is unknown."""
+    return 0.0 if labels.shares is None else math.log(-math.log(labels.shares[0]))
 
 
 def posterior_share(share: float, noise: float, least: float) -> float:

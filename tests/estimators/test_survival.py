@@ -26,7 +26,65 @@ def fitted(kind=ISRLDPSurvival, n=400, **kw):
     return kind(**(known | {"random_state": 0} | kw)).fit(X, y, silos=silos)
 
 
+def with_events(share, n=6000):
+    """Return 20 % of early censored records, and about this share with an event in a horizon."""
+    rng = np.random.default_rng(0)
+    X, early = rng.uniform(-1, 1, (n, 2)), rng.random(n) < 0.2
+    time = rng.exponential(-1 / (np.log(1 - share) * np.exp(X[:, 0])))
+    left = np.where(early, rng.uniform(0, 0.5, n), 1.0)
+    y = pd.DataFrame({"event": time < left, "time": np.minimum(time, left)})
+    silos = np.arange(n) % 4
+    return X, y, {"silos": silos}, {"target_bounds": (0, 1), "feature_bounds": (-1, 1), "breaks": 4}
+
+
 # ---- what it estimates ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"trust": "server"},
+        {"trust": "secagg"},
+        {"epsilon": INF},
+        {"unit": "person"},
+        {"silos": 1},
+        {"silos": 60},
+    ],
+    ids=str,
+)
+def test_rounds_begin_at_the_hazard_of_the_events(more):
+    """3 % have an event: the first model's hazard is within a factor of 1.6 of it, not 30 times it.
+
+    The relative noise of the count is at most .1, but .3 with 60 silos' own noise.
+    """
+    X, y, told, known = with_events(0.03)
+    more = {"epsilon": 8.0, "n_rounds": 3} | more
+    count = more.pop("silos", 4)
+    told["silos"] = np.arange(len(X)) % count
+    if more.get("unit") == "person":
+        told["persons"] = np.arange(len(X)) // 2
+        told["silos"] = told["persons"] % count
+    model = ISRLDPSurvival(**known | more, random_state=0).fit(X, y, **told)
+    events, years = y["event"].sum(), y["time"].sum()
+    assert abs(model.model_.start - np.log(events / years)) < np.log(1.6 if count < 9 else 4)
+    assert model.privacy_spent_.epsilon <= more["epsilon"]
+    if more["epsilon"] < INF:
+        assert dict(model.privacy_spent_.shares)["events"] >= 0.0099
+    else:
+        assert abs(model.model_.start - np.log(events / years)) < 1e-3
+
+
+@pytest.mark.parametrize("epsilon", [3.0, INF])
+@pytest.mark.parametrize("all_or_none", [True, False])
+def test_all_or_no_records_may_have_an_event(all_or_none, epsilon):
+    X, y, told, known = with_events(0.3, n=400)
+    y["event"] = all_or_none
+    y["time"] = 0.0 if all_or_none else 1.0
+    model = ISRLDPSurvival(epsilon, **known, random_state=0, n_rounds=20).fit(X, y, **told)
+    survival = model.predict_survival_function(X).to_numpy()
+    assert np.isfinite(survival).all() and np.isfinite(model.coef_).all()
+    assert (survival[:, -1].mean() < 0.3) if all_or_none else (survival[:, -1].mean() > 0.7)
 
 
 @pytest.mark.slow
@@ -314,10 +372,12 @@ def test_clipping_without_labels_leaves_hazard_ratios_unbiased():
 
 
 def test_no_part_of_the_budget_goes_to_a_targets_scale():
-    """The horizon is public: nothing is asked of times before the rounds."""
+    """The horizon is public: events and time are counted, and nothing else before the rounds."""
     model = ISRLDPSurvival(3.0, target_bounds=(0, 10), scaling=None)
     plan = model.plan_for(silo_sizes=[300, 300], n_features=2)
-    assert not plan.setup
+    assert [len(silo) for silo in plan.setup] == [1]
+    model.set_params(calibrate=False)
+    assert not model.plan_for(silo_sizes=[300, 300], n_features=2).setup
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted(n=2000, n_rounds=40)

@@ -1,5 +1,6 @@
 """Intervals of fits: coverage, refusals before a record is read, prices, expected widths."""
 
+import json
 import random
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
+import skdpfl
 from benchmarks.intervals import CELLS, studies, truth_of
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor, ISRLDPSurvival
 from skdpfl.inference import expected_width
@@ -232,7 +234,7 @@ def test_hazard_ratios_have_intervals(breaks):
     frame = model.fit(X, y, silos=np.arange(3000) % 3).summary()
     assert frame.index.tolist() == ["x0", "x1"] and frame.attrs["refused"] == {}
     assert (np.abs(frame["coefficient"] - truth) < 5 * frame["standard error"]).all()
-    assert (frame["upper"] - frame["lower"] < 0.45).all()
+    assert (frame["upper"] - frame["lower"] < 0.4).all()
     assert model.coef_covariance_.shape == (2, 2) and model.privacy_spent_.epsilon <= 3.0
     assert model.contrast({"x0": 1, "x1": 1})["lower"] < 0.3
     pytest.importorskip("matplotlib").use("agg")
@@ -240,6 +242,44 @@ def test_hazard_ratios_have_intervals(breaks):
     assert shown.ax_.get_xlabel() == "hazard ratio (95 % interval)"
     with pytest.raises(ValueError, match="too few"):
         model.set_params(epsilon=0.1).fit(X, y, silos=np.arange(3000) % 3)
+
+
+def few_events(seed, share=0.03, n=20_000, **more):
+    """Return a fit whose log hazard ratios are 1 and 0, where about this share has an event."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 2))
+    time = rng.exponential(-1 / (np.log(1 - share) * np.exp(X[:, 0])))
+    y = pd.DataFrame({"event": time < 1, "time": np.minimum(time, 1)})
+    known = {"target_bounds": (0, 1), "feature_bounds": (-1, 1), "inference": "intervals"}
+    model = ISRLDPSurvival(2.0, **known | {"random_state": seed} | more)
+    return model.fit(X, y, silos=np.arange(n) % 5)
+
+
+def test_a_fit_far_from_the_events_has_no_intervals():
+    """Short steps from one event a record: the hazard stays ten times too large."""
+    far = {"learning_rate": 0.05, "n_rounds": 20}
+    with pytest.warns(UserWarning, match="did not come near the events' number"):
+        model = few_events(0, **far)
+    frame = model.summary()
+    assert frame[["lower", "upper"]].isna().all(axis=None)
+    assert "events' number" in frame.attrs["refused"]["x0"]
+    again = skdpfl.from_dict(json.loads(json.dumps(model.to_dict())))
+    assert again.summary().attrs["refused"] == frame.attrs["refused"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.03, 0.16])
+def test_intervals_cover_where_few_have_an_event(share):
+    """20 fits, a coefficient of 1 and one of 0; with coverage .90, once in 100,000 below the limit.
+
+    They covered 0 of 6 and 1 of 6 where rounds began at one event a record.
+    """
+    truth, covered = np.array([1.0, 0.0]), []
+    for seed in range(20):
+        frame = few_events(seed, share).summary()
+        assert frame.attrs["refused"] == {}
+        covered.append((frame["lower"] < truth) & (truth < frame["upper"]))
+    assert np.mean(covered, axis=0).min() >= binom.ppf(1e-5 / 2, 20, 0.9) / 20
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers", "times"])

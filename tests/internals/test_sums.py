@@ -115,6 +115,7 @@ SUMS = {
     "rows": (scaling.RowMoments(FEATURES, boxes(FEATURES)), None, False),
     "slopes": (scaling.Slopes(PARAMS, 1.2, 0.9), WORK, False),
     "labels": (scaling.Labels(), None, True),
+    "events": (scaling.Events(), None, True),
     "levels": (scaling.Below(PARAMS, 0.1), LEVELS, True),
     "accuracy": (Scored(Accuracy(), LINEAR), None, True),
     "balanced accuracy": (Scored(BalancedAccuracy(2), LINEAR), None, True),

@@ -311,8 +311,8 @@ class PrivacySpent(SiloCosts):
         The integer seeds of the noise; empty for cryptographic noise.
     shares : tuple of (str, float)
         The planned part of a fit's budget (mu squared) for each purpose: "levels" and "ranges" that
-        were not declared, "scales", "labels" (their counts), ..., and the rest for "rounds". Empty
-        if rounds have all, and for sums of costs.
+        were not declared, "scales", "labels" or "events" (their counts), ..., and the rest for
+        "rounds". Empty if rounds have all, and for sums of costs.
     unknown_seeds : bool
         Whether there were seeds that are unknown because the cost was read from a report.
 
