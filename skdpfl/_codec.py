@@ -194,7 +194,11 @@ def _from_mapping(kind: Any, data: Any, where: str) -> Any:
     if lacking := [name for name in needed if name not in data]:
         raise ValueError(f"{here} lacks {', '.join(lacking)}")
     hints, at = typing.get_type_hints(kind), f"{where}." if where else ""
-    return kind(**{name: from_plain(hints[name], data[name], at + name) for name in data})
+    values = {name: from_plain(hints[name], data[name], at + name) for name in data}
+    try:
+        return kind(**values)
+    except ValueError as error:  # of a value that the class refuses
+        raise ValueError(f"{here}: {error}") from error
 
 
 def _name(kind: Any) -> str:

@@ -130,11 +130,6 @@ class Heterogeneity:
     coef: NDArray = field(repr=False)
     intercept: NDArray = field(repr=False)
 
-    @property
-    def gradient_dissimilarity(self) -> float:
-        """Noble et al.'s ``(1/M) sum |grad F_i|^2 - |grad F|^2``: the same number."""
-        return max(0.0, self.mean_squared_norm - self.squared_norm_of_mean)
-
 
 def heterogeneity(
     X: Any,

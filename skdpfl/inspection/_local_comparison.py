@@ -16,7 +16,8 @@ fitted on the other folds. Scores are functions of the records without noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._display import COLOURS, Display
-from skdpfl.silos import read_silos, without_column
+from skdpfl.silos import read_silos, split_silo_column, without_column
 
 JOINT, LINEAR, TREES = "joint", "alone, linear", "alone, boosted trees"
 #: trees of few records: scikit-learn's defaults overfit a silo of some hundred
@@ -210,6 +211,7 @@ def _advice(scores: dict[str, list[float]]) -> str:
     )
 
 
+@dataclass(eq=False, repr=False)
 class LocalComparisonDisplay(Display):
     """Scores of a silo's own models and of the joint model: bars, or dots for several silos.
 
@@ -244,9 +246,11 @@ class LocalComparisonDisplay(Display):
     >>> display = LocalComparisonDisplay({"ours": frame}).plot()
     """
 
-    def __init__(self, comparisons: Any, *, estimator_name: str | None = None) -> None:
-        self.comparisons = dict(comparisons)
-        self.estimator_name = estimator_name
+    comparisons: Mapping[Any, pd.DataFrame]
+    _: KW_ONLY
+    estimator_name: str | None = None
+
+    def __post_init__(self) -> None:
         if not self.comparisons:
             raise ValueError("There is no silo to compare.")
 
@@ -287,11 +291,8 @@ class LocalComparisonDisplay(Display):
         _, step = private_step(estimator)
         SiloAdapted(estimator)._check()  # before a cost, and no silo is too small for it
         model = clone(estimator).fit(X, y, **silos_argument(estimator, silos))
-        frame = as_frame(X)
-        if silos is None and step.silo_column is not None:
-            silos = frame[step.silo_column]
-        y = np.asarray(y)
-        read, comparisons, small = read_silos(silos, len(y), frame), {}, []
+        y, silos = np.asarray(y), split_silo_column(X, silos, step.silo_column)[1]
+        read, comparisons, small = read_silos(silos, len(y), as_frame(X)), {}, []
         for number, silo in enumerate(read.ids.tolist()):
             own = np.flatnonzero(read.codes == number)
             try:

@@ -4,7 +4,6 @@ from skdpfl.model_selection._randomized import DPRandomizedSearchCV as DPRandomi
 from skdpfl.model_selection._scores import (
     make_silo_scorer as make_silo_scorer,
     silo_scores as silo_scores,
-    worst_silo_scorer as worst_silo_scorer,
 )
 from skdpfl.model_selection._shared_budget import SharedBudget as SharedBudget
 from skdpfl.model_selection._split import (

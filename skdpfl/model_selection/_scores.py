@@ -209,7 +209,6 @@ def make_silo_scorer(
     See Also
     --------
     silo_scores : The scores of a fitted estimator as a Series.
-    worst_silo_scorer : Short for ``aggregate="min"``.
 
     Examples
     --------
@@ -227,29 +226,3 @@ def make_silo_scorer(
             f"aggregate must be 'min', 'mean', 'each' or a callable, got {aggregate!r}"
         )
     return SiloScorer(scoring, aggregate, silo_column)
-
-
-def worst_silo_scorer(scoring: Any = None, *, silo_column: str | None = None) -> SiloScorer:
-    """Make a scorer for the worst silo: ``make_silo_scorer(aggregate="min")``.
-
-    Parameters
-    ----------
-    scoring, silo_column : object
-        As in :func:`make_silo_scorer`.
-
-    Returns
-    -------
-    scorer : SiloScorer
-        A callable ``scorer(estimator, X, y, silos=...)``; greater is better.
-
-    See Also
-    --------
-    make_silo_scorer : Other aggregates.
-
-    Examples
-    --------
-    >>> from skdpfl.model_selection import worst_silo_scorer
-    >>> worst_silo_scorer("accuracy")
-    SiloScorer('accuracy', aggregate='min')
-    """
-    return make_silo_scorer(scoring, aggregate="min", silo_column=silo_column)

@@ -40,6 +40,8 @@ class SiloSplitter(BaseCrossValidator):
     __metadata_request__split = {"silos": True, "persons": True, "groups": UNUSED}  # noqa: RUF012
 
     silo_column: str | None = None
+    #: the number of folds; None: one for each silo
+    n_splits: int | None = None
     #: whether test sets have silos that are not in the training sets
     _leaves_silos_out = False
 
@@ -96,11 +98,7 @@ class SiloSplitter(BaseCrossValidator):
         n_splits : int
             The number given, or that of the silos.
         """
-        return self._n_folds(X, groups, silos)
-
-    def _n_folds(self, X: Any, groups: Any, silos: Any) -> int:
-        """Return the number of splits."""
-        raise NotImplementedError
+        return self.n_splits or len(self._silos(X, groups, silos).ids)
 
     def _assigned(
         self, X: Any, y: Any, groups: Any, silos: Any, persons: Any
@@ -160,9 +158,6 @@ class SiloFolds(SiloSplitter):
             raise ValueError(f"shuffle must be True or False, got {self.shuffle!r}")
         if self.random_state is not None and not self.shuffle:
             raise ValueError(f"random_state={self.random_state!r} has no effect with shuffle=False")
-
-    def _n_folds(self, X: Any, groups: Any, silos: Any) -> int:
-        return self.n_splits
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -354,9 +349,6 @@ class LeaveOneSiloOut(SiloSplitter):
 
     def __init__(self, *, silo_column: str | None = None):
         self.silo_column = silo_column
-
-    def _n_folds(self, X: Any, groups: Any, silos: Any) -> int:
-        return len(self._silos(X, groups, silos).ids)
 
     def _folds(self, silos: Silos, y: Any) -> tuple[np.ndarray, int]:
         """A fold is a silo."""

@@ -218,10 +218,8 @@ def _problems(settings: SiloSettings) -> Iterator[str]:
         yield "[records] needs either a file or a database (of PostgreSQL), not both"
     if records.event and records.classes:
         yield "records.event is for survival times, which have no records.classes"
-    if not (terms.epsilon > 0 and 0 < terms.delta < 1 and terms.pace >= 0):
-        yield "terms.epsilon must be above 0, delta between 0 and 1, pace at least 0"
-    if terms.colluding < 0 or terms.silos_per_person < 1:
-        yield "terms.colluding must be 0 or more, and terms.silos_per_person 1 or more"
+    if terms.delta == 0 or terms.pace < 0:
+        yield "terms.delta must be above 0, and terms.pace at least 0"
     if terms.unit == "person" and not records.person:
         yield "terms.unit 'person' needs records.person, the column of their ids"
     if not (ledger.epsilon > 0 and 0 < ledger.delta < 1):

@@ -14,7 +14,6 @@ from skdpfl.model_selection import (
     SiloStratifiedKFold,
     make_silo_scorer,
     silo_scores,
-    worst_silo_scorer,
 )
 
 RNG = np.random.default_rng(0)
@@ -145,7 +144,7 @@ def test_each_silo_becomes_a_column_of_cross_validate():
 def test_without_routing_and_column_the_error_says_what_to_do():
     with pytest.raises(ValueError, match=r"need silos=\.\.\."):
         cross_validate(
-            LogisticRegression(), X, Y, scoring=worst_silo_scorer("accuracy"), error_score="raise"
+            LogisticRegression(), X, Y, scoring=make_silo_scorer("accuracy"), error_score="raise"
         )
 
 

@@ -97,7 +97,7 @@ def dissimilarity(problem: Problem, model: Any, alpha: float = 0.0) -> float:
     found = heterogeneity(
         problem.X, problem.y, silos=problem.silos, loss="log_loss", alpha=alpha, **at
     )
-    return found.gradient_dissimilarity
+    return found.upsilon_squared
 
 
 def axes(epsilon: float, local_steps: int) -> tuple[Axis, ...]:

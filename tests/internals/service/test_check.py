@@ -55,7 +55,7 @@ FILES = {
         '[terms]\nunit = "row"',
         "terms.unit must be one of 'record', 'person', 'silo'",
     ),
-    "no price": ("epsilon = 3.0", "epsilon = 0.0", "terms.epsilon must be above 0"),
+    "no price": ("epsilon = 3.0", "epsilon = 0.0", "terms: epsilon must be a number"),
     "a feature twice": ('"c", "d"]', '"c", "c"]', "must name each feature once"),
     "no records": ("records.csv", "others.csv", "there is no such file"),
     "no database": (
