@@ -19,8 +19,8 @@ Formal guarantee
 ----------------
 Each part is a :class:`skdpfl.federation.BoundedSum`, a Gaussian mechanism of mu_k for its silo's
 records (:mod:`skdpfl.federation._sums`); radius and diameter are proved in
-:mod:`skdpfl.scaling._centre_sums`, :mod:`skdpfl.scaling._centre_sums` and, with the threshold's
-delta, :mod:`skdpfl.scaling._value_counts`. Parts compose adaptively, with sum mu_k^2 = mu^2.
+:mod:`skdpfl.scaling._centre_sums` and, with the threshold's delta,
+:mod:`skdpfl.scaling._value_counts`. Parts compose adaptively, with sum mu_k^2 = mu^2.
 Everything computed from them, including errors, is post-processing.
 """
 

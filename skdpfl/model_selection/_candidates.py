@@ -12,7 +12,7 @@ scores only, which have the whole budget.
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import undominated
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.spending.cost import ORDERS, Cost, Repetition
+from skdpfl.privacy.spending.cost import ORDERS, Cost, Repetition, renyi_curve
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 
@@ -68,8 +68,9 @@ class Runs:
     @contextmanager
     def run(self, model: Any) -> Iterator[None]:
         """Context of one run's fit, under which its rounds are reported."""
-        if self._secret:
-            remove_callbacks(model)
+        if self._secret:  # they would reveal the run
+            for part, name in list(callback_attributes(model)):
+                delattr(part, name)
         if self._secret or self._context is None:
             yield
             return
@@ -91,12 +92,6 @@ def callback_attributes(model: Any) -> Iterator[tuple[Any, str]]:
         for name in ("_skl_callbacks", "_watch"):
             if name in getattr(part, "__dict__", {}):
                 yield part, name
-
-
-def remove_callbacks(model: Any) -> None:
-    """Remove the callbacks of a model and its parts, which would reveal a secret run."""
-    for part, name in list(callback_attributes(model)):
-        delattr(part, name)
 
 
 class Space:
@@ -301,7 +296,7 @@ def divide_budget(
 
     budget = _largest_epsilon(of_best, noise, epsilon, delta, neighbours, len(prices))
     parts = {c.composition for price in prices for c in price(budget.epsilon, delta).costs}
-    return budget._replace(curve=curve({*parts, ((Gaussian(noise), 1),)}, neighbours))
+    return budget._replace(curve=renyi_curve({*parts, ((Gaussian(noise), 1),)}, neighbours))
 
 
 def within(
@@ -323,20 +318,13 @@ def within(
     epsilon = budget.epsilon
     while epsilon > _LEAST_SHARE * budget.epsilon:
         parts = {cost.composition for cost in price(epsilon, delta).costs}
-        if (curve(parts, neighbours) <= budget.curve).all():
+        if (renyi_curve(parts, neighbours) <= budget.curve).all():
             return epsilon
         epsilon *= 0.98
     raise ValueError(
         "A run of this search would cost more, at any epsilon, than those for which its budget was "
         'divided. Use candidates with similar sampling, or search with trust="silo".'
     )
-
-
-def curve(parts: Collection[Composition], neighbours: Neighbours) -> np.ndarray:
-    """Return the compositions' largest Renyi divergence at each order, and failure probability."""
-    prices = [[renyi(part, a, neighbours) for part in parts] for a in ORDERS]
-    failure = max(price[1] for price in prices[0])
-    return np.array([*(max(price[0] for price in row) for row in prices), failure])
 
 
 def _largest_epsilon(

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any, TypeVar
@@ -263,6 +263,13 @@ def _failures(cost: Cost) -> float:
 ORDERS = tuple(1 + np.exp(np.linspace(math.log(0.1), math.log(2000), 60)))
 
 
+def renyi_curve(parts: Collection[Composition], neighbours: Neighbours) -> np.ndarray:
+    """Return the compositions' largest Renyi divergence at each order, and failure probability."""
+    prices = [[renyi(part, a, neighbours) for part in parts] for a in ORDERS]
+    failure = max(price[1] for price in prices[0])
+    return np.array([*(max(price[0] for price in row) for row in prices), failure])
+
+
 @dataclass(frozen=True)
 class Repetition:
     """The distribution of the number of runs, geometric; ``mean`` is the expected number."""
@@ -278,7 +285,7 @@ class Repetition:
             k, total = k + 1, total + mass
         return k
 
-    def profile(self, run: tuple[Composition, ...], neighbours: str) -> Profile:
+    def profile(self, run: tuple[Composition, ...], neighbours: Neighbours) -> Profile:
         """Return the price of keeping the best run; ``run`` lists the possible releases of a run.
 
         Formal guarantee
@@ -290,10 +297,8 @@ class Repetition:
         Kamath and Steinke (NeurIPS 2020) at every order. A run's failure probability is added E[K]
         times.
         """
-        prices = [[renyi(part, a, neighbours) for part in run] for a in ORDERS]
-        single = np.array([max(p[0] for p in row) for row in prices])
-        failure = max(p[1] for p in prices[0])
-        orders = np.array(ORDERS)
+        *divergences, failure = renyi_curve(run, neighbours)
+        single, orders = np.array(divergences), np.array(ORDERS)
         extra = 2 * ((1 - 1 / orders) * single + math.log(self.mean) / orders)
         total = single + extra.min() + math.log(self.mean) / (orders - 1)
         epsilons = np.exp(np.linspace(math.log(1e-3), math.log(1e3), 4000))

@@ -182,11 +182,7 @@ def warn_of_seeds(past: frozenset[int], spent: PrivacySpent, warned: set[int]) -
     """Warn of seeds that an earlier fit used, once each; they are added to ``warned``."""
     for seed in sorted((past & spent.simulation_seeds) - warned):
         warned.add(seed)
-        warn(
-            f"random_state={seed} was used by an earlier fit on the same records: both have the "
-            "same noise, so together they have no privacy. Use None, or other seeds.",
-            PrivacyLeakWarning,
-        )
+        _warn_of_seed(seed, "This fit and an earlier one")
 
 
 def warn_at_the_end(entries: list[Entry], warned: set[int]) -> None:
@@ -194,11 +190,15 @@ def warn_at_the_end(entries: list[Entry], warned: set[int]) -> None:
     counts = Counter(seed for entry in entries for seed in entry.spent.simulation_seeds)
     for seed, times in counts.items():
         if times > 1 and seed not in warned:
-            warn(
-                f"{times} fits in this ledger had random_state={seed}: they have the same noise, "
-                "so together they have no privacy. Use None, or other seeds.",
-                PrivacyLeakWarning,
-            )
+            _warn_of_seed(seed, f"{times} fits in this ledger")
+
+
+def _warn_of_seed(seed: int, fits: str) -> None:
+    warn(
+        f"{fits} had random_state={seed}: they have the same noise, so together they have no "
+        "privacy. Use None, or other seeds.",
+        PrivacyLeakWarning,
+    )
 
 
 #: open ledgers of this process, outermost first; threads share them
