@@ -43,12 +43,16 @@ def with_names(X: Any) -> Any:
 
 
 def as_frame(X: Any) -> Any:
-    """Return a pyarrow table as a pandas frame; anything else as it is."""
+    """Return a pyarrow table as a pandas frame, all else as it is; raise for names given twice."""
     library = type(X).__module__.partition(".")[0]
     if library == "polars" and hasattr(X, "collect"):
         raise ValueError("A LazyFrame has no rows yet: give frame.collect().")
     is_arrow = library == "pyarrow" and hasattr(X, "to_pandas")
     if not is_arrow:
+        names = pd.Index(X.columns if isinstance(X, pd.DataFrame) else ())
+        if not names.is_unique:
+            twice = names[names.duplicated()][0]
+            raise ValueError(f"X has several columns named {twice!r}: rename them.")
         return X
     # gaps would make objects of flags; columns are not copied
     flags = {str(kind): pd.BooleanDtype() for kind in X.schema.types if str(kind) == "bool"}

@@ -71,12 +71,7 @@ def encoding_of(
         )
     for name in names:
         refuse_two_numbers(name, entries.get(name), kinds[name])
-    if not _is_encoded(entries, kinds):
-        return None
-    if len(set(names)) < len(names):
-        twice = [name for name in names if names.count(name) > 1]
-        raise ValueError(f"X has several columns named {twice[0]!r}: rename them.")
-    if _has_dtypes(X):
+    if hasattr(X, "columns") or (_is_encoded(entries, kinds) and _has_dtypes(X)):
         kinds_of(X)  # which refuses columns without a kind
     return encoding_for(kinds, declared, max_categories)
 

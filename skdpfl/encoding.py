@@ -24,9 +24,11 @@ kind      dtypes                       a value becomes
 ========  ===========================  =========================================================
 number    integers, floats             float64
 flag      bool                         0.0 or 1.0
-category  text, objects, categoricals  text; whole numbers have no decimal point
+category  text, objects, categoricals  text; whole numbers have no decimal point, dates are ISO 8601
 date      dates and times              days since 1970
 ========  ===========================  =========================================================
+
+Categoricals of dates are dates.
 
 A value that does not fit its column's kind is a gap (NaN, in categories None), as a missing one is.
 Text of a flag is true, false, yes, no, 1 or 0; text of a date is in ISO 8601 (2015-01-31); a number
@@ -42,7 +44,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
@@ -71,15 +73,16 @@ def kind_of(dtype: Any) -> Kind | None:
     if name.startswith(("datetime", "date", "timestamp")):
         return "date"
     if isinstance(dtype, pd.CategoricalDtype):  # of intervals, as pd.cut makes: none
-        known = dtype.categories is None or kind_of(dtype.categories.dtype) is not None
-        return "category" if known else None
-    if name.startswith(_TEXTS):
+        of = "category" if dtype.categories is None else kind_of(dtype.categories.dtype)
+        return of if of in ("date", None) else "category"
+    if name == "str" or name.startswith(_TEXTS):
         return "category"
     is_real = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
     return "number" if is_real else None
 
 
-_TEXTS = ("object", "str", "<u", ">u", "|u", "large_string", "cat", "dict", "enum", "utf8", "null")
+_TEXTS = ("object", "string", "<u", ">u", "|u", "large_string", "cat", "dict", "enum", "utf8",
+          "null")  # fmt: skip
 
 
 def kinds_of(X: Any) -> tuple[Kind, ...]:
@@ -156,7 +159,7 @@ def _as_text(values: np.ndarray) -> np.ndarray:
 
 
 def _word(value: Any) -> str | None:
-    """Return a value as text; None if it is missing, or neither text nor a number."""
+    """Return a value as text; None if it is missing, or neither text nor a number or time."""
     if isinstance(value, str):
         return str(value) if value.isascii() or _is_unicode(value) else None
     if isinstance(value, bool | np.bool_):
@@ -164,6 +167,9 @@ def _word(value: Any) -> str | None:
     if isinstance(value, numbers.Integral):
         whole = int(value)
         return str(whole) if abs(whole) < _LARGEST_INTEGER else None
+    if isinstance(value, date | time | timedelta):
+        return str(value) if value == value else None  # not NaT
+    value = _as_number(value, "number") if isinstance(value, Decimal) else value
     if isinstance(value, float | np.floating) and value == value:
         real = float(value)
         whole = abs(real) < _LARGEST_INTEGER and real.is_integer()
@@ -294,6 +300,8 @@ def _typed_column(column: Any, dtype: Any, plain: bool) -> Any:
     if kind == "number":
         return values.to_numpy(np.float64, na_value=np.nan)
     if kind == "date":
+        if isinstance(dtype, pd.CategoricalDtype):
+            return values.astype(dtype.categories.dtype)
         return values if isinstance(column, pd.Series) else pd.to_datetime(values)
     listed = values.astype(object)
     return listed.where(listed.notna(), np.nan)

@@ -1,6 +1,7 @@
 """Frames with text, gaps, dates and levels are encoded by what is declared of their columns."""
 
 import json
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -198,6 +199,7 @@ TYPES = {
     "nullable": {"age": "Float64", "ward": "string", "smoker": "boolean", "plan": "Int64"},
     "text": {"plan": str, "age": object},
     "zone": {"seen": "datetime64[ns, UTC]"},
+    "categories of dates": {"seen": "category"},
     "polars": None,
 }
 
@@ -228,6 +230,30 @@ def test_decimals_of_a_database_are_numbers():
         encoding.canonical(np.array([Decimal("sNaN"), Decimal("1e999"), Decimal(2)]), "number"),
         [np.nan, np.inf, 2.0],
     )
+
+
+def test_objects_of_dates_durations_and_decimals_have_levels():
+    day, span = date(2020, 1, 31), timedelta(days=2)
+    values = [day, datetime(2020, 1, 31, 8), time(8), span, Decimal("2.0"), Decimal("0.1"), pd.NaT]
+    words = ["2020-01-31", "2020-01-31 08:00:00", "08:00:00", "2 days, 0:00:00", "2", "0.1", None]
+    assert encoding.canonical(np.array(values, object), "category").tolist() == words
+    given = pd.DataFrame({"seen": [day, day + span] * 50}, dtype=object)
+    model = skdpfl.ISRLDPClassifier(20, random_state=0).fit(given, [0, 1] * 50)
+    assert model.schema_["seen"].levels == ("2020-01-31", "2020-02-02")
+    frame = raw()[0]
+    typed = encoding.typed(frame.assign(seen=frame.seen.astype("category")))
+    assert typed.seen.equals(frame.seen)
+
+
+@pytest.mark.parametrize("kind", ["timedelta64[ns]", "complex128", "period[D]"])
+def test_columns_without_a_kind_are_refused_by_name(kind):
+    """Numbers alone beside them change nothing."""
+    frame = pd.DataFrame({"age": np.arange(60.0), "odd": np.arange(60)})
+    days = pd.Series(pd.period_range("2020", periods=60, freq="D"))
+    frame["odd"] = days if kind[0] == "p" else frame["odd"].astype(kind)
+    for given in (frame, frame.assign(odd=frame["odd"].astype("category"))):
+        with pytest.raises(ValueError, match=r"column 'odd' has dtype .*convert it"):
+            skdpfl.ISRLDPClassifier(20).fit(given, np.arange(60) % 2)
 
 
 def test_categories_that_are_intervals_are_refused_by_name():
@@ -314,6 +340,8 @@ def test_tables_of_numbers_are_not_encoded():
         model.predict(numbers[["age"]])
     with pytest.raises(ValueError, match="several columns named 'age'"):
         model.fit(pd.concat([numbers, numbers.age], axis=1), y, silos=silos)
+    with pytest.raises(ValueError, match="several columns named 'age'"):  # as it is: of numbers
+        model.set_params(feature_bounds=None).fit(numbers[["age", "age"]].fillna(50), y)
 
 
 def test_one_value_of_a_list_does_not_decide_the_others():
