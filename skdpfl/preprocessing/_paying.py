@@ -151,6 +151,8 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
     #: if they are no parameters
     neighbours: str = "auto"
     keep_silo_column: bool = True
+    #: which columns are True and False
+    _indicators: Any = None
 
     def fit(self, X: Any, y: Any = None, *, silos: Any = None, persons: Any = None) -> Any:
         """Learn from the records within the privacy budget.
@@ -235,7 +237,7 @@ class PayingTransformer(PassesSilos, _Common, Recorded, TransformerMixin, BaseEs
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             if facts.feature_names is not None:
                 self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
-            federation.encoding = None
+            self._indicators, federation.encoding = facts.indicators, None
             own = federation.own_streams()
             streams = streams_for(self.random_state) if own is None else own
             names = list(facts.silo_sizes)

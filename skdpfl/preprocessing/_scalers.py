@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpfl import scaling
 from skdpfl._arguments import check_count, is_auto
-from skdpfl.federation import Federation, Schema, SiloBudgets
+from skdpfl.federation import SiloBudgets
 from skdpfl.preprocessing import _paying
 from skdpfl.scaling import Array, CurvePlan, doubts_about, read_feature_bounds
 from skdpfl.table import indicators_of
@@ -322,24 +322,6 @@ class DPSplineTransformer(_paying.PayingTransformer):
     knots: Any = "auto"
     feature_bounds: Any = None
 
-    def fit_federation(self, federation: Federation, facts: Schema) -> Any:
-        """Learn from remote silos, which add the noise themselves.
-
-        Parameters
-        ----------
-        federation : Federation
-            The silos.
-        facts : Schema
-            Public facts of their data.
-
-        Returns
-        -------
-        self : object
-        """
-        indicators = facts.indicators
-        self._indicators = None if indicators is None else np.asarray(indicators, bool)
-        return super().fit_federation(federation, facts)
-
     def _check(self) -> None:
         super()._check()
         if not is_auto(self.knots):
@@ -354,7 +336,8 @@ class DPSplineTransformer(_paying.PayingTransformer):
 
     def _plan(self, budgets: SiloBudgets, delta: float) -> _paying.Learning:
         d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
-        indicators = np.zeros(d, bool) if self._indicators is None else self._indicators
+        declared = np.zeros(d) if self._indicators is None else self._indicators
+        self._indicators = indicators = np.asarray(declared, bool)
         if self.feature_bounds is None and not indicators.all():
             raise ValueError("Give feature_bounds=(low, high), public ranges of the columns.")
         declared = (0.0, 1.0) if self.feature_bounds is None else self.feature_bounds
@@ -374,9 +357,7 @@ class DPSplineTransformer(_paying.PayingTransformer):
         plan = self._curve_plan
         del self._curve_plan  # silos' sizes
         self.curves_, missed = plan.find(source.federation, source.streams)
-        self._names, self._coded = plan.names, plan.bounds.used.copy()
-        if self._indicators is not None:
-            self._coded &= ~self._indicators
+        self._names, self._coded = plan.names, plan.bounds.used & ~self._indicators
         names = getattr(self, "feature_names_in_", None)
         return " ".join(doubts_about((), False, missed, names))
 
