@@ -284,7 +284,10 @@ def make_federated_regression(
     draw = _general if general else _fedexp
     common, weights, means = draw(rng, 1 if iid else n_silos, d, *spread)
     silos = np.repeat(np.arange(n_silos), sizes)
-    X, y = _with_targets(rng, silos, weights, means, noise)
+    model = np.zeros_like(silos) if iid else silos
+    X = rng.standard_normal((len(silos), d)) + means[model]
+    clean = np.einsum("nd,nd->n", X, weights[model])
+    y = clean + noise * rng.standard_normal(len(silos))
     if not general:
         X, y = _unit_norms(X, y, silos)
     models = {"coef": common, "silo_coef": np.broadcast_to(weights, (n_silos, d)).copy()}
@@ -311,20 +314,6 @@ def _fedexp(
     """No common model; models and feature means around scalars of each silo."""
     weights = alpha * rng.standard_normal((n, 1)) + rng.standard_normal((n, d))
     return None, weights, beta * rng.standard_normal((n, 1)) + rng.standard_normal((n, d))
-
-
-def _with_targets(
-    rng: np.random.Generator,
-    silos: np.ndarray,
-    weights: np.ndarray,
-    means: np.ndarray,
-    noise: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Features and targets; one model for all if there is only one."""
-    model = silos if len(weights) > 1 else np.zeros_like(silos)
-    X = rng.standard_normal((len(silos), weights.shape[1])) + means[model]
-    clean = np.einsum("nd,nd->n", X, weights[model])
-    return X, clean + noise * rng.standard_normal(len(silos))
 
 
 def _unit_norms(X: np.ndarray, y: np.ndarray, silos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -12,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -21,8 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from skdpfl._pipelines import private_step, silos_argument
-from skdpfl._warnings import LeftOut, new_silos_expected
+from skdpfl._pipelines import private_step
 from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
 from skdpfl.privacy.spending.spent import SIMULATION
 
@@ -162,27 +160,6 @@ def folds_of(
         folds.silo_column = None  # the silos are known already
     wants_silos = isinstance(folds, (GroupsConsumerMixin, *_SILO_FOLDS))
     return folds.split(np.zeros(len(y)), y, codes if wants_silos else None)
-
-
-def score_at(
-    estimator: Any,
-    epsilon: float,
-    X: Any,
-    y: Any,
-    silos: Any,
-    fold: tuple[np.ndarray, np.ndarray],
-    scoring: Any,
-) -> float:
-    """Return the test score of one fit on one fold."""
-    train, test = fold
-    prefix, _ = private_step(estimator)
-    budget = {f"{prefix}epsilon": epsilon, f"{prefix}noise_multiplier": None}
-    model = clone(estimator).set_params(**budget)
-    params = silos_argument(model, None if silos is None else _safe_indexing(silos, train))
-    model.fit(_safe_indexing(X, train), _safe_indexing(y, train), **params)
-    score = check_scoring(model, scoring=scoring)
-    with new_silos_expected() if isinstance(test, LeftOut) else nullcontext():
-        return float(score(model, _safe_indexing(X, test), _safe_indexing(y, test)))
 
 
 #: more bars than this have no names

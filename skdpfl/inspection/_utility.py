@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +12,12 @@ import pandas as pd
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from skdpfl._arguments import check_number
 from skdpfl._pipelines import private_step, silos_argument
-from skdpfl._warnings import warn
+from skdpfl._warnings import LeftOut, new_silos_expected, warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import _display
 from skdpfl.inspection._cost import privacy_spent
@@ -170,10 +172,17 @@ class PrivacyUtilityDisplay(_display.Display):
         if words or not list(epsilons):
             raise ValueError(f"epsilons must be a sequence of numbers > 0; got {epsilons!r}.")
         budgets = sorted(check_number("epsilons", e, low=0, open_low=True) for e in epsilons)
-        table = [
-            [_display.score_at(estimator, e, X, y, silos, fold, scoring) for fold in folds]
-            for e in [*budgets, np.inf]
-        ]
+
+        def score_at(epsilon: float, train: np.ndarray, test: np.ndarray) -> float:
+            budget = {f"{prefix}epsilon": epsilon, f"{prefix}noise_multiplier": None}
+            model = clone(estimator).set_params(**budget)
+            params = silos_argument(model, None if silos is None else _safe_indexing(silos, train))
+            model.fit(_safe_indexing(X, train), _safe_indexing(y, train), **params)
+            score = check_scoring(model, scoring=scoring)
+            with new_silos_expected() if isinstance(test, LeftOut) else nullcontext():
+                return float(score(model, _safe_indexing(X, test), _safe_indexing(y, test)))
+
+        table = [[score_at(e, *fold) for fold in folds] for e in [*budgets, np.inf]]
         constant = None
         if scoring is None or isinstance(scoring, str):  # a function may ask a model for anything
             constant = [

@@ -355,46 +355,27 @@ class NoisyScore:
         features, truth = _safe_indexing(X, rows), np.asarray(_safe_indexing(y, rows))
         shared = 1 if self._guarantee.trust == "server" else len(models)
         mu = self._guarantee.change / noise_multiplier if noise_multiplier else np.inf
-        labels = self.labels(y)
-        released = [
-            self._release_score(i, model, features, truth, labels, mu / np.sqrt(shared), streams)
-            for i, model in enumerate(models)
-        ]
-        return np.array([_greater_is_better(each) for each in released])
+        mu, codes, of_row = mu / np.sqrt(shared), self._split.codes, self._split.of_row
+        units = codes if self._guarantee.unit == "silo" else of_row
+        labels, known = self.labels(y), is_classifier(self._inner)
 
-    def _release_score(
-        self,
-        number: int,
-        model: Any,
-        X: Any,
-        truth: np.ndarray,
-        labels: np.ndarray,
-        mu: float,
-        streams: Streams,
-    ) -> federation.ReleasedScore:
-        """Return one model's score from the noised sums over units."""
-        codes = self._split.codes
-        classes = np.union1d(labels, getattr(model, "classes_", labels))
-        if is_classifier(self._inner):
-            own = np.asarray(model.classes_)  # levels are in their order
-            classes = own if len(own) == len(classes) else classes
-            truth = codes_of(truth, classes)
-        measure = self.measure(classes)
-        whole = model_of(model)  # earlier steps: see unpaid_steps
-        together = keeps_rows_apart(whole.steps[-1][1] if hasattr(whole, "steps") else whole)
-        predicted = predictions(
-            model,
-            X,
-            measure.reads,
-            classes,
-            together=together,
-            units=codes if self._guarantee.unit == "silo" else self._split.of_row,
-        )
-        data = federation.SiloData.from_codes(
-            predicted, truth, codes, int(codes.max()) + 1, of_row=self._split.of_row
-        )
-        budgets = federation.SiloBudgets.of(self._guarantee, data.units, mu)
-        plan = federation.score_plan(measure, budgets, mu, first=number * len(measure.parts))
-        return federation.ask_score(
-            measure, plan, federation.LocalFederation(data, streams), streams
-        )
+        def release(number: int, model: Any) -> federation.ReleasedScore:
+            classes = np.union1d(labels, getattr(model, "classes_", labels))
+            if known:
+                own = np.asarray(model.classes_)  # levels are in their order
+                classes = own if len(own) == len(classes) else classes
+            targets = codes_of(truth, classes) if known else truth
+            measure = self.measure(classes)
+            whole = model_of(model)  # earlier steps: see unpaid_steps
+            together = keeps_rows_apart(whole.steps[-1][1] if hasattr(whole, "steps") else whole)
+            predicted = predictions(
+                model, features, measure.reads, classes, together=together, units=units
+            )
+            n_silos = int(codes.max()) + 1
+            data = federation.SiloData.from_codes(predicted, targets, codes, n_silos, of_row=of_row)
+            budgets = federation.SiloBudgets.of(self._guarantee, data.units, mu)
+            plan = federation.score_plan(measure, budgets, mu, first=number * len(measure.parts))
+            local = federation.LocalFederation(data, streams)
+            return federation.ask_score(measure, plan, local, streams)
+
+        return np.array([_greater_is_better(release(*each)) for each in enumerate(models)])
