@@ -360,9 +360,8 @@ class AuditData:
         among which a message with another direction is hidden least.
         """
         X, y = self.X.copy(), self.y.astype(float)
-        asked, n_features = self.X.copy(), self.X.shape[1]
         absent, rows = np.zeros(len(self.ids), bool), self._rows(max(map(len, coins.values())))
-        times, persons = np.ones(len(y), int), unit == "person"
+        asked, times, persons = self.X.copy(), np.ones(len(y), int), unit == "person"
         if not self.of_user:
             y[:] = PLUS if loud_others else SILENT
             X[:] = rows[0] if loud_others else X
@@ -381,7 +380,6 @@ class AuditData:
                 if persons:
                     times[self._persons == unit_of] = 0
                     times[row] = ROWS[flip]
-        assert X.shape[1] == n_features
         plain = self._data(asked, self.y, times, persons)
         played = self._data(X, y, times, persons)
         return AuditedFit(plain, played, rows, absent, aggregate, turns, next(iter(coins)))
