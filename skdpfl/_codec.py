@@ -221,10 +221,16 @@ def _opened(value: Any) -> tuple[str, dict[str, Any]]:
 def _made(name: str, fields: dict[str, Any]) -> Any:
     kind = _BY_NAME.get(name)
     if kind is None:
-        raise WireError(f"The class {name[:40]!r} is not declared here; use skdpfl.remote.declare.")
+        raise WireError(
+            f"The class {name[:40]!r} is not declared here; use skdpfl.remote.declare. For those "
+            "of skdpfl, server and silos need the same release."
+        )
     hints = _FIELDS[kind]
     if fields.keys() != hints.keys():
-        raise WireError(f"{name} must have the fields {list(hints)}.")
+        raise WireError(
+            f"{name} must have the fields {list(hints)}, as it has here; server and silos need the "
+            "same release of skdpfl."
+        )
     for field, hint in hints.items():
         if not fits(fields[field], hint):
             raise WireError(f"{name}.{field} has the wrong type.")

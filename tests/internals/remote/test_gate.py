@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from skdpfl import scaling
-from skdpfl.algorithms import Scaffold
+from skdpfl._codec import _FIELDS
+from skdpfl.algorithms import FedExp, Scaffold
 from skdpfl.models import MLP
 from skdpfl.privacy import Guarantee, PrivacyLedger
 from skdpfl.privacy.events import Gaussian
@@ -67,6 +68,23 @@ def offer_of(said, **changes):
 
 
 # ---- before it agrees ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("older", ["gate", "server"])
+def test_a_field_that_the_other_release_lacks_is_refused(silo, said, monkeypatch, older):
+    """An older gate would clip and price by another algorithm, a newer one fill in a default."""
+    task = dataclasses.replace(said[0][0].task, algorithm=FedExp(1.0, 3, squared_row=1.2))
+    known = {FedExp: {k: v for k, v in _FIELDS[FedExp].items() if k != "squared_row"}}
+    if older == "server":
+        with monkeypatch.context() as then:
+            then.setitem(_FIELDS, FedExp, known[FedExp])
+            letter = pack(offer_of(said, task=task))
+    else:
+        letter = pack(offer_of(said, task=task))
+        monkeypatch.setitem(_FIELDS, FedExp, known[FedExp])
+    refused(silo.tell(letter), "algorithms.FedExp must have the fields")
+    refused(silo.tell(letter), "server and silos need the same release of skdpfl")
+    assert not silo.path.exists() or not silo.n_charged
 
 
 def test_it_refuses_what_its_ledger_cannot_pay(tmp_path, said):
