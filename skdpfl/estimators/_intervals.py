@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,7 @@ class FittedIntervals:
         """Their covariance; NaN if the table is refused."""
         if self.step.refused:
             return np.full((len(self.names),) * 2, np.nan)
-        return np.asarray(self.to_units @ self.step.covariance() @ self.to_units.T)
+        return np.asarray(self.to_units @ self.step.covariance @ self.to_units.T)
 
     def interval(self, weights: np.ndarray, confidence: float) -> Interval | str:
         """Return the interval of a combination, or why there is none."""
@@ -133,6 +134,12 @@ class FittedIntervals:
             return self.step.refused or _IGNORED
         interval = self.step.interval(along, confidence, float(weights @ self.offsets))
         return interval if np.isfinite(interval.lower + interval.upper) else _UNBOUNDED
+
+    def refused(self, d: int) -> str:
+        """Return why none of the first d coefficients has an interval of 95 %; "" if one has."""
+        each = (self.interval(own, 0.95) for own in np.eye(len(self.names))[:d])
+        why = list(takewhile(lambda own: isinstance(own, str), each))
+        return str(why[0]) if len(why) == d else ""
 
     def frame(self, confidence: float) -> pd.DataFrame:
         """Return the intervals, one row a coefficient."""

@@ -397,12 +397,13 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             return
         asked = fit.silos, fit.work, params, fit.scales, fit.noise
         intervals = fitted_intervals(plan, *asked, self)
-        if intervals.step.refused:
-            warn(
-                f"No coefficient has an interval, and the budget is spent: {intervals.step.refused}"
-                "." + ("" if intervals.step.far else _DETERMINED)
-            )
         intervals.set_on(self)
+        if why := intervals.refused(self.coef_.size):
+            hidden = intervals.step.inverse is None and not intervals.step.far
+            warn(
+                f"No coefficient has an interval, and the budget is spent: {why}."
+                + (_DETERMINED if hidden else "")
+            )
 
     def _agree(self, data: DataSource) -> Agreed:
         """Choose and plan, let the silos check the plan, and charge the ledgers."""

@@ -159,10 +159,10 @@ class NewtonStep:
         """The estimate theta, unshrunk."""
         return self.pilot + self.step
 
-    def covariance(self, u: Array | None = None) -> Array:
-        """Return C(u), by default at the step: the estimate's covariance."""
-        u = self.step if u is None else u
-        return self._solved(self._solved(self._variance(u)).T)
+    @cached_property
+    def covariance(self) -> Array:
+        """C(u) at the step: the estimate's covariance."""
+        return self._solved(self._solved(self._variance(self.step)).T)
 
     def _variance(self, u: Array) -> Array:
         """Return V(u)."""
@@ -209,7 +209,7 @@ class NewtonStep:
 
     def _variance_along(self, c: Array) -> Callable[[float], float]:
         """Return the variance of c'theta where c'theta* is larger than the estimate by a number."""
-        along = self.covariance() @ c
+        along = self.covariance @ c
         along = along / (c @ along)
         g = self._solved(c)
         return lambda beyond: max(float(g @ self._variance(self.step + beyond * along) @ g), 0.0)

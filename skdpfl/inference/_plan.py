@@ -157,9 +157,9 @@ class IntervalPlan:
         return min(_RADII, key=self._half_width)
 
     def length(self, row_norm: float | None) -> float:
-        """Return R for rows with this root mean square norm (None: 1 a feature)."""
+        """Return R for rows with this root mean square norm (None: 1 a feature; any fits zeros)."""
         norm = math.sqrt(self.k - self.intercept) if row_norm is None else row_norm
-        return self.longest * math.hypot(norm, float(self.intercept > 0))
+        return self.longest * (math.hypot(norm, float(self.intercept > 0)) or 1.0)
 
     @property
     def _longer(self) -> float:

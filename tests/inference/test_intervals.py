@@ -184,6 +184,27 @@ def test_levels_of_text_have_none_and_warn_of_the_budget():
     assert table.notna().all(axis=None)
 
 
+def test_a_fit_says_if_noise_leaves_no_interval_an_end():
+    rng = np.random.default_rng(23)
+    X, y = rng.uniform(-1, 1, (60, 1)), (rng.random(60) < 0.5).astype(int)
+    plan = {"epsilon": 0.7, "fit_intercept": False, "trust": "server", "random_state": 23}
+    model = ISRLDPClassifier(**FIT | {"feature_bounds": (-1, 1)} | plan)
+    with pytest.warns(UserWarning, match="No coefficient has an interval.* unbounded"):
+        model.fit(X, y)
+    assert not model._intervals.step.refused and model.summary().isna().all(axis=None)
+
+
+@pytest.mark.parametrize("covariance", ["model", "robust"])
+def test_columns_of_zeros_alone_have_no_interval_without_noise(covariance):
+    model = ISRLDPRegressor(
+        np.inf, fit_intercept=False, covariance=covariance, inference="intervals",
+        feature_bounds=(-1, 1), target_bounds=(-1, 1), random_state=0,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="No coefficient has an interval.* determine"):
+        model.fit(np.zeros((300, 2)), np.linspace(-1, 1, 300))
+    assert model.summary().isna().all(axis=None)
+
+
 def test_three_classes_and_weights_are_refused():
     X, y, silos = problem()
     with pytest.raises(ValueError, match="two classes"):
