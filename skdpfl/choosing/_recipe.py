@@ -533,10 +533,14 @@ class Method:
 
 
 def _clips_features(params: Mapping[str, Any], promise: Any) -> bool:
-    """Whether features are clipped: by default if there are scales and privacy."""
+    """Whether features are clipped: by default if there are scales and privacy.
+
+    Intervals are of coefficients of features as they are, so their pilot has to be, too: a rare
+    flag is clipped to less than 1, and gets a coefficient of more than its log odds ratio.
+    """
     if not is_auto(params["clip_features"]):
         return bool(params["clip_features"])
-    return params["scaling"] is not None and not promise.is_exact
+    return params["scaling"] is not None and not promise.is_exact and not params.get("inference")
 
 
 def read_recipe(

@@ -64,10 +64,11 @@ scaling : {"auto", "private"} or None, default="auto"
     scales with a part of the budget, if the budget is large enough. None: no scaling.
 clip_features : "auto" or bool, default="auto"
     Whether ``fit`` and ``predict`` clip features, so that a typing error or a long tail has no
-    large effect. "auto": at four scales from their centers, unless ``scaling`` is None or epsilon
-    infinite. True: to ``feature_bounds``, if there are any, and predictions of regressors to
-    ``target_bounds``. With clipping, ``X @ coef_.T + intercept_`` are the raw predictions only for
-    features between ``scaling_.low`` and ``scaling_.high``.
+    large effect. "auto": at four scales from their centers, unless ``scaling`` is None, epsilon
+    infinite, or ``inference`` is "intervals", which are of features as they are. True: to
+    ``feature_bounds``, if there are any, and predictions of regressors to ``target_bounds``. With
+    clipping, ``X @ coef_.T + intercept_`` are the raw predictions only for features between
+    ``scaling_.low`` and ``scaling_.high``.
 class_weight : mapping, default=None
     Weights of the classes, at least 0: the losses of a class are multiplied by its weight before
     gradients are clipped. Weights are public numbers and cost nothing; a class without an entry has

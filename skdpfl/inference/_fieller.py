@@ -136,7 +136,7 @@ class NewtonStep:
         own = np.linalg.eigvalsh(self.curvature)
         rounding = len(own) * np.finfo(float).eps * np.abs(own).max(initial=0.0)
         least = max(self.least_curvature, rounding)
-        fine = bool(np.isfinite(own).all()) and np.abs(own).min(initial=np.inf) > least
+        fine = bool(np.isfinite(own).all()) and own.min(initial=np.inf) > least
         return np.linalg.inv(self.curvature) if fine else None
 
     @cached_property

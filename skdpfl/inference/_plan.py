@@ -57,7 +57,7 @@ LEAST, LEAST_SILOS = 7.0, 10
 _MANY_TIMES, _SURELY = 1.2, 2.0
 _FAR = (
     "the fit did not come near the events' number, so its curvature is not theirs: leave "
-    "learning_rate and calibrate as they are, or give a larger budget"
+    "learning_rate and calibrate as they are, give counts closer target_bounds, or a larger budget"
 )
 #: the slope at a typical record
 _SLOPES: dict[str, float] = {"labels": 0.25, "counts": 1.0, "times": 0.5}
@@ -247,7 +247,7 @@ class IntervalPlan:
         each, t = [self._structured(own) for own in curvatures], self.stretch
         noises = run.noise(0, score), run.noise(1, curvature)
         both = scores.sum(axis=0), np.sum(each, axis=0)
-        far = self.kind == "times" and self._is_far(*both, noises)
+        far = self.kind != "labels" and self.intercept > 0 and self._is_far(*both, noises)
         return NewtonStep(
             run.pilot / t,
             both[0] * t,
@@ -263,8 +263,9 @@ class IntervalPlan:
         """Whether there are surely other numbers of events than the pilot says, by much.
 
         Where it has r times as many, the curvature and the slopes' step are about r times as large
-        as they should be. The sums over intervals are of events less expected ones, and of
-        expected ones; a parameter's curvature is stretched (:attr:`stretch`).
+        as they should be. The sums over intercepts are of events less expected ones, and of
+        expected ones; a parameter's curvature is stretched (:attr:`stretch`). Counts are events,
+        too: their variance is their mean.
         """
         n = self.intercept
         expected = float(curvature.diagonal()[-n:].sum()) / n

@@ -11,7 +11,7 @@ from scipy.stats import binom
 import skdpfl
 from benchmarks.intervals import CELLS, studies, truth_of
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor, ISRLDPSurvival
-from skdpfl.inference import expected_width
+from skdpfl.inference import NewtonStep, expected_width
 from skdpfl.inspection import CoefficientDisplay
 from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
@@ -300,6 +300,50 @@ def test_intervals_cover_where_few_have_an_event(share):
         frame = few_events(seed, share).summary()
         assert frame.attrs["refused"] == {}
         covered.append((frame["lower"] < truth) & (truth < frame["upper"]))
+    assert np.mean(covered, axis=0).min() >= binom.ppf(1e-5 / 2, 20, 0.9) / 20
+
+
+@pytest.mark.filterwarnings("ignore:Estimates within the budget")
+def test_a_fit_far_from_the_counts_has_no_intervals():
+    """Bounds of a thousand times the mean: rates stay too large, and intervals missed them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 3))
+    falls = rng.poisson(np.exp(X @ [0.4, -0.3, 0.0] - 2.3))
+    known, silos = FIT | {"epsilon": 3.0, "loss": "poisson", "trust": "secagg"}, np.arange(5000) % 5
+    with pytest.warns(UserWarning) as caught:
+        far = ISRLDPRegressor(**known, target_bounds=(0, 100)).fit(X, falls, silos=silos)
+    assert any("closer target_bounds" in str(each.message) for each in caught)
+    assert far.summary()["lower"].isna().all()
+    near = ISRLDPRegressor(**known, target_bounds=(0, 5)).fit(X, falls, silos=silos)
+    frame = near.summary()
+    truth = np.array([0.4, -0.3, 0.0, -2.3])
+    assert (np.abs(frame["coefficient"] - truth) < 4 * frame["standard error"]).all()
+
+
+def test_a_curvature_that_noise_makes_negative_is_refused():
+    """It is a sum of squares: a negative direction is noise, however large."""
+    step = NewtonStep(np.zeros(2), np.ones(2), np.diag([100.0, -20.0]), 1.0, 1.0)
+    assert "hides the curvature" in step.refused
+
+
+@pytest.mark.slow
+def test_intervals_cover_rare_flags():
+    """20 fits; with coverage .90, once in 100,000 below the limit.
+
+    The rounds clipped ones of a flag with 3 % to .4, and the pilot's coefficient was 2.3 for 1.
+    """
+    n, pilots, covered = 20_000, [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.random(n) < 0.03, rng.normal(size=(n, 2))]).astype(float)
+        y = X @ [1.0, 0.0, -0.5] - 1 + rng.logistic(size=n) > 0
+        known = FIT | {"epsilon": 3.0, "trust": "server", "random_state": seed}
+        known["feature_bounds"] = ([0, -5, -5], [1, 5, 5])
+        model = ISRLDPClassifier(**known).fit(X, y, silos=np.arange(n) % 3)
+        frame = model.summary()
+        pilots.append(model.coef_[0, 0])
+        covered.append((frame["lower"] < [1, 0, -0.5, -1]) & (frame["upper"] > [1, 0, -0.5, -1]))
+    assert abs(np.mean(pilots) - 1) < 0.2
     assert np.mean(covered, axis=0).min() >= binom.ppf(1e-5 / 2, 20, 0.9) / 20
 
 
