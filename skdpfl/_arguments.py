@@ -8,6 +8,7 @@ privacy, not to the nearest.
 """
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -232,6 +233,13 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return value is None or value is pd.NA
     return True
+
+
+def host_and_port(address: str) -> tuple[str, str]:
+    """Return the parts of HOST:PORT; raise for other text."""
+    if not (parts := re.fullmatch(r"(\[.+\]|[^:]+):([0-9]{1,5})", address)):
+        raise ValueError(f"{address!r} is not HOST:PORT, as in server.example.org:7443")
+    return parts[1], parts[2]
 
 
 def refuse_dates(X: Any) -> None:

@@ -18,6 +18,7 @@ from flwr.app import Context, Message, MessageType
 from flwr.serverapp import Grid, ServerApp
 
 from skdpfl import remote
+from skdpfl._arguments import host_and_port
 from skdpfl._pipelines import check_fits_elsewhere
 from skdpfl.federation import Schema
 from skdpfl.flower._client import content_of, letter_in
@@ -170,7 +171,7 @@ class FlowerCourier(remote.DirectCourier):
 
     def _opened(self, address: str) -> tuple[dict[str, str], remote.LineServer]:
         """Open the port for lines; return what invitations to it say."""
-        key, certificate = remote.new_identity(address.rpartition(":")[0])
+        key, certificate = remote.new_identity(host_and_port(address)[0])
         invitation = {"address": address, "certificate": certificate.decode()}
         return invitation, remote.LineServer(address, (key, certificate), self._admit)
 

@@ -37,6 +37,7 @@ from typing import Any
 
 import grpc
 
+from skdpfl._arguments import host_and_port
 from skdpfl._codec import LIMITS, WireError
 from skdpfl._durable import replace_file
 from skdpfl.remote._declared import pack, unpack
@@ -139,7 +140,7 @@ class LineServer:
 
     def _listen(self, credentials: Any) -> None:
         """Take the port; again while a killed run's process still holds it."""
-        host, _, port = self._address.rpartition(":")
+        host, port = host_and_port(self._address)
         here = host if host in ("127.0.0.1", "localhost") else "[::]"
         end = time.monotonic() + _KNOCK
         while True:
@@ -272,7 +273,7 @@ class LineCourier(DirectCourier):
     ) -> None:
         super().__init__(timeout=timeout, absence=timeout)
         self._silos, self._lines = dict(silos), dict[str, SiloLine]()
-        identity = server_identity(Path(folder), address.rpartition(":")[0])
+        identity = server_identity(Path(folder), host_and_port(address)[0])
         self._server = LineServer(address, identity, self._admit)
 
     def ask(self, name: str, letter: bytes) -> bytes:

@@ -87,6 +87,32 @@ def _loaded(table: RecordsTable, folder: Path) -> tuple[np.ndarray, pd.DataFrame
     return X, pd.concat(rest[1:], ignore_index=True)
 
 
+def columns_of(table: RecordsTable) -> tuple[list[str], list[str]]:
+    """Return the names of a file's features, and of columns of text; raise for another target.
+
+    Its first rows are read: the operator looks at the names, and `read_records` at all rows.
+    """
+    frame = next(_blocks(table), pd.DataFrame())
+    if not len(frame):
+        raise BadFile(f"{table.source}: it has no rows")
+    if table.target not in frame:
+        here = list(frame.columns)
+        raise BadFile(f"{table.source}: there is no column {table.target!r}; there are {here}")
+    y = _targets(table, frame)
+    if table.classes is not None and not np.isin(y, np.array(table.classes)).all():
+        raise BadFile(f"{table.source}: the column {table.target!r} has other labels than classes")
+    features, texts = list[str](), list[str]()
+    for name in frame.columns.drop(table.target):
+        try:
+            _numbers(table, frame[name])
+            features.append(name)
+        except BadFile:
+            texts.append(name)
+    if not features:
+        raise BadFile(f"{table.source}: there is no column of numbers beside {table.target!r}")
+    return features, texts
+
+
 def features_of(settings: SiloSettings, rows: Path) -> Iterator[pd.DataFrame]:
     """Yield the features of a file's rows, some at a time."""
     table = settings.records
@@ -101,7 +127,7 @@ def _check_has(frame: pd.DataFrame, columns: Sequence[str], source: str) -> None
         raise BadFile(f"{source}: there is no column {missing[0]!r}")
 
 
-def _blocks(table: RecordsTable, columns: list[str]) -> Iterator[pd.DataFrame]:
+def _blocks(table: RecordsTable, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
     """Yield the rows, some at a time; of Parquet only these columns are read."""
     file = table.file
     if file is not None and not file.exists():

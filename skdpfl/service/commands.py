@@ -18,14 +18,14 @@ import pandas as pd
 
 from skdpfl import estimators, remote
 from skdpfl._adapted import HEADS, SiloAdapted
-from skdpfl._arguments import at_least
+from skdpfl._arguments import at_least, host_and_port
 from skdpfl._durable import replace_file
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.service import _settings
 from skdpfl.service._serve import allowed_users, make_gate, serve
-from skdpfl.service._settings import BadFile, SiloSettings, read_settings
-from skdpfl.service._tables import features_of, read_file, read_records
+from skdpfl.service._settings import BadFile, RecordsTable, SiloSettings, read_settings
+from skdpfl.service._tables import columns_of, features_of, read_records
 
 #: seconds within which a gate that is well says so; between two attempts; until the next dial
 _HEALTH, _AGAIN, _DIAL = 15.0, 0.2, 5.0
@@ -170,6 +170,7 @@ def _connect(asked: argparse.Namespace) -> int:
     The process has the gate's socket and the server's certificate, and nothing that is secret: it
     runs as a user of its own, with a network, which the gate has not.
     """
+    host_and_port(asked.address)
     certificate = asked.certificate.read_bytes()
 
     def ask(letter: bytes) -> bytes:
@@ -311,11 +312,13 @@ def _words_of(asked: argparse.Namespace, folder: Path) -> dict[str, str]:
     records, program = asked.records.absolute(), Path(sys.executable).absolute()
     in_a_home = any(p.is_relative_to(h) for p in (folder, records, program) for h in _HOMES)
     how = {key: value for key in _READING if (value := getattr(asked, key))}
-    first = next(read_file(records, how.get("separator", ","), how.get("encoding", "utf-8")))
-    columns = list(first)
-    if asked.target not in columns:
-        raise BadFile(f"{records}: there is no column {asked.target!r}; there are {columns}")
-    labels = [each if each.lstrip("-").isdecimal() else _text(each) for each in asked.classes]
+    host_and_port(asked.server)
+    whole = all(each.lstrip("-").isdecimal() for each in asked.classes)
+    classes = tuple(int(each) if whole else each for each in asked.classes)
+    table = RecordsTable(asked.name, (), asked.target, file=records, classes=classes or None, **how)
+    features, texts = columns_of(table)
+    if texts:
+        print(f"{records}: left out of features, as they hold text: {texts}", file=sys.stderr)
     return {
         "name": _text(asked.name),
         "stem": asked.name,
@@ -326,12 +329,12 @@ def _words_of(asked: argparse.Namespace, folder: Path) -> dict[str, str]:
         "home": "read-only" if in_a_home else "yes",
         "server": asked.server,
         "records": _text(str(records)),
-        "features": ", ".join(_text(each) for each in columns if each != asked.target),
+        "features": ", ".join(map(_text, features)),
         "target": _text(asked.target),
         "approval": "false" if asked.unattended else "true ",
         "users": _text(asked.carrier) if asked.carrier else "",
         "reading": "".join(f"{key} = {_text(value)}\n" for key, value in how.items()),
-        "classes": f"classes = [{', '.join(labels)}]\n" if labels else "",
+        "classes": f"classes = {json.dumps(classes, ensure_ascii=False)}\n" if classes else "",
     }
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+import pandas as pd
 import pytest
 
 pytest.importorskip("cryptography")
@@ -70,6 +71,57 @@ def test_a_new_hospital_passes_its_check(kit, capsys):
     more = "--records", str(kit.parent / "records.csv"), "--target", "ill"
     with pytest.raises(SystemExit, match="File exists"):  # nothing is written over
         main(["silo", "init", "north", "--folder", str(kit), *more])
+
+
+REFUSED = {
+    "labels without --classes": ({"ill": ["yes", "no"]}, [], "'ill' has text, not numbers"),
+    "other labels": ({"ill": ["yes", "no"]}, ["--classes", "Yes", "no"], "other labels than class"),
+    "other numbers": ({"ill": ["0", "2"]}, ["--classes", "0", "1"], "other labels than classes"),
+    "another target": ({"sick": [0, 1]}, [], "there is no column 'ill'; there are"),
+    "no rows": ({"ill": []}, [], "it has no rows"),
+    "text alone": ({"ill": [0, 1], "ward": ["a", "b"]}, [], "no column of numbers beside 'ill'"),
+    "no port": ({"ill": [0, 1], "age": [3, 4]}, ["--server", "example.org"], "not HOST:PORT"),
+    "two ports": ({"ill": [0, 1], "age": [3, 4]}, ["--server", "a:1:2"], "not HOST:PORT"),
+}
+
+
+def init(folder, columns, *more, separator=","):
+    pd.DataFrame(columns).to_csv(folder / "r.csv", index=False, sep=separator)
+    here = "--folder", str(folder / "kit"), "--records", str(folder / "r.csv"), "--target", "ill"
+    return main(["silo", "init", "north", *here, "--separator", separator, *more])
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_init_refuses_at_once_what_the_gate_could_not_read(tmp_path, case):
+    columns, more, words = REFUSED[case]
+    with pytest.raises(SystemExit, match=words):
+        init(tmp_path, columns, *more)
+    assert not (tmp_path / "kit").exists()
+
+
+def test_init_takes_the_files_that_the_gate_takes(tmp_path):
+    (tmp_path / "r.txt").write_text("ill,age\n1,2\n")
+    here = "--folder", str(tmp_path / "kit"), "--records", str(tmp_path / "r.txt")
+    with pytest.raises(SystemExit, match=r"records\.query must be a select"):
+        main(["silo", "init", "north", *here, "--target", "ill"])
+
+
+def test_init_leaves_out_columns_of_text_and_says_so(tmp_path, capsys):
+    columns = {"ill": ["no", "1"], "ward": ["a", "b"], "age": ["3,5", "4"], "seen": ["2020", "x"]}
+    more = "--decimal", ",", "--classes", "1", "no"
+    assert init(tmp_path, columns, *more, separator=";") == 0
+    assert "left out of features, as they hold text: ['ward', 'seen']" in capsys.readouterr().err
+    records = read_settings(tmp_path / "kit" / "hospital.toml").records
+    assert records.features == ("age",) and records.classes == ("1", "no")
+    (tmp_path / "r.csv").chmod(0o600)
+    assert check(tmp_path / "kit") == 0
+
+
+def test_an_address_without_a_port_is_refused_where_it_is_dialled(tmp_path):
+    (tmp_path / "server.crt").write_text("")
+    more = "--socket", str(tmp_path / "s"), "--certificate", str(tmp_path / "server.crt"), "--once"
+    with pytest.raises(SystemExit, match=r"'example\.org' is not HOST:PORT"):
+        main(["silo", "connect", "example.org", *more])
 
 
 def test_systemd_and_the_program_read_the_units_of_a_kit(kit, monkeypatch):
