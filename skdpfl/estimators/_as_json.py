@@ -96,6 +96,8 @@ def to_plain(model: Any) -> dict[str, Any]:
     more = curves if encoding is None else curves | {"encoding": encoding.to_dict()}
     if (intervals := vars(model).get("_intervals")) is not None:
         more = more | {"intervals": intervals.to_plain()}
+    if vars(model).get("_has_exposure"):
+        more = more | {"exposure": True}
     return {
         "schema": ADDITIVE if curves else SCHEMA,
         "version": VERSION if encoding is None else ENCODED,
@@ -145,7 +147,7 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     curved = isinstance(plain, dict) and plain.get("schema") == ADDITIVE
     encoded = isinstance(plain, dict) and "encoding" in plain
     more = ({"curves"} if curved else set()) | ({"encoding"} if encoded else set())
-    more |= {"intervals"} & set(plain) if isinstance(plain, dict) else set()
+    more |= {"intervals", "exposure"} & set(plain) if isinstance(plain, dict) else set()
     keys(plain, KEYS | more, "model")
     schema, version = ADDITIVE if curved else SCHEMA, ENCODED if encoded else VERSION
     for name, expected in (("schema", schema), ("version", version), ("estimator", kind.__name__)):
@@ -194,6 +196,8 @@ def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
     if loss.one_slope:
         model.model_, model.intercept_ = OneSlope(width, outputs), intercept
     model.scaling_, model._ranges = _scaling(plain, width), None
+    model._has_exposure = plain.get("exposure", False)
+    require(isinstance(model._has_exposure, bool), "exposure", "must be true or false")
     if curves is not None:
         _set_curves(model, plain["curves"], curves)
     model._noise_error = NoiseError("plain data do not contain noise errors")

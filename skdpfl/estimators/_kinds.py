@@ -305,7 +305,7 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the records in the score.
         exposure : array-like of shape (n_samples,), default=None
-            Their exposures, for losses with a log link.
+            Their exposures, for losses with a log link: of models that were fitted with some.
         **refused
             Not accepted.
 
@@ -318,6 +318,11 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
         """
         refuse_in_score(refused)
         loss = self._loss()
+        if exposure is None and vars(self).get("_has_exposure"):
+            raise ValueError(
+                "This model was fitted with exposure=, so it predicts rates. Give score the "
+                "exposure= of these records, too: ones if y are rates."
+            )
         if not isinstance(loss, OfLogMean) and exposure is None:
             return super().score(X, y, sample_weight)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")

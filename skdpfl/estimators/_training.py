@@ -469,6 +469,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             "model_": work.model,
             "scaling_": scales.features,
             "silo_ids_": fit.recipe.facts.silo_ids.to_numpy(),
+            "_has_exposure": fit.recipe.facts.has_exposure,
             "n_rounds_": settings.n_rounds,
             "clip_norm_": work.plan.clip_norm,
             "learning_rate_": settings.learning_rate,

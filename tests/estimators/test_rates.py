@@ -1,11 +1,13 @@
 """Counts, rates and amounts: as good as scikit-learn's without noise, useful with it."""
 
+import json
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score
@@ -130,18 +132,33 @@ def test_score_is_the_deviance_explained(loss):
     X, y, exposure, silos = rates(loss, n=600)
     model = ISRLDPRegressor(INF, loss=loss).fit(X, y, silos=silos, exposure=exposure)
     found = model.predict(X)
+    one = np.ones(len(y))
     if isinstance(loss, NegativeBinomial):
-        assert model.score(X, np.maximum(found, 0)) == pytest.approx(1)
+        assert model.score(X, np.maximum(found, 0), exposure=one) == pytest.approx(1)
         assert 0 < model.score(X, y, exposure=exposure) < 1
         return
     power = {Poisson(): 1, Gamma(): 2}.get(loss) or loss.power
     want = d2_tweedie_score(y, found, power=power)
-    assert model.score(X, y) == pytest.approx(want, rel=1e-10)
+    assert model.score(X, y, exposure=one) == pytest.approx(want, rel=1e-10)
     weights = exposure ** (2 - power)
     want = d2_tweedie_score(y / exposure, found, sample_weight=weights, power=power)
     assert model.score(X, y, exposure=exposure) == pytest.approx(want, rel=1e-10)
-    ones = model.score(X, y, np.ones(len(y)), exposure=exposure)
+    ones = model.score(X, y, one, exposure=exposure)
     assert ones == pytest.approx(want, rel=1e-10)
+
+
+def test_counts_are_not_scored_against_rates():
+    X, y, exposure, silos = rates(n=600)
+    plain = ISRLDPRegressor(INF, loss="poisson", random_state=0).fit(X, y, silos=silos)
+    assert np.isfinite(plain.score(X, y))
+    model = clone(plain).fit(X, y, silos=silos, exposure=exposure)
+    saved = ISRLDPRegressor.from_dict(json.loads(json.dumps(model.to_dict())))
+    for each in (model, saved):
+        with pytest.raises(ValueError, match=r"fitted with exposure=, .* Give score the exposure="):
+            each.score(X, y)
+        assert each.score(X, y, exposure=exposure) > 0.1
+        np.testing.assert_allclose(each.predict(X, np.ones(len(X))), each.predict(X))
+    assert np.isfinite(model.fit(X, y, silos=silos).score(X, y))  # without, again
 
 
 @pytest.mark.parametrize("exposure", [1e-300, 1e-3, 1e300])
