@@ -2,7 +2,7 @@
 
 ::
 
-    L   hospital.ledger          each fit that was paid for, by the digest of its offer
+    L   hospital.ledger          each fit that was paid for, by the digest of its offer, and for M
     M   hospital.ledger.fits/    one file a fit: FIT.OFFER.offer was agreed to, FIT.OFFER.N.fit
                                  has N answers, the state of the silo and the last answer;
                                  FIT.secrets those of its masks, until it is done
@@ -19,7 +19,8 @@ and if one of these does not hold, the silo agrees to nothing and answers nothin
 
 **Formal guarantee.** A fit is identified by its offer's digest, so no two fits share an entry,
 whatever names a server gives them. An entry is written before the first release of its fit and is
-never removed; a fit is settled for less only after M says that it has ended. A release is drawn
+never removed; it names the M that it was written for, and no other M answers for it. A fit is
+settled for less only after M says that it has ended. A release is drawn
 once: it is in M before it leaves, and M is not used if it is older than the last release. Copies of
 L, M and C that were made at the same moment and are restored together cannot be detected; C can be
 on another disk.
@@ -55,6 +56,7 @@ from skdpfl._codec import WireError
 from skdpfl._durable import replace_file
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.spending.book import Entry
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Offer
@@ -63,8 +65,8 @@ from skdpfl.remote._terms import LIMITS, Refused
 #: how many digits of a digest are in a file's name
 _NAME_DIGITS = 32
 _NAME = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{32})\.(?:offer|([0-9]+)\.fit)")
-#: how a fit's name ends in the ledger
-_ENTRY = re.compile(r", offer ([0-9a-f]{64})$")
+#: how a fit's name ends in the ledger: its offer's digest, and the mark of the memory
+_ENTRY = re.compile(r", offer ([0-9a-f]{64})(?:, by [0-9a-f]{16})?$")
 #: refusals of a day that are listed: letters that are refused must not fill the disk
 _REFUSALS_A_DAY = 1000
 _START = "0" * 64
@@ -298,9 +300,9 @@ class SiloMemory:
 
     def pay(self, agreed: bytes, offer: Offer) -> None:
         """Charge the cost of a whole fit, once."""
-        name = _entry_of(agreed, offer)
+        name = f"{offer.estimator}, offer {hashlib.sha256(agreed).hexdigest()}, by {self.mark}"
         with self._open() as ledger:
-            entry = next((each for each in ledger.entries if each.name == name), None)
+            entry = _entry_in(ledger, agreed)
             if entry is None:
                 spent = offer.row.spent(offer.seed)
                 ledger.check(spent)
@@ -309,6 +311,8 @@ class SiloMemory:
                 ledger.charge(name, spent)
             elif entry.settled:  # whatever copy of the memory is here
                 raise Refused("This fit was settled at the price of fewer rounds.")
+            elif entry.name != name:  # and this one would draw its releases again
+                raise Refused("This silo's ledger was charged for this fit by another gate.")
 
     def done(self, fit: str) -> None:
         """Delete the secrets of a fit's masks."""
@@ -325,10 +329,10 @@ class SiloMemory:
             self.store.audit.add("ended early", fit=fit, rounds=record["round"] + 1, epsilon=price)
             (self.store.write if spent is None else self.answered)(fit, ended)
         if spent is not None:
-            name = _entry_of(bytes(record["offer"]), unpack(bytes(record["offer"])))
             with self._open() as ledger:
-                if not next(each for each in ledger.entries if each.name == name).settled:
-                    ledger.settle(name, spent)
+                entry = _entry_in(ledger, bytes(record["offer"]))
+                if entry is not None and not entry.settled:
+                    ledger.settle(entry.name, spent)
 
     def answered(self, fit: str, record: dict[str, Any]) -> None:
         """Store one more answer; it may leave when this returns."""
@@ -358,9 +362,11 @@ class SiloMemory:
         replace_file(self._counter, f"{n_answers} {n_fits}\n".encode())
 
 
-def _entry_of(agreed: bytes, offer: Offer) -> str:
-    """Return the name of a fit in the ledger."""
-    return f"{offer.estimator}, offer {hashlib.sha256(agreed).hexdigest()}"
+def _entry_in(ledger: PrivacyLedger, agreed: bytes) -> Entry | None:
+    """Return a fit's entry in the ledger, by its offer; None if it was not charged."""
+    digest = hashlib.sha256(agreed).hexdigest()
+    named = ((_ENTRY.search(entry.name), entry) for entry in ledger.entries)
+    return next((entry for name, entry in named if name and name[1] == digest), None)
 
 
 def _question_in(path: Path) -> dict[str, Any] | None:

@@ -166,6 +166,20 @@ def test_a_fit_does_not_go_on_with_other_records(tmp_path, letters, change):
         assert len(ledger.entries) == (told > 1)
 
 
+@pytest.mark.parametrize("agreed", [1, 2])
+def test_two_gates_with_one_ledger_answer_a_fit_once(tmp_path, letters, agreed):
+    """Each has a folder and a count of its own, and would draw the paid releases again."""
+    one, other = Silo(tmp_path / "one"), Silo(tmp_path / "other")
+    other.paths["ledger"] = one.paths["ledger"]
+    mine, theirs = iter(letters), iter(letters)
+    assert isinstance(other.tell(theirs, "first", 1), Agreement)
+    assert isinstance(one.tell(mine, "first", 1 + agreed), Answer)
+    for _ in range(2):
+        assert "by another gate" in other.tell(theirs, "first", 1).reason
+    assert isinstance(one.tell(mine, "first", 1), Answer)
+    assert len(PrivacyLedger(path=one.paths["ledger"], must_exist=True).entries) == 1
+
+
 def test_an_offer_that_was_paid_for_is_kept(tmp_path):
     """The process was killed before its answer: without the offer, no fit is gone on with."""
     store = SiloStore(tmp_path)
