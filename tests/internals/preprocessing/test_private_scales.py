@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from skdpfl import ISRLDPRegressor
 from skdpfl.federation import SiloBudgets
 from skdpfl.privacy.events import Guarantee
 from skdpfl.privacy.randomness.streams import streams_for
@@ -51,6 +52,17 @@ def test_scales_are_within_a_small_factor_and_centers_within_a_deviation(known, 
     plan = planned(codes, trust=trust, **known)
     for seed in range(5):
         assert_good(scales_of(plan, X, y, codes, streams_for(seed)), 3.0 if known else 2.0)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.02, 0.05])
+def test_rare_flags_without_bounds_have_a_scale(share):
+    """Their ones were taken for noise, and scales were anything from 1e-5 to 400."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random((20_000, 10)) < share, rng.normal(size=20_000)])
+    y = X @ np.append(np.ones(10), 1) + 0.1 * rng.normal(size=20_000)
+    known = {"target_bounds": (-5, 8), "clip_features": False, "random_state": 0}
+    model = ISRLDPRegressor(3.0, **known).fit(X, y, silos=np.arange(20_000) % 3)
+    assert np.abs(model.coef_ - 1).max() < 0.25
 
 
 def test_ignored_features_get_no_coefficient_and_the_radius_covers_the_bounds():
