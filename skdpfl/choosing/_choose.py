@@ -190,10 +190,11 @@ def _with_scales(recipe: Recipe, mu: np.ndarray) -> Recipe:
 def plan_calibration(recipe: Recipe) -> CalibrationPlan | None:
     """Return the plan of the calibration; None if there is none."""
     promise, model, loss = recipe.promise, recipe.model, recipe.loss
-    chosen = recipe.calibrates and recipe.chooses_step and not recipe.method.has_own_step
     times = isinstance(loss, PiecewiseExponential)
+    own_step = recipe.method.has_own_step and not times
+    chosen = recipe.calibrates and recipe.chooses_step and not own_step
     paid = promise.epsilon is not None and (times or not promise.is_exact)
-    records = promise.unit != "silo" and promise.trust != "shuffler"
+    records = (times or promise.unit != "silo") and promise.trust != "shuffler"
     if not (chosen and paid and records and recipe.radius is None):
         return None
     budget = recipe.budgets_of(budgets(recipe, 1.0, 1))

@@ -173,8 +173,8 @@ calibrate : bool, default=True
     estimated for 4 to 12 %. Or whether to spend 4 % on shifting the predictions of
     ``loss="quantile"``, so that the wanted share of targets is below them. Of survival: whether
     events and time are counted, for 1 to 15 %, so that rounds begin at their hazard. Only with
-    ``learning_rate="auto"``, an ``epsilon``, a ``unit`` other than "silo" and a ``trust`` other
-    than "shuffler"; no effect on other fits.
+    ``learning_rate="auto"``, an ``epsilon``, a ``trust`` other than "shuffler" and, but for
+    survival, a ``unit`` other than "silo"; no effect on other fits.
 
 inference : {None, "intervals"}, default=None
     "intervals": confidence intervals of a linear model's coefficients, in ``summary`` and

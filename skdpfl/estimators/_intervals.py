@@ -217,7 +217,7 @@ def fitted_intervals(
     ignored = np.isinf(getattr(scales.features, "scale", np.zeros(0)))
     used = np.ones(len(pilot), bool)
     used[: len(ignored)] = ~ignored
-    alone = plan.intercept != 1  # hazards of intervals are not shown
+    alone = plan.kind == "times" or not plan.intercept  # hazards are not shown
     names = tuple(coef_names(model)) if alone else (*coef_names(model), "intercept")
     rows = slice(None, len(names))
     basis = plan.basis(step, used)

@@ -22,7 +22,7 @@ read: the accountant composes them with the rounds, and silos elsewhere price th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -247,30 +247,29 @@ class IntervalPlan:
         each, t = [self._structured(own) for own in curvatures], self.stretch
         noises = run.noise(0, score), run.noise(1, curvature)
         both = scores.sum(axis=0), np.sum(each, axis=0)
-        far = self.kind != "labels" and self.intercept > 0 and self._is_far(*both, noises)
-        return NewtonStep(
+        far = self.kind == "counts" and self.intercept > 0 and self._is_far(*both, noises)
+        step = NewtonStep(
             run.pilot / t,
-            both[0] * t,
-            both[1],
-            noises[0] * t,
-            noises[1],
+            scores.sum(axis=0) * t,
+            np.sum(each, axis=0),
+            run.noise(0, score) * t,
+            run.noise(1, curvature),
             meat=None if meat is None else unpacked(run.total(2, meat)[0], self.k) * np.outer(t, t),
             each=self._each(scores * t, each),
             far=_FAR if far else "",
         )
+        return from_events(step, self.intercept) if self.kind == "times" else step
 
     def _is_far(self, score: Array, curvature: Array, noises: tuple[float, float]) -> bool:
         """Whether there are surely other numbers of events than the pilot says, by much.
 
         Where it has r times as many, the curvature and the slopes' step are about r times as large
-        as they should be. The sums over intercepts are of events less expected ones, and of
-        expected ones; a parameter's curvature is stretched (:attr:`stretch`). Counts are events,
-        too: their variance is their mean.
+        as they should be. The intercept's sums are of events (counts, whose variance is their mean)
+        less expected ones, and of expected ones.
         """
-        n = self.intercept
-        expected = float(curvature.diagonal()[-n:].sum()) / n
-        events = expected + float(score[-n:].sum())
-        noise = math.sqrt(n * (noises[0] ** 2 + (noises[1] / n) ** 2) + max(events, 0.0))
+        expected = float(curvature[-1, -1])
+        events = expected + float(score[-1])
+        noise = math.sqrt(noises[0] ** 2 + noises[1] ** 2 + max(events, 0.0))
         return (
             events - _SURELY * noise > _MANY_TIMES * expected
             or _MANY_TIMES * (events + _SURELY * noise) < expected
@@ -392,6 +391,29 @@ class IntervalRun:
             std = self.plan.sums.noised(number, what).std
             return float(np.sqrt(std @ std))
         return self.plan.sums.noise(number, what) / self._largest
+
+
+def from_events(step: NewtonStep, n: int) -> NewtonStep:
+    """Return the step of a hazard's slopes, as from n log hazards that fit the number of events.
+
+    Where O events are for E expected ones, all hazards times r = O / E have the curvature r J and
+    the score S - (r - 1) J e, e the common log hazard. So the step from there is, for slopes,
+    (r J)^-1 S; scores vary by r J, too. A relative error f of r is one of J: its part in V(u), at
+    this step, is f^2 S S'. Log hazards would need their own change, log r, and are not shown.
+    """
+    expected = float(step.curvature.diagonal()[-n:].sum()) / n
+    events = max(0.0, expected + float(step.score[-n:].sum()) / math.sqrt(n))
+    ratio = events / expected if expected > 0 else 0.0  # 0: the noise hides the curvature
+    error = float(np.max(step.score_noise)) / events if ratio else 0.0
+    curvature = ratio * step.curvature
+    own = curvature if step.meat is None else step.meat
+    return replace(
+        step,
+        curvature=curvature,
+        curvature_noise=ratio * step.curvature_noise,
+        meat=own + error**2 * np.outer(step.score, step.score),
+        each=None if step.each is None else (step.each[0], ratio * step.each[1]),
+    )
 
 
 def _columns(groups: list[NDArray[np.intp]], k: int) -> Array:

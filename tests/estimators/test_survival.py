@@ -11,6 +11,7 @@ import pytest
 import skdpfl
 from benchmarks.survival import cox, study
 from skdpfl import DPFedAvgSurvival, DPFederatedSurvival, ISRLDPSurvival, SiloAdapted
+from skdpfl.algorithms import MinibatchSGD
 from skdpfl.losses import Ordinal, PiecewiseExponential, signed_times
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.models import OneSlope
@@ -50,6 +51,8 @@ def with_events(share, n=6000):
         {"unit": "person"},
         {"silos": 1},
         {"silos": 60},
+        {"silos": 60, "unit": "silo", "trust": "server", "kind": DPFedAvgSurvival},
+        {"kind": DPFederatedSurvival, "algorithm": MinibatchSGD(0.5)},
     ],
     ids=str,
 )
@@ -59,13 +62,13 @@ def test_rounds_begin_at_the_hazard_of_the_events(more):
     The relative noise of the count is at most .1, but .3 with 60 silos' own noise.
     """
     X, y, told, known = with_events(0.03)
-    more = {"epsilon": 8.0, "n_rounds": 3} | more
+    more = {"epsilon": 8.0, "n_rounds": 3, "kind": ISRLDPSurvival} | more
     count = more.pop("silos", 4)
     told["silos"] = np.arange(len(X)) % count
     if more.get("unit") == "person":
         told["persons"] = np.arange(len(X)) // 2
         told["silos"] = told["persons"] % count
-    model = ISRLDPSurvival(**known | more, random_state=0).fit(X, y, **told)
+    model = more.pop("kind")(**known | more, random_state=0).fit(X, y, **told)
     events, years = y["event"].sum(), y["time"].sum()
     assert abs(model.model_.start - np.log(events / years)) < np.log(1.6 if count < 9 else 4)
     assert model.privacy_spent_.epsilon <= more["epsilon"]

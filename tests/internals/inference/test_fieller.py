@@ -7,6 +7,7 @@ from scipy.stats import binom
 from skdpfl.federation import SiloData, SumPlan, Work
 from skdpfl.inference import HazardScores, NewtonStep, PilotScores
 from skdpfl.inference._fieller import packed, unpacked
+from skdpfl.inference._plan import from_events
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.remote import Refused
@@ -111,3 +112,21 @@ def test_products_of_means_are_for_persons(unit):
     validate_question(plan, 0, PilotScores(*known, products="records"), facts, work)
     with pytest.raises(Refused, match='means are for unit="person"'):
         validate_question(plan, 0, PilotScores(*known, products="persons"), facts, work)
+
+
+def test_slopes_step_is_that_from_the_events_hazard():
+    """A binary column with rates 3 and 1: (p - x) O is the score there, p (1 - p) O the slope."""
+    events, at_risk = np.array([30.0, 90.0]), np.array([200.0, 200.0])
+    found = []
+    for hazard in (0.03, 0.3, 3.0):
+        expected = hazard * at_risk
+        left, x = events - expected, np.array([0.0, 1.0])
+        curvature = np.array([[expected[1], expected[1]], [expected[1], expected.sum()]])
+        own = NewtonStep(np.zeros(2), np.array([left @ x, left.sum()]), curvature, 1.0, 2.0)
+        step = from_events(own, 1)
+        assert step.score_noise == 1 and step.curvature_noise == pytest.approx(0.6 / hazard)
+        found.append((step.estimate[0], step.covariance[0, 0]))
+    assert np.array(found)[:, 0] == pytest.approx([1.0] * 3)  # (90 - 30) / 60
+    assert max(found)[1] < 0.2
+    hidden = NewtonStep(np.zeros(2), np.array([0.0, -9.0]), np.eye(2), 1.0, 0.0)
+    assert "hides" in from_events(hidden, 1).refused
