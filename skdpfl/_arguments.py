@@ -211,8 +211,8 @@ _QUOTING = ("could not convert", "Complex data not supported", "Casting complex"
 def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | None:
     """Return an error's text with the value's position instead; None if it quotes no value."""
     message = str(error)
-    no_table = message.startswith("float() argument") and not hasattr(X, "shape")
-    if not (message.startswith(_QUOTING) or no_table):
+    is_object = message.startswith("float() argument")
+    if not (message.startswith(_QUOTING) or is_object):
         return None
     start = "Complex data not supported: " if "omplex" in message else ""
     for called, values in ((name, X), ("y", y)):
@@ -220,8 +220,10 @@ def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | 
         for place in zip(*np.nonzero(~np.vectorize(_is_number, otypes=[bool])(table)), strict=True):
             where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
             kind = type(table[place]).__name__
+            if is_object and values is X and hasattr(X, "shape"):
+                return None  # scikit-learn's own words
             return f"{start}{called} must hold numbers; it holds a {kind} in {where}."
-    return f"{start}{name} holds a value that is not a number."
+    return None if is_object else f"{start}{name} holds a value that is not a number."
 
 
 def _is_number(value: Any) -> bool:
@@ -246,7 +248,8 @@ def refuse_dates(X: Any) -> None:
     """Raise for columns of dates or times, which NumPy would convert to nanoseconds."""
     columns = zip(X.columns, X.dtypes, strict=True) if hasattr(X, "dtypes") else ()
     times = ("date", "time", "duration")  # pandas' and polars' names of types, in small letters
-    if names := [name for name, dtype in columns if str(dtype).lower().startswith(times)]:
+    of = {name: getattr(getattr(dtype, "categories", 0), "dtype", dtype) for name, dtype in columns}
+    if names := [name for name, dtype in of.items() if str(dtype).lower().startswith(times)]:
         raise ValueError(
             f"X has column(s) {names!r} of dates or times. Count days from a public date: "
             f"(X[{names[0]!r}] - date).dt.days."
@@ -282,7 +285,7 @@ def _advice(X: Any, y: Any, error: Exception, declares: bool) -> str | None:
     unlike = isinstance(error, TypeError) and "not supported between" in message
     if y is not None and (unlike or message.startswith("Unknown label type: unknown")):
         kinds = sorted({type(label).__name__ for label in _flat(y)})
-        one = kinds[0] if len(kinds) == 1 else "str"
+        one = kinds[0] if kinds in (["bool"], ["float"], ["int"]) else "str"
         if np.asarray(y).dtype == object and (len(kinds) > 1 or not unlike):
             return (
                 "Unknown label type: y is an object array with labels of type "

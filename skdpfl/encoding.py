@@ -93,17 +93,19 @@ def kinds_of(X: Any) -> tuple[Kind, ...]:
     else:
         dtypes = [np.asarray(X).dtype] * np.shape(X)[1]
         names = list(range(len(dtypes)))
-    kinds: list[Kind] = []
-    for name, dtype in zip(names, dtypes, strict=True):
-        if (kind := kind_of(dtype)) is None:
-            pandas_own = isinstance(dtype, pd.CategoricalDtype)
-            of = f" of {dtype.categories.dtype}" if pandas_own else ""
-            raise ValueError(
-                f"The column {name!r} has dtype {dtype}{of}. Columns hold numbers, True and False, "
-                "text, or dates: convert it to one of these, or leave it out."
-            )
-        kinds.append(kind)
-    return tuple(kinds)
+    return tuple(map(_known_kind, names, dtypes))
+
+
+def _known_kind(name: Any, dtype: Any) -> Kind:
+    """Return the kind of a column; raise if there is none."""
+    if (kind := kind_of(dtype)) is None:
+        pandas_own = isinstance(dtype, pd.CategoricalDtype)
+        of = f" of {dtype.categories.dtype}" if pandas_own else ""
+        raise ValueError(
+            f"The column {name!r} has dtype {dtype}{of}. Columns hold numbers, True and False, "
+            "text, or dates: convert it to one of these, or leave it out."
+        )
+    return kind
 
 
 def canonical(values: Any, kind: Kind) -> np.ndarray:
@@ -657,7 +659,10 @@ class Encoding(Mapping[Any, EncodedColumn]):
         there = list(frame.columns)
         if missing := [name for name in names if name not in there]:
             raise ValueError(f"The frame lacks the column(s) {missing[:5]!r}.")
-        yield from (coded(frame[name]) for name in names)
+        for name in names:
+            column = frame[name]
+            _known_kind(name, column.dtype)
+            yield coded(column)
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the lowest and highest values (width,), NaN where they are not known yet."""

@@ -115,13 +115,13 @@ class Table:
         table = None
         if schema is not None:
             table = ExpandedTable.of_parts(schema.parts(features), schema, _num_samples(features))
+        if schema is None:
+            refuse_dates(features)
         numbers = features if table is None else table.stored[0]
         if table is not None and len(numbers) < 2:  # an error names the features' shape
             numbers = np.zeros(features.shape)
         with advising(numbers, y, declares=encoding is not None):
             values, y = validate(numbers, y)
-        if schema is None:
-            refuse_dates(features)
         if warn:
             _warnings.warn_of_people(features)
         owners = read_silos(silos, len(values), X), read_persons(persons, len(values), X)

@@ -52,6 +52,8 @@ def _numbers_of(values: Any, n: int, X: Any, name: str) -> np.ndarray:
         raise ValueError(
             f"{name} must be one number for each of the {n} rows of X; got {values!r}."
         )
+    if np.asarray(values).dtype.kind in "mM":
+        raise ValueError(f"{name} holds dates or times instead of numbers: give days, or seconds.")
     with naming_no_values(values, name):
         numbers: np.ndarray = check_array(values, ensure_2d=False, dtype=FLOATS, input_name=name)
     if numbers.shape != (n,):

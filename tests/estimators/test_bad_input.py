@@ -1,5 +1,7 @@
 """Bad input: an error that says what was given and what would be right, and nothing half-fitted."""
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -107,6 +109,26 @@ def test_gaps_in_numbers(name, library):
     numbers = days.astype("int64") if library == "pandas" else days.cast(pl.Int64)
     with pytest.raises(ValueError, match="of dates or times"):
         estimator.fit(numbers, y, silos=silos).predict(days)
+    if library == "pandas":
+        with pytest.raises(ValueError, match="hold no numbers"):
+            estimator.predict(days.astype("category"))
+
+
+OF_TIME = [datetime.date(2020, 1, 31), datetime.timedelta(days=1)]
+
+
+@pytest.mark.parametrize("value", OF_TIME, ids=["date", "duration"])
+def test_dates_and_durations_are_no_targets_or_weights(value):
+    """The errors were NumPy's, or advised y.astype(date); weights were nanoseconds."""
+    X, y, _ = data("ISRLDPRegressor", n=40)
+    objects = pd.Series([value] * 40, dtype=object)
+    with pytest.raises(ValueError, match=f"y must hold numbers; it holds a {type(value).__name__}"):
+        make("ISRLDPRegressor").fit(X, objects)
+    with pytest.raises(ValueError, match=r"convert them to one type: y\.astype\(str\)"):
+        make("ISRLDPClassifier").fit(X, objects)
+    times = pd.Series(pd.to_datetime(objects) if value is OF_TIME[0] else pd.to_timedelta(objects))
+    with pytest.raises(ValueError, match="sample_weight holds dates or times"):
+        make("ISRLDPRegressor").fit(X, y, sample_weight=times)
 
 
 @pytest.mark.parametrize("name", ALL)

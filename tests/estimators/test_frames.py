@@ -256,6 +256,17 @@ def test_columns_without_a_kind_are_refused_by_name(kind):
             skdpfl.ISRLDPClassifier(20).fit(given, np.arange(60) % 2)
 
 
+def test_new_records_without_a_kind_are_refused_by_name():
+    """They were gaps, in silence."""
+    frame, y, silos = raw(60)
+    model = skdpfl.ISRLDPClassifier(20, feature_bounds=DECLARED, random_state=0)
+    model.fit(frame, y, silos=silos)
+    spans = pd.Series(pd.to_timedelta(np.arange(60), unit="D"))
+    for seen in (spans, spans.astype("category"), pd.cut(frame.age.fillna(50), [0, 50, 100])):
+        with pytest.raises(ValueError, match=r"column 'seen' has dtype .*convert it"):
+            model.predict(frame.assign(seen=seen))
+
+
 def test_categories_that_are_intervals_are_refused_by_name():
     frame, y, silos = raw(60)
     given = frame.assign(age=pd.cut(frame.age, [0, 50, 100]))
