@@ -78,7 +78,7 @@ intervals. From one event a record and horizon, noisy rounds do not come down to
 V is 0.8 |w|^2 of an output of a linear model, and 1.5 for others. A slope that was seen is what
 this says of its cut terms (normal quantiles stand for x; of several outputs, fixed draws), but for
 noise and an error of 0.15 of the slope without a signal. The factor is the one of the least
-expected loss.
+expected loss, without the penalty: it may undo what alpha has shrunk.
 
 **The level of a quantile's predictions.** Clipped to kappa, the slopes -q and 1 - q of records
 balance at a quantile q' other than the requested q
@@ -301,8 +301,6 @@ class FactorPosterior:
         S.
     noise, cut : float
         Those of mean slopes.
-    penalty : float, default=0.0
-        alpha |w|^2 of the model.
     """
 
     variance: float
@@ -310,7 +308,6 @@ class FactorPosterior:
     level: float
     noise: float
     cut: float
-    penalty: float = 0.0
 
     @property
     def first(self) -> float:
@@ -325,7 +322,6 @@ class FactorPosterior:
     def factor(self, seen: list[tuple[float, float]]) -> float:
         """Return the factor, after slopes were seen at factors."""
         loss = self._losses @ self._likely(seen)
-        loss += self.penalty * _FACTORS**2 / 2
         best = int(np.clip(loss.argmin(), 1, len(loss) - 2))
         below, least, above = loss[best - 1 : best + 2]
         bend = below - 2 * least + above
@@ -661,14 +657,11 @@ class TemperaturePlan(ScalePlan):
     def posterior(self, run: CalibrationRun, level: float) -> FactorPosterior:
         """Return what is known before slopes are asked for; ``level`` is S."""
         model, values = run.work.model, run.params.astype(np.float64)
-        mask, intercept, variance = model.output_mask(), model.intercept_mask(), _TYPICAL
+        intercept, variance = model.intercept_mask(), _TYPICAL
         if model.is_linear:
             own = values if intercept is None else values[intercept == 0]
             variance = max(_OF_COEFFICIENTS * float(own @ own) / model.n_outputs, _LEAST_VARIANCE)
-        scaled = run.work.penalty if mask is None else run.work.penalty * mask
-        penalty = float(np.square(values) @ scaled)
-        known = model.n_outputs, level, self.noise, self.cut, penalty
-        return FactorPosterior(variance, *known)
+        return FactorPosterior(variance, model.n_outputs, level, self.noise, self.cut)
 
     def find(
         self, mean: Callable[[Any, int], float], posterior: FactorPosterior

@@ -72,6 +72,14 @@ def test_few_columns_of_many_records_are_not_shrunk(n_features):
     assert clf.fit(X, y, silos=np.arange(8000) % 3).temperature_ < 1.01
 
 
+def test_what_a_penalty_shrinks_too_far_is_undone():
+    X, y, silos = logistic(4000, n_classes=3)
+    clf = skdpfl.ISRLDPClassifier(8.0, alpha=0.3, random_state=0, **BOUNDS)
+    with_factor = log_loss(y, clf.fit(X, y, silos=silos).predict_proba(X))
+    clf.set_params(calibrate=False).fit(X, y, silos=silos)
+    assert with_factor < log_loss(y, clf.predict_proba(X)) - 0.05
+
+
 # ---- when there is none --------------------------------------------------------------------------
 
 OFF = [
