@@ -250,10 +250,10 @@ class IntervalPlan:
         far = self.kind == "counts" and self.intercept > 0 and self._is_far(*both, noises)
         step = NewtonStep(
             run.pilot / t,
-            scores.sum(axis=0) * t,
-            np.sum(each, axis=0),
-            run.noise(0, score) * t,
-            run.noise(1, curvature),
+            both[0] * t,
+            both[1],
+            noises[0] * t,
+            noises[1],
             meat=None if meat is None else unpacked(run.total(2, meat)[0], self.k) * np.outer(t, t),
             each=self._each(scores * t, each),
             far=_FAR if far else "",
