@@ -218,7 +218,7 @@ def _problems(settings: SiloSettings) -> Iterator[str]:
         yield "[records] needs either a file or a database (of PostgreSQL), not both"
     if records.event and records.classes:
         yield "records.event is for survival times, which have no records.classes"
-    if terms.delta == 0 or terms.pace < 0:
+    if not (terms.delta > 0 and terms.pace >= 0):
         yield "terms.delta must be above 0, and terms.pace at least 0"
     if terms.unit == "person" and not records.person:
         yield "terms.unit 'person' needs records.person, the column of their ids"

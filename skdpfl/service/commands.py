@@ -198,6 +198,9 @@ def _tell(what: str) -> None:
 
 def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Show what each fit cost."""
+    if not (settings.ledger.file.exists() or (_folder(settings) / "mark").exists()):
+        print("There is no ledger yet: the gate makes it when it starts for the first time.")
+        return
     ledger = PrivacyLedger(path=settings.ledger.file, must_exist=True)
     for number, entry in enumerate(ledger.entries, start=1):
         name, _, offer = entry.name.rpartition(", offer ")  # a server chose the name
@@ -277,7 +280,11 @@ def _predict(settings: SiloSettings, asked: argparse.Namespace) -> None:
 
 
 def _store(settings: SiloSettings) -> remote.SiloStore:
-    return remote.SiloStore(settings.ledger.folder or f"{settings.ledger.file}.fits")
+    return remote.SiloStore(_folder(settings))
+
+
+def _folder(settings: SiloSettings) -> Path:
+    return Path(settings.ledger.folder or f"{settings.ledger.file}.fits")
 
 
 def _left(settings: SiloSettings) -> str:

@@ -40,6 +40,17 @@ def test_it_says_what_the_gate_would_go_by(hospital, capsys):
     assert main(["silo", "ledger", str(hospital.file)]) == 0
 
 
+def test_there_is_no_ledger_before_the_gate_starts(hospital, capsys):
+    asked = ["silo", "ledger", str(hospital.file)]
+    for _ in range(2):
+        assert main(asked) == 0 and "There is no ledger yet" in capsys.readouterr().out
+    assert not (hospital.folder / "north.ledger.fits").exists()
+    assert check(hospital) == 0
+    (hospital.folder / "north.ledger").unlink()
+    with pytest.raises(SystemExit, match="is gone"):
+        main(asked)
+
+
 SECRET = "HIV positive"
 FILES = {
     "no TOML": ("[records]", "[records", "Expected"),
@@ -56,6 +67,7 @@ FILES = {
         "terms.unit must be one of 'record', 'person', 'silo'",
     ),
     "no price": ("epsilon = 3.0", "epsilon = 0.0", "terms: epsilon must be a number"),
+    "no pace": ("epsilon = 3.0", "epsilon = 3.0\npace = nan", "and terms.pace at least 0"),
     "a feature twice": ('"c", "d"]', '"c", "c"]', "must name each feature once"),
     "no records": ("records.csv", "others.csv", "there is no such file"),
     "no database": (
