@@ -9,6 +9,7 @@ privacy, not to the nearest.
 
 import math
 import re
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -195,8 +196,9 @@ def _instead(words: Callable[[Exception], str | None], *inputs: Any) -> Iterator
     try:
         with nullcontext() if real else refusing_complex():
             yield
-    except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
-        message = words(error)
+    except Exception as error:
+        usual = isinstance(error, (TypeError, ValueError, np.exceptions.ComplexWarning))
+        message = words(error) if usual or _is_of_value(error) else None
         if message is None:
             raise
     if message is not None:
@@ -208,22 +210,36 @@ _QUOTING = ("could not convert", "Complex data not supported", "Casting complex"
             "invalid literal")  # fmt: skip
 
 
+#: packages that read tables, whose errors are no value's own
+_READERS = ("skdpfl", "sklearn", "numpy", "scipy", "pandas", "polars", "pyarrow", "narwhals")
+
+
+def _is_of_value(error: Exception) -> bool:
+    """Whether a value's own conversion raised an error: its words may be the record's."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return frame.f_globals.get("__name__", "").partition(".")[0] not in _READERS
+
+
 def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | None:
     """Return an error's text with the value's position instead; None if it quotes no value."""
     message = str(error)
     is_object = message.startswith("float() argument")
-    if not (message.startswith(_QUOTING) or is_object):
+    quotes = message.startswith(_QUOTING)
+    if not (quotes or is_object or _is_of_value(error)):
         return None
+    gap = pd.NA if message.endswith("'NAType'") else pd.NaT
     start = "Complex data not supported: " if "omplex" in message else ""
     for called, values in ((name, X), ("y", y)):
         table = np.atleast_1d(np.asarray([] if values is None else values, dtype=object))
-        for place in zip(*np.nonzero(~np.vectorize(_is_number, otypes=[bool])(table)), strict=True):
+        strange = np.vectorize(lambda v: v is gap or not _is_number(v), otypes=[bool])(table)
+        for place in zip(*np.nonzero(strange), strict=True):
             where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
             kind = type(table[place]).__name__
-            if is_object and values is X and hasattr(X, "shape"):
+            advice = " Gaps of numbers are NaN." if table[place] is gap else ""
+            if is_object and values is X and hasattr(X, "shape") and not advice:
                 return None  # scikit-learn's own words
-            return f"{start}{called} must hold numbers; it holds a {kind} in {where}."
-    return None if is_object else f"{start}{name} holds a value that is not a number."
+            return f"{start}{called} must hold numbers; it holds a {kind} in {where}.{advice}"
+    return f"{start}{name} holds a value that is not a number." if quotes else None
 
 
 def _is_number(value: Any) -> bool:
@@ -232,7 +248,7 @@ def _is_number(value: Any) -> bool:
         return False
     try:
         float(value)
-    except (TypeError, ValueError):
+    except Exception:  # a class of its own may raise anything
         return value is None or value is pd.NA
     return True
 

@@ -162,6 +162,13 @@ def _as_text(values: np.ndarray) -> np.ndarray:
 
 def _word(value: Any) -> str | None:
     """Return a value as text; None if it is missing, or neither text nor a number or time."""
+    try:
+        return _text_of(value)
+    except Exception:  # of a class of its own, whose words may be the record's
+        return None
+
+
+def _text_of(value: Any) -> str | None:
     if isinstance(value, str):
         return str(value) if value.isascii() or _is_unicode(value) else None
     if isinstance(value, bool | np.bool_):
@@ -197,7 +204,7 @@ def _as_number(value: Any, kind: Kind) -> float:
         return np.nan
     try:
         return float(value) + 0.0
-    except (ValueError, OverflowError):
+    except Exception:  # as in _word
         return np.nan
 
 
@@ -207,7 +214,7 @@ def _day_of(value: Any) -> float:
         value = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
         if isinstance(value, datetime) and value == value:  # not NaT
             value = value.astimezone(UTC) if value.tzinfo is not None else value
-    except (ValueError, OverflowError):
+    except Exception:  # as in _word
         return np.nan
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[D]").astype(np.float64))

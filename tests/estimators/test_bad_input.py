@@ -8,6 +8,9 @@ import polars as pl
 import pytest
 from scipy import sparse
 
+from skdpfl import ISRLDPClassifier
+from skdpfl.encoding import canonical
+from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make
 
 INF = np.inf
@@ -129,6 +132,62 @@ def test_dates_and_durations_are_no_targets_or_weights(value):
     times = pd.Series(pd.to_datetime(objects) if value is OF_TIME[0] else pd.to_timedelta(objects))
     with pytest.raises(ValueError, match="sample_weight holds dates or times"):
         make("ISRLDPRegressor").fit(X, y, sample_weight=times)
+
+
+def telling(kind, *own):
+    """Return a class whose conversions raise its value."""
+
+    def raises(self, *_):
+        raise (ZeroDivisionError if kind is int else ValueError)("12345")
+
+    return type("Own", (kind,), dict.fromkeys(own, raises))
+
+
+NUMBER, WORD = ("__float__", "__int__"), ("__str__", "__repr__")
+OWN = {
+    "float": (telling(float, *NUMBER)(2), 1.0),
+    "int": (telling(int, *NUMBER)(2), 1),
+    "object": (telling(object, "__float__")(), 1.0),
+    "text": (telling(str, *WORD)("b"), "a"),
+    "date": (telling(datetime.date, *WORD)(2020, 1, 1), datetime.date(2021, 1, 1)),
+    "zone": (
+        datetime.datetime(2020, 1, 1, tzinfo=telling(datetime.tzinfo, "utcoffset")()),
+        datetime.datetime(2021, 1, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OWN)
+def test_what_a_value_says_of_itself_is_in_no_error(case):
+    """In a column of levels it is a gap; that of a number is named by its place."""
+    value, others = OWN[case]
+    column = np.full((80, 1), others, dtype=object)
+    column[3, 0] = value
+    y, frame = np.arange(80) % 2, pd.DataFrame({"own": column[:, 0], "z": np.arange(80.0)})
+    model = ISRLDPClassifier(20.0, random_state=0).fit(frame, y)
+    assert model.schema_["own"].levels == (str(others).removesuffix(".0"),)
+    DPOneHotEncoder(5.0, random_state=0).fit(column)
+    for kind in ("category", "number", "flag", "date"):
+        assert pd.isna(canonical(column[:, 0], kind)[3]) or isinstance(value, datetime.date)
+    if case in ("int", "object"):
+        for make_it in (DPStandardScaler(5.0), DPSimpleImputer(5.0), ISRLDPClassifier(5.0)):
+            with pytest.raises(ValueError, match=r"X must hold .* in row 3, column 0") as told:
+                make_it.fit(column, y)
+            assert told.value.__cause__ is None and "12345" not in str(told.value)
+        with pytest.raises(ValueError, match="y must hold numbers; it holds a Own in row 3"):
+            make("ISRLDPRegressor").fit(frame[["z"]], column[:, 0])
+
+
+@pytest.mark.parametrize("gap", [pd.NA, pd.NaT], ids=str)
+def test_gaps_of_pandas_among_objects_are_named(gap):
+    """The error was NumPy's."""
+    column = np.full((80, 1), 1.0, dtype=object)
+    column[3, 0] = gap
+    for X in (column, pd.DataFrame(column)):
+        with pytest.raises(ValueError, match=r"in row 3, column 0\. Gaps of numbers are NaN"):
+            DPSimpleImputer(5.0).fit(X)
+        with pytest.raises(ValueError, match=r"sample_weight must hold .* in row 3\. Gaps"):
+            make("ISRLDPRegressor").fit(np.eye(80), np.ones(80), sample_weight=column[:, 0])
 
 
 @pytest.mark.parametrize("name", ALL)
