@@ -198,7 +198,9 @@ def _tell(what: str) -> None:
 
 def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> None:
     """Show what each fit cost."""
-    if not (settings.ledger.file.exists() or (_folder(settings) / "mark").exists()):
+    own = settings.ledger
+    counter = own.counter or Path(f"{own.file}.count")
+    if not any(path.exists() for path in (own.file, _folder(settings) / "mark", counter)):
         print("There is no ledger yet: the gate makes it when it starts for the first time.")
         return
     ledger = PrivacyLedger(path=settings.ledger.file, must_exist=True)

@@ -1,6 +1,7 @@
 """``skdpfl silo check``: what a gate would go by, or one line on what is wrong, without a value."""
 
 import os
+import shutil
 import sqlite3
 
 import numpy as np
@@ -47,8 +48,10 @@ def test_there_is_no_ledger_before_the_gate_starts(hospital, capsys):
     assert not (hospital.folder / "north.ledger.fits").exists()
     assert check(hospital) == 0
     (hospital.folder / "north.ledger").unlink()
-    with pytest.raises(SystemExit, match="is gone"):
-        main(asked)
+    for _ in range(2):  # the count tells, which may be on another disk
+        with pytest.raises(SystemExit, match="is gone"):
+            main(asked)
+        shutil.rmtree(hospital.folder / "north.ledger.fits", ignore_errors=True)
 
 
 SECRET = "HIV positive"
