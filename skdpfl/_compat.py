@@ -48,11 +48,12 @@ def as_frame(X: Any) -> Any:
     if library == "polars" and hasattr(X, "collect"):
         raise ValueError("A LazyFrame has no rows yet: give frame.collect().")
     is_arrow = library == "pyarrow" and hasattr(X, "to_pandas")
+    columns = X.columns if isinstance(X, pd.DataFrame) else X.schema.names if is_arrow else ()
+    names = pd.Index(columns)
+    if not names.is_unique:
+        twice = names[names.duplicated()][0]
+        raise ValueError(f"X has several columns named {twice!r}: rename them.")
     if not is_arrow:
-        names = pd.Index(X.columns if isinstance(X, pd.DataFrame) else ())
-        if not names.is_unique:
-            twice = names[names.duplicated()][0]
-            raise ValueError(f"X has several columns named {twice!r}: rename them.")
         return X
     # gaps would make objects of flags; columns are not copied
     flags = {str(kind): pd.BooleanDtype() for kind in X.schema.types if str(kind) == "bool"}

@@ -353,6 +353,9 @@ def test_tables_of_numbers_are_not_encoded():
         model.fit(pd.concat([numbers, numbers.age], axis=1), y, silos=silos)
     with pytest.raises(ValueError, match="several columns named 'age'"):  # as it is: of numbers
         model.set_params(feature_bounds=None).fit(numbers[["age", "age"]].fillna(50), y)
+    arrow = pytest.importorskip("pyarrow").table([np.arange(9.0)] * 2, names=["age", "age"])
+    with pytest.raises(ValueError, match="several columns named 'age'"):
+        model.fit(arrow, np.arange(9) % 2)
 
 
 def test_one_value_of_a_list_does_not_decide_the_others():
