@@ -210,6 +210,23 @@ def _spread(look: FirstLook, silo: int | None) -> tuple[np.ndarray, np.ndarray]:
     return statistics, error
 
 
+def _error_of_cuts(look: FirstLook, correlations: np.ndarray) -> np.ndarray:
+    """Return the error (d, d) of correlations from rows that were cut, or that lack a value.
+
+    With l_j the share of column j's squares that the sum of products lost, and r the correlation of
+    what is left, that of all is r sqrt((1 - l_j) (1 - l_k)) + t sqrt(l_j l_k), where t, the
+    correlation of what was lost, is between -1 and 1. The error is the root mean square of the
+    difference from r for a uniform t.
+    """
+    n, _, _ = look.spread(None)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lost = np.clip(1 - look.squares() / n, 0.0, 1.0)
+    left = np.sqrt(np.outer(1 - lost, 1 - lost))
+    error = np.hypot(correlations * (1 - left), np.sqrt(np.outer(lost, lost) / 3))
+    np.fill_diagonal(error, 0.0)
+    return np.where(np.isnan(correlations), np.nan, error)
+
+
 def _quantiles(
     look: FirstLook, silo: int | None, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -528,7 +545,7 @@ def correlation(
     DataFrame
         The noisy correlations of numeric and boolean columns, 1 on the diagonal; NaN if noise
         dominates a column's spread. ``attrs["noise_error"]`` is a dict of dicts with each pair's
-        error; ``attrs["privacy_spent"]`` the cost.
+        error, by noise and by clipped rows; ``attrs["privacy_spent"]`` the cost.
 
     See Also
     --------
@@ -539,9 +556,10 @@ def correlation(
     [guarantee]
 
     Means and standard deviations are estimated first. Standardised rows are clipped to 1.5 times
-    the square root of the number of columns, which slightly reduces the influence of outliers. Rows
-    with missing values are ignored. Noise grows with the number of columns: select those that
-    matter.
+    the square root of the number of columns, which reduces the influence of outliers; rare flags
+    and skewed columns lose most. How much a column lost is estimated, but not how that correlates:
+    the error takes all that is possible as equally likely. Rows with missing values are ignored,
+    and count as lost. Noise grows with the number of columns: select those that matter.
 
     Examples
     --------
@@ -558,7 +576,8 @@ def correlation(
     """
     look = _looked(locals(), "correlation", ("magnitudes", "spreads", "products"))
     correlations, shape = look.correlations(), look.products.shape
-    error = _error(correlations, lambda draw: np.stack([*map(look.correlations, draw)]), shape)
+    noise = _error(correlations, lambda draw: np.stack([*map(look.correlations, draw)]), shape)
+    error = np.hypot(noise, _error_of_cuts(look, correlations))
     names = pd.Index(look.names[look.used["products"]], name=None)
     table = pd.DataFrame(correlations, index=names, columns=names)
     table.attrs["noise_error"] = pd.DataFrame(error, index=names, columns=names).to_dict()

@@ -325,6 +325,13 @@ class FirstLook(preprocessing.PayingTransformer):
         matrix[np.ix_(here, here)] = np.clip(second / np.sqrt(np.outer(spread, spread)), -1.0, 1.0)
         return matrix
 
+    def squares(self) -> np.ndarray:
+        """Return the sum of each column's squares, in squared deviations; NaN: not read."""
+        _, second = self.products.unpacked(self.sums["products"].of(None).each)
+        squares = np.full(int(self.used["products"].sum()), np.nan)
+        squares[self.products.used[self.used["products"]]] = np.diag(second)
+        return squares
+
     def counts_of_words(self, silo: int | None) -> list[pd.Series]:
         """Return noisy counts of the values of each text column."""
         if silo is None:
