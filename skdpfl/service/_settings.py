@@ -218,8 +218,8 @@ def _problems(settings: SiloSettings) -> Iterator[str]:
         yield "[records] needs either a file or a database (of PostgreSQL), not both"
     if records.event and records.classes:
         yield "records.event is for survival times, which have no records.classes"
-    if not (terms.delta > 0 and terms.pace >= 0):
-        yield "terms.delta must be above 0, and terms.pace at least 0"
+    if not (terms.delta > 0 and 0 <= terms.pace < float("inf")):
+        yield "terms.delta must be above 0, and terms.pace a number of seconds"
     if terms.unit == "person" and not records.person:
         yield "terms.unit 'person' needs records.person, the column of their ids"
     if not (ledger.epsilon > 0 and 0 < ledger.delta < 1):

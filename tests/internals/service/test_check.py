@@ -70,7 +70,8 @@ FILES = {
         "terms.unit must be one of 'record', 'person', 'silo'",
     ),
     "no price": ("epsilon = 3.0", "epsilon = 0.0", "terms: epsilon must be a number"),
-    "no pace": ("epsilon = 3.0", "epsilon = 3.0\npace = nan", "and terms.pace at least 0"),
+    "no pace": ("epsilon = 3.0", "epsilon = 3.0\npace = nan", "and terms.pace a number of"),
+    "endless": ("epsilon = 3.0", "epsilon = 3.0\npace = inf", "and terms.pace a number of"),
     "a feature twice": ('"c", "d"]', '"c", "c"]', "must name each feature once"),
     "no records": ("records.csv", "others.csv", "there is no such file"),
     "no database": (
