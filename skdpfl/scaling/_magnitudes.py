@@ -250,7 +250,7 @@ def _shapes() -> list[_UnitShape]:
 def _integers() -> list[tuple[Array, Array]]:
     """Return the values of columns of a few integers, and their shares."""
     grades, alike = np.arange(float(_GRADES)), np.full(_GRADES, 1 / _GRADES)
-    ones = 2.0 ** -np.arange(1, 8)  # to a hundredth: rarer than in all shapes would look like noise
+    ones = 2.0 ** -np.arange(1, 8)  # a half to 1/128: noise would look like flags with fewer
     flags = [(np.array([0.0, 1.0]), np.array([1 - part, part])) for part in ones]
     return [*flags, (grades, alike), (1 + grades, alike)]
 
